@@ -24,7 +24,7 @@ from textual.widgets import Input
 from bmembed_tui.dialogs.confirmations import QuestionDialog, ask
 from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
 from bmembed_tui.home.screen import HomeScreen
-from bmembed_tui.theme import chosen_theme, keep_theme
+from bmembed_tui.theme import read_theme, save_theme
 from engine.core.errors import EngineError
 from engine.core.text import visible
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
 
 LEAVE_SECONDS = 8.0
-COMMAND_KEY = re.compile(r"f\d+|ctrl\+.+")  # that nobody types as text
+# Keys that nobody types as text.
+COMMAND_KEY = re.compile(r"f\d+|ctrl\+.+")
 DARK = Theme(
     name="bmembed-dark",
     primary="#5fa8d3",
@@ -69,7 +70,7 @@ LIGHT = Theme(
 )
 
 
-def _commands() -> type[Provider]:
+def _get_command_provider() -> type[Provider]:
     from bmembed_tui.palette import Commands
 
     return Commands
@@ -78,13 +79,14 @@ def _commands() -> type[Provider]:
 class BmembedApp(App[None]):
     """bmembed in a terminal.
 
-    `project`: a project's name or path to open at once. `begun`: the engine of the likely one.
+    `project`: a project's name or path to open at once. `early_engine`: an engine that was started
+    ahead for the project that will probably be opened.
     """
 
     TITLE = "bmembed"
     CSS_PATH = Path(__file__).parent / "styles" / "app.tcss"
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    COMMANDS: ClassVar[set[Any]] = {_commands}
+    COMMANDS: ClassVar[set[Any]] = {_get_command_provider}
     VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012
         (0, "-short"),
         (30, "-tall"),
@@ -97,28 +99,31 @@ class BmembedApp(App[None]):
         Binding("ctrl+t", "switch_theme", "light/dark", show=False, id="app.theme", priority=True),
     ]
 
-    def __init__(self, project: str | None = None, begun: EngineClient | None = None) -> None:
+    def __init__(
+        self, project: str | None = None, early_engine: EngineClient | None = None
+    ) -> None:
         super().__init__()
-        self._wanted = project
-        self._begun = begun
+        self._project_to_open = project
+        self._early_engine = early_engine
         self.collector = IdleCollector()
         self.keys_pressed = 0
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        fitting = LIGHT.name if _light_terminal() else DARK.name
-        chosen = chosen_theme()
-        if chosen in (DARK.name, LIGHT.name):
-            self.theme = chosen
+        saved_theme = read_theme()
+        if saved_theme in (DARK.name, LIGHT.name):
+            self.theme = saved_theme
+        elif _has_light_background():
+            self.theme = LIGHT.name
         else:
-            self.theme = fitting
+            self.theme = DARK.name
 
     def get_default_screen(self) -> HomeScreen:
-        return HomeScreen(self._wanted)
+        return HomeScreen(self._project_to_open)
 
     def on_mount(self) -> None:
-        """Take the user's keys once the first screen is painted."""
+        """Load the user's key map once the first screen is painted, and start background tasks."""
         self.call_after_refresh(self._load_keymap)
-        self.set_interval(PAUSE_SECONDS, self.collector.look)
+        self.set_interval(PAUSE_SECONDS, self.collector.collect_if_idle)
         self.theme_changed_signal.subscribe(self, self._colour_window)
         self._colour_window(self.current_theme)
         if not self.is_headless:
@@ -126,45 +131,45 @@ class BmembedApp(App[None]):
 
     async def on_unmount(self) -> None:
         self.collector.close()
-        await self.end_begun()
+        await self.end_early_engine()
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
-            self.collector.touched()
+            self.collector.note_input()
             self.keys_pressed += isinstance(event, events.Key)
         await super().on_event(event)
 
     def on_key(self, event: events.Key) -> None:
-        """Keys arrive here that no widget took, in the order in which they were pressed, before
-        they are looked up.
+        """Handle a key that no widget took, before bindings are looked up.
+
+        Such keys arrive here in the order in which they were pressed.
         """
-        take = getattr(self.screen, "take_late_key", None)
-        if take is not None and take(event):
+        take_late_key = getattr(self.screen, "take_late_key", None)
+        if take_late_key is not None and take_late_key(event):
             event.stop()
             event.prevent_default()
         elif event.is_printable and event.character and isinstance(self.focused, Input):
-            self.focused.insert_text_at_cursor(
-                event.character
-            )  # it was pressed before the field had the focus
+            # The key was pressed before the field had the focus.
+            self.focused.insert_text_at_cursor(event.character)
             event.stop()
             event.prevent_default()
         elif COMMAND_KEY.fullmatch(event.key) and event.key not in self.screen.active_bindings:
-            self._say_covered(event.key)
+            self._explain_dead_key(event.key)
 
-    def _say_covered(self, key: str) -> None:
-        """A key that works on a screen below this one is not dead without a word."""
-        from bmembed_tui.dialogs.help import key_name
+    def _explain_dead_key(self, key: str) -> None:
+        """Notify the user when a key works only on a screen below the current one."""
+        from bmembed_tui.dialogs.help import format_key
 
         if any(key in screen.active_bindings for screen in self.screen_stack[:-1]):
-            self.notify(f"{key_name(key)} does not work here. Esc goes back.", markup=False)
+            self.notify(f"{format_key(key)} does not work here. Esc goes back.", markup=False)
 
     def _load_keymap(self) -> None:
-        from bmembed_tui.keymap import keymap_file, known_bindings, load_keymap
+        from bmembed_tui.keymap import collect_bindings, keymap_file, load_keymap
 
         if not keymap_file().exists():
             return
         try:
-            self.set_keymap(load_keymap(known_bindings()))
+            self.set_keymap(load_keymap(collect_bindings()))
         except EngineError as error:
             self.show_error(error)
 
@@ -178,17 +183,15 @@ class BmembedApp(App[None]):
         )
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy `text` (OSC 52).
+        """Copy `text` to the clipboard (OSC 52).
 
-        A file's name may hold bytes that are no text: they become `?`, as nothing else can be sent.
+        File names may contain bytes that are not UTF-8: they become `?`, since the sequence carries
+        only text.
         """
         super().copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
 
     def action_command_palette(self) -> None:
-        """What can be done here.
-
-        One at a time: another screen may have come over one that is open.
-        """
+        """Open the command palette, unless one is already open below another screen."""
         from textual.command import CommandPalette
 
         if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
@@ -224,66 +227,66 @@ class BmembedApp(App[None]):
         from bmembed_tui.project.screen import ProjectScreen
 
         remember(project.path)
-        if (client := self._begun) and client.project == project.path:
-            self._begun = None
+        client = self._early_engine
+        if client is not None and client.project == project.path:
+            self._early_engine = None
         else:
             client = None
-            self.run_worker(self.end_begun(), group="begun")
-        self.push_screen(
-            ProjectScreen(project, step, then, keys, client), lambda _none: self._home()
-        )
+            self.run_worker(self.end_early_engine(), group="early-engine")
+        screen = ProjectScreen(project, step, then, keys, client)
+        self.push_screen(screen, lambda _result: self._reload_home())
 
-    async def end_begun(self) -> None:
-        """End the engine that was started for a project that nobody opened: it has files of it
-        open.
-        """
-        client = self._begun
-        self._begun = None
+    async def end_early_engine(self) -> None:
+        """End the engine that was started ahead, since it keeps files of its project open."""
+        client = self._early_engine
+        self._early_engine = None
         if client:
             await client.close()
 
-    def _home(self) -> None:
+    def _reload_home(self) -> None:
         if isinstance(self.screen, HomeScreen):
             self.screen.load()
 
     def _handle_exception(self, error: Exception) -> None:
-        # An app that closes takes its screens apart from the leaves: an answer may find a pane half
-        # gone.
+        # Textual removes a closing screen's widgets one by one: an answer that arrives meanwhile
+        # may find half a pane.
         if not self._running and isinstance(getattr(error, "error", error), NoMatches):
             return
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        # Textual would print a traceback with the values of variables, document text among them.
-        from bmembed_tui.faults import fault_message
+        # Textual would print a traceback with the values of variables, such as document text.
+        from bmembed_tui.faults import report_fault
 
         if self._exception is not None and not self._exit_renderables:
-            text = Text(
-                visible(fault_message(self._exception), lines=True), no_wrap=True, overflow="ignore"
+            message = report_fault(self._exception)
+            self._exit_renderables.append(
+                Text(visible(message, lines=True), no_wrap=True, overflow="ignore")
             )
-            self._exit_renderables.append(text)
         self._close_messages_no_wait()
 
     def action_help(self) -> None:
-        from bmembed_tui.dialogs.help import HelpDialog, keys_of
+        from bmembed_tui.dialogs.help import HelpDialog, list_keys, read_help
 
         if isinstance(self.screen, HelpDialog):
             return
         pane = getattr(self.screen, "pane", None)
-        title, text = (
-            (pane.title, pane.help_text)
-            if pane
-            else ("bmembed", getattr(self.screen, "HELP", "") or "")
-        )
-        self.push_screen(HelpDialog(title, text, keys_of(self.screen)))
+        if pane is not None:
+            title = pane.title
+            help_name = pane.step
+        else:
+            title = "bmembed"
+            help_name = getattr(self.screen, "HELP_NAME", "")
+        self.push_screen(HelpDialog(title, read_help(help_name), list_keys(self.screen)))
 
     def action_jump(self) -> None:
-        from bmembed_tui.dialogs.jump import JumpScreen, targets
+        from bmembed_tui.dialogs.jump import JumpScreen, find_targets
 
         if not isinstance(self.screen, JumpScreen):
-            self.push_screen(JumpScreen(targets(self.screen.focus_chain)), self._jumped)
+            targets = find_targets(self.screen.focus_chain)
+            self.push_screen(JumpScreen(targets), self._focus_target)
 
-    def _jumped(self, target: Widget | None) -> None:
+    def _focus_target(self, target: Widget | None) -> None:
         if target is not None and target.is_attached:
             target.focus()
 
@@ -291,50 +294,48 @@ class BmembedApp(App[None]):
         from bmembed_tui.dialogs.diagnostics import DiagnosticsScreen
         from bmembed_tui.project.screen import ProjectScreen
 
-        if not isinstance(self.screen, DiagnosticsScreen):
-            found = [screen for screen in self.screen_stack if isinstance(screen, ProjectScreen)]
-            self.push_screen(
-                DiagnosticsScreen(*((found[-1].status, found[-1].run_state) if found else ()))
-            )
+        if isinstance(self.screen, DiagnosticsScreen):
+            return
+        projects = [screen for screen in self.screen_stack if isinstance(screen, ProjectScreen)]
+        if projects:
+            self.push_screen(DiagnosticsScreen(projects[-1].status, projects[-1].run_state))
+        else:
+            self.push_screen(DiagnosticsScreen())
 
     def action_edit_keymap(self) -> None:
-        from bmembed_tui.keymap import known_bindings, write_template
+        from bmembed_tui.keymap import collect_bindings, write_template
 
         try:
-            path = write_template(known_bindings())
+            path = write_template(collect_bindings())
         except EngineError as error:
             self.show_error(error)
             return
         self.notify(f"Edit {path} and start the app again.", markup=False, timeout=20)
 
     async def action_quit(self) -> None:
-        """Close the app. A run goes on: that is said first."""
+        """Close the app; while a run is in progress, first say that it continues."""
         from bmembed_tui.project.screen import ProjectScreen
 
-        going = any(
-            isinstance(screen, ProjectScreen) and screen.going for screen in self.screen_stack
+        is_run_active = any(
+            isinstance(screen, ProjectScreen) and screen.is_busy for screen in self.screen_stack
         )
-        if not going or isinstance(self.screen, QuestionDialog):
+        if not is_run_active or isinstance(self.screen, QuestionDialog):
             self.exit()
             return
-        text = "Open the app again to see its progress, or to stop it."
-        answers = [("quit", "Close the app"), ("stay", "Stay")]
         ask(
             self,
             "A run is in progress. It continues after the app closes.",
-            text,
-            answers,
+            "Open the app again to see its progress, or to stop it.",
+            [("quit", "Close the app"), ("stay", "Stay")],
             quit=self.exit,
         )
 
     def action_help_quit(self) -> None:
-        """Ctrl+C copies in a terminal app; say how to quit."""
+        """Say how to quit: Ctrl+C copies in a terminal app."""
         self.notify("Press Ctrl+Q to quit. A run continues.", markup=False)
 
     def _colour_window(self, theme: Theme) -> None:
-        """Give the rim of a window, which is less than a letter wide, the colour of what it is
-        around.
-        """
+        """Send the theme's background to the window, whose rim is narrower than a cell."""
         if self.is_web:
             from bmembed_tui.window_driver import send_to_window
 
@@ -345,21 +346,22 @@ class BmembedApp(App[None]):
             self.theme = DARK.name
         else:
             self.theme = LIGHT.name
-        keep_theme(self.theme)
+        save_theme(self.theme)
 
 
 def leave_on_signals(leave: Callable[[], object]) -> None:
-    """Leave as by a key when the terminal is lost or the app is to end: the processes behind it
-    end, too.
+    """Call `leave` when the terminal is lost or the process is asked to end.
+
+    Leaving as by a key ends the engine's processes, too.
     """
     loop = asyncio.get_running_loop()
 
     def end_soon(_signal: int, _frame: object) -> None:
-        # The loop waits for ever on a terminal that was lost in mid-paint: what ends the app then
-        # must not be of the loop.
-        end = threading.Timer(LEAVE_SECONDS, os._exit, (1,))
-        end.daemon = True
-        end.start()
+        # The loop can block forever on a terminal that was lost during painting, so the last
+        # resort must not depend on it.
+        timer = threading.Timer(LEAVE_SECONDS, os._exit, (1,))
+        timer.daemon = True
+        timer.start()
         with suppress(RuntimeError):  # the loop is closed: the app is leaving already
             loop.call_soon_threadsafe(leave)
 
@@ -368,9 +370,10 @@ def leave_on_signals(leave: Callable[[], object]) -> None:
             signal.signal(number, end_soon)
 
 
-def _light_terminal() -> bool:
-    """Whether the terminal says that its background is light: the last part of COLORFGBG is its
-    colour's number.
+def _has_light_background() -> bool:
+    """Return whether the terminal reports a light background.
+
+    The last part of COLORFGBG is the number of the background colour.
     """
     try:
         return int(os.environ.get("COLORFGBG", "").rpartition(";")[2]) in (7, 15)

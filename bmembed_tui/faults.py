@@ -1,6 +1,4 @@
-"""A fault of the app's own: recorded in a private file, shown in a sentence; the terminal sees
-no traceback.
-"""
+"""Internal faults of the app: a private record of the traceback, and a message without one."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from pathlib import Path
 from engine.core.errors import fault_record
 
 
-def record(error: BaseException) -> Path | None:
-    """Write the traceback to the user's state folder, without messages and values of variables:
-    they may quote a document.
+def write_record(error: BaseException) -> Path | None:
+    """Write the traceback to the user's state folder and return the file.
 
-    Returns the file, or None where it cannot be written.
+    Messages and values of variables are left out, since they may quote a document. Returns None
+    where the file cannot be written.
     """
     from platformdirs import user_state_path
 
@@ -31,9 +29,9 @@ def record(error: BaseException) -> Path | None:
     return path
 
 
-def fault_message(error: BaseException) -> str:
-    """What the user reads."""
-    path = record(error)
+def report_fault(error: BaseException) -> str:
+    """Record the fault and return the message for the user."""
+    path = write_record(error)
     if path:
         where = f"Its record is in {path}."
     else:

@@ -1,9 +1,8 @@
-"""When the app looks for garbage: while nobody types.
+"""Garbage collection while nobody types.
 
-A full collection goes through every object of the app, some 160,000: 80 ms for which a key would
-have to wait. What has lived until a pause is therefore left out of Python's own collections from
-then on, which makes them cheap, and is looked through again at a later pause, when enough has been
-made since.
+A full collection visits every object of the app, some 160,000: 80 ms for which a key would have to
+wait. Objects that survive until a pause are therefore frozen, which makes Python's own collections
+cheap, and are collected at a later pause, once enough objects were allocated since.
 """
 
 from __future__ import annotations
@@ -15,30 +14,32 @@ PAUSE_SECONDS = 0.4  # without a key or a click
 
 
 class IdleCollector:
-    """`touched()` at every key; `look()` now and then."""
+    """A garbage collector that runs in pauses between keys and clicks.
+
+    Call `note_input` at every key or click, and `collect_if_idle` at regular intervals.
+    """
 
     def __init__(self) -> None:
-        self._touched = time.monotonic()
-        self._full = -1
+        self._last_input = time.monotonic()
+        self._collections_done = -1
 
-    def touched(self) -> None:
-        self._touched = time.monotonic()
+    def note_input(self) -> None:
+        self._last_input = time.monotonic()
 
-    def look(self) -> None:
-        """Collect, if there is a pause and Python has found it worth while since the last time."""
-        if (
-            time.monotonic() - self._touched < PAUSE_SECONDS
-            or self._full_collections() == self._full
-        ):
+    def collect_if_idle(self) -> None:
+        """Collect during a pause, if Python has run a full collection since the last time."""
+        if time.monotonic() - self._last_input < PAUSE_SECONDS:
+            return
+        if self._count_full_collections() == self._collections_done:
             return
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        self._full = self._full_collections()
+        self._collections_done = self._count_full_collections()
 
     def close(self) -> None:
         gc.unfreeze()
 
     @staticmethod
-    def _full_collections() -> int:
+    def _count_full_collections() -> int:
         return int(gc.get_stats()[2]["collections"])

@@ -1,4 +1,4 @@
-"""The user's key map: `keymap.toml` in the user's configuration folder, binding id → keys."""
+"""The user's key map: `keymap.toml` in the user's configuration folder, from binding id to keys."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from textual.dom import DOMNode
 
 from engine.core.errors import EngineError, SettingsError, nearest, reason_of
 
-GONE = {"index.try", "settings.apply", "settings.discard"}  # actions of the version before
+# Actions of earlier versions: a key map that names them is still valid.
+REMOVED_ACTIONS = {"index.try", "settings.apply", "settings.discard"}
 
 
 def keymap_file() -> Path:
-    """Where the key map lies."""
+    """Return the path of the key map."""
     from platformdirs import user_config_path
 
     return user_config_path("bmembed", appauthor=False) / "keymap.toml"
 
 
 def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
-    """Binding id → keys, comma-separated, as Textual wants it; empty without a file.
+    """Return the user's keys by binding id, comma-separated as Textual wants them.
 
-    Raises SettingsError for a file that is not TOML, an unknown id (with the nearest known one) or
-    keys that are no text.
+    Empty without a key map. Raises SettingsError for a file that is not TOML, for an unknown id
+    (with the nearest known id) or for keys that are not text.
     """
     path = keymap_file()
     try:
@@ -45,11 +46,13 @@ def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
             code="keymap-invalid",
         ) from error
     return {
-        name: _keys(path, name, value, known) for name, value in data.items() if name not in GONE
+        name: _read_keys(path, name, value, known)
+        for name, value in data.items()
+        if name not in REMOVED_ACTIONS
     }
 
 
-def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) -> str:
+def _read_keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) -> str:
     if name not in known:
         near = nearest(name, known)
         if near:
@@ -62,51 +65,63 @@ def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) ->
             hint,
             code="keymap-unknown-action",
         )
-    given = value if isinstance(value, list) else [value]
-    keys = [
-        part.strip()
-        for key in given
-        if isinstance(key, str)
-        for part in key.split(",")
-        if part.strip()
-    ]
-    if not keys or len(keys) < len(given):
+    entries = value if isinstance(value, list) else [value]
+    keys: list[str] = []
+    for entry in entries:
+        if isinstance(entry, str):
+            parts = (part.strip() for part in entry.split(","))
+            keys += filter(None, parts)
+    if not keys or len(keys) < len(entries):
         raise SettingsError(
             f"{path}: '{name}' has no key.",
             "A key is text in quotes.",
             f'Write "{name}" = "f2".',
             code="keymap-invalid",
         )
-    return ",".join(map(_called, keys))
+    return ",".join(map(_to_textual_key, keys))
 
 
-def _called(key: str) -> str:
-    """A key as Textual calls it: `?` is `question_mark`."""
-    *modifiers, last = key.split("+") if len(key) > 1 else [key]
-    return "+".join([*modifiers, next(iter(Binding.make_bindings([(last or key, "", "")]))).key])
+def _to_textual_key(key: str) -> str:
+    """Return a key by Textual's name: `?` becomes `question_mark`."""
+    if len(key) > 1:
+        *modifiers, last = key.split("+")
+    else:
+        modifiers = []
+        last = key
+    (binding,) = Binding.make_bindings([(last or key, "", "")])
+    return "+".join([*modifiers, binding.key])
 
 
-def known_bindings() -> dict[str, Binding]:
-    """Every key of the app that can be changed, by its id. Imports all of the app."""
+def collect_bindings() -> dict[str, Binding]:
+    """Return every binding of the app that can be changed, by its id.
+
+    Imports all modules of the app.
+    """
     for module in walk_packages([str(Path(__file__).parent)], "bmembed_tui."):
-        if not module.name.startswith("bmembed_tui.window") and not module.name.endswith(
-            ("__main__", ".plot")
-        ):
+        is_window = module.name.startswith("bmembed_tui.window")
+        if not is_window and not module.name.endswith(("__main__", ".plot")):
             import_module(module.name)
-    kinds: list[type[DOMNode]] = [DOMNode]
-    for kind in kinds:  # grows with the subclasses of those that were looked at
-        kinds += (one for one in kind.__subclasses__() if one not in kinds)
-    own = (
-        one for kind in kinds if kind.__module__.startswith("bmembed_tui.") for one in kind.BINDINGS
-    )
-    return {one.id: one for one in own if isinstance(one, Binding) and one.id is not None}
+    bindings: dict[str, Binding] = {}
+    for node_class in _collect_subclasses(DOMNode):
+        if node_class.__module__.startswith("bmembed_tui."):
+            for binding in node_class.BINDINGS:
+                if isinstance(binding, Binding) and binding.id is not None:
+                    bindings[binding.id] = binding
+    return bindings
+
+
+def _collect_subclasses(base: type[DOMNode]) -> list[type[DOMNode]]:
+    """Return `base` and all its direct and indirect subclasses, each once."""
+    classes: list[type[DOMNode]] = [base]
+    for node_class in classes:  # the list grows during the loop
+        classes += (new for new in node_class.__subclasses__() if new not in classes)
+    return classes
 
 
 def write_template(known: Mapping[str, Binding]) -> Path:
-    """Make the file with every action and its key as a comment, if it is not there yet; returns
-    its path.
+    """Write a key map that lists every action as a comment, unless there is a file already.
 
-    Raises EngineError where it cannot be written.
+    Returns its path. Raises EngineError where it cannot be written.
     """
     path = keymap_file()
     lines = [

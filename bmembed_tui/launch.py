@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from bmembed_tui.window.desktop import open_desktop, parser
+from bmembed_tui.window.desktop import build_parser, open_desktop
 from engine.core.environment import restore_child_signal
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> None:
     """Open the app: its first screen, or a project given by name or path."""
     restore_child_signal()
-    chosen = parser("bmembed-tui").parse_args(arguments)
-    if chosen.window or chosen.install_shortcut:
-        open_desktop(chosen)
+    options = build_parser("bmembed-tui").parse_args(arguments)
+    if options.window or options.install_shortcut:
+        open_desktop(options)
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(
@@ -33,36 +33,40 @@ def main(arguments: list[str] | None = None) -> None:
         )
         sys.exit(2)
     os.umask(0o077)  # what the app writes is private to the user
+    # A shell that exports these reports the size that the terminal had when it did so.
     for name in ("COLUMNS", "LINES"):
-        os.environ.pop(name, None)  # a shell that exports them has the size of another moment
+        os.environ.pop(name, None)
     with asyncio.Runner() as runner:
-        client = runner.run(begun(chosen.project))
+        client = runner.run(start_engine(options.project))
         from bmembed_tui.app import BmembedApp
 
-        app = BmembedApp(chosen.project, client)
+        app = BmembedApp(options.project, client)
         app.run(loop=runner.get_loop())
     sys.exit(app.return_code or 0)
 
 
-async def begun(wanted: str | None) -> EngineClient | None:
-    """The engine for the project that will be opened, by all appearances: it takes as long to
-    load as the app, and meanwhile.
+async def start_engine(name: str | None) -> EngineClient | None:
+    """Start the engine of the project that will probably be opened.
+
+    The engine takes as long to load as the app, so both load at the same time. `name`: the name or
+    path that the user gave; without it, the project that was opened last. Returns None where there
+    is no such project.
     """
     from bmembed_tui.client.engine_client import EngineClient
-    from bmembed_tui.home.recents import listed
+    from bmembed_tui.home.recents import read_recents
     from engine.core.errors import EngineError
 
-    with suppress(EngineError):  # it is shown when the project is opened
-        if path := _located(wanted) if wanted is not None else next(iter(listed()), None):
+    with suppress(EngineError):  # the error is shown when the project is opened
+        path = _locate_project(name) if name is not None else next(iter(read_recents()), None)
+        if path:
             client = EngineClient(path)
             await client.begin()
             return client
     return None
 
 
-def _located(name: str) -> Path:
-    from engine.project.folder import (
-        locate,
-    )  # it loads the settings, which the list of projects does without
+def _locate_project(name: str) -> Path:
+    # This import loads the settings, which the list of recent projects does without.
+    from engine.project.folder import locate
 
     return locate(name)

@@ -1,4 +1,4 @@
-"""Opens a file with the system's own viewer."""
+"""Opening a file with the system's own viewer."""
 
 from __future__ import annotations
 
@@ -9,54 +9,57 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-PAGED = {
+PAGE_ARGUMENTS = {
     **dict.fromkeys(("evince", "papers", "atril", "xreader"), ("--page-index={page}", "{file}")),
     **dict.fromkeys(("okular", "zathura"), ("--page={page}", "{file}")),
     "qpdfview": ("{file}#{page}",),
     **dict.fromkeys(("firefox", "chromium", "google-chrome"), ("{uri}#page={page}",)),
 }
-"""PDF viewers of Linux that can open a page, by their program, which is a word of their desktop
-file's name: arguments.
+"""Arguments of the Linux PDF viewers that can open a page, by program.
+
+The program's name is also part of the name of its desktop entry.
 """
 
 
-class Opened(NamedTuple):
-    """What went wrong, or an empty text; and whether the viewer was given the page."""
+class OpenResult(NamedTuple):
+    """The outcome of opening a file: an error message or "", and whether it opened at the page."""
 
     problem: str = ""
     at_page: bool = False
 
 
-def open_at(path: Path, page: int | None = None) -> Opened:
-    """Hand `path` to the system's viewer, without a shell. It may take seconds.
+def open_file(path: Path, page: int | None = None) -> OpenResult:
+    """Open `path` with the system's viewer, without a shell. This may take seconds.
 
-    A PDF is opened at `page` where the viewer that is the system's own for PDFs can take one. Over
-    SSH, or without a display, there is none: the problem says so and names the path.
+    A PDF is opened at `page` where the user's default PDF viewer supports it. Over SSH, or without
+    a display, the result's problem says so and names the path.
     """
     try:
         if not path.is_file():
-            return Opened(f"{path} no longer exists.")
-        command = _viewer()
+            return OpenResult(f"{path} no longer exists.")
+        command = _find_viewer()
         if command is None:
-            return Opened(f"There is no display to open it on. The file is {path}")
+            return OpenResult(f"There is no display to open it on. The file is {path}")
+        paged_command = []
         if page and path.suffix.lower() == ".pdf":
-            paged = _paged_command(path.absolute(), page)
-        else:
-            paged = []
+            paged_command = _build_paged_command(path.absolute(), page)
         subprocess.Popen(
-            paged or [command, str(path.absolute())],
+            paged_command or [command, str(path.absolute())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        return Opened(f"{path} could not be opened: {error}.")
-    return Opened("", bool(paged))
+        return OpenResult(f"{path} could not be opened: {error}.")
+    return OpenResult("", bool(paged_command))
 
 
-def _viewer() -> str | None:
-    """The program that opens files with what is theirs; None without a display."""
+def _find_viewer() -> str | None:
+    """Return the program that opens files with their default application.
+
+    None without a display.
+    """
     if sys.platform == "darwin":
         return "open"
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
@@ -64,19 +67,13 @@ def _viewer() -> str | None:
     return shutil.which("xdg-open")
 
 
-def _paged_command(file: Path, page: int) -> list[str]:
-    """The command that opens a PDF at a page with the user's own viewer; empty where that viewer
-    cannot.
+def _build_paged_command(file: Path, page: int) -> list[str]:
+    """Return the command that opens a PDF at a page with the user's own viewer.
+
+    Empty where that viewer cannot open a page.
     """
-    # Preview, the system's own viewer, cannot; Skim can, where it is there
     if sys.platform == "darwin":
-        there = any(
-            (folder / "Skim.app").is_dir()
-            for folder in (Path("/Applications"), Path.home() / "Applications")
-        )
-        if there:
-            return ["open", f"skim://{file.as_uri().removeprefix('file://')}#page={page}"]
-        return []
+        return _build_skim_command(file, page)
     query = shutil.which("xdg-mime")
     if query is None:
         return []
@@ -90,14 +87,21 @@ def _paged_command(file: Path, page: int) -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    name = next((name for name in PAGED if name in answer.stdout.lower()), "")
-    if name:
-        program = shutil.which(name)
-    else:
-        program = None
-    if program:
-        return [
-            program,
-            *(part.format(page=page, file=file, uri=file.as_uri()) for part in PAGED[name]),
-        ]
+    desktop_entry = answer.stdout.lower()
+    name = next((name for name in PAGE_ARGUMENTS if name in desktop_entry), "")
+    program = shutil.which(name) if name else None
+    if program is None:
+        return []
+    arguments = [
+        argument.format(page=page, file=file, uri=file.as_uri())
+        for argument in PAGE_ARGUMENTS[name]
+    ]
+    return [program, *arguments]
+
+
+def _build_skim_command(file: Path, page: int) -> list[str]:
+    """Return the command for Skim on macOS, since Preview cannot open a page."""
+    folders = (Path("/Applications"), Path.home() / "Applications")
+    if any((folder / "Skim.app").is_dir() for folder in folders):
+        return ["open", f"skim://{file.as_uri().removeprefix('file://')}#page={page}"]
     return []

@@ -1,4 +1,4 @@
-"""The command palette: what can be done here and now, nothing else."""
+"""The command palette: the commands that are available here and now."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Offer(NamedTuple):
-    """A command: its name, what it does, and how."""
+    """A command of the palette: its name, what it does, and the function that does it."""
 
     name: str
     text: str
@@ -26,15 +26,15 @@ class Commands(Provider):
     """The app's commands, those of the screen, and those of the visible step."""
 
     async def discover(self) -> Hits:
-        for offer in self.offers():
-            # content, so that it is shown as typed
+        for offer in self.list_offers():
+            # Content instead of a string, so that it is not read as markup.
             yield DiscoveryHit(
                 plain(offer.name), offer.call, text=offer.name, help=cast(str, plain(offer.text))
             )
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for offer in self.offers():
+        for offer in self.list_offers():
             score = matcher.match(offer.name)
             if score > 0:
                 yield Hit(
@@ -45,16 +45,16 @@ class Commands(Provider):
                     help=cast(str, plain(offer.text)),
                 )
 
-    def offers(self) -> Iterator[Offer]:
+    def list_offers(self) -> Iterator[Offer]:
         from bmembed_tui.project.screen import ProjectScreen
 
         screen = self.screen
         app = self.app
-        offered: Mapping[str, tuple[str, str]] = getattr(screen, "palette_commands", dict)()
-        for name, (text, action) in offered.items():
+        commands: Mapping[str, tuple[str, str]] = getattr(screen, "palette_commands", dict)()
+        for name, (text, action) in commands.items():
             yield Offer(name, text, partial(screen.run_action, action))
         if isinstance(screen, ProjectScreen):
-            yield from _project_offers(screen)
+            yield from _list_project_offers(screen)
         for name, text, action in (
             ("Help", "keys and what this step is for", "help"),
             ("Jump", "go to a field or button by a letter", "jump"),
@@ -70,7 +70,7 @@ class Commands(Provider):
             yield Offer(name, text, partial(app.run_action, action))
 
 
-def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
+def _list_project_offers(screen: ProjectScreen) -> Iterator[Offer]:
     from bmembed_tui.client.project_status import STEPS
 
     pane = screen.pane
@@ -79,10 +79,9 @@ def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
             yield Offer(name, text, partial(pane.run_action, action))
     for number, step in enumerate(STEPS, 1):
         if pane is None or pane.step != step.key:
-            yield Offer(
-                f"Go to {step.title}", f"step {number}", partial(screen.action_go, step.key)
-            )
-    yield from _run_offers(screen)
+            go_to_step = partial(screen.action_go, step.key)
+            yield Offer(f"Go to {step.title}", f"step {number}", go_to_step)
+    yield from _list_run_offers(screen)
     yield Offer("Settings", "every setting of this project", screen.action_settings)
     yield Offer(
         "Export",
@@ -96,15 +95,14 @@ def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
     yield Offer("Projects", "back to the first screen; a run continues", screen.action_leave)
 
 
-def _run_offers(screen: ProjectScreen) -> Iterator[Offer]:
-    if not screen.going:
+def _list_run_offers(screen: ProjectScreen) -> Iterator[Offer]:
+    if not screen.is_busy:
         yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
     elif screen.has_run:
-        what, text = (
-            ("resume", "continue the run")
-            if screen.waits
-            else ("pause", "the run waits at its next safe point")
-        )
-        yield Offer(f"Run: {what}", text, partial(screen.control, what))
+        if screen.is_paused:
+            yield Offer("Run: resume", "continue the run", partial(screen.control, "resume"))
+        else:
+            text = "the run waits at its next safe point"
+            yield Offer("Run: pause", text, partial(screen.control, "pause"))
         text = "at the next safe point; the next run resumes there"
         yield Offer("Run: stop", text, partial(screen.control, "cancel"))

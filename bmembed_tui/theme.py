@@ -1,4 +1,4 @@
-"""The theme that the user has chosen, in their state folder. Losing it loses nothing."""
+"""The user's choice of theme, in the user's state folder. The file may be lost without harm."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def _file() -> Path:
+def _get_theme_file() -> Path:
     from platformdirs import user_state_path
 
     return user_state_path("bmembed", appauthor=False) / "theme"
 
 
-def chosen_theme() -> str:
-    """Its name; empty where none was chosen, or what was cannot be read."""
+def read_theme() -> str:
+    """Return the name of the chosen theme; empty if there is none or it cannot be read."""
     try:
-        return _file().read_text(encoding="utf-8").strip()
+        return _get_theme_file().read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return ""
 
 
-def keep_theme(name: str) -> None:
-    """Take it at the next start, too."""
-    target = _file()
-    with suppress(OSError):  # what cannot be kept must not keep anyone from working
+def save_theme(name: str) -> None:
+    """Save the theme for the next start."""
+    target = _get_theme_file()
+    with suppress(OSError):  # the app works without it
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         target.write_text(f"{name}\n", encoding="utf-8")

@@ -1,6 +1,4 @@
-"""The app's end of the pipes: as textual's own web driver, and it leaves when the window is
-gone.
-"""
+"""The driver of the app inside a window: Textual's web driver, leaving when the window is gone."""
 
 from __future__ import annotations
 
@@ -17,9 +15,9 @@ _COPY = "\x1b]52;c;"
 
 
 class PipeDriver(WebDriver):
-    """Packets on standard input and output.
+    """A driver that exchanges packets on standard input and output.
 
-    Copied text goes to the window as such, whose clipboard it is.
+    Copied text is sent to the window as a message, because the clipboard is the window's.
     """
 
     def write(self, data: str) -> None:
@@ -36,13 +34,13 @@ class PipeDriver(WebDriver):
             super().write_meta(data)
 
     def run_input_thread(self) -> None:
-        """Read until the window is closed, or its process has ended; then the app leaves, too."""
+        """Read until the window is closed or its process has ended, then leave the app."""
         super().run_input_thread()
         if not self.exit_event.is_set():
             self._app.post_message(messages.ExitApp())
 
 
 def send_to_window(app: App[Any], **message: object) -> None:
-    """Send a message to the window that the app runs in; in a terminal, nothing."""
+    """Send a message to the window that shows the app; does nothing in a terminal."""
     if isinstance(app._driver, PipeDriver):
         app._driver.write_meta(message)

@@ -172,11 +172,14 @@ class Project:
             rerank=rerank,
         )
 
-    def import_queries(self, path: str | os.PathLike[str]) -> int:
-        """Add training queries from a JSONL file; returns how many."""
+    def import_queries(self, path: str | os.PathLike[str], *, validation: bool = False) -> int:
+        """Add training queries from a JSONL file or qrels/NAME.tsv; returns how many.
+
+        `validation`: they are not trained on, but decide when training stops.
+        """
         from engine.written_queries.imports import import_queries
 
-        return import_queries(self.folder, Path(path))
+        return import_queries(self.folder, Path(path), validation=validation)
 
     def import_judgments(
         self, path: str | os.PathLike[str], split: str = "test", *, measuring: bool = False

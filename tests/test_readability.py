@@ -36,7 +36,17 @@ def test_items_and_cells_are_sentences_and_what_a_colon_parts_is_not() -> None:
     assert len(sentences(prose(text))) == 4
 
 
-GUIDES = ("GUIDE", "CLI", "ADAPTING", "PRIVACY", "DOCUMENTS", "ASSISTANTS", "CLUSTER", "LIBRARY")
+GUIDES = (
+    "GUIDE",
+    "CLI",
+    "ADAPTING",
+    "PRIVACY",
+    "DOCUMENTS",
+    "ASSISTANTS",
+    "CLUSTER",
+    "LIBRARY",
+    "MODELS",
+)
 
 
 @pytest.mark.parametrize("name", ["README.md", *(f"docs/{name}.md" for name in GUIDES)])

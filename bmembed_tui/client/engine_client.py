@@ -1,6 +1,6 @@
-"""The app's only way to the engine: requests to `engine serve`, other commands.
+"""The app's only way to the engine: requests to `engine serve`, and other commands.
 
-Long, as both start and end processes alike.
+It is long because both start and end processes in the same way.
 """
 
 from __future__ import annotations
@@ -26,31 +26,34 @@ T = TypeVar("T")
 
 LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
 END_SECONDS = 2.0
-LAST_SECONDS = 1.0  # for a process to end that has closed its output
+EXIT_SECONDS = 1.0  # for a process to exit after it has closed its output
 OUTPUT_TAIL = 1 << 14  # bytes
 SUPERSEDED = -32001
 
 
 class GoneError(StageError):
-    """The process that was to answer has ended."""
+    """The engine process ended before it answered."""
 
     code = "engine-gone"
 
 
 class SupersededError(EngineError):
-    """A newer search of the same series has taken this one's place."""
+    """A newer search of the same series has replaced this one."""
 
     code = "search-superseded"
 
 
 class Ask(Protocol):
-    """Answers requests about one project. Raises EngineError."""
+    """Answers a request about one project; raises EngineError."""
 
     def __call__(self, request: Request[A], /) -> Coroutine[Any, Any, A]: ...
 
 
-def parsed(kind: type[T], data: Any) -> T:
-    """A message from JSON that the engine wrote. Raises StageError for what is none."""
+def parse_answer(kind: type[T], data: Any) -> T:
+    """Return a message from JSON that the engine wrote.
+
+    Raises StageError where the JSON does not fit the type.
+    """
     try:
         return from_json(kind, data)
     except MessageError as error:
@@ -62,54 +65,84 @@ def parsed(kind: type[T], data: Any) -> T:
         ) from None
 
 
-def engine_command(*arguments: str) -> list[str]:
-    """The command line of an `engine` command, by this very Python, safe from modules of the
-    current folder.
+def build_engine_command(*arguments: str) -> list[str]:
+    """Return the command line of an `engine` command.
+
+    It runs in this Python, and ignores modules of the current folder.
     """
     return [sys.executable, "-P", "-m", "engine", *arguments]
 
 
-def engine_environment() -> dict[str, str]:
-    """The environment of engine processes: errors as JSON, the same packages as this process
-    has.
-    """
+def build_engine_environment() -> dict[str, str]:
+    """Return the environment of engine processes: errors as JSON, and this process's packages."""
     return dict(os.environ, BMEMBED_ERRORS="json", PYTHONPATH=import_path(), PYTHONUTF8="1")
 
 
-async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
-    """Run `engine ARGUMENTS` to its end; returns its standard output as JSON, or as text where
-    it is none.
+async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
+    """Run `engine ARGUMENTS` to its end and return its standard output.
 
-    `good`: exit codes whose output counts. Raises the EngineError that the command ended with. A
-        cancelled task ends the process.
+    The output is parsed as JSON where it is JSON, else returned as text. `good`: exit codes whose
+    output counts. Raises the EngineError that the command ended with. Cancelling the task ends the
+    process.
     """
     process = await _spawn(
-        engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+        build_engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     )
     try:
         output, messages = await process.communicate()
     except asyncio.CancelledError:
         with suppress(ProcessLookupError):
-            process.terminate()  # at once: an app that closes does not wait
+            process.terminate()  # at once, because an app that closes does not wait
         try:
-            await _end(process)
+            await _end_process(process)
         finally:
-            _let_go(process)
+            _close_pipes(process)
         raise
     if process.returncode not in good:
-        raise _failed(messages, arguments[0], process.returncode)
-    return _printed(output)
+        raise _read_command_error(messages, arguments[0], process.returncode)
+    return _parse_output(output)
 
 
-async def order(*arguments: str) -> Any:
-    """As `command`, for what must happen once the user wants it: to start, pause or stop a run.
+async def follow(heard: Callable[[Any], object], *arguments: str) -> Any:
+    """Run `engine ARGUMENTS`, which writes lines of JSON; return the last of them.
 
-    The process goes on when the task is cancelled, or the app is closed.
+    `heard` is called with each line when it comes. Raises as `run_command`. Cancelling the task
+    ends the process.
     """
-    done = await asyncio.to_thread(_run, engine_command(*arguments))
-    if done.returncode:
-        raise _failed(done.stderr, arguments[0], done.returncode)
-    return _printed(done.stdout)
+    line = build_engine_command(*arguments)
+    process = await _spawn(line, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    messages = asyncio.create_task(process.stderr.read())
+    last: Any = None
+    try:
+        async for text in process.stdout:
+            last = _parse_output(text)
+            heard(last)
+        await process.wait()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await _end_process(process)
+        finally:
+            _close_pipes(process)
+        raise
+    if process.returncode:
+        raise _read_command_error(await messages, arguments[0], process.returncode)
+    return last
+
+
+async def run_detached_command(*arguments: str) -> Any:
+    """Run `engine ARGUMENTS` to its end, even if the task is cancelled or the app is closed.
+
+    For what must happen once the user wants it: starting, pausing or stopping a run. Returns and
+    raises as `run_command`.
+    """
+    result = await asyncio.to_thread(_run, build_engine_command(*arguments))
+    if result.returncode:
+        raise _read_command_error(result.stderr, arguments[0], result.returncode)
+    return _parse_output(result.stdout)
 
 
 def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
@@ -119,7 +152,7 @@ def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            env=engine_environment(),
+            env=build_engine_environment(),
             start_new_session=True,
         )
     except OSError as error:
@@ -134,7 +167,7 @@ async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
             limit=LINE_LIMIT,
-            env=engine_environment(),
+            env=build_engine_environment(),
             start_new_session=True,
         )
     except OSError as error:
@@ -150,7 +183,7 @@ def _not_started(error: OSError) -> EngineError:
     )
 
 
-def _printed(output: bytes) -> Any:
+def _parse_output(output: bytes) -> Any:
     text = output.decode("utf-8", "replace")
     try:
         return json.loads(text)
@@ -158,27 +191,34 @@ def _printed(output: bytes) -> Any:
         return text
 
 
-def _failed(messages: bytes, name: str, code: int | None) -> EngineError:
-    """The error on the last line that a command wrote; where it wrote none, that line."""
-    error, last = _last_error(messages)
+def _read_command_error(messages: bytes, name: str, code: int | None) -> EngineError:
+    """Return the error on the last line that a command wrote.
+
+    Where that line is not an error in JSON, it becomes the reason of a StageError.
+    """
+    error, last_line = _read_last_error(messages)
     return error or StageError(
         f"'engine {name}' ended with exit code {code}.",
-        last or "It gave no reason.",
+        last_line or "It gave no reason.",
         code="engine-command-failed",
     )
 
 
-def _last_error(messages: bytes) -> tuple[EngineError | None, str]:
+def _read_last_error(messages: bytes) -> tuple[EngineError | None, str]:
+    """Return the error on the last line, or None and the line itself."""
     lines = messages.decode("utf-8", "replace").strip().splitlines()
-    with suppress(ValueError, IndexError, AttributeError):
+    if not lines:
+        return None, ""
+    with suppress(ValueError, AttributeError):
         return EngineError.from_dict(json.loads(lines[-1])), ""
-    return None, lines[-1] if lines else ""
+    return None, lines[-1]
 
 
 class EngineClient:
-    """`engine serve` for one project: started at the first request, started again when it has died.
+    """An `engine serve` process for one project.
 
-    Requests may be made side by side; each gets its own answer.
+    It is started at the first request, and again after it has died. Requests may run concurrently;
+    each gets its own answer.
     """
 
     def __init__(self, project: Path) -> None:
@@ -190,24 +230,27 @@ class EngineClient:
         self.starting: asyncio.Task[None] | None = None
         self._closed = False
         self.on_end: Callable[[], object] = lambda: None
-        """Called when the process has ended by itself."""
+        """Callback for a process that has ended by itself."""
 
     async def ask(self, request: Request[A]) -> A:
-        """The answer to one request. Raises the EngineError that it was answered with."""
+        """Send a request and return its answer.
+
+        Raises the EngineError that the engine answered with.
+        """
         kind: type[A] = request.answer
-        return parsed(kind, await self.call(request.method, **to_json(request)))
+        return parse_answer(kind, await self.call(request.method, **to_json(request)))
 
     async def call(self, method: str, **params: Any) -> Any:
-        """As `ask`, in JSON."""
-        process = await self._started()
+        """Send a request in JSON and return the answer in JSON. Raises as `ask`."""
+        process = await self._ensure_process()
         key = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_retrieve)
+        future.add_done_callback(_retrieve_exception)
         self._waiting[key] = process, future
         request = {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
         try:
             assert process.stdin is not None
-            # it has ended: whoever reads its answers says why
+            # Where the process has ended, the task that reads its answers says why.
             with suppress(ConnectionError, OSError):
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 await process.stdin.drain()
@@ -216,10 +259,8 @@ class EngineClient:
             self._waiting.pop(key, None)
 
     async def begin(self) -> None:
-        """Start the process before there is anything to ask: it loads what it takes to say how
-        far the project is.
-        """
-        process = await self._started()
+        """Start the process ahead of the first request, and have it load what the status needs."""
+        process = await self._ensure_process()
         assert process.stdin is not None
         process.stdin.write(b'{"jsonrpc": "2.0", "method": "status"}\n')
 
@@ -229,54 +270,58 @@ class EngineClient:
 
     async def close(self) -> None:
         self._closed = True
-        if self.starting is not None:  # one that is being started is ended, too
+        if self.starting is not None:  # a process that is being started must be ended, too
             await asyncio.wait([self.starting])
         process = self.process
         self.process = None
         if process is not None:
             try:
-                await _end(process)
+                await _end_process(process)
             finally:
-                _let_go(process)
+                _close_pipes(process)
         if self._reader is not None:
             self._reader.cancel()
 
-    async def _started(self) -> asyncio.subprocess.Process:
+    async def _ensure_process(self) -> asyncio.subprocess.Process:
+        """Return the running process; start it where there is none."""
         while not self._closed:
             if self.process is not None and self.process.returncode is None:
                 return self.process
             if self.starting is None:
                 self.starting = asyncio.create_task(self._start())
-                self.starting.add_done_callback(_retrieve)
-            await asyncio.shield(
-                self.starting
-            )  # a question given up would leave a process that nobody can end
-        raise _gone()
+                self.starting.add_done_callback(_retrieve_exception)
+            # Shielded: a cancelled request would leave a process that nobody can end.
+            await asyncio.shield(self.starting)
+        raise _build_gone_error()
 
     async def _start(self) -> None:
-        line = engine_command("serve", str(self.project), "--stdio")
+        command = build_engine_command("serve", str(self.project), "--stdio")
         try:
-            said = await asyncio.to_thread(
-                tempfile.TemporaryFile
-            )  # a pipe that nobody reads would hold it up
-            self.process = await _spawn(line, asyncio.subprocess.PIPE, said.fileno())
-            self._reader = asyncio.create_task(self._read(self.process, said))
+            # A file, because a pipe that nobody reads would block the process.
+            messages = await asyncio.to_thread(tempfile.TemporaryFile)
+            self.process = await _spawn(command, asyncio.subprocess.PIPE, messages.fileno())
+            self._reader = asyncio.create_task(self._read(self.process, messages))
         finally:
             self.starting = None
 
-    async def _read(self, process: asyncio.subprocess.Process, said: IO[bytes]) -> None:
+    async def _read(self, process: asyncio.subprocess.Process, messages: IO[bytes]) -> None:
+        """Receive answers until the process ends, then fail the requests that still wait.
+
+        `messages`: the process's standard error.
+        """
         assert process.stdout is not None
         try:
-            with suppress(ValueError):  # a line over the limit: what follows it cannot be read
+            # ValueError: a line over the limit, after which the stream cannot be read on.
+            with suppress(ValueError):
                 while line := await process.stdout.readline():
                     self.receive(line)
-            await _ended(process)
+            await _wait_for_exit(process)
         finally:
-            with said:
-                words = _output_tail(said)
+            with messages:
+                tail = _read_tail(messages)
             for owner, future in self._waiting.values():
                 if owner is process and not future.done():
-                    future.set_exception(_gone(words, process.returncode))
+                    future.set_exception(_build_gone_error(tail, process.returncode))
             if not self._closed:
                 self.on_end()
 
@@ -291,18 +336,21 @@ class EngineClient:
         if future.done():
             return
         if "error" in answer:
-            future.set_exception(_error(answer["error"]))
+            future.set_exception(_read_answer_error(answer["error"]))
         else:
             future.set_result(answer.get("result"))
 
 
-def _retrieve(future: asyncio.Future[Any]) -> None:
-    """The caller may be gone: asyncio would print an error that nobody took, across the screen."""
+def _retrieve_exception(future: asyncio.Future[Any]) -> None:
+    """Mark a future's exception as seen.
+
+    Where the caller is gone, asyncio would print the exception across the screen.
+    """
     if not future.cancelled():
         future.exception()
 
 
-def _error(data: Mapping[str, Any]) -> EngineError:
+def _read_answer_error(data: Mapping[str, Any]) -> EngineError:
     if data.get("code") == SUPERSEDED:
         return SupersededError("A newer search took this one's place.")
     if isinstance(data.get("data"), Mapping):
@@ -315,46 +363,49 @@ def _error(data: Mapping[str, Any]) -> EngineError:
     )
 
 
-def _output_tail(said: IO[bytes]) -> bytes:
-    said.seek(max(0, said.seek(0, os.SEEK_END) - OUTPUT_TAIL))
-    return said.read()
+def _read_tail(file: IO[bytes]) -> bytes:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - OUTPUT_TAIL))
+    return file.read()
 
 
-def _gone(words: bytes = b"", code: int | None = None) -> EngineError:
-    """Why the process has ended, from what it wrote last; one that was killed could not write
-    why.
+def _build_gone_error(messages: bytes = b"", code: int | None = None) -> EngineError:
+    """Return why the process has ended, from the last line that it wrote.
+
+    A process that was killed (`code` below 0) could not write a reason.
     """
-    error, last = _last_error(words if code and code > 0 else b"")
-    why = last or "It may have run out of memory."
+    exited_by_itself = code is not None and code > 0
+    error, last_line = _read_last_error(messages if exited_by_itself else b"")
     return error or GoneError(
-        "The engine's search process has ended.", why, "Try again: the app restarts it."
+        "The engine's search process has ended.",
+        last_line or "It may have run out of memory.",
+        "Try again: the app restarts it.",
     )
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Wait for the end of a process that says no more; it is killed where it does not end by
-    itself.
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> None:
+    """Wait for a process that has closed its output to exit; kill it if it does not.
 
-    Not at once: killing looks whether it has ended, which hides its exit code from asyncio.
+    It is not killed at once: killing polls the process, which hides its exit code from asyncio.
     """
     with suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(process.wait(), LAST_SECONDS)
+        await asyncio.wait_for(process.wait(), EXIT_SECONDS)
         return
     with suppress(ProcessLookupError):
         process.kill()
     await process.wait()
 
 
-def _let_go(process: asyncio.subprocess.Process) -> None:
-    """Close its pipes now: asyncio would do it when the loop is closed, and print a traceback.
+def _close_pipes(process: asyncio.subprocess.Process) -> None:
+    """Close the pipes of a process now, and kill it if it still runs.
 
-    What still runs is killed.
+    asyncio would close them together with the loop, and print a traceback.
     """
     process._transport.close()  # type: ignore[attr-defined]
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Close its input, which ends a server; else ask, then force it to end."""
+async def _end_process(process: asyncio.subprocess.Process) -> None:
+    """End a process: close its input, which ends a server, then terminate it, then kill it."""
     if process.stdin is not None:
         process.stdin.close()
     for stop in (process.terminate, process.kill):

@@ -1,4 +1,4 @@
-"""What the engine advises by a command of the shell, said for someone who sits before the app."""
+"""What to press in the app for what the engine advises as a shell command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.offer import Help
 from engine.core.messages.report import NextStep, StepName
 
-WAYS = {
+COMMAND_KEYS = {
     "run": "F2 in step 7, Search, reads and embeds",
     "adapt": "Ctrl+R runs every stage",
     "ingest": "step 1, Documents, reads",
@@ -24,50 +24,53 @@ WAYS = {
     "models": "Ctrl+S opens the settings, queries.model and queries.endpoint among them",
     "new": "n on the first screen makes a project",
 }
-"""By command. Those that force work which is up to date have no key."""
-CODES = {
+"""By command. Commands that repeat work which is up to date have no key."""
+COMMANDS_BY_CODE = {
     "run-not-training": ("status", "cancel"),
     "adapter-mismatch": (),
     "language-model-no-answer": (),
     "language-model-not-chosen": ("models",),
     "no-queries-to-judge": (),
 }
-"""Codes of errors that advise other commands than the one they name, or none."""
-STEP_WAYS: dict[StepName, str] = {
+"""Commands by error code, for errors whose own commands do not fit the app."""
+NEXT_STEP_KEYS: dict[StepName, str] = {
     "language-model": "choose it in step 3, Queries",
     "lists": "press l here",
     "judge": "press p here",
     "encoder": "see step 2, Encoder",
     "adapt": "press Ctrl+R",
 }
-"""By what to do next after an evaluation, as step Evaluate shows it."""
-HELP_WAYS: dict[Help, str] = {
+"""By next step after an evaluation, for step Evaluate."""
+HELP_KEYS: dict[Help, str] = {
     "language-model": "press 3",
     "encoder": "press 2",
 }
-"""By what would help more than an adaptation as it stands."""
+"""By what would help more than an adaptation does now."""
 
 
-def in_app(commands: Iterable[str]) -> str:
-    """What does here what the commands do: a sentence; empty where the app has none of them."""
-    ways = dict.fromkeys(WAYS[name] for name in commands if name in WAYS)
-    if ways:
-        return f"In the app: {'; '.join(ways)}."
+def describe_keys(commands: Iterable[str]) -> str:
+    """Return a sentence on how to do in the app what the commands do.
+
+    Empty where the app has none of them.
+    """
+    keys = dict.fromkeys(COMMAND_KEYS[name] for name in commands if name in COMMAND_KEYS)
+    if keys:
+        return f"In the app: {'; '.join(keys)}."
     return ""
 
 
-def advice(error: EngineError) -> str:
-    """What to do, and what does that in the app."""
+def format_advice(error: EngineError) -> str:
+    """Return what to do about an error, and how to do it in the app."""
     if error.to_do:
-        return with_ways(error.to_do, CODES.get(error.code, error.commands))
+        return add_app_keys(error.to_do, COMMANDS_BY_CODE.get(error.code, error.commands))
     return ""
 
 
-def next_step(step: NextStep) -> str:
-    """Something to do after an evaluation, with the key that does it."""
-    return step.format_with(STEP_WAYS.get(step.name, ""))
+def format_next_step(step: NextStep) -> str:
+    """Return a next step after an evaluation, with the key that does it."""
+    return step.format_with(NEXT_STEP_KEYS.get(step.name, ""))
 
 
-def with_ways(text: str, commands: Iterable[str]) -> str:
-    """`text`, and after it what does in the app what the commands do."""
-    return " ".join(part for part in (text, in_app(commands)) if part)
+def add_app_keys(text: str, commands: Iterable[str]) -> str:
+    """Return `text`, followed by how to do in the app what the commands do."""
+    return " ".join(part for part in (text, describe_keys(commands)) if part)

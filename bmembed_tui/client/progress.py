@@ -8,45 +8,46 @@ from bmembed_tui.client.run_state import RunState
 from engine.core.messages.project import STAGE_WORDS
 
 STOPPED = "stopped unexpectedly; run again to resume"
-BAR = 12
+BAR_COLUMNS = 12
 
 
-def count(number: int, noun: str) -> str:
-    """`1 chunk`, `1,200 chunks`."""
+def format_count(number: int, noun: str) -> str:
+    """Return a number and its noun: `1 chunk`, `1,200 chunks`."""
     if number == 1:
         return f"{number:,} {noun}"
     return f"{number:,} {noun}s"
 
 
-def bar(share: float, columns: int = BAR) -> str:
-    """`███░░░`: a share from 0 to 1."""
+def format_bar(share: float, columns: int = BAR_COLUMNS) -> str:
+    """Return a bar such as `███░░░` for a share from 0 to 1."""
     if math.isfinite(share):
-        full = round(max(0.0, min(1.0, share)) * columns)
+        filled = round(max(0.0, min(1.0, share)) * columns)
     else:
-        full = 0
-    return "█" * full + "░" * (columns - full)
+        filled = 0
+    return "█" * filled + "░" * (columns - filled)
 
 
-def doing(run: RunState) -> str:
-    """`▶ Reading the documents ███░ 3 of 4 files`."""
-    what = STAGE_WORDS.get(run.current, "starting")
-    return (
-        f"{'‖ paused:' if run.paused else '▶'}"
-        f" {what}{format_progress(run, ' ', with_bar=True) or ' …'}"
-    )
+def format_activity(run: RunState) -> str:
+    """Return what a run does: `▶ Reading the documents ███░ 3 of 4 files`."""
+    sign = "‖ paused:" if run.paused else "▶"
+    stage = STAGE_WORDS.get(run.current, "starting")
+    progress = format_progress(run, " ", with_bar=True) or " …"
+    return f"{sign} {stage}{progress}"
 
 
 def format_progress(run: RunState, before: str = " · ", *, with_bar: bool = False) -> str:
-    """` · 3 of 7 chunks`, of what the stage at work does now; empty where that is not counted."""
-    stage = run.stages.get(run.current)
+    """Return the progress of the current stage, such as ` · 3 of 7 chunks`.
+
+    Empty where the stage counts nothing. `before`: what precedes the text.
+    """
     if run.current == "train" and run.steps:
         return f"{before}step {run.steps[-1].step:,} of {run.steps[-1].steps:,}"
+    stage = run.stages.get(run.current)
     progress = stage.progress if stage else None
-    if progress is None or progress.done >= progress.total:  # what is over is not what it does now
+    if progress is None or progress.done >= progress.total:  # complete: not what it does now
         return ""
+    bar = ""
     if with_bar:
-        drawn = f"{bar(progress.done / progress.total)} "
-    else:
-        drawn = ""
+        bar = f"{format_bar(progress.done / progress.total)} "
     item = f", now {progress.item}" if progress.item else ""
-    return f"{before}{drawn}{progress.done:,} of {progress.total:,} {progress.unit}{item}"
+    return f"{before}{bar}{progress.done:,} of {progress.total:,} {progress.unit}{item}"

@@ -1,4 +1,4 @@
-"""The steps of the wizard, the stages that belong to each, and how far each is."""
+"""The steps of the wizard, the stages that belong to each, and the state of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.core.messages.project import ProjectStatus
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the wizard. `stages`: the engine's stages that it stands for, in order."""
+    """A step of the wizard, with the engine's stages that it stands for, in order."""
 
     key: str
     title: str
@@ -29,53 +29,53 @@ STEPS = (
 )
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 SEARCH = ("ingest", "index", "embed")
-"""What makes documents searchable."""
+"""The stages that make documents searchable."""
 
 
-def step_of(stage: str) -> str:
-    """The key of the step that a stage belongs to."""
+def find_step(stage: str) -> str:
+    """Return the key of the step that a stage belongs to."""
     return next((step.key for step in STEPS if stage in step.stages), "documents")
 
 
-def titles(stages: Iterable[str]) -> str:
-    """The steps of some stages as the sidebar calls them, each once: `Documents, Index`."""
-    return ", ".join(
-        dict.fromkeys(step.title for stage in stages for step in STEPS if stage in step.stages)
-    )
+def format_step_titles(stages: Iterable[str]) -> str:
+    """Return the titles of the stages' steps, each once: `Documents, Index`."""
+    titles: dict[str, None] = {}
+    for stage in stages:
+        titles |= dict.fromkeys(step.title for step in STEPS if stage in step.stages)
+    return ", ".join(titles)
 
 
-def at_work(run: RunState) -> str:
-    """What a run does now, as the sidebar calls it."""
-    return titles([run.current]) or "starting"
+def format_current_step(run: RunState) -> str:
+    """Return the title of the step that a run is at."""
+    return format_step_titles([run.current]) or "starting"
 
 
-def step_state(
+def find_step_state(
     step: Step, status: ProjectStatus, run: RunState, seen: frozenset[str] = frozenset()
 ) -> str:
-    """What the sidebar shows: done, running, paused, failed, stale, to do, none where generation
-    kept no query, or keywords where search knows no others yet.
+    """Return the state of a step for the sidebar.
 
-    Empty while nothing is known. The encoder has no stage: it is done when the user has been there,
-    or it was used.
+    One of done, running, paused, failed, stale, to do, none (generation kept no query) or keywords
+    (search has only keywords yet); empty while the status is not known. The encoder has no stage:
+    its step is done when the user has been there, or the encoder was used.
     """
     if not status.stages:
         return ""
-    if run.current in step.stages and (status.running or _at_work(run)):
+    if run.current in step.stages and (status.running or _is_current_stage_running(run)):
         return "paused" if run.paused else "running"
-    if any(
-        run.stages[stage].state == "failed" for stage in step.stages if stage in run.stages
-    ) and not status.done(*step.stages):
+    runs = [run.stages[stage] for stage in step.stages if stage in run.stages]
+    has_failed = any(stage_run.state == "failed" for stage_run in runs)
+    if has_failed and not status.done(*step.stages):
         return "failed"
     if step.key == "model":
-        if step.key in seen or status.built("generate") or status.built("embed"):
-            return "done"
-        return "to do"
+        was_used = status.built("generate") or status.built("embed")
+        return "done" if step.key in seen or was_used else "to do"
     if step.key == "search":
-        return _search_state(status)
+        return _find_search_state(status)
     if step.key == "queries" and status.done("generate") and status.counts.get("queries") == 0:
         return "none"
     if step.key == "index" and status.built("index") and not status.built("rank"):
-        return _by_keywords(status)
+        return _find_keyword_state(status)
     states = {status.state(stage) for stage in step.stages}
     if states == {"done"}:
         return "done"
@@ -84,20 +84,21 @@ def step_state(
     return "stale"
 
 
-def _search_state(status: ProjectStatus) -> str:
+def _find_search_state(status: ProjectStatus) -> str:
     if status.done("embed"):
         return "done"
     if status.built("embed"):
         return "stale"
-    return _by_keywords(status)
+    return _find_keyword_state(status)
 
 
-def _by_keywords(status: ProjectStatus) -> str:
+def _find_keyword_state(status: ProjectStatus) -> str:
     return "keywords" if status.built("index") else "to do"
 
 
-def _at_work(run: RunState) -> bool:
-    """Whether the run's own events say that its stage goes on: they are ahead of the status,
-    which takes a while to ask for.
+def _is_current_stage_running(run: RunState) -> bool:
+    """Return whether the run's own events say that its current stage is running.
+
+    They are ahead of the status, which takes a while to read.
     """
     return run.running and run.current in run.stages and run.stages[run.current].state == "running"

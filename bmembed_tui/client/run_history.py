@@ -1,5 +1,6 @@
-"""What the runs of a project have done so far, read from their event logs: the last result of
-each stage, and the curve of the training.
+"""The history of a project's runs, read from their event logs.
+
+It holds the last result of each stage and the curve of the training.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ TRAIN = "train"
 
 @dataclass
 class Curve:
-    """A training's steps and held-out checks, also where several runs made them one after
-    another.
-    """
+    """The steps and held-out checks of a training, possibly spread over several runs."""
 
     fingerprint: str = ""
     steps: list[TrainStep] = field(default_factory=list)
@@ -27,55 +26,56 @@ class Curve:
 
     @property
     def best(self) -> HeldOut | None:
-        """The check whose adapter is kept; None before the first."""
+        """The check whose adapter is kept; None before the first check."""
         return next((check for check in reversed(self.held_out) if check.best), None)
 
     @property
     def synthetic(self) -> bool:
-        """Whether the held-out queries were made from the documents: their figures flatter, and
-        are shown on request only.
+        """Whether the held-out queries were made from the documents.
+
+        Their figures flatter, and are shown on request only.
         """
         return any(check.synthetic for check in self.held_out)
 
 
 @dataclass
 class History:
-    """All runs before the one that is followed. `stages`: those that came to their end, by name.
+    """All runs before the followed one.
 
-    `trained`: the newest training that came to its end; `newest`: the newest that made a step, at
-        its end or not.
+    `stages`: the finished stages, by name. `trained`: the newest training that finished. `newest`:
+    the newest training that made a step, finished or not.
     """
 
     stages: dict[str, StageRun] = field(default_factory=dict)
     trained: Curve = field(default_factory=Curve)
     newest: Curve = field(default_factory=Curve)
 
-    def record(self, state: RunState, stage: str) -> StageRun | None:
-        """What a stage reported last, in the run that is followed or in one before; None where
-        it never came to its end.
+    def find_record(self, state: RunState, stage: str) -> StageRun | None:
+        """Return the last report of a finished stage, in the followed run or an earlier one.
+
+        None where the stage never finished.
         """
         run = state.stages.get(stage)
         if run is not None and run.state == "done":
             return run
         return self.stages.get(stage)
 
-    def reported(self, state: RunState, stage: str) -> StageRun:
-        """What a stage reports while it is at work, else what it reported last."""
-        at_work = state.running and state.current == stage
-        if at_work:
+    def find_report(self, state: RunState, stage: str) -> StageRun:
+        """Return what a stage reports while it runs, else what it reported last."""
+        if state.running and state.current == stage:
             return state.stage(stage)
-        return self.record(state, stage) or state.stage(stage)
+        return self.find_record(state, stage) or state.stage(stage)
 
-    def curve(self, state: RunState, *, current: bool) -> Curve:
-        """The training to show: the one of the run that is followed, with what runs that it
-        resumes did before; else the adapter's own where that is `current`, else the newest.
+    def build_curve(self, state: RunState, *, current: bool) -> Curve:
+        """Return the training to show.
+
+        That is the training of the followed run, together with the earlier runs that it resumes. If
+        that run does not train: the training of the adapter, if the adapter is `current`, else the
+        newest training.
         """
         run = state.stages.get(TRAIN)
-        if (
-            run is None
-            or not run.fingerprint
-            or not (state.steps or state.held_out or run.state == "running")
-        ):
+        has_data = run is not None and bool(state.steps or state.held_out or run.state == "running")
+        if run is None or not run.fingerprint or not has_data:
             if current and self.trained.steps:
                 return self.trained
             return self.newest
@@ -83,23 +83,25 @@ class History:
         earlier = self.newest
         if earlier.fingerprint != run.fingerprint or earlier.finished:
             return curve
-        first = min((part[0].step for part in (curve.steps, curve.held_out) if part), default=None)
-        if first is not None and not curve.held_out and curve.steps[0].step == 1:
+        first_steps = [points[0].step for points in (curve.steps, curve.held_out) if points]
+        first = min(first_steps, default=None)
+        if first is None:
+            curve.steps[:0] = earlier.steps
+            curve.held_out[:0] = earlier.held_out
             return curve
-        curve.steps[:0] = [one for one in earlier.steps if first is None or one.step < first]
-        curve.held_out[:0] = [one for one in earlier.held_out if first is None or one.step < first]
+        if not curve.held_out and curve.steps[0].step == 1:  # it began from the start again
+            return curve
+        curve.steps[:0] = [point for point in earlier.steps if point.step < first]
+        curve.held_out[:0] = [check for check in earlier.held_out if check.step < first]
         return curve
 
     def add(self, state: RunState) -> None:
-        """Take in a run that is over."""
+        """Add a run that is over."""
         train = state.stage(TRAIN)
         if state.steps or state.held_out:
-            self.newest = self.curve(state, current=False)
-        if (
-            train.state == "done"
-            and self.newest.steps
-            and self.newest.fingerprint == train.fingerprint
-        ):
+            self.newest = self.build_curve(state, current=False)
+        is_newest = bool(self.newest.steps) and self.newest.fingerprint == train.fingerprint
+        if train.state == "done" and is_newest:
             self.newest.finished = True
             self.trained = self.newest
         self.stages |= {
@@ -108,9 +110,9 @@ class History:
 
 
 def read_history(runs: Path, before: str = "") -> History:
-    """From the runs in the folder `runs`, oldest first, up to the one named `before`.
+    """Return the history of the runs in the folder `runs`, oldest first.
 
-    Reads files; never raises.
+    Runs from the one named `before` on are left out. Never raises.
     """
     history = History()
     try:
@@ -119,6 +121,6 @@ def read_history(runs: Path, before: str = "") -> History:
         return history
     for folder in folders:
         state = RunState()
-        state.apply_all(LogReader(folder / EVENTS).rest())
+        state.apply_all(LogReader(folder / EVENTS).read_rest())
         history.add(state)
     return history

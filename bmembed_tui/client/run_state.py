@@ -13,16 +13,17 @@ from engine.core import events
 from engine.core.errors import EngineError
 
 LOST = "lost"
-RUN = "run"  # the stage of warnings that belong to none
+RUN = "run"  # the stage of warnings that belong to no stage
 CURVE_POINTS = 8192
 WARNINGS = 100
 
 
 @dataclass
 class StageRun:
-    """One stage of a run.
+    """A stage of a run.
 
-    `state`: waiting, running, done, skipped, failed or lost. `choices`: by setting.
+    `state`: waiting, running, done, skipped, failed or lost. `choices`: automatic choices, by
+    setting.
     """
 
     stage: str
@@ -41,11 +42,9 @@ class StageRun:
 class RunState:
     """Everything that screens show of a run.
 
-    `state`: none, running, done, failed, cancelled or lost.
-
-    `lost`: its process has ended without a word, as after kill -9 or a power failure. `steps` of a
-        long training are
-    thinned evenly, and never more than `CURVE_POINTS`. `warnings`: those that belong to no stage.
+    `state`: none, running, done, failed, cancelled or lost. A lost run's process ended without a
+    last event, as after kill -9 or a power failure. `steps`: of a long training, at most
+    `CURVE_POINTS` evenly thinned steps. `warnings`: those that belong to no stage.
     """
 
     run: str = ""
@@ -69,15 +68,15 @@ class RunState:
         return self.state not in ("none", "running")
 
     def stage(self, name: str) -> StageRun:
-        """A stage; waiting where nothing is known of it."""
+        """Return a stage; a waiting one where nothing is known of it."""
         return self.stages.get(name, StageRun(name))
 
-    def apply_all(self, happened: Iterable[events.Event]) -> None:
-        for event in happened:
+    def apply_all(self, new_events: Iterable[events.Event]) -> None:
+        for event in new_events:
             self.apply(event)
 
-    def lose(self) -> None:
-        """Its process is gone, and its log has no end."""
+    def mark_lost(self) -> None:
+        """Record that the process is gone although its log has no end."""
         stage = self.stages.get(self.current)
         if stage is not None and stage.state == "running":
             stage.state = LOST
@@ -111,7 +110,7 @@ class RunState:
                 | events.StageFinished()
                 | events.StageFailed()
             ):
-                self._turn(event)
+                self._change_stage(event)
             case events.RunFinished():
                 self.state = event.state
                 self.seconds = event.seconds
@@ -129,7 +128,7 @@ class RunState:
     def _stage(self, name: str) -> StageRun:
         return self.stages.setdefault(name, StageRun(name))
 
-    def _turn(
+    def _change_stage(
         self,
         event: (
             events.StageStarted | events.StageSkipped | events.StageFinished | events.StageFailed
@@ -157,31 +156,33 @@ class RunState:
 
 
 def add_step(steps: list[events.TrainStep], event: events.TrainStep) -> None:
-    """Append a step; later ones, of before a training was resumed from a checkpoint, are
-    dropped.
+    """Append a step to `steps`.
+
+    Steps with the same or a higher number are dropped: they precede a resumption from a checkpoint.
     """
     while steps and steps[-1].step >= event.step:
         steps.pop()
     if len(steps) >= CURVE_POINTS:
-        places = evenly([one.step for one in steps], CURVE_POINTS // 2)
+        places = pick_evenly([step.step for step in steps], CURVE_POINTS // 2)
         steps[:] = [steps[place] for place in places]
     steps.append(event)
 
 
 def add_held_out(checks: list[events.HeldOut], event: events.HeldOut) -> None:
-    """Append a held-out check; as `add_step`. The best one is never thinned out."""
+    """Append a held-out check, as `add_step` does. The best check is never thinned out."""
     while checks and checks[-1].step >= event.step:
         checks.pop()
     if len(checks) >= CURVE_POINTS:
-        places = set(evenly([one.step for one in checks], CURVE_POINTS // 2))
-        best = max((place for place, one in enumerate(checks) if one.best), default=0)
-        checks[:] = [one for place, one in enumerate(checks) if place in places or place == best]
+        kept = set(pick_evenly([check.step for check in checks], CURVE_POINTS // 2))
+        kept.add(max((place for place, check in enumerate(checks) if check.best), default=0))
+        checks[:] = [check for place, check in enumerate(checks) if place in kept]
     checks.append(event)
 
 
-def evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """Places of about `most` of the rising `numbers`, as far from one another as can be; the
-    first is one of them.
+def pick_evenly(numbers: Sequence[int], most: int) -> list[int]:
+    """Return the places of about `most` of the rising `numbers`, evenly spaced by value.
+
+    The first place is always among them.
     """
     gap = (numbers[-1] - numbers[0]) / most
     places = [0]

@@ -1,4 +1,4 @@
-"""Follows a run's event log: many events a second become a few changes of state a second."""
+"""Following a run's event log: many events a second become a few changes of state a second."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from engine.project.control import run_records
 from engine.project.folder import ProjectFolder
 
 POLL_SECONDS = 0.2
-BATCH_BYTES = 1 << 18  # read and decoded in one go: a long history must not hold up typing
+BATCH_BYTES = 1 << 18  # read and decoded at once: a long history must not delay typing
 STEPS_KEPT = 250  # of the steps in one batch: a screen cannot show more
 EVENTS = "events.jsonl"
 
 
 class LogReader:
-    """Reads an event log a batch at a time, without what later events of the batch replace."""
+    """Reads an event log in batches, leaving out events that later ones of the batch replace."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.offset = 0
 
-    def batch(self) -> tuple[list[Event], bool]:
-        """The next events, and whether more is waiting. Never raises.
+    def read_batch(self) -> tuple[list[Event], bool]:
+        """Return the next events, and whether more is waiting. Never raises.
 
-        A line without its end is left for later; one that is no event is passed over.
+        An incomplete last line is left for later; a line that is not an event is skipped.
         """
         try:
             data = self._read()
@@ -39,14 +39,14 @@ class LogReader:
         end = data.rfind(b"\n") + 1
         self.offset += end
         lines = data[:end].split(b"\n")[:-1]
-        decoded = (decode(line.decode("utf-8", "replace")) for line in worth_decoding(lines))
+        decoded = (decode(line.decode("utf-8", "replace")) for line in drop_superseded_lines(lines))
         return [event for event in decoded if event is not None], len(data) >= BATCH_BYTES
 
     def _read(self) -> bytes:
         with self.path.open("rb") as file:
             file.seek(self.offset)
             data = file.read(BATCH_BYTES)
-            # one very long line
+            # A line longer than a batch is read on to its end.
             while len(data) >= BATCH_BYTES and b"\n" not in data[-BATCH_BYTES:]:
                 more = file.read(BATCH_BYTES)
                 if not more:
@@ -54,20 +54,20 @@ class LogReader:
                 data += more
         return data
 
-    def rest(self) -> Iterator[Event]:
+    def read_rest(self) -> Iterator[Event]:
         more = True
         while more:
-            events, more = self.batch()
+            events, more = self.read_batch()
             yield from events
 
 
-def worth_decoding(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines without those that a later one replaces.
+def drop_superseded_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the lines without those that a later one replaces.
 
-    Of progress that follows on progress the last counts; of very many steps in a row some, and
-    always the last.
+    Of consecutive progress events only the last is kept; of very many consecutive steps, an even
+    sample that includes the last.
     """
-    for kind, block in groupby(lines, _kind):
+    for kind, block in groupby(lines, _find_kind):
         same = list(block)
         if kind == Progress.name:
             stride = len(same)
@@ -78,7 +78,7 @@ def worth_decoding(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield from same[(len(same) - 1) % stride :: stride]
 
 
-def _kind(line: bytes) -> str:
+def _find_kind(line: bytes) -> str:
     for name in (Progress.name, TrainStep.name):
         if line.startswith(b'{"event": "%s"' % name.encode()):
             return name
@@ -86,10 +86,10 @@ def _kind(line: bytes) -> str:
 
 
 class RunWatch:
-    """Tails `runs/ID/events.jsonl` from its beginning.
+    """Follows `runs/ID/events.jsonl` from its beginning.
 
-    `on_change` is called in the event loop, at most five times a second, for the first time when
-    all that was written before is read.
+    `on_change` is called in the event loop at most five times a second, and for the first time
+    after the log's history has been read.
     """
 
     def __init__(self, folder: Path, on_change: Callable[[RunState], object]) -> None:
@@ -99,7 +99,7 @@ class RunWatch:
         self._log = LogReader(folder / EVENTS)
         self._task: asyncio.Task[None] | None = None
         self._reading = asyncio.Lock()
-        self._changed = False  # since `on_change` was called last, whoever read it
+        self._changed = False  # whether events were read since the last call of `on_change`
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._follow())
@@ -111,56 +111,56 @@ class RunWatch:
     async def catch_up(self) -> None:
         more = True
         while more:
-            more = await self._next()
+            more = await self._read_batch()
 
     async def _follow(self) -> None:
-        history = _size(self.folder / EVENTS)
-        shown = -POLL_SECONDS
+        history_size = _get_size(self.folder / EVENTS)
+        last_call = -POLL_SECONDS
         while True:
-            more = await self._next()
-            due = time.monotonic() - shown >= POLL_SECONDS
-            if self._changed and due and (self._log.offset >= history or not more):
+            more = await self._read_batch()
+            is_due = time.monotonic() - last_call >= POLL_SECONDS
+            has_history = self._log.offset >= history_size or not more
+            if self._changed and is_due and has_history:
                 self._changed = False
-                shown = time.monotonic()
+                last_call = time.monotonic()
                 self._on_change(self.state)
             if not more:
                 if self.state.over and not self._changed:
                     return
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def _next(self) -> bool:
-        """Take in a batch; returns whether more is waiting.
+    async def _read_batch(self) -> bool:
+        """Apply the next batch of events and return whether more is waiting.
 
-        A batch that is being read is taken in also when nobody waits for it any longer: it is not
-        read again.
+        Shielded: a batch that has been read must also be applied, since it is not read again.
         """
-        return await asyncio.shield(asyncio.ensure_future(self._take()))
+        return await asyncio.shield(asyncio.ensure_future(self._apply_batch()))
 
-    async def _take(self) -> bool:
+    async def _apply_batch(self) -> bool:
         async with self._reading:
-            events, more = await asyncio.to_thread(self._log.batch)
+            events, more = await asyncio.to_thread(self._log.read_batch)
             self.state.apply_all(events)
             self._changed = self._changed or bool(events)
         return more
 
 
-def _size(path: Path) -> int:
+def _get_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
         return 0
 
 
-def newest_run(project: Path) -> Path | None:
-    """The folder of the newest run; None before the first."""
+def find_newest_run(project: Path) -> Path | None:
+    """Return the folder of the newest run; None before the first."""
     try:
         return max(path for path in (project / "runs").iterdir() if path.is_dir())
     except (OSError, ValueError):
         return None
 
 
-def settings_time(project: Path) -> float:
-    """When project.toml was written, in seconds since the epoch; 0 where it cannot be seen."""
+def read_settings_time(project: Path) -> float:
+    """Return when project.toml was written, in seconds since the epoch; 0 if it cannot be read."""
     try:
         return (project / "project.toml").stat().st_mtime
     except OSError:
@@ -168,13 +168,16 @@ def settings_time(project: Path) -> float:
 
 
 def is_held(project: ProjectFolder) -> bool:
-    """Whether some process holds the project; true also where that is not known."""
+    """Return whether a process holds the project; true also where that is not known."""
     try:
         return project.is_running()
     except (EngineError, OSError):
         return True
 
 
-def error_of(project: ProjectFolder, folder: Path) -> EngineError | None:
-    """The error in a run's record: also one that came between two stages."""
-    return next((record.error for record in run_records(project) if record.folder == folder), None)
+def read_run_error(project: ProjectFolder, folder: Path) -> EngineError | None:
+    """Return the error in a run's record, which may also come from between two stages."""
+    for record in run_records(project):
+        if record.folder == folder:
+            return record.error
+    return None

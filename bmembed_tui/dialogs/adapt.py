@@ -1,6 +1,4 @@
-"""The offer to make search better: what adaptation does, how long it takes here, and what it
-could show.
-"""
+"""The offer to adapt the encoder: what adaptation does, how long it takes, what it could show."""
 
 from __future__ import annotations
 
@@ -8,9 +6,9 @@ from dataclasses import replace
 
 from textual import work
 
-from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.client.in_app import HELP_WAYS
-from bmembed_tui.client.project_status import titles
+from bmembed_tui.client.engine_client import parse_answer, run_command
+from bmembed_tui.client.in_app import HELP_KEYS
+from bmembed_tui.client.project_status import format_step_titles
 from bmembed_tui.dialogs.confirmations import QUIET_SECONDS, QuestionDialog
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -28,9 +26,9 @@ WHAT = (
 
 
 class AdaptDialog(QuestionDialog):
-    """Closes with `NOW`, `BY_STEPS` or None.
+    """Offers an adaptation; closes with `NOW`, `BY_STEPS` or None.
 
-    Nothing can be started before the estimate is there to read.
+    Nothing can be started before the estimate is shown.
     """
 
     def __init__(self, project: ProjectFolder) -> None:
@@ -44,18 +42,18 @@ class AdaptDialog(QuestionDialog):
 
     def on_mount(self) -> None:
         self.query_one(f"#answer-{NOW}").disabled = True
-        self.look()
+        self.estimate()
 
     @work
-    async def look(self) -> None:
-        """Ask the engine, which measures for some seconds."""
+    async def estimate(self) -> None:
+        """Show the engine's estimate, which takes some seconds to measure."""
         advised = NOW
         try:
-            offer = parsed(
+            offer = parse_answer(
                 AdaptationOffer,
-                await command("adapt", str(self._project.path), "--dry-run", "--json"),
+                await run_command("adapt", str(self._project.path), "--dry-run", "--json"),
             )
-            text = "\n".join(by_steps(offer).lines(HELP_WAYS))
+            text = "\n".join(group_by_steps(offer).lines(HELP_KEYS))
             may_be_used = offer.provable or offer.expects
             if may_be_used and not offer.up_to_date:
                 advised = NOW
@@ -68,11 +66,11 @@ class AdaptDialog(QuestionDialog):
             text = f"{WHAT}\n\n✗ {error.what} {error.why}"
         if self.is_attached:
             self.query_one(".dialog-body > SafeStatic", SafeStatic).update(plain(text, lines=True))
-            # Enter pressed while it was awaited is not for it
-            self.set_timer(QUIET_SECONDS, lambda: self._allow(advised))
+            # An Enter pressed during the wait is not an answer.
+            self.set_timer(QUIET_SECONDS, lambda: self._enable_answers(advised))
 
-    def _allow(self, advised: str) -> None:
-        """Let the user start. Where nothing can come into use, Enter does not."""
+    def _enable_answers(self, advised: str) -> None:
+        """Let the user answer. `advised`: the answer that Enter gives."""
         focused = self.focused
         for button in self.query(SafeButton):
             button.disabled = False
@@ -84,9 +82,11 @@ class AdaptDialog(QuestionDialog):
             self.query_one(f"#answer-{advised}").focus()
 
 
-def by_steps(offer: AdaptationOffer) -> AdaptationOffer:
-    """The times of steps, as the sidebar calls them, instead of those of the engine's stages."""
+def group_by_steps(offer: AdaptationOffer) -> AdaptationOffer:
+    """Return the offer with times by the sidebar's steps instead of the engine's stages."""
     seconds: dict[str, float] = {}
-    for stage, time in offer.seconds.items():
-        seconds[titles([stage])] = seconds.get(titles([stage]), 0.0) + time
-    return replace(offer, seconds=seconds, unknown=tuple(filter(None, [titles(offer.unknown)])))
+    for stage, stage_seconds in offer.seconds.items():
+        title = format_step_titles([stage])
+        seconds[title] = seconds.get(title, 0.0) + stage_seconds
+    unknown_titles = format_step_titles(offer.unknown)
+    return replace(offer, seconds=seconds, unknown=(unknown_titles,) if unknown_titles else ())

@@ -1,4 +1,4 @@
-"""Dialogs: an engine's error to read and copy, and a question with a few answers."""
+"""Dialogs for an engine's error, to read and copy, and for a question with a few answers."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 
-from bmembed_tui.client.in_app import advice
+from bmembed_tui.client.in_app import format_advice
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 
-QUIET_SECONDS = (
-    0.5  # in which a dialog that comes unasked takes no keys: they were meant for what it covers
-)
+# An unprompted dialog ignores keys for so long: they were meant for the screen below it.
+QUIET_SECONDS = 0.5
 
 
 class ErrorDialog(ModalScreen[str]):
     """What happened, why, and what to do next.
 
-    Closes with the key of the action that was chosen, or None.
-
-    `unasked`: it comes over whatever the user is doing. Enter closes it then, and the first keys
-        are not for it.
+    Closes with the key of the chosen action, or None. `unprompted`: it appears over whatever the
+    user is doing, so it ignores the first keys, and Enter only closes it.
     """
 
     AUTO_FOCUS = ""
@@ -55,7 +52,7 @@ class ErrorDialog(ModalScreen[str]):
                 if self.error.why:
                     yield SafeStatic(self.error.why, classes="error-why")
                 if self.error.to_do:
-                    yield SafeStatic(f"→ {advice(self.error)}", classes="error-to-do")
+                    yield SafeStatic(f"→ {format_advice(self.error)}", classes="error-to-do")
             with Horizontal(classes="dialog-buttons"):
                 for key, label in self._actions:
                     yield SafeButton(
@@ -69,28 +66,25 @@ class ErrorDialog(ModalScreen[str]):
                 yield SafeButton("Close", id="close", variant=variant, action="screen.dismiss")
 
     def on_mount(self) -> None:
-        """Enter does the likeliest thing; nothing but closing in a dialog that comes unasked."""
+        """Listen to keys: at once, or after a pause in an unprompted dialog."""
         if self._unprompted:
             self.set_timer(QUIET_SECONDS, self.listen)
         else:
             self.listen()
 
     def listen(self) -> None:
-        """Take keys from now on."""
-        if self._actions and not self._unprompted:
-            first = self._actions[0][0]
-        else:
-            first = None
+        """Take keys from now on. Enter does the likeliest action, or closes."""
         self._listens = True
-        self.query_one(f"#action-{first}" if first else "#close").focus()
+        if self._actions and not self._unprompted:
+            self.query_one(f"#action-{self._actions[0][0]}").focus()
+        else:
+            self.query_one("#close").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._listens
 
     def action_copy(self) -> None:
-        """Put the whole text on the clipboard (OSC 52: works over SSH where the terminal allows
-        it).
-        """
+        """Copy the whole text (OSC 52: works over SSH where the terminal allows it)."""
         self.app.copy_to_clipboard(f"{type(self.error).__name__}: {self.error}")
         self.notify("The error is on the clipboard.", markup=False)
 
@@ -137,10 +131,10 @@ def ask(
     answers: Sequence[tuple[str, str]],
     **then: Callable[[], object],
 ) -> None:
-    """Show a QuestionDialog; `then`: what to do at an answer, by its key."""
+    """Show a QuestionDialog. `then`: the function to call, by the key of an answer."""
 
-    def answered(key: str | None) -> None:
+    def call_function(key: str | None) -> None:
         if key in then:
             then[key]()
 
-    app.push_screen(QuestionDialog(question, text, answers), answered)
+    app.push_screen(QuestionDialog(question, text, answers), call_function)

@@ -18,7 +18,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import TextArea
 
-from bmembed_tui.client.engine_client import command, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_command
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine import __version__
@@ -27,14 +27,14 @@ from engine.core.messages.project import Finding, ProjectStatus
 from engine.core.text import visible
 
 TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "NO_COLOR", "LANG", "LC_ALL")
-DOCTOR_CODES = (0, 3)  # all is well, or something is a problem
+DOCTOR_CODES = (0, 3)  # exit codes of `engine doctor` without and with problems
 NOTE = "Errors and paths may contain file and folder names: read this before you send it."
 
 
 class DiagnosticsScreen(ModalScreen[None]):
     """The facts as text, to read and to copy.
 
-    `status`: of the open project, None where none is open.
+    `status`: the status of the open project, if there is one.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -59,17 +59,21 @@ class DiagnosticsScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         self._show(["looking at the machine …"])
         self.query_one("#copy").focus()
-        self.look()
+        self.examine()
 
     @work(exclusive=True)
-    async def look(self) -> None:
+    async def examine(self) -> None:
+        """Show what `engine doctor` finds."""
         arguments = [self._status.project] if self._status else []
         try:
-            findings = parsed(
+            findings = parse_answer(
                 tuple[Finding, ...],
-                await command("doctor", *arguments, "--json", good=DOCTOR_CODES),
+                await run_command("doctor", *arguments, "--json", good=DOCTOR_CODES),
             )
-            lines = [f"{one.state:<8} {one.topic}: {one.found} ({one.follows})" for one in findings]
+            lines = [
+                f"{finding.state:<8} {finding.topic}: {finding.found} ({finding.follows})"
+                for finding in findings
+            ]
         except EngineError as error:
             lines = [f"engine doctor failed: {error}"]
         if self.is_attached:
@@ -77,25 +81,21 @@ class DiagnosticsScreen(ModalScreen[None]):
 
     def _show(self, machine: Iterable[str]) -> None:
         parts = [
-            ("App", self._app()),
-            ("Project", project_facts(self._status, self._run)),
-            ("Machine", machine),
+            _format_part("App", self._list_app_facts()),
+            _format_part("Project", list_project_facts(self._status, self._run)),
+            _format_part("Machine", machine),
         ]
-        text = "\n\n".join(
-            f"{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in parts
-        )
-        self.query_one(TextArea).load_text(visible(text, lines=True))
+        self.query_one(TextArea).load_text(visible("\n\n".join(parts), lines=True))
 
-    def _app(self) -> list[str]:
+    def _list_app_facts(self) -> list[str]:
         size = self.app.size
+        python = platform.python_version()
+        has_ssh = "SSH_CONNECTION" in os.environ
         return [
-            (
-                f"bmembed {__version__}, textual {version('textual')}, Python"
-                f" {platform.python_version()}"
-            ),
+            f"bmembed {__version__}, textual {version('textual')}, Python {python}",
             f"{platform.platform()}; terminal {size.width}x{size.height}; theme {self.app.theme}",
             *(f"{name}={os.environ[name]}" for name in TERMINAL if name in os.environ),
-            f"SSH: {'yes' if 'SSH_CONNECTION' in os.environ else 'no'}",
+            f"SSH: {'yes' if has_ssh else 'no'}",
         ]
 
     def action_copy(self) -> None:
@@ -103,24 +103,24 @@ class DiagnosticsScreen(ModalScreen[None]):
         self.notify("Copied.", markup=False)
 
 
-def project_facts(status: ProjectStatus | None, run: RunState) -> list[str]:
-    """The project's stages and its newest run."""
+def list_project_facts(status: ProjectStatus | None, run: RunState) -> list[str]:
+    """Return a line on each stage of the project and each choice of its newest run."""
     if status is None:
         return ["none is open"]
-    lines = [
-        f"{status.project}; "
-        + ", ".join(f"{name}: {count}" for name, count in status.counts.items())
-    ]
+    counts = ", ".join(f"{name}: {count}" for name, count in status.counts.items())
+    lines = [f"{status.project}; {counts}"]
     lines += [f"{stage.stage}: {stage.state} ({stage.reason})" for stage in status.stages]
-    lines += [f"run {run.run or 'none'}: {run.state}; going on: {status.running}"]
-    choices = (choice for stage in run.stages.values() for choice in stage.choices.values())
-    lines += [
-        f"  {choice.stage}/{choice.setting}: {choice.value} ({choice.reason})" for choice in choices
-    ]
-    return lines + [
-        f"  error: {_error_line(error)}" for error in (run.error, status.problem) if error
-    ]
+    lines.append(f"run {run.run or 'none'}: {run.state}; going on: {status.running}")
+    for stage_run in run.stages.values():
+        for choice in stage_run.choices.values():
+            lines.append(f"  {choice.stage}/{choice.setting}: {choice.value} ({choice.reason})")
+    errors = filter(None, (run.error, status.problem))
+    return lines + [f"  error: {_format_error_line(error)}" for error in errors]
 
 
-def _error_line(error: EngineError) -> str:
+def _format_part(title: str, lines: Iterable[str]) -> str:
+    return f"{title}\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _format_error_line(error: EngineError) -> str:
     return " | ".join(error.as_dict()[part] for part in ("type", "what", "why", "to_do"))

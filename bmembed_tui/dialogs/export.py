@@ -1,4 +1,4 @@
-"""Taking away what was made of the documents: which parts, and into which folder."""
+"""Exporting what was made from the documents: which parts, and into which folder."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 
-from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.client.engine_client import parse_answer, run_command
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Exported
-from engine.core.text import amount
+from engine.core.text import format_files_and_size
 from engine.project.folder import ProjectFolder
 
 TEXT = "Folders that work without bmembed. An export is complete, or nothing is written."
@@ -38,14 +38,14 @@ PARTS = {
     "beir": "queries, judgments and preferences in BEIR's layout",
 }
 WITH_TEXT = ("vectors", "parquet", "qdrant", "lancedb", "opensearch", "chunks", "beir")
-"""Words of the documents, or names of their files, are in them."""
+"""The parts that contain words of the documents or names of their files."""
 USUAL = ("adapter", "model")
 
 
 class ExportScreen(ModalScreen[None]):
-    """What to export and where to; then what was written.
+    """Asks what to export and where to, then shows what was written.
 
-    Closing it ends an export that is being written.
+    Closing it cancels an export in progress.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,7 +66,7 @@ class ExportScreen(ModalScreen[None]):
             yield SafeStatic(TEXT, id="export-text")
             with Horizontal(classes="new-row"):
                 yield SafeLabel("Into")
-                yield PathField(free_folder(self._project.name), id="export-folder")
+                yield PathField(find_free_folder(self._project.name), id="export-folder")
             yield SafeOptions(id="export-parts")
             yield SafeStatic("", id="export-note")
             with Horizontal(classes="dialog-buttons"):
@@ -78,11 +78,11 @@ class ExportScreen(ModalScreen[None]):
         self.query_one("#export").focus()
 
     def _draw_parts(self) -> None:
-        lines = [(name, _line(name, what, name in self._wanted)) for name, what in PARTS.items()]
+        lines = [(name, _format_part(name, name in self._wanted)) for name in PARTS]
         self.query_one("#export-parts", SafeOptions).show(lines)
 
     @on(OptionList.OptionSelected, "#export-parts")
-    def _turned(self, event: OptionList.OptionSelected) -> None:
+    def _toggle_part(self, event: OptionList.OptionSelected) -> None:
         self._wanted ^= {str(event.option_id)}
         self._draw_parts()
 
@@ -92,68 +92,65 @@ class ExportScreen(ModalScreen[None]):
             parts.action_select()
 
     @on(Input.Submitted)
-    def _named(self) -> None:
+    def _go_to_parts(self) -> None:
         self.query_one("#export-parts").focus()
 
     @work(group="export")
     async def action_export(self) -> None:
         if self._at_work:
             return
-        folder = self.query_one(PathField).path
         self._at_work = True
         self._show_note(
             plain("Writing … Cancel stops it and leaves nothing behind.", "$text-muted")
         )
         try:
-            if folder is None or not self._wanted:
-                if folder is None:
-                    missing = "Type the name of a new folder."
-                else:
-                    missing = "Choose a part."
-                raise UsageError(
-                    "Nothing was exported.", "", missing, code="export-incomplete-choice"
-                )
-            made = await command(
-                "export", str(self._project.path), str(folder), *self._only(), "--json"
-            )
-            self.outcome = parsed(Exported, made)
-            self._done(self.outcome)
+            exported = await self._export(self.query_one(PathField).path)
+            self.outcome = exported
+            self._show_exported(exported)
         except EngineError as error:
             self.outcome = error
-            self._show_note(error_text(error))
+            self._show_note(format_error(error))
         finally:
             self._at_work = False
 
-    def _only(self) -> list[str]:
-        """The usual parts are not insisted on: where no adapter was trained there is a model all
-        the same.
+    async def _export(self, folder: Path | None) -> Exported:
+        """Run the export. Raises EngineError, also where no folder or no part is chosen."""
+        missing = ""
+        if folder is None:
+            missing = "Type the name of a new folder."
+        elif not self._wanted:
+            missing = "Choose a part."
+        if missing:
+            raise UsageError("Nothing was exported.", "", missing, code="export-incomplete-choice")
+        output = await run_command(
+            "export", str(self._project.path), str(folder), *self._list_options(), "--json"
+        )
+        return parse_answer(Exported, output)
+
+    def _list_options(self) -> list[str]:
+        """Return the command's option for the chosen parts.
+
+        None for the usual parts: the command then exports the model even if no adapter was trained.
         """
         if self._wanted == set(USUAL):
             return []
-        return [
-            "--only",
-            (
-                "all"
-                if self._wanted == set(PARTS)
-                else ",".join(n for n in PARTS if n in self._wanted)
-            ),
-        ]
+        if self._wanted == set(PARTS):
+            return ["--only", "all"]
+        return ["--only", ",".join(name for name in PARTS if name in self._wanted)]
 
-    def _done(self, made: Exported) -> None:
+    def _show_exported(self, exported: Exported) -> None:
         if not self.is_attached:
             return
-        lines = [
-            f"✓ {made.folder}: {amount(made.files, made.bytes)}. README.md explains the files."
-        ]
-        lines += (
-            [f"These contain words from your documents: {', '.join(made.with_text)}."]
-            if made.with_text
-            else []
-        )
-        lines += [f"! {note.what} {note.to_do}" for note in made.notes]
-        lines += [f"Left out: {name}. {why}" for name, why in made.left_out.items()]
+        written = format_files_and_size(exported.files, exported.bytes)
+        lines = [f"✓ {exported.folder}: {written}. README.md explains the files."]
+        if exported.with_text:
+            parts = ", ".join(exported.with_text)
+            lines.append(f"These contain words from your documents: {parts}.")
+        lines += [f"! {note.what} {note.to_do}" for note in exported.notes]
+        lines += [f"Left out: {name}. {why}" for name, why in exported.left_out.items()]
         self._show_note(plain("\n".join(lines), lines=True))
-        self.query_one("#export").display = self.query_one("#export-parts").display = False
+        self.query_one("#export").display = False
+        self.query_one("#export-parts").display = False
         close = self.query_one("#cancel", SafeButton)
         close.label = "Close"
         close.focus()
@@ -164,20 +161,21 @@ class ExportScreen(ModalScreen[None]):
             self.add_class("-noted")
 
 
-def free_folder(name: str) -> str:
-    """A folder in the user's own that is not there yet."""
+def find_free_folder(name: str) -> str:
+    """Return the path of a folder in the user's home that does not exist yet."""
     try:
         home = Path.home()
     except RuntimeError:
         return ""
     names = [f"{name}-model", *(f"{name}-model-{number}" for number in range(2, 100))]
-    return str(next((home / one for one in names if not (home / one).exists()), home / names[0]))
+    folders = [home / folder_name for folder_name in names]
+    return str(next((folder for folder in folders if not folder.exists()), folders[0]))
 
 
-def _line(name: str, what: str, is_wanted: bool) -> Content:
-    text = "; holds text" if name in WITH_TEXT else ""
+def _format_part(name: str, is_wanted: bool) -> Content:
+    note = "; holds text" if name in WITH_TEXT else ""
     return Content.assemble(
         plain("✓ " if is_wanted else "· "),
         plain(f"{name:<10}", "bold"),
-        plain(f" {what}{text}", "$text-muted"),
+        plain(f" {PARTS[name]}{note}", "$text-muted"),
     )

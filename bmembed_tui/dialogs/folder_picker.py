@@ -21,7 +21,7 @@ from engine.core.text import visible
 
 
 class FolderPicker(ModalScreen[Path | None]):
-    """Closes with an absolute path that exists, or None."""
+    """Asks for a path; closes with an absolute path that exists, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "cancel", id="dialog.close-picker")
@@ -41,21 +41,21 @@ class FolderPicker(ModalScreen[Path | None]):
             yield FolderTree(id="picker-tree")
             yield SafeStatic("", id="picker-note")
             with Horizontal(classes="dialog-buttons"):
-                if self.app.is_web:  # in a window: what the system offers
+                if self.app.is_web:  # in a window, the system has a dialog
                     yield SafeButton("Browse …", id="browse", action="screen.browse")
                 yield SafeButton(self._verb, id="take", variant="primary", action="screen.take")
                 yield SafeButton("Cancel", id="cancel", action="screen.dismiss")
 
     def on_mount(self) -> None:
-        self.query_one(FolderTree).show_roots(roots())
+        self.query_one(FolderTree).show_roots(list_roots())
         self.query_one(PathField).focus()
 
     @on(FolderTree.Picked)
-    def _picked(self, event: FolderTree.Picked) -> None:
+    def _take_picked(self, event: FolderTree.Picked) -> None:
         self.query_one(PathField).pick(event.path)
 
     @on(FolderTree.Typed)
-    def _typed(self, event: FolderTree.Typed) -> None:
+    def _take_typed(self, event: FolderTree.Typed) -> None:
         self.query_one(PathField).type_on(event.character)
 
     def action_browse(self) -> None:
@@ -66,26 +66,24 @@ class FolderPicker(ModalScreen[Path | None]):
         field = self.query_one(PathField)
         path = field.path
         try:
-            there = path is not None and path.exists()
+            exists = path is not None and path.exists()
         except (OSError, ValueError):
-            there = False
-        if there:
+            exists = False
+        if exists:
             self.dismiss(path)
             return
         if field.value.strip():
-            what = f"✗ {visible(field.value.strip())} does not exist."
+            problem = f"✗ {visible(field.value.strip())} does not exist."
         else:
-            what = "✗ Name a folder first."
-        self.query_one("#picker-note", SafeStatic).update(plain(what, "$text-error"))
+            problem = "✗ Name a folder first."
+        self.query_one("#picker-note", SafeStatic).update(plain(problem, "$text-error"))
         field.focus()
 
 
-def roots(start: Path | None = None) -> list[tuple[str, Path]]:
-    """Where a tree of folders begins: the wanted folder, the current one, the user's own, and
-    everything.
-    """
+def list_roots(start: Path | None = None) -> list[tuple[str, Path]]:
+    """Return the roots of a folder tree: `start`, the current folder, the home, and /."""
     places = [start] if start is not None else []
     for find in (Path.cwd, Path.home):
-        with suppress(OSError, RuntimeError):  # it is gone, or nobody knows the home
+        with suppress(OSError, RuntimeError):  # the folder is gone, or the home is not known
             places.append(find())
     return [(str(path), path) for path in dict.fromkeys([*places, Path("/")])]

@@ -1,7 +1,8 @@
-"""What this place is for, and the keys that work here."""
+"""The help dialog: the help text of a screen or step, and the keys that work there."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from textual import events
@@ -14,9 +15,10 @@ from textual.screen import ModalScreen, Screen
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 
+HELP_FOLDER = Path(__file__).parent.parent / "help"
 GENERAL = """Tab and the arrows move, Enter activates what is selected. The mouse works everywhere.
 Ctrl+P lists everything that can be done here. Ctrl+O puts a letter on every field and button."""
-NAMES = {
+KEY_NAMES = {
     "question_mark": "?",
     "plus": "+",
     "minus": "-",
@@ -30,7 +32,10 @@ NAMES = {
 
 
 class HelpDialog(ModalScreen[None]):
-    """Help for the place that the user is at. A click beside it closes it, too."""
+    """Help for the current screen or step.
+
+    A click outside the dialog closes it, too.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f1,question_mark,q", "dismiss", "close", id="dialog.close-help")
@@ -49,9 +54,8 @@ class HelpDialog(ModalScreen[None]):
                 if self._text:
                     yield SafeStatic(f"{self._text.strip()}\n")
                 yield SafeStatic(GENERAL)
-                yield SafeStatic(
-                    Content("\n").join(_line(key, text) for key, text in self._keys), id="help-keys"
-                )
+                lines = [_format_key_line(key, text) for key, text in self._keys]
+                yield SafeStatic(Content("\n").join(lines), id="help-keys")
             with Horizontal(classes="dialog-buttons"):
                 yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
 
@@ -63,31 +67,39 @@ class HelpDialog(ModalScreen[None]):
             self.dismiss()
 
 
-def _line(key: str, text: str) -> Content:
+def read_help(name: str) -> str:
+    """Return the help text of a screen or step from `bmembed_tui/help`; empty without a name."""
+    if not name:
+        return ""
+    return (HELP_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
+def _format_key_line(key: str, text: str) -> Content:
     return Content.assemble(plain(f"{key:>12}  ", "bold"), plain(text))
 
 
-def keys_of(screen: Screen[object]) -> list[tuple[str, str]]:
-    """(key, what it does) of everything that works on a screen now, each action once."""
-    found: dict[tuple[str, str], list[str]] = {}
+def list_keys(screen: Screen[object]) -> list[tuple[str, str]]:
+    """Return the keys that work on a screen now and what they do, each action once."""
+    keys_by_action: dict[tuple[str, str], list[str]] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
-        if (
-            active.enabled
-            and binding.description
-            and (binding.id or binding.show)
-            and not binding.system
-        ):
-            found.setdefault((binding.action, binding.description), []).append(
-                key_name(binding.key)
-            )
-    return [(" ".join(dict.fromkeys(keys)), text) for (_action, text), keys in found.items()]
+        is_listed = binding.description and (binding.id or binding.show) and not binding.system
+        if active.enabled and is_listed:
+            keys = keys_by_action.setdefault((binding.action, binding.description), [])
+            keys.append(format_key(binding.key))
+    return [
+        (" ".join(dict.fromkeys(keys)), text) for (_action, text), keys in keys_by_action.items()
+    ]
 
 
-def key_name(key: str) -> str:
-    """`ctrl+p` → `Ctrl+P`, `f1` → `F1`, `question_mark` → `?`."""
+def format_key(key: str) -> str:
+    """Return a key as users know it: `ctrl+p` becomes `Ctrl+P`, `question_mark` becomes `?`."""
     *modifiers, last = key.split("+")
-    shown = NAMES.get(last) or (
-        last.upper() if modifiers or (last[:1] == "f" and last[1:].isdigit()) else last
-    )
-    return "+".join([*(part.capitalize() for part in modifiers), shown])
+    is_function_key = last[:1] == "f" and last[1:].isdigit()
+    if last in KEY_NAMES:
+        name = KEY_NAMES[last]
+    elif modifiers or is_function_key:
+        name = last.upper()
+    else:
+        name = last
+    return "+".join([*(modifier.capitalize() for modifier in modifiers), name])

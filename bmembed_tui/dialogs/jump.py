@@ -18,10 +18,7 @@ LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 
 class JumpScreen(ModalScreen[Widget | None]):
-    """Closes with the widget that was chosen, by its letter or a click on it, or None.
-
-    Lies over the screen that it was called from.
-    """
+    """Labels over the screen below; closes with the widget chosen by letter or click, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "cancel", id="dialog.close-jump")
@@ -29,7 +26,7 @@ class JumpScreen(ModalScreen[Widget | None]):
 
     def __init__(self, targets: Sequence[Widget]) -> None:
         super().__init__()
-        self.targets = dict(zip(labels(len(targets)), targets, strict=True))
+        self.targets = dict(zip(make_labels(len(targets)), targets, strict=True))
         self._typed = ""
 
     def compose(self) -> ComposeResult:
@@ -49,23 +46,23 @@ class JumpScreen(ModalScreen[Widget | None]):
             self.dismiss(None)
 
     def on_click(self, event: events.Click) -> None:
-        """A label goes to its place; a click beside all of them stays."""
+        """Go to the widget whose label was clicked; a click elsewhere closes the labels."""
         event.stop()
         clicked, _ = self.get_widget_at(event.screen_x, event.screen_y)
         self.dismiss(self.targets.get(clicked.name or ""))
 
 
-def labels(count: int) -> list[str]:
-    """`count` labels, none the beginning of another: single letters while they suffice, else
-    pairs.
+def make_labels(count: int) -> list[str]:
+    """Return `count` labels: single letters while they suffice, else pairs.
+
+    No label is the beginning of another.
     """
     if count <= len(LETTERS):
         return list(LETTERS[:count])
     return ["".join(pair) for pair in product(LETTERS, LETTERS)][:count]
 
 
-def targets(widgets: Sequence[Widget]) -> list[Widget]:
-    """Those of a focus chain that are visible on the screen."""
-    return [widget for widget in widgets if widget.region.area and widget.visible][
-        : len(LETTERS) ** 2
-    ]
+def find_targets(widgets: Sequence[Widget]) -> list[Widget]:
+    """Return the widgets of a focus chain that are visible on the screen."""
+    shown = [widget for widget in widgets if widget.region.area and widget.visible]
+    return shown[: len(LETTERS) ** 2]

@@ -1,4 +1,4 @@
-"""The folder that the app was started in: searched at once, in a project of its own."""
+"""The folder that the app was started in, searched in a project of its own."""
 
 from __future__ import annotations
 
@@ -6,52 +6,58 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bmembed_tui.home.recents import Known
+from bmembed_tui.home.recents import KnownProject
 
 if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
 
 
-def here() -> Path | None:
-    """The current folder, unless it is the user's home, or none that anybody would search as a
-    whole.
+def find_current_folder() -> Path | None:
+    """Return the current folder, if searching it as a whole makes sense.
+
+    None for the user's home and the folders above it, for a project's folder, and for a folder
+    that is gone.
     """
     try:
         current = Path.cwd()
-        too_much = (
-            current in (Path.home(), *Path.home().parents) or (current / "project.toml").is_file()
-        )
-    except (OSError, RuntimeError):  # it is gone, or nobody knows the home
+        home = Path.home()
+        is_project = (current / "project.toml").is_file()
+    except (OSError, RuntimeError):  # the folder is gone, or the home is not known
         return None
-    return None if too_much else current
+    if is_project or current in (home, *home.parents):
+        return None
+    return current
 
 
-def over(folder: Path, projects: Iterable[Known]) -> list[Path]:
-    """Those of `projects` that are over that folder alone."""
-    return [known.path for known in projects if known.documents == (folder,)]
+def find_projects_over(folder: Path, projects: Iterable[KnownProject]) -> list[Path]:
+    """Return the projects whose only documents are in that folder."""
+    return [project.path for project in projects if project.documents == (folder,)]
 
 
-def project_over(folder: Path) -> ProjectFolder:
-    """The project over that folder alone, of several the one that was used last, made where
-    there is none. Raises EngineError.
+def open_project_over(folder: Path) -> ProjectFolder:
+    """Return the last used project over that folder alone; create one where there is none.
+
+    Raises EngineError.
     """
-    from bmembed_tui.home.projects import known
+    from bmembed_tui.home.projects import list_projects
     from engine.project.folder import ProjectFolder, projects_root
 
-    for path in over(folder, known()):
-        return ProjectFolder(path)
+    paths = find_projects_over(folder, list_projects())
+    if paths:
+        return ProjectFolder(paths[0])
     return ProjectFolder.create(
-        projects_root() / suggested_name(folder), {"corpus": {"paths": [str(folder)]}}
+        projects_root() / suggest_name(folder), {"corpus": {"paths": [str(folder)]}}
     )
 
 
-def suggested_name(documents: Path) -> str:
-    """A name that is not taken yet, from the name of a folder or file."""
+def suggest_name(documents: Path) -> str:
+    """Return an unused project name, made from the name of a folder or file."""
     from engine.project.folder import projects_root
 
-    base = "".join(
-        char if char.isprintable() and char not in '/\\:*?"<>|' else "-" for char in documents.name
-    )
-    base = base.strip(" .-~") or "documents"
+    characters = []
+    for char in documents.name:
+        is_allowed = char.isprintable() and char not in '/\\:*?"<>|'
+        characters.append(char if is_allowed else "-")
+    base = "".join(characters).strip(" .-~") or "documents"
     names = [base, *(f"{base}-{number}" for number in range(2, 100))]
     return next((name for name in names if not (projects_root() / name).exists()), base)

@@ -1,11 +1,10 @@
-"""A new project: which documents, how it is called, where it is kept, how thoroughly it is
-trained.
-"""
+"""The screen for a new project: its documents, name, folder and training preset."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,8 +18,8 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList
 
 from bmembed_tui.dialogs.confirmations import ask
-from bmembed_tui.dialogs.folder_picker import roots
-from bmembed_tui.home.here import suggested_name
+from bmembed_tui.dialogs.folder_picker import list_roots
+from bmembed_tui.home.here import suggest_name
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.key_line import KeyLine
@@ -37,26 +36,30 @@ PRESETS = {
     "mafin": "for a small model beside one that cannot be trained",
     "pipelines": "for the study of noise in queries, for comparison",
 }
-OFFERED = ("standard", "quick")  # of these; the step Encoder has all
-CHECK_SECONDS = 0.15  # of quiet typing before what was typed is checked
+OFFERED = ("standard", "quick")  # the presets offered here; the step Encoder has all
+CHECK_SECONDS = 0.15  # pause in typing after which the fields are checked
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is to be made. Raises nothing; `check` and `create` do."""
+class NewProject:
+    """A project to create, as the screen's fields describe it.
+
+    Creating one raises nothing; `check_documents`, `find_folder` and `create` do. `typed`: the text
+    of the documents' field.
+    """
 
     documents: Path | None
     typed: str
     name: str
-    kept_in: Path | None
+    parent: Path | None
     preset: str
 
     @property
-    def chosen(self) -> dict[str, dict[str, Any]]:
+    def settings(self) -> dict[str, dict[str, Any]]:
         return {"corpus": {"paths": [str(self.documents)]}, "training": {"preset": self.preset}}
 
-    def place(self) -> Path:
-        """The project's folder. Raises UsageError for a name that cannot be one."""
+    def find_folder(self) -> Path:
+        """Return the project's folder. Raises UsageError for an invalid name."""
         if not self.name:
             raise UsageError(
                 "The project has no name yet.",
@@ -64,13 +67,14 @@ class Wanted:
                 "Type one, or choose the documents first.",
                 code="project-name-invalid",
             )
-        named = locate(self.name)
-        if named.parent != projects_root() or self.kept_in is None:  # a path was typed as name
-            return named
-        return self.kept_in / self.name
+        folder = locate(self.name)
+        is_path = folder.parent != projects_root()  # a path was typed as the name
+        if is_path or self.parent is None:
+            return folder
+        return self.parent / self.name
 
     def check_documents(self) -> None:
-        """Raises InputError where nothing can be read."""
+        """Raise InputError where the documents cannot be read."""
         if not self.typed:
             raise InputError(
                 "No documents are chosen yet.",
@@ -85,9 +89,8 @@ class Wanted:
             )
         try:
             if self.documents is None or not self.documents.exists():
-                what = f"{self.documents or self.typed} does not exist."
                 raise InputError(
-                    what,
+                    f"{self.documents or self.typed} does not exist.",
                     "The project would have no documents there.",
                     "Check the path.",
                     code="path-missing",
@@ -105,45 +108,46 @@ class Wanted:
 
     def create(self) -> ProjectFolder:
         self.check_documents()
-        return ProjectFolder.create(self.place(), self.chosen)
+        return ProjectFolder.create(self.find_folder(), self.settings)
 
-    def problems(self) -> tuple[EngineError | None, EngineError | None]:
-        return _caught(self.check_documents), _caught(
-            lambda: ProjectFolder.check_new(self.place(), self.chosen)
+    def find_problems(self) -> tuple[EngineError | None, EngineError | None]:
+        """Return what is wrong with the documents, and with the project's folder."""
+        documents_problem = _catch_error(self.check_documents)
+        folder_problem = _catch_error(
+            lambda: ProjectFolder.check_new(self.find_folder(), self.settings)
         )
+        return documents_problem, folder_problem
 
 
-def _caught(check: Any) -> EngineError | None:
+def _catch_error(check: Callable[[], object]) -> EngineError | None:
     try:
         check()
     except EngineError as error:
         return error
     except (OSError, ValueError) as error:
-        what = "This folder cannot be used."
-        to_do = "Choose another one."
-        return UsageError(what, reason_of(error), to_do, code="project-folder-invalid")
+        return UsageError(
+            "This folder cannot be used.",
+            reason_of(error),
+            "Choose another one.",
+            code="project-folder-invalid",
+        )
     return None
 
 
 class NewProjectScreen(Screen[str | None]):
-    """Closes with the path of the new project, or None."""
+    """Asks for a new project; closes with its path, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "back", id="new.back")]
-    HELP = """Documents: the folder to search, with PDFs, office files, mails, notes and more. They stay where they are. \
-Tab completes a path; the tree below picks one with Enter or a click; in a window, "Browse …" opens the system's dialog.
-Name: what the project is called; it is also a folder's name.
-Kept in: where the project's folder is made. It holds the index, the adapted encoder and the reports.
-Training: everything can be changed later, in the steps and in the settings.
-Enter goes from field to field; on the last one it makes the project."""  # noqa: E501
+    HELP_NAME = "new-project"
 
     def __init__(self, documents: Path | None = None) -> None:
         super().__init__()
-        self._first = documents
+        self._first_documents = documents
         self._suggested = ""
         self._picked = False
-        self._typing = False  # a path that is half typed is no mistake
+        self._typing = False  # a path that is half typed is not reported as wrong
         self.problems: tuple[EngineError | None, EngineError | None] = (None, None)
-        """What stands against the documents, and against the place."""
+        """What is wrong with the documents, and with the project's folder."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="new-project"):
@@ -155,7 +159,7 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
                     files=True,
                     id="new-documents",
                 )
-                if self.app.is_web:  # in a window: what the system offers
+                if self.app.is_web:  # in a window, the system has a dialog
                     yield SafeButton("Browse …", id="browse", action="screen.browse")
             yield SafeStatic("", id="new-documents-note", classes="new-note")
             yield FolderTree(id="new-tree")
@@ -175,26 +179,24 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self.query_one(FolderTree).show_roots(roots())
+        self.query_one(FolderTree).show_roots(list_roots())
         self._draw_presets()
         field = self.query_one("#new-documents", PathField)
         field.focus()
-        if self._first is not None:
-            field.pick(self._first)
+        if self._first_documents is not None:
+            field.pick(self._first_documents)
 
     @on(OptionList.OptionHighlighted, "#new-preset")
     def _draw_presets(self) -> None:
         options = self.query_one("#new-preset", SafeOptions)
-        at = options.highlighted or 0
+        chosen = OFFERED[options.highlighted or 0]
         with self.prevent(OptionList.OptionHighlighted):
-            options.show(
-                [(name, _preset(name, number == at)) for number, name in enumerate(OFFERED)]
-            )
+            options.show([(name, _format_preset(name, name == chosen)) for name in OFFERED])
 
-    def wanted(self) -> Wanted:
+    def read_fields(self) -> NewProject:
         documents = self.query_one("#new-documents", PathField)
         number = self.query_one("#new-preset", SafeOptions).highlighted or 0
-        return Wanted(
+        return NewProject(
             documents.path,
             documents.value.strip(),
             self.query_one("#new-name", Field).value.strip(),
@@ -215,11 +217,11 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
         self.query_one("#new-documents", PathField).pick(event.path)
 
     @on(FolderTree.Typed)
-    def _typed_in_tree(self, event: FolderTree.Typed) -> None:
+    def _take_typed(self, event: FolderTree.Typed) -> None:
         self.query_one("#new-documents", PathField).type_on(event.character)
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def _check_changed(self, event: Input.Changed) -> None:
         event.stop()
         if event.input.id == "new-documents":
             self._typing = event.input.has_focus
@@ -230,7 +232,7 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
         name = self.query_one("#new-name", Field)
         path = self.query_one("#new-documents", PathField).path
         if path is not None and name.value in ("", self._suggested):
-            self._suggested = suggested_name(path)
+            self._suggested = suggest_name(path)
             name.value = self._suggested
 
     def on_descendant_blur(self) -> None:
@@ -239,40 +241,40 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
 
     @work(exclusive=True, group="check")
     async def check(self) -> None:
-        """Say what is wrong, with the engine's own words; show what the folder holds."""
+        """Show what is wrong, in the engine's words, and list the documents' folder in the tree."""
         await asyncio.sleep(CHECK_SECONDS)
         if not self._is_shown:
             return
-        wanted = self.wanted()
-        self.problems = documents, place = await asyncio.to_thread(wanted.problems)
+        new_project = self.read_fields()
+        self.problems = await asyncio.to_thread(new_project.find_problems)
         if not self._is_shown:
             return
-        self._show_problem(
-            "#new-documents-note", documents if wanted.typed and not self._typing else None
-        )
-        shown = place if wanted.name else None
-        self._show_problem(
-            "#new-place-note", shown, "" if place else f"Its folder will be {wanted.place()}"
-        )
-        if documents is None and not self._picked and wanted.documents is not None:
-            if wanted.documents.is_dir():
-                folder = wanted.documents
-            else:
-                folder = wanted.documents.parent
-            self.query_one(FolderTree).show_roots(roots(folder))
+        documents_problem, folder_problem = self.problems
+        is_typed = bool(new_project.typed) and not self._typing
+        self._show_problem("#new-documents-note", documents_problem if is_typed else None)
+        if folder_problem is None:
+            note = f"Its folder will be {new_project.find_folder()}"
+            self._show_problem("#new-place-note", None, note)
+        else:
+            self._show_problem("#new-place-note", folder_problem if new_project.name else None)
+        documents = new_project.documents
+        if documents_problem is None and not self._picked and documents is not None:
+            folder = documents if documents.is_dir() else documents.parent
+            self.query_one(FolderTree).show_roots(list_roots(folder))
         self._picked = False
 
-    def _show_problem(self, where: str, error: EngineError | None, otherwise: str = "") -> None:
+    def _show_problem(self, where: str, error: EngineError | None, note: str = "") -> None:
+        """Show an error in the line `where`, or `note` where there is none."""
         if error is None:
-            self.query_one(where, SafeStatic).update(plain(otherwise, "$text-muted"))
+            self.query_one(where, SafeStatic).update(plain(note, "$text-muted"))
             return
-        parts = " ".join(part for part in (error.what, error.why, error.to_do) if part)
-        self.query_one(where, SafeStatic).update(plain(f"✗ {parts}", "$text-error"))
+        text = " ".join(filter(None, (error.what, error.why, error.to_do)))
+        self.query_one(where, SafeStatic).update(plain(f"✗ {text}", "$text-error"))
 
     # Making
 
     @on(Input.Submitted)
-    def _next_field(self, event: Input.Submitted) -> None:
+    def _go_to_next_field(self, event: Input.Submitted) -> None:
         event.stop()
         order = ["new-documents", "new-name", "new-place", "new-preset"]
         self.query_one(f"#{order[order.index(str(event.input.id)) + 1]}").focus()
@@ -283,37 +285,41 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
     @on(OptionList.OptionSelected, "#new-preset")
     @work(exclusive=True, group="check")
     async def action_create(self) -> None:
-        wanted = self.wanted()
-        self.problems = documents, place = await asyncio.to_thread(wanted.problems)
-        try:
-            if documents or place:
-                raise documents or place or UsageError("")
-            project = await asyncio.to_thread(wanted.create)
-        except EngineError as error:
-            if self._is_shown:
-                where = "documents" if error is documents else "place"
-                self._show_problem(f"#new-{where}-note", error)
-                self.query_one("#new-documents" if error is documents else "#new-name").focus()
+        new_project = self.read_fields()
+        self.problems = await asyncio.to_thread(new_project.find_problems)
+        documents_problem, folder_problem = self.problems
+        problem = documents_problem or folder_problem
+        if problem is None:
+            try:
+                project = await asyncio.to_thread(new_project.create)
+            except EngineError as error:
+                problem = error
+        if problem is not None:
+            if self._is_shown and problem is documents_problem:
+                self._show_problem("#new-documents-note", problem)
+                self.query_one("#new-documents").focus()
+            elif self._is_shown:
+                self._show_problem("#new-place-note", problem)
+                self.query_one("#new-name").focus()
             return
         if self.is_active:
             self.dismiss(str(project.path))
 
     def action_close(self) -> None:
-        wanted = self.wanted()
-        if not (wanted.typed or wanted.name):
+        new_project = self.read_fields()
+        if not (new_project.typed or new_project.name):
             self.dismiss(None)
             return
-        answers = (("stay", "Keep editing"), ("leave", "Discard"))
         ask(
             self.app,
             "Discard this project?",
             "What you typed would be lost.",
-            answers,
+            (("stay", "Keep editing"), ("leave", "Discard")),
             leave=lambda: self.dismiss(None),
         )
 
 
-def _preset(name: str, is_chosen: bool) -> Content:
+def _format_preset(name: str, is_chosen: bool) -> Content:
     mark = plain("● " if is_chosen else "○ ")
     return Content.assemble(
         mark, plain(f"{name:<9}", "bold"), plain(f" {PRESETS[name]}", "$text-muted")

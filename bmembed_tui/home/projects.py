@@ -1,6 +1,4 @@
-"""The projects of this machine and what goes on in them, read from their files: for the first
-screen.
-"""
+"""The projects of this machine and what runs in them, read from files for the first screen."""
 
 from __future__ import annotations
 
@@ -8,29 +6,32 @@ from contextlib import suppress
 from pathlib import Path
 
 from bmembed_tui.client.progress import format_progress
-from bmembed_tui.client.project_status import at_work
+from bmembed_tui.client.project_status import format_current_step
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.client.run_watch import EVENTS, LogReader, newest_run
-from bmembed_tui.home.recents import Known, recent
+from bmembed_tui.client.run_watch import EVENTS, LogReader, find_newest_run
+from bmembed_tui.home.recents import KnownProject, list_recent_projects
 from engine.core.errors import EngineError
 from engine.project.folder import ProjectFolder, known_projects
 
 
-def known() -> list[Known]:
-    """Projects opened lately, then the others of the user's data folder, the newest run first.
+def list_projects() -> list[KnownProject]:
+    """Return the projects opened lately, then others of the user's data folder.
 
-    Never raises.
+    The others are sorted by their newest run, newest first. Never raises.
     """
-    paths = list(recent())
+    paths = list(list_recent_projects())
     with suppress(OSError, EngineError):
-        paths += sorted(
-            known_projects(), key=lambda path: getattr(newest_run(path), "name", ""), reverse=True
-        )
-    return [look_at(path) for path in dict.fromkeys(paths)]
+        paths += sorted(known_projects(), key=_get_newest_run_name, reverse=True)
+    return [describe_project(path) for path in dict.fromkeys(paths)]
 
 
-def look_at(path: Path) -> Known:
-    """What can be said of a project without opening it."""
+def _get_newest_run_name(project: Path) -> str:
+    folder = find_newest_run(project)
+    return folder.name if folder is not None else ""
+
+
+def describe_project(path: Path) -> KnownProject:
+    """Return what is known of a project without opening it."""
     project = ProjectFolder(path)
     running = False
     problem = ""
@@ -40,13 +41,15 @@ def look_at(path: Path) -> Known:
         documents = tuple(project.sources(project.settings()))
     except (EngineError, OSError, ValueError) as error:
         problem = getattr(error, "what", "") or str(error)
-    return Known(path, running, run_doing(path) if running else "", problem, documents)
+    activity = describe_run(path) if running else ""
+    return KnownProject(path, running, activity, problem, documents)
 
 
-def run_doing(path: Path) -> str:
-    """Step and progress of the newest run: `Train · step 120 of 400`."""
+def describe_run(path: Path) -> str:
+    """Return the step and progress of the newest run: `Train · step 120 of 400`."""
     state = RunState()
-    folder = newest_run(path)
+    folder = find_newest_run(path)
     if folder is not None:
-        state.apply_all(LogReader(folder / EVENTS).rest())
-    return f"{'paused: ' if state.paused else ''}{at_work(state)}{format_progress(state)}"
+        state.apply_all(LogReader(folder / EVENTS).read_rest())
+    prefix = "paused: " if state.paused else ""
+    return f"{prefix}{format_current_step(state)}{format_progress(state)}"

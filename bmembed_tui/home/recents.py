@@ -1,4 +1,4 @@
-"""Projects that were opened lately, in the user's state folder. Losing the list loses nothing."""
+"""The list of lately opened projects in the user's state folder. It may be lost without harm."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 
 from engine.core.disk import write_text
 
-KEPT = 20
+MAX_RECENTS = 20
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownProject:
     """A project on this machine.
 
-    `doing`: what its run does; `problem`: why it cannot be opened; `documents`: what it is over.
+    `doing`: what its run does. `problem`: why it cannot be opened. `documents`: its folders and
+    files.
     """
 
     path: Path
@@ -27,25 +28,25 @@ class Known:
 
 
 def recents_file() -> Path:
-    """Where the list is stored."""
+    """Return the path of the list."""
     from platformdirs import user_state_path
 
     return user_state_path("bmembed", appauthor=False) / "recent.json"
 
 
-def recent() -> list[Path]:
-    """Folders of projects opened lately that still hold one, the latest first."""
-    return [path for path in listed() if _holds_project(path)]
+def list_recent_projects() -> list[Path]:
+    """Return the folders of lately opened projects that still exist, the latest first."""
+    return [path for path in read_recents() if _holds_project(path)]
 
 
-def listed() -> list[Path]:
-    """As `recent`, without a look at the folders: some may be gone."""
+def read_recents() -> list[Path]:
+    """Return the list without looking at the folders, some of which may be gone."""
     try:
-        found = json.loads(recents_file().read_text(encoding="utf-8"))
+        entries = json.loads(recents_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    if isinstance(found, list):
-        return [Path(text) for text in found if isinstance(text, str)]
+    if isinstance(entries, list):
+        return [Path(entry) for entry in entries if isinstance(entry, str)]
     return []
 
 
@@ -59,10 +60,11 @@ def _holds_project(path: Path) -> bool:
 def remember(path: Path) -> None:
     """Put a project at the head of the list.
 
-    The others are not looked at: their disks may be gone, and answer late.
+    The other folders are not looked at: their disks may be gone, or slow to answer.
     """
-    paths = [str(path), *(str(other) for other in listed() if other != path)][:KEPT]
+    others = [str(other) for other in read_recents() if other != path]
+    paths = [str(path), *others][:MAX_RECENTS]
     target = recents_file()
-    with suppress(OSError):  # a list that cannot be kept must not keep anyone from working
+    with suppress(OSError):  # the app works without the list
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_text(target, json.dumps(paths))

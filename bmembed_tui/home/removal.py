@@ -1,6 +1,4 @@
-"""A project that is taken off the machine: what was removed, and what else may hold text of its
-documents.
-"""
+"""Removing a project: the question, and a report on what was removed and what may remain."""
 
 from __future__ import annotations
 
@@ -12,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 
-from bmembed_tui.client.engine_client import order, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_detached_command
 from bmembed_tui.dialogs.confirmations import QuestionDialog
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -24,8 +22,8 @@ from engine.project.folder import ProjectFolder
 REMOVE = "remove"
 
 
-def removal_question(project: ProjectFolder) -> QuestionDialog:
-    """Closes with `REMOVE` where the user wants it."""
+def build_removal_question(project: ProjectFolder) -> QuestionDialog:
+    """Return a dialog that closes with `REMOVE` if the user wants to remove the project."""
     text = (
         f"{project.path}\nThe index, the adapted encoder, queries, judgments, reports and settings"
         " are deleted for good. Your documents and your exports stay."
@@ -36,7 +34,7 @@ def removal_question(project: ProjectFolder) -> QuestionDialog:
 
 
 class RemovalScreen(ModalScreen[bool]):
-    """Removes a project and shows the outcome. Closes with whether it is gone."""
+    """Removes a project and shows the outcome; closes with whether it is gone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "close", id="dialog.close-removal")
@@ -63,15 +61,14 @@ class RemovalScreen(ModalScreen[bool]):
     @work(exclusive=True, group="removal")
     async def remove_project(self) -> None:
         try:
-            self.outcome = parsed(
-                Purged, await order("purge", str(self._project.path), "--yes", "--json")
-            )
+            output = await run_detached_command("purge", str(self._project.path), "--yes", "--json")
+            self.outcome = parse_answer(Purged, output)
             title = f"{self._project.name} is removed."
             text = plain("\n".join(self.outcome.lines()), lines=True)
         except EngineError as error:
             self.outcome = error
             title = f"{self._project.name} was not removed."
-            text = error_text(error)
+            text = format_error(error)
         if self.is_attached:
             self.query_one("#removal-title", SafeStatic).update(title)
             self.query_one("#removal-outcome", SafeStatic).update(text)

@@ -1,12 +1,10 @@
-"""The sample project: made over the documents that ship with the product, with their queries and
-judged questions.
-"""
+"""The sample project, made from the documents, queries and judged questions of the product."""
 
 from __future__ import annotations
 
 import itertools
 
-from bmembed_tui.client.engine_client import command
+from bmembed_tui.client.engine_client import run_command
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.project.folder import (
@@ -22,21 +20,24 @@ NAME = "sample"
 
 
 async def import_questions(project: ProjectFolder) -> None:
-    """Give it the queries to train on and the judged questions, once. Raises EngineError."""
+    """Import the training queries and the judged questions, if that was not done yet.
+
+    Raises EngineError.
+    """
     imports = project.path / "imports"
     if not any(imports.glob("queries-*.jsonl")):
-        await command("import-queries", str(project.path), str(asset_path(SAMPLE_QUERIES)))
+        await run_command("import-queries", str(project.path), str(asset_path(SAMPLE_QUERIES)))
     if not any(imports.glob("judgments-*.jsonl")):
-        await command("import-judgments", str(project.path), str(asset_path(SAMPLE_QUESTIONS)))
-        await command(
+        await run_command("import-judgments", str(project.path), str(asset_path(SAMPLE_QUESTIONS)))
+        await run_command(
             "import-judgments", str(project.path), str(asset_path(SAMPLE_MEASURING)), "--measure"
         )
 
 
-def sample_project() -> ProjectFolder:
-    """The first of sample, sample-2 … that is the sample project, or that is free.
+def open_sample_project() -> ProjectFolder:
+    """Return the sample project; create it if there is none, as sample, sample-2 and so on.
 
-    Raises EngineError where it cannot be made.
+    Raises EngineError where it cannot be created.
     """
     documents = str(asset_path("sample/documents"))
     for number in itertools.count(1):

@@ -15,8 +15,8 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import OptionList
 
-from bmembed_tui.home.here import here, over, project_over
-from bmembed_tui.home.recents import Known, listed
+from bmembed_tui.home.here import find_current_folder, find_projects_over, open_project_over
+from bmembed_tui.home.recents import KnownProject, read_recents
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
@@ -32,12 +32,12 @@ HERE = "here"
 NEW = "new"
 OTHER = "other"
 ALL = "all"
-AT = "at:"  # then a project's path: the id of its line
-LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
+PROJECT_PREFIX = "at:"  # begins the id of a project's line; its path follows
+REFRESH_SECONDS = 2.0  # while a run is in progress in some project
 
 
 class ProjectOpener(Protocol):
-    """What the first screen, and the search in all projects, ask of the app."""
+    """What the first screen, and the search in all projects, require of the app."""
 
     def open_project(
         self,
@@ -48,17 +48,18 @@ class ProjectOpener(Protocol):
     ) -> None:
         """Show a project.
 
-        `then`: what to do once its status is known. `keys`: typed for it while it was being opened.
+        `then`: called once its status is known. `keys`: keys that were pressed while it was being
+        opened.
         """
 
     def open_hit(self, project: Path, query: str, hit: Hit) -> None: ...
     def action_search_all(self) -> None: ...
-    async def end_begun(self) -> None: ...
+    async def end_early_engine(self) -> None: ...
     def show_error(self, error: EngineError) -> None: ...
 
 
 class HomeScreen(Screen[None]):
-    """What to do first."""
+    """The projects of this machine, and ways to begin."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new", "new project", id="home.new"),
@@ -66,24 +67,17 @@ class HomeScreen(Screen[None]):
         Binding("a", "everywhere", "search all", id="home.everywhere"),
         Binding("delete", "remove", "remove a project", show=False, id="home.remove"),
     ]
-    HELP = """A project is a folder that holds what bmembed makes of your documents: an index, an adapted encoder, \
-reports. The documents themselves stay where they are, and nothing leaves this machine.
+    HELP_NAME = "home"
 
-Search this folder: reads the folder that the app was started in, and searches it.
-Try the sample: a small invented company's documents, to see every step in a few minutes.
-New project: choose the folder with your documents, or drop it.
-Open another folder: a project that is not in the list, given by its folder.
-Search all projects: their best hits in one list.
-A run in progress stands first: closing the app does not end it."""  # noqa: E501
-
-    def __init__(self, wanted: str | None = None) -> None:
+    def __init__(self, project: str | None = None) -> None:
+        """Open the project with this name or path at once, if one is given."""
         super().__init__()
-        self._wanted = wanted
-        # What they do, and whether they are still there, is found out later.
-        self._known = _by_key(map(Known, listed()))
+        self._project_to_open = project
+        # What they do, and whether they still exist, is read later.
+        self._projects = _index_by_key(map(KnownProject, read_recents()))
         self._opening = False
         self._typed = list[events.Key]()
-        self._here = here()
+        self._current_folder = find_current_folder()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="home"), Vertical(id="home-column"):
@@ -97,9 +91,9 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
         self._draw()
         self.query_one("#home-choices").focus()
         self.call_after_refresh(self.load)
-        self.set_interval(LOOK_AGAIN_SECONDS, self._look_again)
-        if self._wanted:
-            self.open(self._wanted)
+        self.set_interval(REFRESH_SECONDS, self._refresh_runs)
+        if self._project_to_open:
+            self.open(self._project_to_open)
 
     @property
     def bmembed(self) -> ProjectOpener:
@@ -107,93 +101,99 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
 
     @work(exclusive=True, group="known")
     async def load(self) -> None:
-        found = await asyncio.to_thread(_look)
+        projects = await asyncio.to_thread(_list_projects)
         if self.is_attached and self.query("#home-choices"):
-            self._known = _by_key(found)
+            self._projects = _index_by_key(projects)
             self._draw()
             self.refresh_bindings()
 
-    def _look_again(self) -> None:
-        if self.is_current and any(known.running for known in self._known.values()):
+    def _refresh_runs(self) -> None:
+        if self.is_current and any(project.running for project in self._projects.values()):
             self.load()
 
     def _draw(self) -> None:
-        """A run in progress takes the place kept free above the offers: nothing moves under the
+        """Show the projects and offers.
+
+        A run in progress takes the line kept free above the offers, so that nothing moves under the
         user's eyes.
         """
-        found = sorted(self._known.items(), key=lambda item: not item[1].running)
-        first = [(key, _line(known)) for key, known in found[:1] if known.running]
-        others = [(key, _line(known)) for key, known in found[len(first) :]]
-        offers = [
-            (SAMPLE, _offer("Try the sample", "132 documents of an invented company")),
-            *([(HERE, _offer("Search this folder", self._over(self._here)))] if self._here else []),
-            (NEW, _offer("New project", "over your own documents")),
-            (OTHER, _offer("Open another folder …", "a project that is not in this list")),
-            *(
-                [(ALL, _offer("Search all projects", f"{len(found)} at once"))]
-                if len(found) > 1
-                else []
-            ),
-        ]
+        projects = sorted(self._projects.items(), key=lambda item: not item[1].running)
+        lines = [(key, _format_project(project)) for key, project in projects]
+        is_running = bool(projects) and projects[0][1].running
+        running_lines = lines[: int(is_running)]
+        other_lines = lines[int(is_running) :]
         choices = self.query_one("#home-choices", SafeOptions)
         with self.app.batch_update():
-            stood_on = self._stood_on(
-                choices, came=bool(first) and not choices.has_class("-running")
-            )
-            choices.set_class(bool(first), "-running")
-            choices.show([*first, *offers, *others], stood_on)
+            has_new_run = is_running and not choices.has_class("-running")
+            highlighted = self._find_highlighted(choices, has_new_run=has_new_run)
+            choices.set_class(is_running, "-running")
+            choices.show([*running_lines, *self._list_offers(), *other_lines], highlighted)
 
-    def _over(self, folder: Path) -> str:
-        """The folder, and the project that there is for it."""
-        paths = over(folder, self._known.values())
-        if len(paths) > 1:
-            last = f", the last used of {len(paths)}"
-        else:
-            last = ""
-        if paths:
-            return f"{folder}: opens its project {paths[0].name}{last}"
-        return str(folder)
+    def _list_offers(self) -> list[tuple[str, Content]]:
+        offers = [(SAMPLE, _format_offer("Try the sample", "132 documents of an invented company"))]
+        if self._current_folder:
+            text = self._describe_folder(self._current_folder)
+            offers.append((HERE, _format_offer("Search this folder", text)))
+        other = _format_offer("Open another folder …", "a project that is not in this list")
+        offers += [(NEW, _format_offer("New project", "over your own documents")), (OTHER, other)]
+        if len(self._projects) > 1:
+            text = f"{len(self._projects)} at once"
+            offers.append((ALL, _format_offer("Search all projects", text)))
+        return offers
+
+    def _describe_folder(self, folder: Path) -> str:
+        """Return the folder's path, and the project that will be opened for it."""
+        paths = find_projects_over(folder, self._projects.values())
+        if not paths:
+            return str(folder)
+        last_used = f", the last used of {len(paths)}" if len(paths) > 1 else ""
+        return f"{folder}: opens its project {paths[0].name}{last_used}"
 
     @staticmethod
-    def _stood_on(choices: SafeOptions, came: bool) -> str | None:
-        """The choice to stay at; none, so the first line, where that is where the user stood
-        when a run `came`.
+    def _find_highlighted(choices: SafeOptions, *, has_new_run: bool) -> str | None:
+        """Return the id of the highlighted choice.
+
+        None, which stands for the first line, if the user was at the first line when a run came.
         """
         place = choices.highlighted
-        if place is None or (came and place == 0):
+        if place is None or (has_new_run and place == 0):
             return None
         return choices.get_option_at_index(place).id
 
     @on(OptionList.OptionSelected, "#home-choices")
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
+    def _choose_option(self, event: OptionList.OptionSelected) -> None:
         self._choose(str(event.option_id))
 
     def _choose(self, key: str) -> None:
         if key == SAMPLE:
             self.open_sample()
-        elif key == HERE and (folder := self._here):
-            self._open(
-                str(folder),
-                lambda: project_over(folder),
-                "search",
-                lambda screen: screen.make_searchable(),
-            )
+        elif key == HERE and self._current_folder:
+            self._open_folder(self._current_folder)
         elif key == NEW:
             self.action_new()
         elif key == OTHER:
             self.action_other()
         elif key == ALL:
             self.action_everywhere()
-        elif key in self._known:
-            self.open(str(self._known[key].path))
+        elif key in self._projects:
+            self.open(str(self._projects[key].path))
+
+    def _open_folder(self, folder: Path) -> None:
+        """Search the folder in a project of its own."""
+        self._open(
+            str(folder),
+            lambda: open_project_over(folder),
+            "search",
+            lambda screen: screen.make_searchable(),
+        )
 
     def action_new(self) -> None:
-        self._make()
+        self._create_project()
 
-    def _make(self, documents: Path | None = None) -> None:
+    def _create_project(self, documents: Path | None = None) -> None:
         from bmembed_tui.home.new_project import NewProjectScreen
 
-        self.app.push_screen(NewProjectScreen(documents), self._made)
+        self.app.push_screen(NewProjectScreen(documents), self._open_created)
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -201,18 +201,18 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
 
     @work(exclusive=True, group="dropped")
     async def take_dropped(self, text: str) -> None:
-        """Open a project's folder; of others make a project."""
-        from bmembed_tui.widgets.dropped import dropped_path
+        """Open the project in a dropped folder, or make a project over what was dropped."""
+        from bmembed_tui.widgets.dropped import find_dropped_path
 
-        path = await asyncio.to_thread(dropped_path, text)
+        path = await asyncio.to_thread(find_dropped_path, text)
         if path is None or not self.is_current:
             return
         if await asyncio.to_thread((path / "project.toml").is_file):
             self.open(str(path))
         else:
-            self._make(path)
+            self._create_project(path)
 
-    def _made(self, name: str | None) -> None:
+    def _open_created(self, name: str | None) -> None:
         self.load()
         if name:
             self.open(name, "documents")
@@ -223,37 +223,40 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
         picker = FolderPicker(
             "Open another folder", "The folder of a project: it holds a project.toml.", "Open"
         )
-        self.app.push_screen(picker, self._picked)
+        self.app.push_screen(picker, self._open_picked)
 
     @work(exclusive=True, group="remove")
     async def action_remove(self) -> None:
-        from bmembed_tui.home.removal import REMOVE, RemovalScreen, removal_question
+        from bmembed_tui.home.removal import REMOVE, RemovalScreen, build_removal_question
         from engine.project.folder import ProjectFolder
 
-        place = self._stood_on(self.query_one("#home-choices", SafeOptions), came=False)
-        if place not in self._known:
+        choices = self.query_one("#home-choices", SafeOptions)
+        key = self._find_highlighted(choices, has_new_run=False)
+        if key not in self._projects:
             self.notify("Select a project in the list first.", markup=False)
             return
-        project = ProjectFolder(self._known[place].path)
-        await self.bmembed.end_begun()
-        if await self.app.push_screen_wait(removal_question(project)) == REMOVE:
+        project = ProjectFolder(self._projects[key].path)
+        await self.bmembed.end_early_engine()
+        if await self.app.push_screen_wait(build_removal_question(project)) == REMOVE:
             await self.app.push_screen_wait(RemovalScreen(project))
             self.load()
 
-    def _picked(self, path: Path | None) -> None:
+    def _open_picked(self, path: Path | None) -> None:
         if path is not None:
             self.open(str(path))
 
     def open_sample(self) -> None:
-        from bmembed_tui.home.sample import sample_project
+        from bmembed_tui.home.sample import open_sample_project
 
         self._open(
-            "the sample", sample_project, then=lambda screen: self.give_questions(screen.project)
+            "the sample",
+            open_sample_project,
+            then=lambda screen: self.give_questions(screen.project),
         )
 
     @work(group="questions")
     async def give_questions(self, sample: ProjectFolder) -> None:
-        """It takes a process, and nobody needs to wait for it."""
+        """Import the sample's questions in the background, since that takes a process."""
         from bmembed_tui.home.sample import import_questions
         from engine.core.errors import EngineError
 
@@ -263,7 +266,7 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
             self.bmembed.show_error(error)
 
     def open(self, name: str, step: str | None = None) -> None:
-        self._open(name, lambda: _opened(name), step)
+        self._open(name, lambda: _open_checked(name), step)
 
     def _open(
         self,
@@ -272,7 +275,10 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
         step: str | None = None,
         then: Callable[[Any], object] | None = None,
     ) -> None:
-        """Show the project that `find` gives, in a thread. `then`: as `open_project` has it."""
+        """Show the project that `find` returns; `find` runs in a thread.
+
+        `what`: its name for the user. `then`: as in `ProjectOpener.open_project`.
+        """
         if not self._opening:
             self._opening = True
             self._typed.clear()
@@ -301,59 +307,60 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
                 note.update("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """One project is searched in its step Search."""
+        """Offer the search in all projects only where there are several."""
         if action == "everywhere":
-            return len(self._known) > 1
+            return len(self._projects) > 1
         return super().check_action(action, parameters)
 
     def action_everywhere(self) -> None:
         self.bmembed.action_search_all()
 
     def take_late_key(self, event: events.Key) -> bool:
-        """What is typed while a project is being opened is for its search, from the letter right
-        after Enter on.
+        """Keep what is typed while a project is being opened for its search.
+
+        That begins with the letter right after Enter.
         """
         choices = self.query_one("#home-choices", SafeOptions)
-        if (
-            event.key == "enter"
-            and choices.has_focus
-            and (chosen := self._stood_on(choices, came=False))
-        ):
-            self._choose(chosen)
-        elif self._opening and event.is_printable:
+        if event.key == "enter" and choices.has_focus:
+            key = self._find_highlighted(choices, has_new_run=False)
+            if key:
+                self._choose(key)
+                return True
+        if self._opening and event.is_printable:
             self._typed.append(event)
-        elif self._opening and event.key == "backspace":
+            return True
+        if self._opening and event.key == "backspace":
             del self._typed[-1:]
-        else:
-            return False
-        return True
+            return True
+        return False
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        return {
+        commands = {
             "New project": ("adapt to your own documents", "new"),
             "Open another folder": ("a project given by its folder", "other"),
-            **(
-                {"Search all projects": ("their best hits in one list", "everywhere")}
-                if len(self._known) > 1
-                else {}
-            ),
-            "Remove a project": ("the one selected in the list; its documents stay", "remove"),
         }
+        if len(self._projects) > 1:
+            commands["Search all projects"] = ("their best hits in one list", "everywhere")
+        text = "the one selected in the list; its documents stay"
+        commands["Remove a project"] = (text, "remove")
+        return commands
 
 
-def _by_key(found: Iterable[Known]) -> dict[str, Known]:
-    return {f"{AT}{known.path}": known for known in found}
+def _index_by_key(projects: Iterable[KnownProject]) -> dict[str, KnownProject]:
+    return {f"{PROJECT_PREFIX}{project.path}": project for project in projects}
 
 
-def _look() -> list[Known]:
-    from bmembed_tui.home.projects import known
+def _list_projects() -> list[KnownProject]:
+    from bmembed_tui.home.projects import list_projects
 
-    return known()
+    return list_projects()
 
 
-def _opened(name: str) -> ProjectFolder:
-    """The project of that name or path, its settings checked; while a run goes on in it, it can
-    be watched all the same.
+def _open_checked(name: str) -> ProjectFolder:
+    """Return the project with that name or path.
+
+    Raises SettingsError for invalid settings, except during a run, which can be watched all the
+    same.
     """
     from engine.core.errors import SettingsError
     from engine.project.folder import ProjectFolder
@@ -367,19 +374,17 @@ def _opened(name: str) -> ProjectFolder:
     return project
 
 
-def _offer(action: str, text: str) -> Content:
+def _format_offer(action: str, text: str) -> Content:
     return Content.assemble(plain(f"  {action}  "), plain(text, "$text-muted"))
 
 
-def _line(known: Known) -> Content:
-    name = plain(known.path.name, "bold")
-    place = plain(f"  {known.path.parent}", "$text-muted")
-    if known.running:
-        return Content.assemble(
-            plain("▶ Go to the run in progress  "), name, plain(f"  {known.doing}")
-        )
-    if known.problem:
-        return Content.assemble(
-            plain("✗ Open  ", "$text-error"), name, plain(f"  {known.problem}", "$text-error")
-        )
-    return Content.assemble(plain("  Open  "), name, place)
+def _format_project(project: KnownProject) -> Content:
+    name = plain(project.path.name, "bold")
+    if project.running:
+        activity = plain(f"  {project.doing}")
+        return Content.assemble(plain("▶ Go to the run in progress  "), name, activity)
+    if project.problem:
+        problem = plain(f"  {project.problem}", "$text-error")
+        return Content.assemble(plain("✗ Open  ", "$text-error"), name, problem)
+    parent = plain(f"  {project.path.parent}", "$text-muted")
+    return Content.assemble(plain("  Open  "), name, parent)

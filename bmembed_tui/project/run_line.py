@@ -1,4 +1,4 @@
-"""The head line: the project's name, and what a run is doing."""
+"""The line at the top: the project's name, and what a run is doing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import STOPPED, count, format_progress
-from bmembed_tui.client.project_status import at_work, titles
+from bmembed_tui.client.progress import STOPPED, format_count, format_progress
+from bmembed_tui.client.project_status import format_current_step, format_step_titles
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus
-from engine.core.text import about
+from engine.core.text import approximate_duration
 
 ENDINGS = {
     "failed": "failed",
@@ -22,7 +22,7 @@ ENDINGS = {
 
 
 class RunLine(SafeStatic):
-    """One line: project · step · progress."""
+    """The project's name, and the step and progress of its run."""
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(
@@ -32,49 +32,52 @@ class RunLine(SafeStatic):
         self._drawn: str | None = None
 
     def draw(self, status: ProjectStatus, run: RunState, requested: str = "") -> None:
-        """`requested`: a control that has not taken effect yet."""
-        activity = _activity(status, run, requested)
+        """Show the activity. `requested`: a control that has not taken effect yet."""
+        activity = _format_activity(status, run, requested)
         if activity != self._drawn:
             self._drawn = activity
             self.update(Content.assemble(plain(f" {self._name} ", "bold"), plain(f"  {activity}")))
 
 
-def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
+def _format_activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if run.running or (status.running and not run.over):
+        if not run.current:
+            return requested or "starting …"
         how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
-        if run.current:
-            return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}"
-        return requested or "starting …"
+        progress = f"{format_current_step(run)}{format_progress(run)}"
+        return f"{how}: {progress}{_format_estimate(run)}"
     if requested:
         return requested
-    if run.state in ENDINGS and not (run.state == "cancelled" and status.done(*_broken_off(run))):
+    if run.state in ENDINGS and not _is_superseded(run, status):
         return f"the last run {ENDINGS[run.state]}"
     if status.problem:
         return f"✗ {status.problem.what}"
     counts = status.counts
-    parts = (count(counts.get(f"{noun}s", 0), noun) for noun in ("document", "chunk"))
-    if counts:
-        return " · ".join(parts)
-    return ""
-
-
-def _broken_off(run: RunState) -> list[str]:
-    """The stages that it has begun and not ended."""
-    return [name for name, stage in run.stages.items() if stage.state in ("running", "failed")]
-
-
-def _whole(run: RunState) -> str:
-    """` · about 15 minutes in all`; empty where nothing is known.
-
-    The line has no room for each step.
-    """
-    found = run.estimate
-    if found is None or not found.seconds:
+    if not counts:
         return ""
-    if found.unknown:
-        without = f" without {titles(found.unknown)}"
+    nouns = ("document", "chunk")
+    return " · ".join(format_count(counts.get(f"{noun}s", 0), noun) for noun in nouns)
+
+
+def _is_superseded(run: RunState, status: ProjectStatus) -> bool:
+    """Return whether the stages that a cancelled run left unfinished are done by now."""
+    unfinished = [
+        name for name, stage in run.stages.items() if stage.state in ("running", "failed")
+    ]
+    return run.state == "cancelled" and status.done(*unfinished)
+
+
+def _format_estimate(run: RunState) -> str:
+    """Return the estimated time of the whole run, such as ` · about 15 minutes in all`.
+
+    Empty where there is no estimate.
+    """
+    estimate = run.estimate
+    if estimate is None or not estimate.seconds:
+        return ""
+    if estimate.unknown:
+        scope = f"without {format_step_titles(estimate.unknown)}"
     else:
-        without = " in all"
-    return (
-        f" · {about(sum(found.seconds.values()), 'roughly' if found.rough else 'about')}{without}"
-    )
+        scope = "in all"
+    precision = "roughly" if estimate.rough else "about"
+    return f" · {approximate_duration(sum(estimate.seconds.values()), precision)} {scope}"

@@ -1,4 +1,4 @@
-"""A project's screen: the steps, a sidebar with the state of each, and where the project stands."""
+"""A project's screen: the steps, a sidebar with the state of each, and the line of the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textual.css.query import NoMatches
 from textual.widgets import ContentSwitcher, OptionList
 
 from bmembed_tui.client.engine_client import EngineClient
-from bmembed_tui.client.project_status import SEARCH, STAGES, STEPS, step_of
+from bmembed_tui.client.project_status import SEARCH, STAGES, STEPS, find_step
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.project.sidebar import WIDE, Sidebar
 from bmembed_tui.steps.base import StepHost, StepPane
@@ -49,7 +49,8 @@ class ProjectScreen(StepHost):
         STYLES / "project.tcss",
         *(STYLES / f"{step.key}.tcss" for step in STEPS),
     ]
-    AUTO_FOCUS: ClassVar[str | None] = ""  # what is typed before the step is there is kept for it
+    # No focus at first: keys typed before the step is shown are kept for it.
+    AUTO_FOCUS: ClassVar[str | None] = ""
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012
         (0, "-narrow"),
         (WIDE, "-wide"),
@@ -73,16 +74,16 @@ class ProjectScreen(StepHost):
         keys: Iterable[events.Key] = (),
         client: EngineClient | None = None,
     ) -> None:
-        """`then`: what to do once the project's status is known.
+        """Show a project.
 
-        `keys`: those pressed before this screen was there. `client`: the project's engine, if it
-        runs already.
+        `then`: called once the project's status is known. `keys`: keys pressed before this screen
+        was shown. `client`: the project's engine, if it runs already.
         """
         super().__init__(project)
         self._then = then
-        self._early = list(keys)
+        self._early_keys = list(keys)
         self.client = client or EngineClient(project.path)
-        self.client.on_end = self._engine_ended
+        self.client.on_end = self._notice_engine_end
         self._first_step = step
         self._seen: set[str] = set()
         self._stale = False
@@ -111,27 +112,32 @@ class ProjectScreen(StepHost):
 
     @property
     def pane(self) -> StepPane | None:
-        """The visible step, once its widgets are there."""
+        """The visible step, once its widgets are mounted."""
         return next((pane for pane in self._panes() if pane.step == self._steps.current), None)
 
     def go(self, step: str) -> None:
-        """Show a step. Its widgets are made when it is first shown: all seven take a second."""
+        """Show a step.
+
+        Its widgets are made when it is first shown, since making all seven steps takes a second.
+        """
         if step == self._steps.current:
             return
-        if (before := self.pane) is not None:
-            before.left()
+        before = self.pane
+        if before is not None:
+            before.leave()
             self._seen.add(before.step)
         self._opening.display = False
-        self.set_focus(None)  # what is hidden must not keep the keys
+        self.set_focus(None)  # a hidden widget must not keep the focus
         if not self._steps.query_children(f"#{step}"):
-            self._steps.mount(_pane_type(step)(id=step))
+            self._steps.mount(_import_pane(step)(id=step))
         self._steps.current = step
         self.draw_status()
-        if (pane := self.pane) is not None:
+        pane = self.pane
+        if pane is not None:
             self._show(pane)
 
     def pane_mounted(self, pane: StepPane) -> None:
-        """A step that is shown for the first time has its widgets now."""
+        """Show a step whose widgets have just been mounted."""
         if self.status.stages:
             pane.show_status(self.status)
         if pane is self.pane:
@@ -145,58 +151,57 @@ class ProjectScreen(StepHost):
         return self.pane is not None and self.pane.step == step
 
     def _enter(self, pane: StepPane) -> None:
-        """The focus goes to the step, and so do the keys that came before it could take any.
+        """Give the step the focus, and the keys that came before it could take any.
 
-        Letters that came while the project was being opened go to the search.
+        If letters were typed while the project was being opened, go to the search.
         """
         if not pane.is_attached:
             return
-        is_typed = any(event.character and event.character.isalpha() for event in self._early)
-        if is_typed and self._panes() == [pane] and pane.step != "search":
+        has_letters = any(key.character and key.character.isalpha() for key in self._early_keys)
+        if has_letters and self._panes() == [pane] and pane.step != "search":
             self.action_go("search")
             return
-        early = self._early
-        self._early = []
-        for event in early:
-            if event.is_printable and event.character:
-                self._type(event.character)
-        pane.entered()
-        for event in early:
-            if not event.is_printable:
-                self.app.call_later(self.app.simulate_key, event.key)
+        early_keys = self._early_keys
+        self._early_keys = []
+        for key in early_keys:
+            if key.is_printable and key.character:
+                self._type(key.character)
+        pane.enter()
+        for key in early_keys:
+            if not key.is_printable:
+                self.app.call_later(self.app.simulate_key, key.key)
 
     def action_go(self, step: str) -> None:
         self._following = False
         if self.pane is not None and self.pane.step == step:
-            self.pane.entered()
+            self.pane.enter()
         self.go(step)
 
     def take_late_key(self, event: events.Key) -> bool:
-        """A key that nothing took is for the step: typed while it was still being shown, or
-        beside it.
+        """Give the step a key that nothing took; return whether it was taken.
+
+        Such a key was pressed while the step was still being shown, or outside of it.
         """
-        known = event.key in self.active_bindings
-        if not known and (self.pane is None or self._early):
+        is_bound = event.key in self.active_bindings
+        if not is_bound and (self.pane is None or self._early_keys):
             if event.key == "backspace":
-                del self._early[-1:]
+                del self._early_keys[-1:]
             else:
-                self._early.append(event)
+                self._early_keys.append(event)
             return True
         if event.is_printable and event.character:
             return self._type(event.character)
-        beside = self.focused is None or self.pane not in self.focused.ancestors
-        if self.pane is not None and beside and not known:
+        is_outside = self.focused is None or self.pane not in self.focused.ancestors
+        if self.pane is not None and is_outside and not is_bound:
             self.pane.focus_primary()
             self.app.call_later(self._press_in_pane, event.key, self.focused)
         return False
 
     def _type(self, character: str) -> bool:
-        return self.pane is not None and self.pane.typed(character)
+        return self.pane is not None and self.pane.take_character(character)
 
     def _press_in_pane(self, key: str, before: Widget | None) -> None:
-        """A key that means nothing where the focus was `before`; where it means nothing in the
-        step either, all stays.
-        """
+        """Press a key in the step; if it has no meaning there, restore the focus `before`."""
         if key in self.active_bindings:
             self.app.simulate_key(key)
         else:
@@ -214,13 +219,13 @@ class ProjectScreen(StepHost):
         self._sidebar.focus()
 
     @on(OptionList.OptionSelected, "#sidebar")
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
+    def _choose_step(self, event: OptionList.OptionSelected) -> None:
         self.action_go(str(event.option_id))
 
     def action_leave(self) -> None:
-        """Back to the list of projects; a run goes on.
+        """Go back to the list of projects; a run continues.
 
-        Asks first where patterns are typed and not kept.
+        Asks first if patterns were typed and not saved.
         """
         from bmembed_tui.dialogs.confirmations import ask
         from bmembed_tui.widgets.fields import PatternField
@@ -228,20 +233,25 @@ class ProjectScreen(StepHost):
         if not any(field.is_changed for field in self.query(PatternField)):
             self.dismiss()
             return
-        answers = (("stay", "Stay"), ("leave", "Leave"))
         text = (
             "The patterns that you typed in Documents are not saved. Enter in the field saves them."
         )
-        ask(self.app, "Leave without saving the patterns?", text, answers, leave=self.dismiss)
+        ask(
+            self.app,
+            "Leave without saving the patterns?",
+            text,
+            (("stay", "Stay"), ("leave", "Leave")),
+            leave=self.dismiss,
+        )
 
     def action_settings(self) -> None:
         from bmembed_tui.settings.screen import SettingsScreen
 
-        self.app.push_screen(SettingsScreen(self.client, self.project), self._settings_left)
+        self.app.push_screen(SettingsScreen(self.client, self.project), self._leave_settings)
 
-    def _settings_left(self, error: EngineError | None) -> None:
+    def _leave_settings(self, error: EngineError | None) -> None:
         if error:
-            self.problem = str(error)  # the status would say it again
+            self.problem = str(error)  # otherwise the status would show it again
             self.show_error(error)
         self.load()
 
@@ -251,8 +261,8 @@ class ProjectScreen(StepHost):
         self.app.push_screen(ExportScreen(self.project))
 
     def action_improve(self) -> None:
-        """Bring search up to date; where it is, offer to adapt the encoder."""
-        if self.going:
+        """Bring search up to date; if it is, offer to adapt the encoder."""
+        if self.is_busy:
             self.notify("A run is in progress. Try again when it has ended.", markup=False)
         elif not self.status.done(*SEARCH):
             self.make_searchable()
@@ -261,7 +271,7 @@ class ProjectScreen(StepHost):
 
     @work(exclusive=True, group="improve")
     async def offer_adaptation(self) -> None:
-        """Say what an adaptation takes and could show, and start it if that is wanted."""
+        """Show what an adaptation takes and could gain, and start it if the user agrees."""
         from bmembed_tui.dialogs.adapt import BY_STEPS, NOW, AdaptDialog
 
         answer = await self.app.push_screen_wait(AdaptDialog(self.project))
@@ -272,13 +282,13 @@ class ProjectScreen(StepHost):
 
     @work(exclusive=True, group="remove")
     async def action_remove(self) -> None:
-        """Remove the project, after a question, and leave it.
+        """Remove the project after a question, and leave it.
 
-        The search process ends first: it has files of it open.
+        The search process ends first, since it has files of the project open.
         """
-        from bmembed_tui.home.removal import REMOVE, RemovalScreen, removal_question
+        from bmembed_tui.home.removal import REMOVE, RemovalScreen, build_removal_question
 
-        if await self.app.push_screen_wait(removal_question(self.project)) != REMOVE:
+        if await self.app.push_screen_wait(build_removal_question(self.project)) != REMOVE:
             return
         await self.client.restart()
         if await self.app.push_screen_wait(RemovalScreen(self.project)):
@@ -287,8 +297,9 @@ class ProjectScreen(StepHost):
     # Status
 
     def load(self) -> None:
-        """Read the project's status anew, and show it in every step; while it is being read,
-        read it once more.
+        """Read the project's status and show it in every step.
+
+        If the status is being read already, read it once more afterwards.
         """
         self._stale = True
         if not self._loading:
@@ -305,23 +316,23 @@ class ProjectScreen(StepHost):
             self._loading = False
 
     async def refresh_status(self) -> None:
-        """Read the project's status anew, and show it in every step.
+        """Read the project's status and show it in every step.
 
-        Shows an error once, however often it is read.
+        The same error is shown only once.
         """
         try:
             status = await self.client.ask(ReadStatus())
         except EngineError as error:
             self._known = True
             self.is_settling = False
-            if self.alive:
+            if self.is_alive:
                 self._show_problem(error)
                 self._enter_first()
                 self.draw_run()
             return
-        if not self.alive:
+        if not self.is_alive:
             return
-        if status.problem and not status.stages:  # they stand where they stood, as far as is known
+        if status.problem and not status.stages:  # as far as is known, the stages are unchanged
             status = replace(status, stages=self.status.stages)
         self.status = status
         self.is_settling = self.is_settling and self._stale
@@ -331,7 +342,7 @@ class ProjectScreen(StepHost):
         self._enter_first()
         self.draw_status()
         for pane in self._panes():
-            with suppress(NoMatches):  # a screen that is left is taken apart from its leaves
+            with suppress(NoMatches):  # the widgets of a closing screen are removed one by one
                 pane.show_status(self.status)
 
     def _show_problem(self, error: EngineError | None) -> None:
@@ -340,38 +351,39 @@ class ProjectScreen(StepHost):
         if error and self.problem != before:
             self.show_error(error)
 
-    def _engine_ended(self) -> None:
-        """The search process has died; the next request starts it again."""
-        if self.alive:
+    def _notice_engine_end(self) -> None:
+        """Tell the steps that the search process has died; the next request restarts it."""
+        if self.is_alive:
             for pane in self._panes():
-                pane.engine_ended()
+                pane.forget_engine()
 
     def _panes(self) -> list[StepPane]:
         return [pane for pane in self._steps.query_children(StepPane) if pane.is_ready]
 
     def _enter_first(self) -> None:
-        """Once: the step that the user left off at.
+        """Enter the step that the user left off at, unless a step is shown already.
 
-        A run that goes on is followed from there, as if nobody had been away.
+        A run in progress is followed from there, as if the user had not been away.
         """
-        if self._steps.current is None:
-            self._following |= self.status.running and self._first_step is None
-            self.go(self._first_step or self._likely_step())
-            if self._then is not None:
-                self._then(self)
+        if self._steps.current is not None:
+            return
+        self._following |= self.status.running and self._first_step is None
+        self.go(self._first_step or self._find_likely_step())
+        if self._then is not None:
+            self._then(self)
 
     def show_hit(self, query: str, hit: Hit) -> None:
-        """Show the document of a hit, over the search for `query`."""
-        from bmembed_tui.steps.search.model import terms_of
+        """Show the document of a hit, on top of the search for `query`."""
+        from bmembed_tui.steps.search.model import collect_terms
         from bmembed_tui.steps.search.preview import PreviewScreen
 
         self.search_for(query)
-        self.app.push_screen(PreviewScreen(self.client.ask, hit, terms_of(query, (hit,))))
+        self.app.push_screen(PreviewScreen(self.client.ask, hit, collect_terms(query, (hit,))))
 
-    def _likely_step(self) -> str:
+    def _find_likely_step(self) -> str:
         status = self.status
         if status.running and self.run_state.current:
-            return step_of(self.run_state.current)
+            return find_step(self.run_state.current)
         if status.done(*STAGES) or (status.built("index") and not status.built("generate")):
             return "search"
         if not status.built("ingest"):
@@ -379,7 +391,7 @@ class ProjectScreen(StepHost):
         first = next((stage for stage in STAGES if status.state(stage) != "done"), "ingest")
         if first in ("index", "generate"):
             return "queries"
-        return step_of(first)
+        return find_step(first)
 
     # Drawing
 
@@ -394,9 +406,8 @@ class ProjectScreen(StepHost):
             self.pane.show_run(self.run_state)
 
 
-def _pane_type(step: str) -> type[StepPane]:
-    """The class of a step, `SearchPane` of `search`; imported when the step is first shown."""
-    kind: type[StepPane] = getattr(
-        import_module(f"bmembed_tui.steps.{step}.pane"), f"{step.capitalize()}Pane"
-    )
-    return kind
+def _import_pane(step: str) -> type[StepPane]:
+    """Import and return the class of a step, such as `SearchPane` for `search`."""
+    module = import_module(f"bmembed_tui.steps.{step}.pane")
+    pane_class: type[StepPane] = getattr(module, f"{step.capitalize()}Pane")
+    return pane_class

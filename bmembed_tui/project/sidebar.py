@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from bmembed_tui.client.project_status import STEPS, step_state
+from bmembed_tui.client.project_status import STEPS, find_step_state
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.messages.project import ProjectStatus
 
-WIDE = 100  # columns of the terminal from which there is room for the words
+WIDE = 100  # columns of the terminal from which the states are shown in words, too
 SIGNS = {
     "done": ("✓", "$text-success"),
     "running": ("▶", "bold $text-accent"),
@@ -27,7 +27,8 @@ SIGNS = {
 class Sidebar(SafeOptions):
     """The steps; Enter or a click selects one.
 
-    A sign says the state of each, not a colour alone; where it is wide, a word, too.
+    The state of each is shown by a sign, not by colour alone, and in a wide terminal by a word,
+    too.
     """
 
     _current = STEPS[0].key
@@ -42,21 +43,22 @@ class Sidebar(SafeOptions):
     def draw(
         self, status: ProjectStatus, run: RunState, current: str, seen: frozenset[str] = frozenset()
     ) -> None:
-        """Show the states. `seen`: steps that the user has been to and left."""
+        """Show the states. `seen`: the steps that the user has been to and left."""
         self._drawn = status, run, current, seen
-        words = self.app.size.width >= WIDE
-        lines = [
-            (step.key, _line(n, step.title, step_state(step, status, run, seen), words))
-            for n, step in enumerate(STEPS, 1)
-        ]
+        with_words = self.app.size.width >= WIDE
+        lines = []
+        for number, step in enumerate(STEPS, 1):
+            state = find_step_state(step, status, run, seen)
+            lines.append((step.key, _format_step(number, step.title, state, with_words)))
         self._current = current
-        self.show(lines, None if self.has_focus and self.highlighted is not None else current)
+        keeps_cursor = self.has_focus and self.highlighted is not None
+        self.show(lines, None if keeps_cursor else current)
 
     def on_blur(self) -> None:
         self.highlighted = self.get_option_index(self._current)
 
 
-def _line(number: int, title: str, state: str, words: bool) -> Content:
+def _format_step(number: int, title: str, state: str, with_word: bool) -> Content:
     sign, style = SIGNS[state]
-    word = plain(f"{state:>8}" if words else "", style)
+    word = plain(f"{state:>8}" if with_word else "", style)
     return Content.assemble(plain(f"{sign} ", style), plain(f"{number} {title:<10}"), word)

@@ -1,6 +1,4 @@
-"""The settings, common ones first: what each means, its value, and which stages a change makes
-stale.
-"""
+"""The settings screen: what each setting means, its value, and what a change makes stale."""
 
 from __future__ import annotations
 
@@ -27,22 +25,19 @@ from engine.core.errors import EngineError, nearest
 from engine.core.messages.project import ReadSettings
 from engine.core.text import visible
 from engine.project.folder import ProjectFolder
-from engine.settings.described import described_sections
-from engine.settings.values import Setting, every_setting, from_text, to_text
+from engine.settings.described import describe_sections
+from engine.settings.values import Setting, from_text, list_settings, to_text
 
 NAME_WIDTH = 32
-DEFAULT = "-default"  # is no setting's value
+DEFAULT = "-default"  # not a value of any setting
 ALL = "All settings"
 COMMON = "Common settings"
 
 
 class SettingsScreen(Screen[EngineError]):
-    """Closes with the error where the settings cannot be read."""
+    """The settings, common ones first. Closes with an error if they cannot be read."""
 
-    HELP = """The settings of this project, the same as in its project.toml: those that people change, and those that are set here.
-Type to find any other, or press "All settings". Enter edits one; an empty value goes back to the default.
-Before a change is saved, the last lines say which steps it puts out of date: the next run does them again.
-What is searchable now stays searchable until then."""  # noqa: E501
+    HELP_NAME = "settings"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", id="settings.back"),
         Binding("ctrl+s", "save", "save", id="settings.save"),
@@ -52,13 +47,13 @@ What is searchable now stays searchable until then."""  # noqa: E501
         super().__init__()
         self.client = client
         self._project = project
-        self.settings = every_setting()
-        self.sections = {section.name: section.help for section in described_sections()}
+        self.settings = list_settings()
+        self.sections = {section.name: section.help for section in describe_sections()}
         self.values: dict[str, Any] = {}
         self._written: set[str] = set()
         self._all = False
         self._preset: Mapping[str, Any] = {}
-        self._shown_value: str | None = ""  # None: what the field holds was refused
+        self._shown_value: str | None = ""  # None: the engine refused the field's value
         self._edited: Setting | None = None
 
     def compose(self) -> ComposeResult:
@@ -86,22 +81,20 @@ What is searchable now stays searchable until then."""  # noqa: E501
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
         try:
-            found = await self.client.ask(ReadSettings())
+            answer = await self.client.ask(ReadSettings())
         except EngineError as error:
             if self.is_attached:
                 self.dismiss(error)
             return
         if not self.is_attached:
             return
-        self.values = {
-            f"{section}.{key}": value
-            for section, keys in found.settings.items()
-            for key, value in keys.items()
-        }
-        self._written = set(found.set)
+        self.values = {}
+        for section, keys in answer.settings.items():
+            self.values |= {f"{section}.{key}": value for key, value in keys.items()}
+        self._written = set(answer.set)
         self._preset = {
             f"training.{key.removeprefix('training.')}": value
-            for key, value in found.preset.items()
+            for key, value in answer.preset.items()
         }
         self._draw()
 
@@ -109,47 +102,50 @@ What is searchable now stays searchable until then."""  # noqa: E501
 
     @on(Input.Changed, "#find")
     def _draw(self) -> None:
-        shown = [
-            setting for setting in self.settings.values() if self.values and self._is_shown(setting)
-        ]
+        shown = []
+        if self.values:
+            shown = [setting for setting in self.settings.values() if self._is_shown(setting)]
         lines: list[tuple[str, Content]] = []
         for section, group in groupby(shown, lambda setting: setting.name.partition(".")[0]):
-            lines += [("", plain(f"{section}: {self.sections[section]}", "$text-muted"))]
-            lines += [(setting.name, self._line(setting)) for setting in group]
+            lines.append(("", plain(f"{section}: {self.sections[section]}", "$text-muted")))
+            lines += [(setting.name, self._format_line(setting)) for setting in group]
         if self.values and not lines:
-            lines = [("", plain(self._none_found(), "$text-muted"))]
+            lines = [("", plain(self._format_no_match(), "$text-muted"))]
         self.query_one("#setting-list", SafeOptions).show(lines)
         self._describe()
 
-    def _none_found(self) -> str:
+    def _format_no_match(self) -> str:
         words = self.query_one("#find", Input).value.strip()
         near = nearest(words, self.settings)
-        return f"No setting has '{words}'." + (f" Did you mean {near}?" if near else "")
+        suggestion = f" Did you mean {near}?" if near else ""
+        return f"No setting has '{words}'.{suggestion}"
 
     def _is_shown(self, setting: Setting) -> bool:
-        if words := self.query_one("#find", Input).value.lower().split():
-            return all(word in f"{setting.name} {setting.key.help}".lower() for word in words)
+        words = self.query_one("#find", Input).value.lower().split()
+        if words:
+            text = f"{setting.name} {setting.key.help}".lower()
+            return all(word in text for word in words)
         return self._all or setting.key.common or setting.name in self._written
 
     def action_all(self) -> None:
-        """All settings, or the common ones."""
+        """Switch between all settings and the common ones."""
         self._all = not self._all
         self.query_one("#all", SafeButton).label = COMMON if self._all else ALL
         self._draw()
 
-    def _line(self, setting: Setting) -> Content:
+    def _format_line(self, setting: Setting) -> Content:
         value = self.values.get(setting.name)
         kind = setting.key.kind
         if value is not None:
-            shown = plain(_value_text(value, kind))
+            value_text = plain(_format_value(value, kind))
+        elif setting.name in self._preset:
+            preset = _format_value(self._preset[setting.name], kind)
+            value_text = plain(f"{preset}  (preset)", "$text-muted")
         else:
-            standard = _value_text(self._preset.get(setting.name, setting.key.default), kind)
-            shown = plain(
-                f"{standard}  ({'preset' if setting.name in self._preset else 'default'})",
-                "$text-muted",
-            )
+            default = _format_value(setting.key.default, kind)
+            value_text = plain(f"{default}  (default)", "$text-muted")
         sign = "•" if setting.name in self._written else " "
-        return Content.assemble(plain(f"{sign} {setting.name:<{NAME_WIDTH}} "), shown)
+        return Content.assemble(plain(f"{sign} {setting.name:<{NAME_WIDTH}} "), value_text)
 
     @property
     def chosen(self) -> Setting | None:
@@ -161,34 +157,28 @@ What is searchable now stays searchable until then."""  # noqa: E501
     def _describe(self) -> None:
         setting = self.chosen
         if setting is None:
-            if self.values:
-                nothing = "no setting matches"
-            else:
-                nothing = "reading the settings …"
-            self.query_one("#setting-help", SafeStatic).update(nothing)
+            message = "no setting matches" if self.values else "reading the settings …"
+            self.query_one("#setting-help", SafeStatic).update(message)
             return
-        if setting.name in self._preset:
-            unset = "from the preset"
+        if setting.key.default is not None:
+            default = _format_value(setting.key.default, setting.key.kind)
+        elif setting.name in self._preset:
+            default = "from the preset"
         else:
-            unset = "left out"
-        if setting.key.default is None:
-            default = unset
-        else:
-            default = _value_text(setting.key.default, setting.key.kind)
+            default = "left out"
         facts = "; ".join(filter(None, [setting.range_text, f"default: {default}"]))
+        help_text = plain(f"{setting.key.help}\n", lines=True)
         self.query_one("#setting-help", SafeStatic).update(
-            Content.assemble(
-                plain(f"{setting.key.help}\n", lines=True), plain(facts, "$text-muted")
-            )
+            Content.assemble(help_text, plain(facts, "$text-muted"))
         )
 
     @on(Input.Submitted, "#find")
-    def _to_list(self) -> None:
+    def _go_to_list(self) -> None:
         if self.chosen is not None:
             self.query_one("#setting-list").focus()
 
     @on(OptionList.OptionHighlighted, "#setting-list")
-    def _highlighted(self) -> None:
+    def _show_highlighted(self) -> None:
         self._hide_value()
         self._describe()
         if not self.query_one(ChangeLine).waiting:
@@ -212,24 +202,26 @@ What is searchable now stays searchable until then."""  # noqa: E501
             answers = [*((answer, answer) for answer in setting.answers), (DEFAULT, "Default")]
             self.app.push_screen(
                 QuestionDialog(setting.name, setting.key.help, answers),
-                lambda answer: self._answered(setting, answer),
+                lambda answer: self._take_answer(setting, answer),
             )
             return
         field = self.query_one("#setting-value", Input)
-        field.value = self._shown_value = visible(
-            to_text(self.values.get(setting.name), setting.key.kind)
-        )
+        text = visible(to_text(self.values.get(setting.name), setting.key.kind))
+        field.value = text
+        self._shown_value = text
         self._edited = setting
         field.display = True
         field.focus()
 
-    def _answered(self, setting: Setting, answer: str | None) -> None:
-        if answer:
-            self._propose(setting, None if answer == DEFAULT else from_text(answer, setting))
+    def _take_answer(self, setting: Setting, answer: str | None) -> None:
+        if answer == DEFAULT:
+            self._propose(setting, None)
+        elif answer:
+            self._propose(setting, from_text(answer, setting))
 
     @on(Input.Blurred, "#setting-value")
-    def _left_value(self) -> None:
-        if self.app.app_focus:  # else the user has gone to another window in the middle of typing
+    def _take_left_value(self) -> None:
+        if self.app.app_focus:  # else the user went to another window while typing
             self._take_value()
 
     @on(Input.Submitted, "#setting-value")
@@ -254,19 +246,21 @@ What is searchable now stays searchable until then."""  # noqa: E501
         self.query_one("#setting-value").display = False
 
     @on(ChangeLine.Dropped)
-    def _not_written(self) -> None:
+    def _note_refusal(self) -> None:
         self._shown_value = None
 
     @on(ChangeLine.Written)
-    def _changed(self) -> None:
+    def _show_written(self) -> None:
         self._close_value()
         self.load()
 
     def action_save(self) -> None:
-        """The change that is asked about, or the value in its field; anything else is written
-        already.
+        """Apply the waiting change, or take the value in its field.
+
+        Everything else is written already.
         """
-        if (change := self.query_one(ChangeLine)).waiting:
+        change = self.query_one(ChangeLine)
+        if change.waiting:
             change.query_one("#change-apply", SafeButton).press()
         elif self._edited is not None:
             self._take_value()
@@ -276,9 +270,7 @@ What is searchable now stays searchable until then."""  # noqa: E501
             )
 
     def action_back(self) -> None:
-        """Out of a change that is not agreed to, out of the field that is edited, out of the
-        screen.
-        """
+        """Drop the waiting change, else leave the edited field, else close the screen."""
         if self.query_one(ChangeLine).waiting:
             self.query_one(ChangeLine).clear()
         elif self._edited is not None:
@@ -288,7 +280,7 @@ What is searchable now stays searchable until then."""  # noqa: E501
             self.dismiss()
 
 
-def _value_text(value: Any, kind: str) -> str:
+def _format_value(value: Any, kind: str) -> str:
     if value in ("", [], None):
         return "(empty)"
     return to_text(value, kind)

@@ -1,6 +1,4 @@
-"""What every step of the wizard shares: a head, a body that scrolls, a row of buttons, and what
-it asks of its screen.
-"""
+"""What every step of the wizard shares: its layout, its hooks, and its requests to the screen."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from textual.widgets import Button
 
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.dialogs.help import key_name
+from bmembed_tui.dialogs.help import format_key
 from bmembed_tui.steps.runs import RunScreen
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.messages.project import ProjectStatus
@@ -27,13 +25,13 @@ A = TypeVar("A")
 
 
 class StepHost(RunScreen):
-    """What a step may ask of the project screen that it is on, which it answers."""
+    """What a step may ask of the project screen that shows it."""
 
     client: EngineClient
 
     @property
     def pane(self) -> StepPane | None:
-        """The visible step, once its widgets are there."""
+        """The visible step, once its widgets are mounted."""
         raise NotImplementedError
 
     def pane_mounted(self, pane: StepPane) -> None: ...
@@ -52,24 +50,19 @@ class StepHost(RunScreen):
 class StepPane(Vertical):
     """A step.
 
-    Subclasses give `title`, `help_text`, `compose_body` and `buttons`, and answer the hooks below.
-
-    The hooks run in the app's event loop and must return at once; slow things are workers.
+    Subclasses set `title` and `buttons`, define `compose_body`, and override the hooks below. The
+    hooks run in the app's event loop and must return at once; slow work goes to workers. The help
+    text is in `bmembed_tui/help`, under the name of the step.
     """
 
     step: ClassVar[str]
     title: ClassVar[str]
     lead: ClassVar[str]
     """One sentence under the title: what this step is for."""
-    help_text: ClassVar[str] = ""
-    """What F1 shows for this step."""
     buttons: ClassVar[dict[str, str]] = {}
-    """The labels of the buttons by the names of their actions.
-
-    `primary` is what Enter does for a newcomer.
-    """
+    """The labels of the buttons by their actions; Enter does `primary` for a newcomer."""
     is_ready = False
-    """Whether its widgets are there."""
+    """Whether the widgets are mounted."""
 
     def compose(self) -> ComposeResult:
         yield SafeStatic(self.title, classes="step-title")
@@ -86,7 +79,7 @@ class StepPane(Vertical):
         yield from ()
 
     @on(Button.Pressed, ".step-buttons > Button")
-    async def _button_pressed(self, event: Button.Pressed) -> None:
+    async def _run_button_action(self, event: Button.Pressed) -> None:
         await self.run_action(str(event.button.id).replace("-", "_"))
 
     @property
@@ -95,13 +88,11 @@ class StepPane(Vertical):
 
     @property
     def is_attached(self) -> bool:
-        """Whether its widgets are there: a project that is being left is taken apart from its
-        leaves.
-        """
+        """Whether the widgets are still mounted; those of a closing screen go one by one."""
         return super().is_attached and not self._pruning
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
-        """As usual; never once the project is being left."""
+        """Call as Textual does, unless the project is being left by then."""
 
         def call() -> Any:
             if self.is_attached:
@@ -111,7 +102,7 @@ class StepPane(Vertical):
         return super().call_after_refresh(call)
 
     async def ask(self, request: Request[A], /) -> A:
-        """A request to the engine about this project. Raises EngineError."""
+        """Send a request about this project and return the answer. Raises EngineError."""
         return await self.host.client.ask(request)
 
     def draw(self) -> None:
@@ -126,53 +117,48 @@ class StepPane(Vertical):
         self.host.pane_mounted(self)
 
     def show_status(self, status: ProjectStatus) -> None:
-        """The project's status was read anew. Called also while another step is shown."""
+        """Show the project's new status. Called also while another step is visible."""
         self.draw()
 
     def show_run(self, state: RunState) -> None:
-        """A run has made progress: at most five times a second, and only while this step is
-        visible.
+        """Show a run's progress.
+
+        Called at most five times a second, and only while this step is visible.
         """
         self.draw()
 
-    def entered(self) -> None:
-        """The step has become visible."""
+    def enter(self) -> None:
+        """Handle that the step has become visible."""
         self.focus_primary()
 
-    def left(self) -> None:
-        """Another step is shown."""
+    def leave(self) -> None:
+        """Handle that another step is shown."""
 
-    def engine_ended(self) -> None:
-        """The process that answers requests has died: what it had loaded is gone."""
+    def forget_engine(self) -> None:
+        """Handle that the process that answers requests has died, with all that it had loaded."""
 
-    def typed(self, character: str) -> bool:
-        """A character that came before the step's field had the focus; returns whether the step
-        takes it.
-        """
+    def take_character(self, character: str) -> bool:
+        """Take a character typed before the field had the focus; return whether it was taken."""
         return False
 
     def focus_primary(self) -> None:
-        """Put the focus on what Enter should do; where that cannot be done now, on the first
-        thing that takes keys.
-        """
-        wanted = [*self.query("#primary").results(Widget), *self.query("*").results(Widget)]
-        for widget in wanted:
+        """Focus what Enter should do, or else the first widget that can have the focus."""
+        candidates = [*self.query("#primary").results(Widget), *self.query("*").results(Widget)]
+        for widget in candidates:
             if widget.focusable:
                 widget.focus()
                 return
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """What the command palette offers: name → (help, action).
+        """Return the step's commands for the palette: name → (help, action).
 
-        The keys of this step that work here and now.
+        They are the keys of this step that work at present.
         """
-        offers = {}
+        commands = {}
         for binding in self.BINDINGS:
             if isinstance(binding, Binding) and binding.description:
                 _, name, parameters = parse(binding.action)
                 if self.check_action(name, parameters):
-                    offers[f"{self.title}: {binding.description}"] = (
-                        f"key {key_name(binding.key)}",
-                        binding.action,
-                    )
-        return offers
+                    help_text = f"key {format_key(binding.key)}"
+                    commands[f"{self.title}: {binding.description}"] = (help_text, binding.action)
+        return commands

@@ -1,6 +1,4 @@
-"""What a project's screen has to do with runs: starts them, and follows the newest one, whoever
-started it.
-"""
+"""The runs of a project's screen: it starts them, and follows the newest one."""
 
 from __future__ import annotations
 
@@ -12,17 +10,23 @@ from pathlib import Path
 from textual import work
 from textual.screen import Screen
 
-from bmembed_tui.client.engine_client import order, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_detached_command
 from bmembed_tui.client.progress import STOPPED
-from bmembed_tui.client.project_status import SEARCH, STAGES, step_of
+from bmembed_tui.client.project_status import SEARCH, STAGES, find_step
 from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run, settings_time
+from bmembed_tui.client.run_watch import (
+    RunWatch,
+    find_newest_run,
+    is_held,
+    read_run_error,
+    read_settings_time,
+)
 from engine.core.errors import EngineError, ProjectBusyError, StageError
 from engine.core.messages.project import ProjectStatus, RunRecord
 from engine.project.folder import ProjectFolder
 
-LOOK_SECONDS = 1.0  # between two looks at whether a run goes on
+LOOK_SECONDS = 1.0  # between two checks of the newest run
 REQUESTED = {
     "pause": "pausing …",
     "resume": "going on …",
@@ -30,13 +34,13 @@ REQUESTED = {
     "cancel": "stopping …",
     "wait": "waiting for the other program …",
 }
-RECORD_SECONDS = 2.0  # that a failed run may take to write its record after its last event
+RECORD_SECONDS = 2.0  # how long a failed run may take to write its record after its last event
 
 
 class RunScreen(Screen[None]):
-    """Of a project's screen, the part that starts and follows runs.
+    """The part of a project's screen that starts and follows runs.
 
-    What is shown is the subclass's: it answers the hooks.
+    The subclass draws, by overriding the hooks.
     """
 
     def __init__(self, project: ProjectFolder) -> None:
@@ -45,19 +49,20 @@ class RunScreen(Screen[None]):
         self.status = ProjectStatus(project=str(project.path), name=project.name)
         self.run_state = RunState()
         self.history = History()
-        self.requested = self.problem = ""  # the latter: of the status, shown already
+        self.requested = ""  # a control that has not taken effect yet
+        self.problem = ""  # the status's error that was shown already
         self._following = False
         self.is_starting = False
         self._live = False
         self._looking = False
-        self._known = False
-        self.is_settling = False  # a run has ended that the status does not show yet
+        self._known = False  # whether the status was read
+        self.is_settling = False  # whether the status does not yet show the end of a run
         self._signature: tuple[object, ...] = ()
-        self.settings_time = 0.0  # when project.toml was written last
+        self.settings_time = 0.0  # when project.toml was last written
         self._watch: RunWatch | None = None
 
     def on_mount(self) -> None:
-        self.set_interval(LOOK_SECONDS, self._look)
+        self.set_interval(LOOK_SECONDS, self._check_regularly)
 
     def unfollow(self) -> None:
         if self._watch is not None:
@@ -80,16 +85,15 @@ class RunScreen(Screen[None]):
     # The newest run
 
     @property
-    def alive(self) -> bool:
-        """Whether the screen's widgets are there: an answer may come after the screen has been
-        left.
-        """
+    def is_alive(self) -> bool:
+        """Whether the widgets are mounted: an answer may arrive after the screen was left."""
         return self.is_attached and not self._pruning
 
     @property
-    def going(self) -> bool:
-        """Whether a run goes on now, is being started, or has ended only just: what it left is
-        not known yet.
+    def is_busy(self) -> bool:
+        """Whether a run is in progress, is being started, or has just ended.
+
+        A run that has just ended is not in the status yet.
         """
         return (
             self.is_starting
@@ -100,10 +104,10 @@ class RunScreen(Screen[None]):
 
     @property
     def has_run(self) -> bool:
-        return self.going and not (self.is_starting or self.is_settling)
+        return self.is_busy and not (self.is_starting or self.is_settling)
 
     def _follow_newest(self) -> None:
-        """Follow the newest run, going on or not: its history is part of what steps show."""
+        """Follow the newest run, in progress or not, since steps show its history."""
         run = self.status.run
         if run is not None and self._is_newer(run.folder):
             self.follow_run(run.folder, live=self.status.running)
@@ -112,13 +116,13 @@ class RunScreen(Screen[None]):
         return self._watch is None or folder.name > self._watch.folder.name
 
     def follow_run(self, folder: Path, *, live: bool = True) -> None:
-        """Follow the run whose records are in `folder`.
+        """Follow the run in `folder`.
 
-        `live`: it began, or goes on, while the app looks on; only of such a run is a failure shown
-        in a dialog.
+        `live`: whether it is in progress while the app is open; a failure of any other run is not
+        shown in a dialog.
         """
         self.unfollow()
-        watch = RunWatch(folder, lambda state: self.call_later(self._run_changed, state))
+        watch = RunWatch(folder, lambda state: self.call_later(self._show_change, state))
         self._watch = watch
         self._signature = ()
         self._live = live
@@ -130,55 +134,58 @@ class RunScreen(Screen[None]):
     @work(exclusive=True, group="history")
     async def _read_history(self, folder: Path) -> None:
         history = await asyncio.to_thread(read_history, folder.parent, folder.name)
-        if self.alive and self._watch is not None and self._watch.folder == folder:
+        if self.is_alive and self._watch is not None and self._watch.folder == folder:
             self.history = history
             self.draw_run()
 
-    def _run_changed(self, state: RunState) -> None:
-        if not self.alive or state is not self.run_state:
+    def _show_change(self, state: RunState) -> None:
+        if not self.is_alive or state is not self.run_state:
             return
-        signature = (
-            state.current,
-            state.state,
-            state.paused,
-            sum(s.state == "done" for s in state.stages.values()),
-        )
+        done_stages = sum(stage.state == "done" for stage in state.stages.values())
+        signature = (state.current, state.state, state.paused, done_stages)
         if signature != self._signature:
             self._signature = signature
-            self._state_changed(state)
+            self._handle_new_state(state)
         self.draw_run()
 
     @property
     def activity(self) -> str:
-        return REQUESTED.get(self.requested) or ("starting …" if self.is_starting else "")
+        """The requested control, or that a run is being started; else empty."""
+        if self.requested in REQUESTED:
+            return REQUESTED[self.requested]
+        return "starting …" if self.is_starting else ""
 
     @property
-    def waits(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether the run is paused, or will be at its next safe point."""
         return self.run_state.paused or self.requested == "pause"
 
-    def _state_changed(self, state: RunState) -> None:
+    def _handle_new_state(self, state: RunState) -> None:
         self.requested = ""
-        # of what ended before the app looked on, the status shows already
+        # The status shows already what ended before the app was opened.
         if state.running or not self._live:
             self.draw_status()
         if not self._live:
             return
         self.is_settling = state.over
         self.load()
-        measured = state.stage("evaluate").state in ("done", "skipped")
-        # there the result is read
-        if self._following and state.current and not (state.current == "embed" and measured):
-            self.go(step_of(state.current))
-        if not state.over:
-            return
-        following = self._following
+        if self._following and state.current:
+            # After an evaluation the user reads the result while the vectors are computed.
+            is_measured = state.stage("evaluate").state in ("done", "skipped")
+            if state.current != "embed" or not is_measured:
+                self.go(find_step(state.current))
+        if state.over:
+            self._end_following(state)
+
+    def _end_following(self, state: RunState) -> None:
+        """Show the result of a run that has ended, or the error that ended it."""
+        was_following = self._following
         self._following = False
         self._live = False
-        if state.state == "done" and following and "evaluate" in state.stages:
+        if state.state == "done" and was_following and "evaluate" in state.stages:
             self.go("result")
         if state.state == "failed" and self._watch is not None:
-            self._offer_after_failure(self._watch.folder, state, following)
+            self._offer_after_failure(self._watch.folder, state, was_following)
 
     @work(group="failure")
     async def _offer_after_failure(self, folder: Path, state: RunState, following: bool) -> None:
@@ -187,15 +194,15 @@ class RunScreen(Screen[None]):
 
         end = asyncio.get_running_loop().time() + RECORD_SECONDS
         error = state.error
-        # it failed between two stages
+        # A run that failed between two stages has no event of the error, only a record.
         while error is None and asyncio.get_running_loop().time() < end:
-            error = await asyncio.to_thread(error_of, self.project, folder)
+            error = await asyncio.to_thread(read_run_error, self.project, folder)
             await asyncio.sleep(0.1)
-        if not self.alive:
+        if not self.is_alive:
             return
         state.error = error or StageError("The run failed.", "", "Run again.")
         self.draw_run()
-        if self._shows(state.error):
+        if self._is_shown(state.error):
             return
         self.problem = str(state.error)
         choices = [("retry", "Run again"), ("settings", "Settings")]
@@ -205,63 +212,63 @@ class RunScreen(Screen[None]):
         elif answer == "settings":
             self.action_settings()
 
-    def _look(self) -> None:
-        """Notice a run that was started elsewhere, one that has ended without a word, and
-        settings edited by hand.
-        """
+    def _check_regularly(self) -> None:
+        """Notice runs started elsewhere, runs whose process died, and edited settings."""
         if not self._looking:
             self._looking = True
-            self._look_once()
+            self._check_once()
 
     @work(group="look")
-    async def _look_once(self) -> None:
+    async def _check_once(self) -> None:
         try:
-            await self._look_at_runs()
+            await self._check_project()
         finally:
             self._looking = False
 
-    async def _look_at_runs(self) -> None:
-        newest = await asyncio.to_thread(newest_run, self.project.path)
-        written = await asyncio.to_thread(settings_time, self.project.path)
+    async def _check_project(self) -> None:
+        newest = await asyncio.to_thread(find_newest_run, self.project.path)
+        settings_time = await asyncio.to_thread(read_settings_time, self.project.path)
+        # Before the first status it is not known what is new.
+        if not self.is_alive or self.is_starting or not self._known:
+            return
         before = self.settings_time
-        if not self.alive or self.is_starting or not self._known:
-            return  # before the first answer it is not known what is new
-        self.settings_time = written or before
+        self.settings_time = settings_time or before
         if before and before != self.settings_time:
             self.load()
         if newest is not None and self._is_newer(newest):
             self.follow_run(newest)
             self.load()
         elif self.run_state.running:
-            await self._check_alive()
+            await self._check_process()
         elif self.status.running:
             self.load()
 
-    async def _check_alive(self) -> None:
+    async def _check_process(self) -> None:
+        """Mark the run as lost if its process is gone."""
         watch = self._watch
         state = self.run_state
         if watch is None or await asyncio.to_thread(is_held, self.project):
             return
-        await watch.catch_up()  # what it wrote before it let the project go
-        if self.alive and state is self.run_state and state.running:
-            state.lose()
+        await watch.catch_up()  # read what the run wrote before it released the project
+        if self.is_alive and state is self.run_state and state.running:
+            state.mark_lost()
             self._following = False
             if self._live:
                 self.notify(f"The run {STOPPED}.", markup=False, severity="warning")
-            self._run_changed(state)
+            self._show_change(state)
 
     def action_run_all(self) -> None:
-        if self.going:
+        if self.is_busy:
             self.notify("A run is in progress. Start another one when it has ended.", markup=False)
         else:
             self.start_run(follow=True)
 
     def make_searchable(self) -> None:
-        """Read, index and embed.
+        """Read, index and embed the documents.
 
-        The first time, search is shown: it takes what is typed meanwhile.
+        The first time, the search is shown: it keeps what is typed meanwhile.
         """
-        if not self.going:
+        if not self.is_busy:
             self.start_run(SEARCH)
             if not self.status.built("index"):
                 self.go("search")
@@ -271,9 +278,7 @@ class RunScreen(Screen[None]):
     ) -> None:
         """Start a run of `stages` in a process of its own, and follow it.
 
-        `follow`: show the step of each stage.
-
-        Does nothing while a run is being started.
+        `follow`: show the step of each stage. Does nothing while a run is being started.
         """
         if not self.is_starting:
             self.is_starting = True
@@ -292,12 +297,12 @@ class RunScreen(Screen[None]):
             "--detach",
             "--json",
         ]
+        if force:
+            arguments.append("--force")
         try:
-            while busy := await self._started(follow, *arguments, *(["--force"] if force else [])):
-                if (
-                    await self.app.push_screen_wait(ErrorDialog(busy, [("wait", "Wait, then run")]))
-                    != "wait"
-                ):
+            while busy := await self._try_to_start(follow, arguments):
+                dialog = ErrorDialog(busy, [("wait", "Wait, then run")])
+                if await self.app.push_screen_wait(dialog) != "wait":
                     break
                 self.requested = "wait"
                 self.draw_run()
@@ -308,38 +313,40 @@ class RunScreen(Screen[None]):
             self.show_error(error)
         finally:
             self.is_starting = False
-            if self.alive:
+            if self.is_alive:
                 self.draw_run()
 
-    async def _started(self, follow: bool, *arguments: str) -> ProjectBusyError | None:
-        """Start a run; what keeps it from beginning now."""
+    async def _try_to_start(
+        self, follow: bool, arguments: Sequence[str]
+    ) -> ProjectBusyError | None:
+        """Start a run and follow it; return an error where another program holds the project."""
         try:
-            started = parsed(RunRecord, await order(*arguments))
+            run = parse_answer(RunRecord, await run_detached_command(*arguments))
         except ProjectBusyError as error:
             return error
-        if self.alive:
+        if self.is_alive:
             self._following = follow
-            self.follow_run(started.folder)
+            self.follow_run(run.folder)
             await self.refresh_status()
         return None
 
     @work(group="control")
     async def control(self, what: str) -> None:
-        """`pause`, `resume`, `finish` or `cancel` the run.
+        """Send `pause`, `resume`, `finish` or `cancel` to the run.
 
         The request is shown until it takes effect.
         """
         state = self.run_state
         self.requested = what
-        if self.alive:
+        if self.is_alive:
             self.draw_run()
         try:
-            await order(what, str(self.project.path))
+            await run_detached_command(what, str(self.project.path))
         except EngineError as error:
             self.show_error(error)
             if state is self.run_state:
                 self.requested = ""
-        if self.alive:
+        if self.is_alive:
             self.draw_run()
 
     # Errors
@@ -347,7 +354,7 @@ class RunScreen(Screen[None]):
     def show_error(self, error: EngineError) -> None:
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
-        if not self.alive or self._shows(error):
+        if not self.is_alive or self._is_shown(error):
             return
         if isinstance(self.app.screen, ErrorDialog):
             self.notify(error.what, markup=False, severity="error")
@@ -355,7 +362,8 @@ class RunScreen(Screen[None]):
         with suppress(LookupError):
             self.app.push_screen(ErrorDialog(error))
 
-    def _shows(self, error: EngineError) -> bool:
+    def _is_shown(self, error: EngineError) -> bool:
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
-        return isinstance(shown := self.app.screen, ErrorDialog) and str(shown.error) == str(error)
+        screen = self.app.screen
+        return isinstance(screen, ErrorDialog) and str(screen.error) == str(error)

@@ -1,6 +1,4 @@
-"""A change of settings on its way: what it makes stale is shown before it is written to
-project.toml.
-"""
+"""A line that shows what a change of settings makes stale before it is written to project.toml."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.in_app import advice
-from bmembed_tui.client.project_status import titles
+from bmembed_tui.client.in_app import format_advice
+from bmembed_tui.client.project_status import format_step_titles
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -28,11 +26,10 @@ A = TypeVar("A")
 
 
 class ChangeLine(Vertical):
-    """Takes changes {"section.key": value}.
+    """Proposes and writes changes {"section.key": value}.
 
-    What makes nothing stale is written at once; else Apply confirms it.
-
-    `ask`: requests to the engine. Nothing is shown while there is nothing to say.
+    A change that makes nothing stale is written at once; any other is written when the user presses
+    Apply. `ask`: sends requests to the engine. The line is hidden while it has nothing to say.
     """
 
     DEFAULT_CSS = """
@@ -46,7 +43,7 @@ class ChangeLine(Vertical):
 
     @dataclass
     class Written(Message):
-        """The changes are in project.toml. `then`: as `propose` was given it."""
+        """The changes are in project.toml. `then`: the callback given to `propose`."""
 
         changes: Mapping[str, Any]
         settings: dict[str, Any]
@@ -55,7 +52,7 @@ class ChangeLine(Vertical):
     class Dropped(Message):
         """Nothing was written: show the settings as they are.
 
-        The line says why where there was an error.
+        After an error, the line shows the error.
         """
 
     def __init__(self, ask: Ask, **options: Any) -> None:
@@ -64,11 +61,11 @@ class ChangeLine(Vertical):
         self._changes: dict[str, Any] = {}
         self._what = ""
         self._then: Callable[[], object] | None = None
-        self._came_from: Widget | None = None
-        self._keys = 0
+        self._focused_before: Widget | None = None
+        self._keys_at_proposal = 0
 
-    @property
-    def _keys_pressed(self) -> int:
+    def _count_keys(self) -> int:
+        """Return how many keys the user has pressed so far."""
         return int(getattr(self.app, "keys_pressed", 0))
 
     def compose(self) -> ComposeResult:
@@ -84,35 +81,31 @@ class ChangeLine(Vertical):
     def propose(
         self, changes: Mapping[str, Any], what: str = "", then: Callable[[], object] | None = None
     ) -> None:
-        """Write the changes, after a question where they make something stale.
+        """Write the changes; if they make something stale, ask first.
 
-        `what`: what they do, where nothing else says it; `then`: given back once they are written.
-        They take the place of others that were not agreed to.
+        They replace an earlier proposal that still waits. `what`: a sentence on what they do, where
+        nothing else on the screen says it. `then`: passed on in `Written`.
         """
         self._changes = dict(changes)
         self._what = what
         self._then = then
-        self._keys = self._keys_pressed
+        self._keys_at_proposal = self._count_keys()
         self._say(plain("checking what this changes …", "$text-muted"))
         self._check_effect()
 
     def clear(self) -> None:
         self.workers.cancel_group(self, "change")
         self._changes = {}
-        self._give_focus_back()
+        self._restore_focus()
         self.remove_class("-shown", "-asking")
 
-    def _give_focus_back(self) -> None:
+    def _restore_focus(self) -> None:
         focused = self.screen.focused
-        came_from = self._came_from
-        self._came_from = None
-        if (
-            focused is not None
-            and self in focused.ancestors
-            and came_from is not None
-            and came_from.is_attached
-        ):
-            came_from.focus()
+        before = self._focused_before
+        self._focused_before = None
+        has_focus = focused is not None and self in focused.ancestors
+        if has_focus and before is not None and before.is_attached:
+            before.focus()
 
     def _say(self, text: Content, *, asking: bool = False) -> None:
         self.query_one(".change-effect", SafeStatic).update(text)
@@ -123,26 +116,26 @@ class ChangeLine(Vertical):
     async def _check_effect(self) -> None:
         changes = self._changes
         try:
-            found = await self.ask(WhatIf(changes))
+            effect = await self.ask(WhatIf(changes))
         except EngineError as error:
             self._refuse(error)
             return
         if not self.is_attached or changes is not self._changes:
             return
-        if found.problem:
-            self._refuse(found.problem)
-        elif found.makes_stale:
-            self._say(
-                Content.assemble(plain(self._what, lines=True), format_effect(found.stages)),
-                asking=True,
-            )
-            if self._keys == self._keys_pressed:  # else the next key is meant for something else
-                self._came_from = self.screen.focused
+        if effect.problem:
+            self._refuse(effect.problem)
+        elif effect.makes_stale:
+            what = plain(self._what, lines=True)
+            self._say(Content.assemble(what, format_effect(effect.stages)), asking=True)
+            # If the user has typed since, the next key is meant for something else.
+            if self._keys_at_proposal == self._count_keys():
+                self._focused_before = self.screen.focused
                 self.query_one("#change-apply").focus()
         else:
             self._write()
 
-    @work(group="writing")  # what is proposed in the meantime neither ends it nor is lost with it
+    # In a group of its own: a proposal made meanwhile neither cancels the writing nor is lost.
+    @work(group="writing")
     async def _write(self) -> None:
         changes = self._changes
         self._changes = {}
@@ -160,60 +153,62 @@ class ChangeLine(Vertical):
     def _refuse(self, error: EngineError) -> None:
         if self.is_attached:
             self._changes = {}
-            self._give_focus_back()
-            self._say(error_text(error))
+            self._restore_focus()
+            self._say(format_error(error))
             self.post_message(self.Dropped())
 
     @on(Button.Pressed, "#change-apply")
-    def _agreed(self) -> None:
+    def _apply(self) -> None:
         if self._changes:
             self.remove_class("-asking")
             self._write()
 
     @on(Button.Pressed, "#change-drop")
-    def _declined(self) -> None:
+    def _decline(self) -> None:
         self.clear()
         self.post_message(self.Dropped())
 
 
 def format_effect(stages: Sequence[StageChange]) -> Content:
-    """What the answer to `what_if` means, in a sentence or two."""
-    stale = titles(stage.stage for stage in stages if stage.after != "done")
-    again = titles(stage.stage for stage in stages if stage.after == "done")
+    """Return a sentence or two on the stages that a change makes stale or up to date."""
+    stale = format_step_titles(stage.stage for stage in stages if stage.after != "done")
+    up_to_date = format_step_titles(stage.stage for stage in stages if stage.after == "done")
     lines = []
     if stale:
         lines.append(
             f"~ Out of date after this: {stale}. The next run updates them; until then search stays"
             " as it is."
         )
-    if again:
-        lines.append(f"✓ Up to date again: {again}.")
-    odd = next((stage for stage in stages if stage.code), None)
-    if odd is not None:
-        lines.append(f"✗ {odd.reason}")
+    if up_to_date:
+        lines.append(f"✓ Up to date again: {up_to_date}.")
+    blocked = next((stage for stage in stages if stage.code), None)
+    if blocked is not None:
+        lines.append(f"✗ {blocked.reason}")
     return plain("\n".join(lines), lines=True)
 
 
-def error_text(error: EngineError) -> Content:
-    """An engine's error in place: what, why, what to do."""
-    rest = " ".join(
-        part for part in (error.why, f"→ {advice(error)}" if error.to_do else "") if part
-    )
+def format_error(error: EngineError) -> Content:
+    """Return an engine's error for display in place: what, why, what to do."""
+    parts = [error.why]
+    if error.to_do:
+        parts.append(f"→ {format_advice(error)}")
+    rest = " ".join(filter(None, parts))
     return Content.assemble(
         plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True)
     )
 
 
-async def answer_or_error(
+async def await_or_show_error(
     widget: Widget, request: Awaitable[A], show: Callable[[Content], object]
 ) -> A | None:
-    """The answer to a request; None where the widget is gone by then, and where there is an
-    error, which is shown.
+    """Return the answer to a request; show the error where there is one, and return None.
+
+    Also returns None, and shows nothing, if the widget has been removed meanwhile.
     """
     try:
         answer = await request
     except EngineError as error:
         if widget.is_attached:
-            show(error_text(error))
+            show(format_error(error))
         return None
     return answer if widget.is_attached else None

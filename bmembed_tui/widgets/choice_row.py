@@ -1,4 +1,4 @@
-"""One of a few: the choices side by side, the chosen one marked by a sign.
+"""A choice of one among a few values, shown side by side with a sign at the chosen one.
 
 Left and right move, Enter chooses.
 """
@@ -24,7 +24,7 @@ LABEL_WIDTH = 10
 
 
 class Choice(NamedTuple):
-    """A value and how it is called."""
+    """A value and its label."""
 
     value: str
     name: str
@@ -39,7 +39,7 @@ class _Place(NamedTuple):
 class ChoiceRow(Widget, can_focus=True):
     """A label and its choices, on as many lines as they need.
 
-    `value` is the chosen one; nothing is chosen by moving.
+    `value` is the chosen one; moving the cursor chooses nothing.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -72,69 +72,71 @@ class ChoiceRow(Widget, can_focus=True):
         self._choices = [Choice(*choice) for choice in choices]
         self.value = value
         self._cursor = 0
-        self._to_value()
+        self._reset_cursor()
 
     @property
     def values(self) -> list[str]:
         return [choice.value for choice in self._choices]
 
     def show(self, value: str, choices: Sequence[tuple[str, str]] | None = None) -> None:
-        """Show another value, and other choices. A value that is none of them is added to them."""
+        """Show another value, and other choices if given. An unknown value is added as a choice."""
         if choices is None:
-            made = self._choices
+            new_choices = self._choices
         else:
-            made = [Choice(*choice) for choice in choices]
-        if value and value not in (choice.value for choice in made):
-            made = [*made, Choice(value, value)]
-        if (value, made) == (self.value, self._choices):
+            new_choices = [Choice(*choice) for choice in choices]
+        if value and value not in (choice.value for choice in new_choices):
+            new_choices = [*new_choices, Choice(value, value)]
+        if (value, new_choices) == (self.value, self._choices):
             return
         self.value = value
-        self._choices = made
-        self._to_value()
+        self._choices = new_choices
+        self._reset_cursor()
         self.refresh(layout=True)
 
-    def _to_value(self) -> None:
-        self._cursor = next(
-            (n for n, choice in enumerate(self._choices) if choice.value == self.value), 0
-        )
+    def _reset_cursor(self) -> None:
+        """Put the cursor on the chosen value."""
+        values = self.values
+        self._cursor = values.index(self.value) if self.value in values else 0
 
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return 1 + max((place.line for place in self._places(width)), default=0)
+        return 1 + max((place.line for place in self._find_places(width)), default=0)
 
-    def _places(self, width: int) -> Iterator[_Place]:
-        """Where each choice stands; a sign and a space before its name, two spaces after it."""
+    def _find_places(self, width: int) -> Iterator[_Place]:
+        """Return where each choice stands in `width` columns.
+
+        A choice takes a sign and a space before its name, and a space after it.
+        """
         line = 0
         column = len(self._label)
         for number, choice in enumerate(self._choices):
-            wide = 2 + cell_len(visible(choice.name))
-            if column > len(self._label) and column + wide > width:
-                line = line + 1
+            choice_width = 2 + cell_len(visible(choice.name))
+            if column > len(self._label) and column + choice_width > width:
+                line += 1
                 column = len(self._label)
             yield _Place(number, line, column)
-            column += wide + 1
+            column += choice_width + 1
 
     def render(self) -> Content:
         lines = [plain(self._label, "bold")]
-        for number, line, _ in self._places(self.content_size.width):
+        for number, line, _ in self._find_places(self.content_size.width):
             if line == len(lines):
                 lines.append(plain(" " * len(self._label)))
-            lines[line] = Content.assemble(lines[line], self._drawn(number), " ")
+            lines[line] = Content.assemble(lines[line], self._render_choice(number), " ")
         return Content("\n").join(lines)
 
-    def _drawn(self, number: int) -> Content:
+    def _render_choice(self, number: int) -> Content:
         choice = self._choices[number]
-        chosen = choice.value == self.value
-        if chosen:
+        if choice.value == self.value:
+            sign = "●"
             style = "bold $text-primary"
-        elif self.disabled:
-            style = "$text-muted"
         else:
-            style = ""
+            sign = "○"
+            style = "$text-muted" if self.disabled else ""
         if self.has_focus and number == self._cursor:
             style += " reverse"
-        return plain(f"{'●' if chosen else '○'} {choice.name}", style.strip())
+        return plain(f"{sign} {choice.name}", style.strip())
 
     # Choosing
 
@@ -143,7 +145,7 @@ class ChoiceRow(Widget, can_focus=True):
         self.refresh()
 
     def action_choose(self) -> None:
-        """Take the choice at the cursor; where it is taken already, go on to the next field."""
+        """Choose the value at the cursor; if it is chosen already, go on to the next field."""
         if not self._choices or self._choices[self._cursor].value == self.value:
             self.screen.focus_next()
             return
@@ -153,16 +155,14 @@ class ChoiceRow(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        for number, line, column in self._places(self.content_size.width):
-            end = column + 2 + cell_len(visible(self._choices[number].name))
-            if (
-                line == event.y
-                and column <= event.x < end
-                and self._choices[number].value != self.value
-            ):
+        for number, line, column in self._find_places(self.content_size.width):
+            choice = self._choices[number]
+            end = column + 2 + cell_len(visible(choice.name))
+            is_hit = line == event.y and column <= event.x < end
+            if is_hit and choice.value != self.value:
                 self._cursor = number
                 self.action_choose()
                 return
 
     def on_blur(self) -> None:
-        self._to_value()
+        self._reset_cursor()

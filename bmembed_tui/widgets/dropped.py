@@ -1,6 +1,4 @@
-"""A file or folder that is dropped where nothing is typed: the window and terminals paste its
-path.
-"""
+"""Files and folders dropped on the app: terminals and the window paste their path."""
 
 from __future__ import annotations
 
@@ -12,13 +10,13 @@ from urllib.parse import unquote, urlsplit
 MAX_PATH_LENGTH = 4096  # characters of a path
 
 
-def dropped_path(text: str) -> Path | None:
-    """The file or folder that a pasted text names by its whole path, as it is, quoted for a
-    shell or as an address; else None.
+def find_dropped_path(text: str) -> Path | None:
+    """Return the file or folder that a pasted text names by its absolute path, else None.
 
-    Raises nothing. It may take as long as the disk takes to answer.
+    The path may be bare, quoted for a shell or a file:// address. Never raises. It may take as
+    long as the disk takes to answer.
     """
-    for name in _readings(text.strip()):
+    for name in _list_readings(text.strip()):
         path = Path(name)
         try:
             if path.is_absolute() and path.exists():
@@ -28,7 +26,7 @@ def dropped_path(text: str) -> Path | None:
     return None
 
 
-def _readings(text: str) -> Iterator[str]:
+def _list_readings(text: str) -> Iterator[str]:
     if not text or len(text) > MAX_PATH_LENGTH or "\n" in text:
         return
     yield text

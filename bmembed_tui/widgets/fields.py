@@ -1,4 +1,4 @@
-"""Fields for text: Enter and the arrows go to the next one; paths are completed by Tab."""
+"""Text fields: Enter and the arrows go to the next field, and Tab completes paths."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ _EDITS = {
     for binding in Binding.make_bindings(Input.BINDINGS)
     if binding.action != "submit"
 }
-MAX_ENTRIES = 20_000  # entries of a folder that a completion looks at
+MAX_ENTRIES = 20_000  # entries of a folder that a completion reads
 
 
 class Field(Input):
     """A line of text.
 
-    Up and down go to the fields beside it. Control characters that are pasted are shown by signs.
+    Up and down go to the neighbouring fields. Control characters that are pasted become visible
+    signs.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -42,28 +43,34 @@ class Field(Input):
         super().__init__(visible(value), **{"compact": True, "select_on_focus": False, **options})
 
     def validate_value(self, value: str) -> str:
-        """One sign for one sign: as they are, they would steer the terminal."""
+        """Return the value with control characters replaced, since they would steer the terminal.
+
+        The length stays the same.
+        """
         return visible(value)
 
     async def _on_key(self, event: events.Key) -> None:
-        """Edit at once, as letters do: a binding comes up through all ancestors, behind letters
-        that were typed meanwhile.
+        """Handle editing keys at once, as letters are.
+
+        A binding would travel up through all ancestors, and arrive after letters that were typed
+        meanwhile.
         """
-        if (action := _EDITS.get(event.key)) and await self.app.run_action(action, self):
+        action = _EDITS.get(event.key)
+        if action and await self.app.run_action(action, self):
             event.stop()
             event.prevent_default()
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
     ) -> Self:
-        """Draw anew. Its size does not depend on its text: a letter typed lays nothing out."""
+        """Redraw without a layout, since the field's size does not depend on its text."""
         return super().refresh(*regions, repaint=repaint, recompose=recompose)
 
 
 class PatternField(Field):
-    """Patterns with commas between.
+    """Patterns separated by commas.
 
-    Lines that are pasted become patterns, too. Esc takes a change back.
+    Pasted lines become patterns, too. Esc reverts a change.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -72,31 +79,31 @@ class PatternField(Field):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._kept = ""
+        self._saved_text = ""
 
     @property
     def is_changed(self) -> bool:
-        return self.patterns != split_patterns(self._kept)
+        return self.patterns != split_patterns(self._saved_text)
 
     @property
     def patterns(self) -> list[str]:
-        """The patterns; a pattern that holds a comma stands in double quotes."""
+        """The patterns. A pattern that contains a comma is written in double quotes."""
         return split_patterns(self.value)
 
     def show(self, patterns: Iterable[str]) -> None:
         was_changed = self.is_changed
-        self._kept = visible(join_patterns(patterns))
+        self._saved_text = visible(join_patterns(patterns))
         if not was_changed:
-            self.value = self._kept
+            self.value = self._saved_text
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc has its usual meaning while nothing was changed."""
+        """Leave Esc its usual meaning while nothing is changed."""
         if action == "take_back":
             return self.is_changed
         return super().check_action(action, parameters)
 
     def action_take_back(self) -> None:
-        self.value = self._kept
+        self.value = self._saved_text
 
     def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
@@ -106,20 +113,22 @@ class PatternField(Field):
 
 
 def split_patterns(text: str) -> list[str]:
-    """`a, b, "c,d"` → a / b / c,d. Empty ones are left out."""
+    """Return the patterns in a text: `a, b, "c,d"` gives a, b and `c,d`. Empty ones are dropped."""
+    parts: list[str] = []
     try:
-        parts = [part for row in csv.reader([text], skipinitialspace=True) for part in row]
-    except csv.Error:  # too long for it, or with a line end in it
+        for row in csv.reader([text], skipinitialspace=True):
+            parts += row
+    except csv.Error:  # the text is too long, or contains a line end
         parts = text.split(",")
     return [part.strip() for part in parts if part.strip()]
 
 
 def join_patterns(patterns: Iterable[str]) -> str:
-    """The other way round."""
-    return ", ".join(_quoted(pattern) for pattern in patterns)
+    """Return the patterns as text that `split_patterns` reads."""
+    return ", ".join(_quote(pattern) for pattern in patterns)
 
 
-def _quoted(pattern: str) -> str:
+def _quote(pattern: str) -> str:
     if "," in pattern or pattern.startswith('"'):
         doubled = pattern.replace('"', '""')
         return f'"{doubled}"'
@@ -127,9 +136,9 @@ def _quoted(pattern: str) -> str:
 
 
 class PathField(Field):
-    """A path. Tab completes it, and goes on to the next field once it names what exists.
+    """A path. Tab completes it, and goes to the next field once it names what exists.
 
-    `files`: whether files are offered, too.
+    `files`: whether files are offered as well as folders.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", "complete", show=False)]
@@ -141,7 +150,7 @@ class PathField(Field):
 
     @property
     def path(self) -> Path | None:
-        """What is named, absolute; None where nothing is, or where it names no folder."""
+        """The absolute path, or None where the field is empty or names an unknown user's home."""
         if self._picked is not None and self._picked[0] == self.value:
             return self._picked[1]
         text = self.value.strip()
@@ -153,14 +162,14 @@ class PathField(Field):
             return None
 
     def pick(self, path: Path) -> None:
-        """Show a path that was chosen elsewhere, whatever characters its name holds."""
-        shown = visible(str(path))
-        self._picked = (shown, path)
-        self.value = shown
-        self.cursor_position = len(shown)
+        """Show a path that was chosen elsewhere, whatever characters its name contains."""
+        text = visible(str(path))
+        self._picked = (text, path)
+        self.value = text
+        self.cursor_position = len(text)
 
     def type_on(self, character: str) -> None:
-        """Take what was typed beside the field."""
+        """Focus the field and insert a character that was typed outside of it."""
         self.focus()
         self.insert_text_at_cursor(character)
 
@@ -174,21 +183,25 @@ class PathField(Field):
 
     @work(exclusive=True, group="completion")
     async def action_complete(self) -> None:
-        """Complete as far as it is clear, else go on."""
+        """Complete the path as far as it is unambiguous, else go to the next field."""
         typed = self.value
         if self.cursor_at_end:
-            longer = await asyncio.to_thread(completion, typed, self._files)
+            completed = await asyncio.to_thread(complete_path, typed, self._files)
         else:
-            longer = typed
+            completed = typed
         if not self.is_attached or self.value != typed:
             return
-        if len(longer) > len(typed):
-            self.value = longer
-            self.cursor_position = len(longer)
-        elif self.has_focus and (
-            not typed or not self.cursor_at_end or await asyncio.to_thread(_is_there, self.path)
-        ):
+        if len(completed) > len(typed):
+            self.value = completed
+            self.cursor_position = len(completed)
+        elif self.has_focus and await self._is_finished(typed):
             self.screen.focus_next()
+
+    async def _is_finished(self, typed: str) -> bool:
+        """Return whether Tab should leave the field: nothing to complete, or the path exists."""
+        if not typed or not self.cursor_at_end:
+            return True
+        return await asyncio.to_thread(_exists, self.path)
 
 
 class _PathSuggester(Suggester):
@@ -197,57 +210,57 @@ class _PathSuggester(Suggester):
         self._files = files
 
     async def get_suggestion(self, value: str) -> str | None:
-        if value.endswith("/"):  # a folder is named: what is in it would look chosen
+        if value.endswith("/"):  # suggesting an entry of the folder would make it look chosen
             return None
-        found = await asyncio.to_thread(matches, value, self._files)
-        return found[0] if found else None
+        paths = await asyncio.to_thread(find_paths, value, self._files)
+        return paths[0] if paths else None
 
 
-def completion(text: str, files: bool = False) -> str:
-    """`text` made longer by what all paths that begin so share; `text` itself where that is
-    nothing.
+def complete_path(text: str, files: bool = False) -> str:
+    """Return `text` extended by what all paths that begin with it share.
+
+    `text` itself where there is nothing to add.
     """
-    return os.path.commonprefix(matches(text, files)) or text  # noqa: RUF071 — by characters, as it is typed
+    # The common prefix is one of characters, not of whole path components.
+    return os.path.commonprefix(find_paths(text, files)) or text  # noqa: RUF071
 
 
-def matches(text: str, files: bool = False) -> list[str]:
-    """Paths of folders (and files) that begin with `text`, sorted; folders end with a slash.
+def find_paths(text: str, files: bool = False) -> list[str]:
+    """Return the folders (and files) whose path begins with `text`, sorted.
 
-    Never raises.
-
-    `~` stays as it was typed. Names that hold control characters are left out: they can be picked
-    in the tree.
+    Folders end with a slash, and `~` stays as it was typed. Names with control characters are left
+    out: they can be picked in the tree. Never raises.
     """
-    head, slash, begun = text.rpartition("/")
+    head, slash, prefix = text.rpartition("/")
     if not slash:
         return []
     try:
         folder = Path(f"{head}/").expanduser()
         with os.scandir(folder) as entries:
             names = [
-                _named(entry)
+                _format_entry(entry)
                 for entry in islice(entries, MAX_ENTRIES)
-                if entry.name.startswith(begun)
+                if entry.name.startswith(prefix)
             ]
     except (OSError, RuntimeError, ValueError):
         return []
-    return sorted(
-        f"{head}/{name}"
-        for name in names
-        if (files or name.endswith("/"))
-        and visible(name) == name
-        and (begun or not name.startswith("."))
-    )
+    paths = []
+    for name in names:
+        is_wanted = files or name.endswith("/")
+        is_hidden = name.startswith(".") and not prefix
+        if is_wanted and not is_hidden and visible(name) == name:
+            paths.append(f"{head}/{name}")
+    return sorted(paths)
 
 
-def _is_there(path: Path | None) -> bool:
+def _exists(path: Path | None) -> bool:
     try:
         return path is not None and path.exists()
     except (OSError, ValueError):
         return False
 
 
-def _named(entry: os.DirEntry[str]) -> str:
+def _format_entry(entry: os.DirEntry[str]) -> str:
     try:
         return f"{entry.name}/" if entry.is_dir() else entry.name
     except OSError:

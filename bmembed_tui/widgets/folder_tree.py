@@ -1,4 +1,4 @@
-"""Folders as a tree that never holds up the app: a folder is listed in a thread."""
+"""A tree of folders that never blocks the app: folders are listed in a thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bmembed_tui.widgets.plain import rich_text
 from bmembed_tui.widgets.safe import SafeTree
 from engine.core.text import size_text
 
-SHOWN = 1000  # entries of one folder
+MAX_SHOWN = 1000  # entries of a folder
 
 
 @dataclass
@@ -34,7 +34,10 @@ class Place:
 
 
 class Entry(NamedTuple):
-    """Something in a folder. Folders come first, then by name. `size`: of a file, in words."""
+    """An entry of a folder; folders sort first, then by name.
+
+    `folded`: the name without case. `size`: the size of a file, as text.
+    """
 
     is_file: bool
     folded: str
@@ -43,10 +46,10 @@ class Entry(NamedTuple):
 
 
 class FolderTree(SafeTree[Place]):
-    """The folders and files under some roots.
+    """The folders and files below some roots.
 
-    Opening a folder lists it; of a large one the first thousand are shown. A file's size stands
-    behind its name.
+    Expanding a folder lists it; of a large folder the first thousand entries are shown. A file's
+    size follows its name.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -56,13 +59,13 @@ class FolderTree(SafeTree[Place]):
 
     @dataclass
     class Picked(Message):
-        """Enter or a click on a folder or file."""
+        """A folder or file was chosen by Enter or a click."""
 
         path: Path
 
     @dataclass
     class Typed(Message):
-        """A character that means nothing here: of a path, if there is a field for one."""
+        """A character without a meaning in the tree was typed, perhaps the start of a path."""
 
         character: str
 
@@ -73,7 +76,7 @@ class FolderTree(SafeTree[Place]):
         self.auto_expand = False
 
     def show_roots(self, roots: Sequence[tuple[str, Path]]) -> None:
-        """Show these (label, path) and nothing else. The first one is listed at once."""
+        """Replace all roots by these (label, path). The first one is listed at once."""
         self.workers.cancel_group(self, "listing")
         self.clear()
         for number, (label, path) in enumerate(roots):
@@ -92,12 +95,12 @@ class FolderTree(SafeTree[Place]):
         return None
 
     def get_label_width(self, node: TreeNode[Place]) -> int:
-        """Counted without drawing: it is called for every line of the tree at every change."""
+        """Return the width without drawing, since every change asks for it for every line."""
         label = node.label
         return (label.cell_len if isinstance(label, Text) else len(label)) + 2 * node.allow_expand
 
     @on(SafeTree.NodeExpanded)
-    def _opened(self, event: SafeTree.NodeExpanded[Place]) -> None:
+    def _list_expanded(self, event: SafeTree.NodeExpanded[Place]) -> None:
         place = event.node.data
         if place is not None and place.kind == "folder" and not place.listed:
             place.listed = True
@@ -105,7 +108,7 @@ class FolderTree(SafeTree[Place]):
             self.list_folder(event.node)
 
     @on(SafeTree.NodeSelected)
-    def _selected(self, event: SafeTree.NodeSelected[Place]) -> None:
+    def _pick(self, event: SafeTree.NodeSelected[Place]) -> None:
         place = event.node.data
         if place is not None and place.kind != "note":
             event.node.expand()
@@ -133,13 +136,13 @@ class FolderTree(SafeTree[Place]):
         try:
             entries, total = await asyncio.to_thread(list_entries, place.path)
         except NotADirectoryError:
-            self._note(node, "a file")
+            self._show_note(node, "a file")
             return
         except OSError as error:
-            self._note(node, f"✗ {(error.strerror or str(error)).lower()}")
+            self._show_note(node, f"✗ {(error.strerror or str(error)).lower()}")
             return
         if not entries:
-            self._note(node, "empty")
+            self._show_note(node, "empty")
         elif self.is_attached and node.children:  # else the tree shows something else by now
             node.remove_children()
             for entry in entries:
@@ -149,37 +152,37 @@ class FolderTree(SafeTree[Place]):
                 else:
                     node.add(rich_text(f"{entry.name}/"), Place(path, "folder"))
             if total > len(entries):
-                node.add_leaf(
-                    rich_text(f"… {total - len(entries):,} more"), Place(place.path, "note")
-                )
+                rest = f"… {total - len(entries):,} more"
+                node.add_leaf(rich_text(rest), Place(place.path, "note"))
 
-    def _note(self, node: TreeNode[Place], text: str) -> None:
+    def _show_note(self, node: TreeNode[Place], text: str) -> None:
         if self.is_attached and node.children:
             node.children[-1].set_label(rich_text(text))
 
 
 def list_entries(folder: Path) -> tuple[list[Entry], int]:
-    """The first of what is in a folder, sorted, and how many there are in all.
+    """Return the first entries of a folder, sorted, and how many it has in all.
 
-    Raises OSError where it cannot be listed.
+    Hidden entries are left out. Raises OSError where the folder cannot be listed.
     """
-    counted = 0
+    total = 0
 
-    def entries(found: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
-        nonlocal counted
-        for entry in found:
-            if not entry.name.startswith("."):
-                counted += 1
-                yield Entry(not _is_folder(entry), entry.name.casefold(), entry.name)
+    def read_entries(directory: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
+        nonlocal total
+        for item in directory:
+            if not item.name.startswith("."):
+                total += 1
+                yield Entry(not _is_folder(item), item.name.casefold(), item.name)
 
-    with os.scandir(folder) as found:
-        first = heapq.nsmallest(
-            SHOWN, entries(found)
-        )  # entry by entry: a sort of all would hold up every other thread
-    return [
-        entry._replace(size=_file_size(folder / entry.name)) if entry.is_file else entry
-        for entry in first
-    ], counted
+    with os.scandir(folder) as directory:
+        # nsmallest works entry by entry: sorting all of them would block every other thread.
+        first = heapq.nsmallest(MAX_SHOWN, read_entries(directory))
+    entries = []
+    for entry in first:
+        if entry.is_file:
+            entry = entry._replace(size=_format_file_size(folder / entry.name))
+        entries.append(entry)
+    return entries, total
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -189,7 +192,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _file_size(file: Path) -> str:
+def _format_file_size(file: Path) -> str:
     with suppress(OSError):
         return size_text(file.stat().st_size)
     return ""

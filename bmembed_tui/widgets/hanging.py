@@ -1,4 +1,4 @@
-"""Lines that are indented where they continue below."""
+"""Lines whose continuation rows are indented."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from bmembed_tui.widgets.safe import SafeStatic
 
 
 class HangingStatic(SafeStatic):
-    """Lines that each begin with a sign or a heading; what does not fit is put under the text
-    after it.
-    """
+    """Lines that each begin with a sign or heading, with continuation rows below the text."""
 
     def __init__(self, content: str = "", **options: Any) -> None:
         super().__init__(content, **options)
@@ -31,15 +29,13 @@ class HangingStatic(SafeStatic):
 
     def _wrap(self, width: int) -> None:
         if self._lines is not None:
-            self.update(
-                Content("\n").join(hanging(line, width, self._indent) for line in self._lines)
-            )
+            lines = [wrap_hanging(line, width, self._indent) for line in self._lines]
+            self.update(Content("\n").join(lines))
 
 
-def hanging(line: Content, width: int, indent: int = 2) -> Content:
-    """One line in as many rows as it needs in `width` columns, all but the first indented."""
+def wrap_hanging(line: Content, width: int, indent: int = 2) -> Content:
+    """Return a line wrapped to `width` columns, with all rows but the first indented."""
     if line.cell_length <= width or width <= 2 * indent:
         return line
-    return line[:indent] + plain("\n" + " " * indent, lines=True).join(
-        line[indent:].wrap(width - indent)
-    )
+    line_break = plain("\n" + " " * indent, lines=True)
+    return line[:indent] + line_break.join(line[indent:].wrap(width - indent))

@@ -1,33 +1,35 @@
-"""The last line: the keys that work here, as many as there is room for."""
+"""The last line of a screen: the keys that work here, as many as fit."""
 
 from __future__ import annotations
 
-from textual.binding import Binding
+from collections.abc import Mapping, Sequence
+
+from textual.binding import ActiveBinding, Binding
 from textual.content import Content
 from textual.style import Style
 
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 
-USUAL = (
-    "help",
-    "run_all",
-    "steps",
-    "quit",
-    "settings",
-    "leave",
-)  # actions known everywhere, the most wanted first
-KEPT = ("help", "quit")  # these stay, however many others there are
+# Actions that many screens have, the most wanted first.
+COMMON_ACTIONS = ("help", "run_all", "steps", "quit", "settings", "leave")
+# These are shown even where space is short.
+ESSENTIAL_ACTIONS = ("help", "quit")
 
 
 class KeyLine(SafeStatic):
-    """Begins with the keys of the place, and leaves out the least wanted ones instead of cutting
-    one off. The palette's comes last. All of them are in the help; a click on one presses it.
+    """The keys of the screen, first those that are special to it.
+
+    Where space is short, the least wanted keys are left out instead of cutting one off. The
+    palette's key comes last. The help lists all keys; a click on a key presses it.
     """
 
     DEFAULT_CSS = """
-    KeyLine { dock: bottom; height: 1; padding: 0 1; background: $footer-background; color: $footer-foreground; }
-    """  # noqa: E501
+    KeyLine {
+        dock: bottom; height: 1; padding: 0 1;
+        background: $footer-background; color: $footer-foreground;
+    }
+    """
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self._draw())
@@ -38,30 +40,18 @@ class KeyLine(SafeStatic):
     def _draw(self) -> None:
         if not self.is_attached:
             return
-        active = self.screen.active_bindings
-        bindings = [one.binding for one in active.values() if one.binding.show and one.enabled]
-        first = {
-            binding.action: binding for binding in reversed(bindings)
-        }  # of the keys of an action
-        palette = active.get(self.app.COMMAND_PALETTE_BINDING)
-        if palette:
-            last = [self._key(palette.binding)]
-        else:
-            last = []
-        wanted = [
-            binding for binding in sorted(bindings, key=_weight) if first[binding.action] is binding
-        ]
-        keys = {binding: self._key(binding) for binding in wanted}
+        active_bindings = self.screen.active_bindings
+        palette = active_bindings.get(self.app.COMMAND_PALETTE_BINDING)
+        last = [self._format_key(palette.binding)] if palette else []
+        keys = {binding: self._format_key(binding) for binding in _list_bindings(active_bindings)}
         room = self.content_size.width - sum(key.cell_length for key in last) - 1
         while keys and sum(key.cell_length + 2 for key in keys.values()) > room:
-            del keys[next((one for one in reversed(keys) if _name(one) not in KEPT), [*keys][-1])]
-        shown = Content("  ").join(keys.values())
-        self.update(
-            Content.assemble(shown, plain(" " * (room - shown.cell_length) + "▏"), *last),
-            layout=False,
-        )
+            del keys[_find_least_wanted(list(keys))]
+        line = Content("  ").join(keys.values())
+        gap = plain(" " * (room - line.cell_length) + "▏")
+        self.update(Content.assemble(line, gap, *last), layout=False)
 
-    def _key(self, binding: Binding) -> Content:
+    def _format_key(self, binding: Binding) -> Content:
         key = Content.assemble(
             plain(self.app.get_key_display(binding), "bold $footer-key-foreground"),
             plain(f" {binding.description}"),
@@ -69,11 +59,31 @@ class KeyLine(SafeStatic):
         return key.stylize(Style.from_meta({"@click": f"app.simulate_key({binding.key!r})"}))
 
 
-def _name(binding: Binding) -> str:
+def _list_bindings(active_bindings: Mapping[str, ActiveBinding]) -> list[Binding]:
+    """Return the bindings to show, the most wanted first; of an action, its first key."""
+    bindings = [
+        active.binding
+        for active in active_bindings.values()
+        if active.binding.show and active.enabled
+    ]
+    first_keys = {binding.action: binding for binding in reversed(bindings)}
+    bindings.sort(key=_rank_binding)
+    return [binding for binding in bindings if first_keys[binding.action] is binding]
+
+
+def _find_least_wanted(bindings: Sequence[Binding]) -> Binding:
+    for binding in reversed(bindings):
+        if _get_action_name(binding) not in ESSENTIAL_ACTIONS:
+            return binding
+    return bindings[-1]
+
+
+def _get_action_name(binding: Binding) -> str:
     return binding.action.rpartition(".")[2]
 
 
-def _weight(binding: Binding) -> int:
-    if _name(binding) in USUAL:
-        return USUAL.index(_name(binding)) + 1
+def _rank_binding(binding: Binding) -> int:
+    name = _get_action_name(binding)
+    if name in COMMON_ACTIONS:
+        return COMMON_ACTIONS.index(name) + 1
     return 0

@@ -1,4 +1,4 @@
-"""Models on this machine, to choose one instead of typing its path."""
+"""A list of the models on this machine, to choose one instead of typing its path."""
 
 from __future__ import annotations
 
@@ -13,26 +13,33 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 
-from bmembed_tui.widgets.change_line import answer_or_error
+from bmembed_tui.widgets.change_line import await_or_show_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 
 
 class ModelList(Vertical):
-    """What a command finds: each as `line` has it. `note`: what stands above, of their number."""
+    """Models that a command finds.
+
+    `format_model`: returns the line of a model. `format_note`: returns the line above the list,
+    given the models.
+    """
 
     @dataclass
     class Chosen(Message):
-        """A model of those that were found."""
+        """A model of the list was chosen."""
 
         model: Any
 
     def __init__(
-        self, line: Callable[[Any], Content], note: Callable[[int], str], **options: Any
+        self,
+        format_model: Callable[[Any], Content],
+        format_note: Callable[[Sequence[Any]], str],
+        **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._line = line
-        self._note = note
+        self._format_model = format_model
+        self._format_note = format_note
         self._models: Sequence[Any] = ()
 
     def compose(self) -> ComposeResult:
@@ -43,24 +50,26 @@ class ModelList(Vertical):
         self.query_one("#models").display = False
 
     @work(exclusive=True, group="models")
-    async def look(self, models: Awaitable[Sequence[Any]]) -> None:
+    async def find(self, models: Awaitable[Sequence[Any]]) -> None:
         """Show the models once they are found."""
         if not self._models:
             self._show_note(plain("Looking for models on this machine …", "$text-muted"))
-        found = await answer_or_error(self, models, self._show_note)
-        if found is not None:
-            self._show(found)
+        found_models = await await_or_show_error(self, models, self._show_note)
+        if found_models is not None:
+            self._show(found_models)
 
     def _show_note(self, text: Content) -> None:
         self.query_one("#models-note", SafeStatic).update(text)
 
     def _show(self, models: Sequence[Any]) -> None:
         self._models = models
-        self._show_note(plain(self._note(len(models)), "$text-muted"))
+        self._show_note(plain(self._format_note(models), "$text-muted"))
         options = self.query_one("#models", SafeOptions)
         options.display = bool(models)
-        options.show([(str(number), self._line(model)) for number, model in enumerate(models)])
+        options.show(
+            [(str(number), self._format_model(model)) for number, model in enumerate(models)]
+        )
 
     @on(OptionList.OptionSelected, "#models")
-    def _selected(self, event: OptionList.OptionSelected) -> None:
+    def _choose(self, event: OptionList.OptionSelected) -> None:
         self.post_message(self.Chosen(self._models[event.option_index]))

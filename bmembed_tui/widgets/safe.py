@@ -1,7 +1,7 @@
-"""Textual's text-bearing widgets, made safe: a `str` given to them is shown as typed, never read
-as markup.
+"""Textual's widgets that show text, made safe: strings are shown as typed, never read as markup.
 
-Screens use these only; the lint rule (`make lint`) forbids the originals outside this module.
+Screens use only these widgets; the lint rule (`make lint`) forbids the originals outside this
+module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bmembed_tui.widgets.plain import plain, rich_text
 Data = TypeVar("Data")
 
 
-def _content(text: VisualType) -> VisualType:
+def _to_content(text: VisualType) -> VisualType:
     if isinstance(text, str):
         return plain(text, lines=True)
     return text
@@ -32,10 +32,10 @@ class SafeStatic(Static):
     """A `Static` that shows strings as typed."""
 
     def __init__(self, content: VisualType = "", **options: Any) -> None:
-        super().__init__(_content(content), **{**options, "markup": False})
+        super().__init__(_to_content(content), **{**options, "markup": False})
 
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        super().update(_content(content), layout=layout)
+        super().update(_to_content(content), layout=layout)
 
 
 class SafeLabel(Label, SafeStatic):
@@ -72,50 +72,52 @@ class SafeOptions(OptionList):
         super().__init__(*options, **{**settings, "markup": False})
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As OptionList's, which cannot break lines where there is no room at all."""
-        return super().get_content_height(container, viewport, max(width, self._least_width()))
+        """Return the height, also at widths where OptionList cannot wrap its prompts."""
+        return super().get_content_height(container, viewport, max(width, self._get_min_width()))
 
-    def _least_width(self) -> int:
-        """Columns that leave an option at least one beside its padding."""
+    def _get_min_width(self) -> int:
+        """Return the width that leaves an option one column besides its padding."""
         return 1 + self.get_component_styles("option-list--option").padding.width
 
     def show(
         self, options: Iterable[tuple[str, VisualType]], highlighted: str | None = None
     ) -> None:
-        """Replace all options by (id, prompt) pairs, headings with no id; `highlighted`: where
-        to stand, else as before.
+        """Replace all options by (id, prompt) pairs; headings have the id "".
+
+        `highlighted`: the id of the option to highlight; without it, the highlight stays at its
+        place as far as possible.
         """
-        place = self.highlighted
-        made = [
-            Option(_content(prompt), id=key or None, disabled=not key) for key, prompt in options
+        place = self.highlighted or 0
+        new_options = [
+            Option(_to_content(prompt), id=key or None, disabled=not key) for key, prompt in options
         ]
-        self.set_options(made)
-        if highlighted is not None and any(option.id == highlighted for option in made):
+        self.set_options(new_options)
+        if highlighted is not None and any(option.id == highlighted for option in new_options):
             self.highlighted = self.get_option_index(highlighted)
-        elif free := [at for at, option in enumerate(made) if not option.disabled]:
-            self.highlighted = next((at for at in free if at >= (place or 0)), free[-1])
+            return
+        selectable = [index for index, option in enumerate(new_options) if not option.disabled]
+        if selectable:
+            self.highlighted = next(
+                (index for index in selectable if index >= place), selectable[-1]
+            )
 
 
 class SafeTable(DataTable[Any]):
     """A `DataTable` whose string cells and headings are shown as typed."""
 
     def watch_virtual_size(self) -> None:
-        """Headings that were drawn before rows made their columns wider are kept by `DataTable`
-        as they were.
-        """
+        """Redraw the headings when rows have widened their columns, as `DataTable` does not."""
         self.notify_style_update()
 
     def add_column(self, label: Any, **options: Any) -> Any:
-        return super().add_column(_cell(label), **options)
+        return super().add_column(_to_cell(label), **options)
 
     def add_row(self, *cells: Any, **options: Any) -> Any:
-        label = options.pop("label", None)
-        return super().add_row(
-            *map(_cell, cells), label=None if label is None else _cell(label), **options
-        )
+        label = _to_cell(options.pop("label", None))
+        return super().add_row(*map(_to_cell, cells), label=label, **options)
 
     def update_cell(self, row_key: Any, column_key: Any, value: Any, **options: Any) -> None:
-        super().update_cell(row_key, column_key, _cell(value), **options)
+        super().update_cell(row_key, column_key, _to_cell(value), **options)
 
 
 class SafeTree(Tree[Data]):
@@ -127,7 +129,7 @@ class SafeTree(Tree[Data]):
         return super().process_label(label)
 
 
-def _cell(value: Any) -> Any:
+def _to_cell(value: Any) -> Any:
     if isinstance(value, str):
         return rich_text(value)
     return value

@@ -1,5 +1,4 @@
-"""Breaks text into rows of a terminal: words kept whole where they fit, wide characters counted
-as two columns.
+"""Breaks text into terminal rows, at words where possible; wide characters count as two columns.
 
 Works on offsets, so that places in the text stay known. A document of several megabytes takes a
 fraction of a second.
@@ -19,72 +18,80 @@ from rich.style import Style
 from engine.core.text import visible
 
 Span = tuple[int, int]
-# Characters of one column each that steer nothing: most lines of most documents hold no others.
+# Printable characters of one column each: most lines of most documents contain no others.
 NARROW = re.compile(
     "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u0384-\u038a\u038c\u038e-\u03a1\u03a3-\u0482"
     "\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf]*"
 )
 
 
-def line_cuts(line: str, width: int) -> list[int]:
-    """Where the rows of one line end, the last one at its own end; a row is at most `width`
-    columns, blanks at its end apart.
+def find_line_cuts(line: str, width: int) -> list[int]:
+    """Return where the rows of a line end; the last row ends with the line.
+
+    A row has at most `width` columns, not counting blanks at its end.
     """
     width = max(1, width)
     if len(line) <= width and NARROW.fullmatch(line):
         return [len(line)]
     if NARROW.fullmatch(line):
-        cuts = _narrow_cuts(line, width)
+        cuts = _cut_narrow(line, width)
     else:
-        cuts = _wide_cuts(visible(line), width)
+        cuts = _cut_wide(visible(line), width)
     return [*cuts, len(line)]
 
 
-def _narrow_cuts(line: str, width: int) -> list[int]:
+def _cut_narrow(line: str, width: int) -> list[int]:
     cuts = []
     start = 0
     length = len(line)
     while length - start > width:
         blank = line.rfind(" ", start + 1, start + width + 1)
-        start = blank + 1 if blank > start else start + width
+        if blank > start:
+            start = blank + 1
+        else:
+            start += width
         if start < length:
             cuts.append(start)
     return cuts
 
 
-def _wide_cuts(line: str, width: int) -> list[int]:
+def _cut_wide(line: str, width: int) -> list[int]:
     cuts = []
     start = 0
-    blank = 0
+    after_blank = 0
     used = 0
-    for at, char in enumerate(line):
+    for place, char in enumerate(line):
         size = get_character_cell_size(char)
-        if used + size > width and at > start and char != " ":
-            start = blank if blank > start else at
+        if used + size > width and place > start and char != " ":
+            start = after_blank if after_blank > start else place
             cuts.append(start)
-            used = sum(map(get_character_cell_size, line[start:at]))
+            used = sum(map(get_character_cell_size, line[start:place]))
         used += size
         if char == " ":
-            blank = at + 1
+            after_blank = place + 1
     return cuts
 
 
 class TextRows:
-    """The rows of a text at a width: row `n` is `text[starts[n]:ends[n]]`, without its line end."""
+    """The rows of a text at a width.
+
+    Row `n` is `text[starts[n]:ends[n]]`, without its line end.
+    """
 
     def __init__(self, text: str, width: int) -> None:
         self.text = text
         self.width = width
         self._starts = array("q")
         self._ends = array("q")
-        at = 0
+        line_start = 0
         for line in text.split("\n"):
-            start = at
-            for cut in line_cuts(line, width):
+            start = line_start
+            for cut in find_line_cuts(line, width):
+                end = line_start + cut
                 self._starts.append(start)
-                self._ends.append(at + cut)
-                start = at + cut
-            at += len(line) + 1
+                self._ends.append(end)
+                start = end
+            line_start += len(line) + 1
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -96,56 +103,60 @@ class TextRows:
         return max(0, bisect_right(self._starts, offset) - 1)
 
 
-def segments(text: str, base: Style, parts: Iterable[tuple[int, int, Style]] = ()) -> list[Segment]:
-    """`text` as it is shown, in `base`; `parts` are (start, end, style) in order, without
-    overlap, cut at its ends.
+def build_segments(
+    text: str, base: Style, parts: Iterable[tuple[int, int, Style]] = ()
+) -> list[Segment]:
+    """Return the visible form of `text` as segments in the style `base`.
+
+    `parts`: (start, end, style) in order, without overlap; they are cut at the ends of the text.
     """
-    shown = visible(text)
-    drawn = []
-    at = 0
+    visible_text = visible(text)
+    segments = []
+    place = 0
     for start, end, style in parts:
-        start = max(at, start)
-        end = min(end, len(shown))
+        start = max(place, start)
+        end = min(end, len(visible_text))
         if start < end:
-            if at < start:
-                drawn.append(Segment(shown[at:start], base))
-            drawn.append(Segment(shown[start:end], base + style))
-            at = end
-    if at < len(shown):
-        drawn.append(Segment(shown[at:], base))
-    return drawn
+            if place < start:
+                segments.append(Segment(visible_text[place:start], base))
+            segments.append(Segment(visible_text[start:end], base + style))
+            place = end
+    if place < len(visible_text):
+        segments.append(Segment(visible_text[place:], base))
+    return segments
 
 
-def fitted(text: str, width: int, *, keep_end: bool = False) -> str:
-    """`text` as it is shown in at most `width` columns; what is left out, at its end or its
-    beginning, is marked by `…`.
+def fit_text(text: str, width: int, *, keep_end: bool = False) -> str:
+    """Return the visible form of `text` cut to `width` columns.
+
+    `…` marks what is left out at the end, or at the beginning with `keep_end`.
     """
-    shown = visible(text)
-    if cell_len(shown) <= width:
-        return shown
+    visible_text = visible(text)
+    if cell_len(visible_text) <= width:
+        return visible_text
     if width < 1:
         return ""
     if not keep_end:
-        return f"{set_cell_size(shown, width - 1).rstrip()}…"
-    left = len(shown)
+        return f"{set_cell_size(visible_text, width - 1).rstrip()}…"
+    start = len(visible_text)
     room = width - 1
-    while left and room >= get_character_cell_size(shown[left - 1]):
-        left -= 1
-        room -= get_character_cell_size(shown[left])
-    return f"…{shown[left:]}"
+    while start and room >= get_character_cell_size(visible_text[start - 1]):
+        start -= 1
+        room -= get_character_cell_size(visible_text[start])
+    return f"…{visible_text[start:]}"
 
 
-def spans_within(
+def find_spans_within(
     spans: Sequence[Span], starts: Sequence[int], first: int, last: int
 ) -> list[tuple[int, Span]]:
-    """(number, span) of those of `spans` that reach into [first, last).
+    """Return (index, span) of the `spans` that overlap [first, last).
 
-    In order, without overlap; `starts`: their starts.
+    The spans are in order and do not overlap; `starts`: their starts.
     """
-    number = max(0, bisect_right(starts, first) - 1)
-    found = []
-    while number < len(spans) and spans[number][0] < last:
-        if spans[number][1] > first:
-            found.append((number, spans[number]))
-        number += 1
-    return found
+    index = max(0, bisect_right(starts, first) - 1)
+    overlapping = []
+    while index < len(spans) and spans[index][0] < last:
+        if spans[index][1] > first:
+            overlapping.append((index, spans[index]))
+        index += 1
+    return overlapping

@@ -1,4 +1,4 @@
-"""All that the page can call."""
+"""The bridge between the page of a window and the app: all that the page can call."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ Starter = Callable[
 
 
 class Nothing:
-    """Has no attribute at all. pywebview looks up in its object whatever name the page says,
-    with underscores and dots, as far as the classes that start programs; so it gets this one,
-    and the functions that are `offered` by themselves.
+    """An object without any attribute.
+
+    pywebview looks up in its API object whatever name the page sends, with underscores and dots, up
+    to the classes that start programs. It therefore gets this object, and the functions of
+    `list_page_functions` separately.
     """
 
     def __getattribute__(self, name: str) -> Any:
@@ -38,9 +40,9 @@ NOTHING = Nothing()
 
 
 class Bridge:
-    """Between one page and one app.
+    """Connects one page with one app.
 
-    The page asks for output when it has shown the last: none piles up in it.
+    The page asks for more output when it has shown the last, so that none piles up in it.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Bridge:
         self.app = start(project, size, self.add_output, self.add_message)
 
     def read(self) -> dict[str, Any]:
-        """What the app has shown and wants since the last call; waits for it, but not for ever."""
+        """Return the output and messages of the app since the last call; wait a while for some."""
         with self._waiting:
             self._waiting.wait_for(lambda: self._output or self._messages, WAIT_SECONDS)
             output = "".join(self._output)
@@ -69,7 +71,8 @@ class Bridge:
         self.app.type(str(text)[:MAX_INPUT_LENGTH])
 
     def resize(self, columns: int, rows: int) -> None:
-        width, height = (max(_MIN_SIZE, min(_MAX_SIZE, int(number))) for number in (columns, rows))
+        width = max(_MIN_SIZE, min(_MAX_SIZE, int(columns)))
+        height = max(_MIN_SIZE, min(_MAX_SIZE, int(rows)))
         if (width, height) != self._size:
             self._size = width, height
             self.app.send(type="resize", width=width, height=height)
@@ -81,15 +84,16 @@ class Bridge:
         self.to_clipboard(str(text)[:MAX_INPUT_LENGTH])
 
     def pick_folder(self) -> None:
-        if chosen := self.choose_folder():
-            self.paste([chosen])
+        folder = self.choose_folder()
+        if folder:
+            self.paste([folder])
 
     def paste(self, paths: Iterable[str]) -> None:
-        """Put the names of files or folders in where the cursor is."""
-        if text := " ".join(_CONTROL.sub("", path) for path in paths):
-            self.app.send(
-                type="focus"
-            )  # the system's dialog, or what was dragged from, has the keyboard still
+        """Insert the names of files or folders at the cursor."""
+        text = " ".join(_CONTROL.sub("", path) for path in paths)
+        if text:
+            # The system's dialog, or the program that the files come from, still has the focus.
+            self.app.send(type="focus")
             self.app.type(f"\x1b[200~{text}\x1b[201~")
 
     def close(self) -> int:
@@ -111,6 +115,6 @@ class Bridge:
             self.on_end()
 
 
-def offered(bridge: Bridge) -> list[Callable[..., Any]]:
-    """The functions of the page, each by its own name."""
+def list_page_functions(bridge: Bridge) -> list[Callable[..., Any]]:
+    """Return the functions that the page may call, each by its own name."""
     return [bridge.read, bridge.type, bridge.resize, bridge.focus, bridge.copy, bridge.pick_folder]

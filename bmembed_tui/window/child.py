@@ -12,11 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
-from bmembed_tui.window.packets import DATA, META, PacketError, Unpacker, packet
+from bmembed_tui.window.packets import DATA, META, PacketError, Unpacker, build_packet
 from engine.core.subprocesses import import_path
 
 LEAVE_SECONDS = 5.0
-TEXT_KEPT = 4000  # characters of what the app says when it fails
+ERROR_TEXT_LENGTH = 4000  # characters kept of what the app prints when it fails
 _READ = 65_536
 
 Output = Callable[[str], None]
@@ -26,10 +26,9 @@ Message = Callable[[dict[str, Any]], None]
 class AppProcess:
     """A running app.
 
-    `on_output` gets what a terminal would show, `on_message` what the app wants of the window.
-
-    Both are called from threads of this class; the last message is {"type": "ended", "code",
-    "text"}.
+    `on_output` gets what a terminal would show; `on_message` gets requests of the app to the
+    window. Both are called from threads of this class. The last message is {"type": "ended",
+    "code", "text"}.
     """
 
     def __init__(
@@ -38,24 +37,20 @@ class AppProcess:
         self._on_output = on_output
         self._on_message = on_message
         self._lock = threading.Lock()
-        self._said = ""
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "bmembed_tui.window.app_process",
-            *([project] if project else []),
-        ]
+        self._error_text = ""
+        command = [sys.executable, "-P", "-m", "bmembed_tui.window.app_process"]
+        if project:
+            command.append(project)
         self._child = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_environment(size),
+            env=_build_environment(size),
         )
         self._threads = [
-            threading.Thread(target=self._listen, daemon=True, name="window-output"),
-            threading.Thread(target=self._overhear, daemon=True, name="window-errors"),
+            threading.Thread(target=self._read_output, daemon=True, name="window-output"),
+            threading.Thread(target=self._read_errors, daemon=True, name="window-errors"),
         ]
         for thread in self._threads:
             thread.start()
@@ -65,17 +60,20 @@ class AppProcess:
         return self._child.pid
 
     def type(self, text: str) -> None:
-        self._send(packet(DATA, text.encode("utf-8", "replace")))
+        self._send(build_packet(DATA, text.encode("utf-8", "replace")))
 
     def send(self, **message: Any) -> None:
-        """A message to the app's driver, such as type="resize", width=80, height=24."""
-        self._send(packet(META, json.dumps(message).encode()))
+        """Send a message to the app's driver, such as type="resize", width=80, height=24."""
+        self._send(build_packet(META, json.dumps(message).encode()))
 
     def close(self) -> int:
-        """Let the app leave, and end it where it does not; a run goes on. Returns its exit code."""
+        """Ask the app to leave, end it if it does not, and return its exit code.
+
+        A run continues.
+        """
         self.send(type="quit")
         with suppress(OSError), self._lock:
-            _pipe(self._child.stdin).close()
+            _require_pipe(self._child.stdin).close()
         for end in (self._child.terminate, self._child.kill):
             try:
                 return self._child.wait(LEAVE_SECONDS)
@@ -84,32 +82,33 @@ class AppProcess:
         return self._child.wait()
 
     def _send(self, data: bytes) -> None:
-        with suppress(OSError, ValueError), self._lock:  # an app that has ended takes nothing more
-            stdin = _pipe(self._child.stdin)
+        with suppress(OSError, ValueError), self._lock:  # the app may have ended
+            stdin = _require_pipe(self._child.stdin)
             stdin.write(data)
             stdin.flush()
 
-    def _listen(self) -> None:
+    def _read_output(self) -> None:
         unpacker = Unpacker()
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        stdout = _pipe(self._child.stdout).fileno()
-        over = False
+        stdout = _require_pipe(self._child.stdout).fileno()
+        is_over = False
         while data := os.read(stdout, _READ):
-            if over:
-                continue  # what the app prints after its last packet
+            if is_over:
+                continue  # drop what the app prints after its last packet
             try:
                 for kind, payload in unpacker.feed(data):
-                    over = over or self._take(kind, payload, decode)
+                    is_over = is_over or self._handle_packet(kind, payload, decode)
             except PacketError as error:
-                over = True
-                self._said += f"{error}\n"
+                is_over = True
+                self._error_text += f"{error}\n"
                 self._child.terminate()
         code = self._child.wait()
         self._threads[1].join(LEAVE_SECONDS)
-        self._on_message({"type": "ended", "code": code, "text": self._said[-TEXT_KEPT:].strip()})
+        text = self._error_text[-ERROR_TEXT_LENGTH:].strip()
+        self._on_message({"type": "ended", "code": code, "text": text})
 
-    def _take(self, kind: str, payload: bytes, decode: Callable[[bytes], str]) -> bool:
-        """Hand a packet on; whether it is the last one."""
+    def _handle_packet(self, kind: str, payload: bytes, decode: Callable[[bytes], str]) -> bool:
+        """Hand on a packet and return whether it is the last one."""
         if kind == DATA:
             self._on_output(decode(payload))
         elif kind == META:
@@ -119,18 +118,19 @@ class AppProcess:
             self._on_message(message)
         return False
 
-    def _overhear(self) -> None:
-        for line in _pipe(self._child.stderr):
-            self._said = (self._said + line.decode("utf-8", "replace"))[-2 * TEXT_KEPT :]
+    def _read_errors(self) -> None:
+        for line in _require_pipe(self._child.stderr):
+            text = self._error_text + line.decode("utf-8", "replace")
+            self._error_text = text[-2 * ERROR_TEXT_LENGTH :]
 
 
-def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+def _require_pipe(stream: IO[bytes] | None) -> IO[bytes]:
     if stream is None:
         raise ValueError("the app has no such pipe")
     return stream
 
 
-def _environment(size: tuple[int, int]) -> dict[str, str]:
+def _build_environment(size: tuple[int, int]) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": import_path(),

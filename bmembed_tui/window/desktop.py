@@ -1,4 +1,4 @@
-"""The `bmembed-desktop` command, and `bmembed-tui --window`: the app in a window of its own."""
+"""The `bmembed-desktop` command and `bmembed-tui --window`: the app in a window of its own."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from bmembed_tui.window.page import Page
 
 SIZE = (1120, 720)
-SMALLEST = (480, 320)
-ICON_SECONDS = 3.0  # after the page is there: what knows where the icon lies takes 0.3 s to load
-# Of Chromium, where the kernel does not keep it off the network: no policy of a page forbids WebRTC
+MIN_SIZE = (480, 320)
+ICON_SECONDS = 3.0  # the icon is set after the page is shown, since finding it takes 0.3 s
+# For Chromium where the kernel does not keep it off the network: no policy of a page forbids WebRTC
 # and preconnecting.
-FLAGS = (
+CHROMIUM_FLAGS = (
     "--disable-background-networking",
     "--no-pings",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -37,49 +37,50 @@ FLAGS = (
 SOCKETS = Path("/tmp/.X11-unix")
 
 
-def parser(name: str) -> argparse.ArgumentParser:
-    """The command line of `bmembed-tui` and `bmembed-desktop`."""
-    about = "Search your documents offline, by keyword and by meaning."
-    made = argparse.ArgumentParser(prog=name, description=about)
-    made.add_argument(
+def build_parser(name: str) -> argparse.ArgumentParser:
+    """Return the command line of `bmembed-tui` or `bmembed-desktop`."""
+    description = "Search your documents offline, by keyword and by meaning."
+    parser = argparse.ArgumentParser(prog=name, description=description)
+    parser.add_argument(
         "project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder"
     )
-    made.add_argument(
+    parser.add_argument(
         "--window", action="store_true", help="in a window of its own (needs the extra desktop)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--install-shortcut",
         action="store_true",
         help="put the window among the system's applications",
     )
-    made.add_argument("--version", action="version", version=f"{name} {__version__}")
-    return made
+    parser.add_argument("--version", action="version", version=f"{name} {__version__}")
+    return parser
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """`bmembed-desktop`."""
+    """Run `bmembed-desktop`."""
     restore_child_signal()
-    open_desktop(parser("bmembed-desktop").parse_args(arguments))
+    open_desktop(build_parser("bmembed-desktop").parse_args(arguments))
 
 
-def open_desktop(chosen: argparse.Namespace) -> None:
-    """Open a window, or make a shortcut to it."""
+def open_desktop(options: argparse.Namespace) -> None:
+    """Open a window, or install a shortcut to it."""
     try:
         check_extra()
-        if chosen.install_shortcut:
-            from bmembed_tui.window.shortcut import install
+        if options.install_shortcut:
+            from bmembed_tui.window.shortcut import install_shortcut
 
-            print("\n".join(str(path) for path in install()))
+            print("\n".join(str(path) for path in install_shortcut()))
             return
-        _leave(open_window(chosen.project))
+        _exit_at_once(open_window(options.project))
     except EngineError as error:
         _report(error)
         sys.exit(error.exit_code)
 
 
-def _leave(code: int) -> None:
-    """End the process at once: a call of the page that was under way waits for ever for the
-    page, which is gone.
+def _exit_at_once(code: int) -> None:
+    """End the process without waiting for threads.
+
+    A call from the page that is still running waits forever for the page, which is gone.
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
@@ -88,9 +89,7 @@ def _leave(code: int) -> None:
 
 
 def _report(error: EngineError) -> None:
-    """On standard error; and where that is no terminal, as after a click in a menu, by the
-    system.
-    """
+    """Print an error; without a terminal, as after a click in a menu, also show a notice."""
     if sys.stderr is not None:
         print(f"Error: {error}", file=sys.stderr)
     if sys.stderr is None or not sys.stderr.isatty():
@@ -100,7 +99,7 @@ def _report(error: EngineError) -> None:
 
 
 def open_window(project: str | None) -> int:
-    """Show the app until its window is closed; a run goes on.
+    """Show the app until its window is closed and return the exit code. A run continues.
 
     Raises EngineError where no window can be opened.
     """
@@ -112,25 +111,26 @@ def open_window(project: str | None) -> int:
         check_libraries()
     from bmembed_tui.window.bridge import Bridge
     from bmembed_tui.window.no_network import refuse_network
-    from bmembed_tui.window.page import page
+    from bmembed_tui.window.page import build_page
 
     _prepare_web_view()
     bridge = Bridge(project)  # the app starts while the window's libraries are loaded
-    if display_is_here():
+    if is_display_local():
         refuse_network()
     try:
-        _show(bridge, page())
+        _show_window(bridge, build_page())
     finally:
         code = bridge.close()
     return code
 
 
-def _show(bridge: Bridge, page: Page) -> None:
+def _show_window(bridge: Bridge, page: Page) -> None:
     import webview
 
-    from bmembed_tui.window.bridge import NOTHING, offered
-    from bmembed_tui.window.system import copier
+    from bmembed_tui.window.bridge import NOTHING, list_page_functions
+    from bmembed_tui.window.system import build_copier
 
+    is_linux = sys.platform.startswith("linux")
     webview.settings["OPEN_EXTERNAL_LINKS_IN_BROWSER"] = False
     window = webview.create_window(
         "bmembed",
@@ -138,56 +138,54 @@ def _show(bridge: Bridge, page: Page) -> None:
         js_api=NOTHING,
         width=SIZE[0],
         height=SIZE[1],
-        min_size=SMALLEST,
+        min_size=MIN_SIZE,
         background_color="#12181f",
     )
 
-    def choose() -> str | None:
-        found = window.create_file_dialog(webview.FileDialog.FOLDER)
-        if isinstance(found, (tuple, list)):
-            found = found[0] if found else None
-        if found:
-            return str(found)
+    def choose_folder() -> str | None:
+        answer = window.create_file_dialog(webview.FileDialog.FOLDER)
+        if isinstance(answer, (tuple, list)):
+            answer = answer[0] if answer else None
+        if answer:
+            return str(answer)
         return None
 
-    def dropped(event: dict[str, Any]) -> None:
+    def paste_dropped(event: dict[str, Any]) -> None:
         files = event.get("dataTransfer", {}).get("files", [])
-        bridge.paste(
-            [str(file["pywebviewFullPath"]) for file in files if file.get("pywebviewFullPath")]
-        )
+        paths = [file.get("pywebviewFullPath") for file in files]
+        bridge.paste([str(path) for path in paths if path])
 
-    def begin() -> None:
-        bridge.to_clipboard = copier()
-        if view := (
-            getattr(window.native, "webview", None) if sys.platform.startswith("linux") else None
-        ):
-            _look_after(view, bridge)
+    def prepare_window() -> None:
+        bridge.to_clipboard = build_copier()
+        view = getattr(window.native, "webview", None) if is_linux else None
+        if view:
+            _prepare_qt_view(view, bridge)
             return
-        with suppress(Exception):  # a window that is closed at once
-            window.dom.document.events.drop += dropped
+        with suppress(Exception):  # the window may be closed at once
+            window.dom.document.events.drop += paste_dropped
 
-    def fill() -> None:  # from another thread: the one of the windows would wait for itself
+    def fill_page() -> None:
+        # In another thread: the thread of the windows would wait for itself.
         threading.Thread(
             target=window.run_js, args=[page.script], daemon=True, name="window-page"
         ).start()
 
-    functions = offered(bridge)
-    _let_through({function.__name__ for function in functions})
+    functions = list_page_functions(bridge)
+    _restrict_calls({function.__name__ for function in functions})
     window.expose(*functions)
-    bridge.choose_folder = choose
+    bridge.choose_folder = choose_folder
     bridge.on_end = window.destroy
-    if sys.platform.startswith("linux"):
+    if is_linux:
         _load_qt()
-    window.events.before_load += fill
-    window.events.loaded += begin
-    webview.start(
-        gui="qt" if sys.platform.startswith("linux") else None, http_server=False, private_mode=True
-    )
+    window.events.before_load += fill_page
+    window.events.loaded += prepare_window
+    webview.start(gui="qt" if is_linux else None, http_server=False, private_mode=True)
 
 
 def _load_qt() -> None:
-    """Raises EngineError where Qt is there in part only: pywebview would then take another
-    library, or print a traceback.
+    """Load Qt; raise EngineError if a part of it is missing.
+
+    pywebview would then use another library, or print a traceback.
     """
     from bmembed_tui.window.qt import set_application_name
 
@@ -202,47 +200,47 @@ def _load_qt() -> None:
         ) from error
 
 
-def _icon(name: str) -> str:
+def _find_icon(name: str) -> str:
     from engine.core.assets import asset_path
 
     return str(asset_path("desktop") / name)
 
 
-def _look_after(view: Any, bridge: Bridge) -> None:
-    """What Qt's web view and its window are not given by pywebview: drops, which do not reach
-    their page, and an icon.
-    """
-    from bmembed_tui.window.qt import gui_thread
+def _prepare_qt_view(view: Any, bridge: Bridge) -> None:
+    """Accept drops on Qt's web view and give its window an icon, which pywebview does not."""
+    from bmembed_tui.window.qt import get_gui_thread
 
-    def picture() -> None:
+    def show_icon() -> None:
         with suppress(EngineError):
-            gui_thread().show_icon(view, _icon("bmembed.png"))
+            get_gui_thread().show_icon(view, _find_icon("bmembed.png"))
 
-    gui_thread().watch(view, bridge.paste)
-    later = threading.Timer(ICON_SECONDS, picture)
-    later.daemon = True
-    later.start()
+    get_gui_thread().watch(view, bridge.paste)
+    timer = threading.Timer(ICON_SECONDS, show_icon)
+    timer.daemon = True
+    timer.start()
 
 
-def _let_through(names: set[str]) -> None:
-    """Refuse the page all but these: pywebview also answers to names of its own, such as one
-    that moves the window.
+def _restrict_calls(names: set[str]) -> None:
+    """Let the page call only these functions.
+
+    pywebview also answers to names of its own, such as one that moves the window.
     """
     from webview import util
 
     call = util.js_bridge_call
     if not sys.platform.startswith("linux"):
-        names = {*names, "pywebviewEventHandler"}  # which reports a drop
+        names = {*names, "pywebviewEventHandler"}  # reports a drop
 
-    def guarded(window: Any, name: str, values: Any, key: str) -> None:
+    def call_if_allowed(window: Any, name: str, values: Any, key: str) -> None:
         if name in names:
             call(window, name, values, key)
 
-    util.js_bridge_call = guarded  # what draws the window is imported later, and takes this one
+    # The module that draws the window is imported later, and takes this function.
+    util.js_bridge_call = call_if_allowed
 
 
 def check_extra() -> None:
-    """Raises EngineError where a package of the extra `desktop` is missing."""
+    """Raise EngineError where a package of the extra `desktop` is missing."""
     missing = missing_packages("desktop")
     if sys.platform.startswith("linux") and importlib.util.find_spec("PySide6") is None:
         missing.append("PySide6")  # elsewhere the system has a web view of its own
@@ -255,41 +253,43 @@ def check_extra() -> None:
 
 
 def check_display() -> None:
-    """Raises EngineError where there is none: the window's libraries would end the process
-    without a word.
+    """Raise EngineError where there is no display.
+
+    The window's libraries would end the process without a message.
     """
     if not sys.platform.startswith("linux") or os.environ.get("WAYLAND_DISPLAY"):
         return
     display = os.environ.get("DISPLAY", "")
     number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
-    if not display or (display_is_here() and not (SOCKETS / f"X{number}").exists()):
-        if display:
-            shown = f"the display {display} is not there"
-        else:
-            shown = "there is no display (DISPLAY is not set)"
-        raise EngineError(
-            f"A window cannot be opened: {shown}. Use bmembed-tui, which works in a terminal.",
-            code="window-unavailable",
-        )
-
-
-def display_is_here() -> bool:
-    """Whether the display is one of this machine: another one, as over SSH, is reached through
-    the network.
-    """
-    return bool(os.environ.get("WAYLAND_DISPLAY")) or os.environ.get("DISPLAY", "").startswith(
-        (":", "unix:")
+    if not display:
+        problem = "there is no display (DISPLAY is not set)"
+    elif is_display_local() and not (SOCKETS / f"X{number}").exists():
+        problem = f"the display {display} is not there"
+    else:
+        return
+    raise EngineError(
+        f"A window cannot be opened: {problem}. Use bmembed-tui, which works in a terminal.",
+        code="window-unavailable",
     )
+
+
+def is_display_local() -> bool:
+    """Return whether the display belongs to this machine.
+
+    Another one, as over SSH, is reached through the network.
+    """
+    if os.environ.get("WAYLAND_DISPLAY"):
+        return True
+    return os.environ.get("DISPLAY", "").startswith((":", "unix:"))
 
 
 def _prepare_web_view() -> None:
     os.environ.setdefault("QT_API", "pyside6")
     name = "QTWEBENGINE_CHROMIUM_FLAGS"
-    os.environ[name] = " ".join([os.environ.get(name, ""), *FLAGS]).strip()
+    os.environ[name] = " ".join([os.environ.get(name, ""), *CHROMIUM_FLAGS]).strip()
     if os.geteuid() == 0:
-        os.environ.setdefault(
-            "QTWEBENGINE_DISABLE_SANDBOX", "1"
-        )  # Chromium's own refuses the administrator
+        # Chromium's sandbox refuses to run for root.
+        os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")
 
 
 if __name__ == "__main__":

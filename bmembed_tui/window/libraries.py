@@ -1,6 +1,4 @@
-"""What the window needs: packages, and libraries of a Linux system without which Qt ends the
-process in the middle.
-"""
+"""The system libraries that the window needs on Linux, without which Qt ends the process."""
 
 from __future__ import annotations
 
@@ -10,8 +8,7 @@ from collections.abc import Mapping
 
 from engine.core.errors import EngineError
 
-# Library → Debian's package. Those that Qt's window on X11 wants, of which systems without a
-# desktop lack some or all …
+# Library → Debian's package. Qt's window on X11 needs these; systems without a desktop lack some.
 FOR_X11 = {
     "libX11-xcb.so.1": "libx11-xcb1",
     "libxcb-cursor.so.0": "libxcb-cursor0",
@@ -29,7 +26,7 @@ FOR_X11 = {
     "libxcb-xkb.so.1": "libxcb-xkb1",
     "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
 }
-# … and those of its web view.
+# Qt's web view needs these.
 FOR_PAGES = {
     "libEGL.so.1": "libegl1",
     "libGL.so.1": "libgl1",
@@ -49,19 +46,21 @@ FOR_PAGES = {
 }
 
 
-def wanted() -> Mapping[str, str]:
-    """Library → Debian's package, for the display that there is."""
+def list_needed_libraries() -> Mapping[str, str]:
+    """Return the libraries that the present display needs, with Debian's package for each."""
     if os.environ.get("WAYLAND_DISPLAY"):
         return FOR_PAGES
     return {**FOR_PAGES, **FOR_X11}
 
 
-def missing() -> dict[str, str]:
-    """Those of `wanted` that cannot be loaded."""
-    return {name: package for name, package in wanted().items() if not _is_there(name)}
+def find_missing_libraries() -> dict[str, str]:
+    """Return the needed libraries that cannot be loaded, with Debian's package for each."""
+    return {
+        name: package for name, package in list_needed_libraries().items() if not _can_load(name)
+    }
 
 
-def _is_there(name: str) -> bool:
+def _can_load(name: str) -> bool:
     try:
         ctypes.CDLL(name)
     except OSError:
@@ -70,16 +69,19 @@ def _is_there(name: str) -> bool:
 
 
 def check_libraries() -> None:
-    """Raises EngineError that names what the system lacks. For Linux."""
-    if lacks := missing():
+    """Raise EngineError that names the missing libraries. For Linux."""
+    missing = find_missing_libraries()
+    if missing:
+        names = ", ".join(missing)
+        packages = " ".join(missing.values())
         raise EngineError(
-            f"A window cannot be opened: the system lacks {', '.join(lacks)}. Install them (Debian"
-            f" and Ubuntu: apt install {' '.join(lacks.values())}), or use bmembed-tui, which works"
+            f"A window cannot be opened: the system lacks {names}. Install them (Debian"
+            f" and Ubuntu: apt install {packages}), or use bmembed-tui, which works"
             " in a terminal.",
             code="window-unavailable",
         )
 
 
 if __name__ == "__main__":
-    for name, package in missing().items():
+    for name, package in find_missing_libraries().items():
         print(f"THE WINDOW IS NOT TESTED: {name} is not installed (Debian: {package}).")

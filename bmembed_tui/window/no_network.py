@@ -1,10 +1,9 @@
-"""The kernel's refusal of the network to the window's own process, and to what the web view
-starts.
+"""A kernel filter that denies network access to the window's process and to its web view.
 
-A policy of a page does not cover all that a web view can be made to connect to (WebRTC,
-preconnecting). The app's process is started before: where the settings name a server on site that
-writes queries, the engine must reach it. The engine's reading processes have a filter of their own,
-which forbids more (engine/corpus/sandbox/seccomp.py).
+A page's policy does not cover everything that a web view can be made to connect to (WebRTC,
+preconnecting). The app's process is started before, since the engine may have to reach a server on
+site that writes queries; the engine's readers have a stricter filter
+(engine/corpus/sandbox/seccomp.py).
 """
 
 from __future__ import annotations
@@ -13,18 +12,17 @@ import errno
 
 from engine.core.seccomp import ALLOW, ARGUMENTS, EQUAL, ERRNO, LOAD, RETURN, install, machine
 
-_REFUSE = ERRNO + errno.EAFNOSUPPORT  # as where a family of addresses is not known
-_IO_URING_SETUP = 425  # it could make sockets unseen
+_REFUSE = ERRNO + errno.EAFNOSUPPORT  # as if the address family were not supported
+_IO_URING_SETUP = 425  # io_uring could create sockets past the filter
 _SOCKET = {"x86_64": 41, "aarch64": 198}
 _INET = 2
 _INET6 = 10
 
 
 def refuse_network() -> bool:
-    """From now on this thread, those that it starts, and their programs can make no socket of
-    the internet's families.
+    """Forbid internet sockets to this thread, and to threads and programs that it starts.
 
-    Returns whether that holds: on Linux alone, on the two usual kinds of processors.
+    Returns whether that worked: only on Linux, and on the two usual kinds of processors.
     """
     if not machine():
         return False

@@ -1,5 +1,6 @@
-"""Packets between the app's process and its window: one byte of kind, four of length
-(big-endian), then the payload.
+"""Packets between the app's process and its window.
+
+A packet is one byte of kind, four bytes of length (big-endian), and the payload.
 """
 
 from __future__ import annotations
@@ -16,25 +17,23 @@ _MAX_LENGTH = 64 * 2**20
 
 
 class PacketError(ValueError):
-    """What came is not a packet."""
+    """The data is not a packet."""
 
 
-def packet(kind: str, payload: bytes) -> bytes:
-    """One packet."""
+def build_packet(kind: str, payload: bytes) -> bytes:
+    """Return a packet."""
     return kind.encode("ascii") + len(payload).to_bytes(4, "big") + payload
 
 
 class Unpacker:
-    """Cuts a stream, in pieces of any length, into packets; what comes before `READY` is
-    dropped.
-    """
+    """Splits a stream that arrives in pieces into packets; what precedes `READY` is dropped."""
 
     def __init__(self) -> None:
         self._pending = b""
         self._ready = False
 
     def feed(self, data: bytes) -> Iterator[tuple[str, bytes]]:
-        """(kind, payload) of every packet that is complete now. Raises PacketError."""
+        """Return (kind, payload) of every packet that is complete now. Raises PacketError."""
         self._pending += data
         if not self._ready:
             before, found, rest = self._pending.partition(READY)

@@ -1,8 +1,7 @@
-"""The page of a window: a small text, and the script that puts the terminal of the installed
-textual-serve and its font into it.
+"""The page of a window, and the script that adds the terminal of textual-serve and its font.
 
-A web view is handed a page as an address, with every letter of it escaped, several times over: with
-the terminal in it that took as long as all the rest of its start.
+A web view receives its page as a URL in which every character is escaped, several times over. With
+the terminal in the page, that took as long as the rest of the start.
 """
 
 from __future__ import annotations
@@ -17,12 +16,11 @@ from engine.core.errors import EngineError
 from engine.core.extras import install_command
 
 _HERE = Path(__file__).parent / "page"
-_OWN_SOCKET = "this.socket=new WebSocket("
+_SOCKET = "this.socket=new WebSocket("
 HANDLE = "window.onresize=()=>{this.fit()}"
 _WEBGL = "this.terminal.loadAddon(this.webglAddon),"
 _LINKS = "this.terminal.loadAddon(this.weblinksAddon),"
-# pywebview itself makes functions from texts to call the page, hence 'unsafe-eval'; nothing can be
-# loaded or sent.
+# pywebview evaluates strings to call the page, hence 'unsafe-eval'; nothing can be loaded or sent.
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}' 'unsafe-eval'; style-src 'unsafe-inline';"
     " img-src data:; connect-src 'none'; form-action 'none'; base-uri 'none'; frame-src 'none';"
@@ -32,20 +30,21 @@ POLICY = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`html`: what the window shows first.
+    """The page of a window.
 
-    `script`: to be run in it then; it begins the terminal.
+    `html`: what the window shows first. `script`: run in the page then; it starts the terminal.
     """
 
     html: str
     script: str
 
 
-def page() -> Page:
-    """The whole page. Raises EngineError where the terminal's code is of another make."""
+def build_page() -> Page:
+    """Return the page. Raises EngineError for an unknown version of the terminal's code."""
     static = files("textual_serve") / "static"
+    nonce = secrets.token_urlsafe(18)
     parts = {
-        "policy": POLICY.format(nonce=(nonce := secrets.token_urlsafe(18))),
+        "policy": POLICY.format(nonce=nonce),
         "nonce": nonce,
         "style": (static / "css" / "xterm.css").read_text(encoding="utf-8"),
         "bridge": (_HERE / "bridge.js").read_text(encoding="utf-8"),
@@ -53,23 +52,22 @@ def page() -> Page:
     html = (_HERE / "index.html").read_text(encoding="utf-8")
     for name, part in parts.items():
         html = html.replace(f"@{name}@", part)
-    font = base64.b64encode(
-        (static / "fonts" / "RobotoMono-VariableFont_wght.ttf").read_bytes()
-    ).decode("ascii")
-    terminal = _terminal((static / "js" / "textual.js").read_text(encoding="utf-8"))
+    font_file = static / "fonts" / "RobotoMono-VariableFont_wght.ttf"
+    font = base64.b64encode(font_file.read_bytes()).decode("ascii")
+    terminal = _adapt_terminal((static / "js" / "textual.js").read_text(encoding="utf-8"))
     return Page(html, f'{terminal}\nwindow.beginTerminal("{font}"); null')
 
 
-def _terminal(code: str) -> str:
-    """The terminal's code, its way out led to the bridge."""
-    if any(code.count(part) != 1 for part in (_OWN_SOCKET, HANDLE, _WEBGL, _LINKS)):
+def _adapt_terminal(code: str) -> str:
+    """Return the terminal's code, with its output led to the bridge."""
+    if any(code.count(part) != 1 for part in (_SOCKET, HANDLE, _WEBGL, _LINKS)):
         raise EngineError(
             "The window's terminal cannot be shown.",
             "This program does not know the installed version of textual-serve.",
             f"Install what the window needs again: {install_command('desktop')}",
             code="window-unavailable",
         )
-    code = code.replace(_OWN_SOCKET, "this.socket=new window.BridgeSocket(")
-    code = code.replace(_WEBGL, "")  # its canvas does as well, and needs no graphics card
-    code = code.replace(_LINKS, "")  # an address in a document must not be a way out
+    code = code.replace(_SOCKET, "this.socket=new window.BridgeSocket(")
+    code = code.replace(_WEBGL, "")  # the canvas does as well, and needs no graphics card
+    code = code.replace(_LINKS, "")  # an address in a document must not open a page
     return code.replace(HANDLE, f"window.bmembed=this,{HANDLE}")

@@ -1,6 +1,4 @@
-"""What belongs to the thread of Qt's windows: the clipboard, folders that are dropped, and that
-nothing is fetched.
-"""
+"""What must run in the thread of Qt's windows: the clipboard, drops, and blocking of requests."""
 
 from __future__ import annotations
 
@@ -9,11 +7,11 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-Dropped = Callable[[list[str]], None]
+DropCallback = Callable[[list[str]], None]
 
 
 class GuiThread:
-    """Takes calls from any thread to the one of the windows."""
+    """Passes calls from any thread to the thread of the windows."""
 
     def __init__(self, carrier: Any) -> None:
         self._carrier = carrier
@@ -26,20 +24,20 @@ class GuiThread:
         with suppress(RuntimeError):
             self._carrier.pictured.emit(view, path)
 
-    def watch(self, view: Any, dropped: Dropped) -> None:
-        """Call `dropped` with the paths of files and folders that are dropped on `view`, which
-        sees nothing of it.
+    def watch(self, view: Any, on_drop: DropCallback) -> None:
+        """Call `on_drop` with the paths of files and folders that are dropped on `view`.
 
-        The view is kept from fetching anything, also where its page were led elsewhere, which no
-        policy of the page forbids.
+        The page does not see them. The view is also kept from fetching anything, even if its page
+        were led elsewhere, which no policy of a page prevents.
         """
         with suppress(RuntimeError):
-            self._carrier.watched.emit(view, dropped)
+            self._carrier.watched.emit(view, on_drop)
 
 
 def set_application_name(name: str) -> None:
-    """Name this program as its desktop entry is named, so that the system shows its window as
-    that one's. Before any window.
+    """Name this program as its desktop entry, so that the system connects its window with it.
+
+    Call it before there is a window.
     """
     from PySide6.QtCore import QCoreApplication
     from PySide6.QtGui import QGuiApplication
@@ -49,32 +47,33 @@ def set_application_name(name: str) -> None:
 
 
 @cache
-def gui_thread() -> GuiThread:
-    """The one of this process. Call it when there is a window."""
+def get_gui_thread() -> GuiThread:
+    """Return the thread of this process's windows. Call it when there is a window."""
     from PySide6.QtCore import QEvent, QObject, Qt, Signal
     from PySide6.QtGui import QGuiApplication, QIcon
     from PySide6.QtWebEngineCore import QWebEngineUrlRequestInfo, QWebEngineUrlRequestInterceptor
 
-    class Refusing(QWebEngineUrlRequestInterceptor):  # type: ignore[misc]
+    class RequestBlocker(QWebEngineUrlRequestInterceptor):  # type: ignore[misc]
         def interceptRequest(self, info: QWebEngineUrlRequestInfo) -> None:
             info.block(info.requestUrl().scheme() != "data")
 
-    class Carrier(QObject):  # type: ignore[misc]  # the extra is not there for the type checker
+    # The type checker does not see the optional package.
+    class Carrier(QObject):  # type: ignore[misc]
         copied = Signal(str)
         pictured = Signal(object, str)
         watched = Signal(object, object)
 
-        def take(self, text: str) -> None:
+        def copy(self, text: str) -> None:
             QGuiApplication.clipboard().setText(text)
 
-        def picture(self, view: Any, path: str) -> None:
+        def show_icon(self, view: Any, path: str) -> None:
             with suppress(RuntimeError):
                 view.window().setWindowIcon(QIcon(path))
 
-        def watch(self, view: Any, dropped: Dropped) -> None:
-            self.dropped = dropped
-            self.refusing = Refusing()
-            view.page().profile().setUrlRequestInterceptor(self.refusing)
+        def watch(self, view: Any, on_drop: DropCallback) -> None:
+            self.on_drop = on_drop
+            self.blocker = RequestBlocker()
+            view.page().profile().setUrlRequestInterceptor(self.blocker)
             view.page().navigationRequested.connect(lambda request: request.reject())
             view.setAcceptDrops(True)
             view.installEventFilter(self)
@@ -86,14 +85,13 @@ def gui_thread() -> GuiThread:
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
             if event.type() == QEvent.Type.Drop:
-                self.dropped(
-                    [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
-                )
+                urls = event.mimeData().urls()
+                self.on_drop([url.toLocalFile() for url in urls if url.isLocalFile()])
             return True
 
     carrier: Any = Carrier()
     carrier.moveToThread(QGuiApplication.instance().thread())
-    carrier.copied.connect(carrier.take, Qt.ConnectionType.QueuedConnection)
-    carrier.pictured.connect(carrier.picture, Qt.ConnectionType.QueuedConnection)
+    carrier.copied.connect(carrier.copy, Qt.ConnectionType.QueuedConnection)
+    carrier.pictured.connect(carrier.show_icon, Qt.ConnectionType.QueuedConnection)
     carrier.watched.connect(carrier.watch, Qt.ConnectionType.QueuedConnection)
     return GuiThread(carrier)

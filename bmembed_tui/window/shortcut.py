@@ -1,4 +1,4 @@
-"""The window among the system's applications, for this user alone."""
+"""A shortcut to the window among the system's applications, for this user only."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ NAME = "bmembed"
 COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
 
 
-def install(platform: str = sys.platform, home: Path | None = None) -> list[Path]:
-    """Write the shortcut and its icon; returns the files.
+def install_shortcut(platform: str = sys.platform, home: Path | None = None) -> list[Path]:
+    """Write the shortcut and its icon, and return the files.
 
     Raises EngineError where they cannot be written.
     """
-    place = home or Path.home()
+    home = home or Path.home()
     try:
         if platform == "darwin":
-            return _on_macos(place)
-        return _on_linux(place)
+            return _install_on_macos(home)
+        return _install_on_linux(home)
     except OSError as error:
         raise EngineError(
             "The shortcut could not be made.",
@@ -37,8 +37,8 @@ def install(platform: str = sys.platform, home: Path | None = None) -> list[Path
         ) from error
 
 
-def _on_linux(home: Path) -> list[Path]:
-    """freedesktop.org's places: applications/ and icons/hicolor/ of the user's data folder."""
+def _install_on_linux(home: Path) -> list[Path]:
+    """Write to freedesktop.org's folders applications/ and icons/hicolor/ of the user's data."""
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     icons = data / "icons" / "hicolor"
     copies = {
@@ -49,14 +49,15 @@ def _on_linux(home: Path) -> list[Path]:
         _copy(source, target)
     entry = data / "applications" / f"{NAME}.desktop"
     text = (asset_path("desktop") / "bmembed.desktop").read_text(encoding="utf-8")
-    command = " ".join(_quoted(part) for part in COMMAND)
-    _write(entry, re.sub(r"(?m)^Exec=.*$", lambda _found: f"Exec={command}", text))
+    command = " ".join(_quote(part) for part in COMMAND)
+    _write(entry, re.sub(r"(?m)^Exec=.*$", lambda _match: f"Exec={command}", text))
     return [entry, *copies]
 
 
-def _quoted(part: str) -> str:
-    """An argument as the desktop entry specification wants it: quoted, then the string's own
-    escapes.
+def _quote(part: str) -> str:
+    """Return an argument as the desktop entry specification demands.
+
+    It is quoted, then escaped as a string value.
     """
     inner = re.sub(r'(["`$\\])', r"\\\1", part).replace("%", "%%")
     if re.search(r'[\s"\'\\><~|&;$*?#()`%]', part):
@@ -64,8 +65,8 @@ def _quoted(part: str) -> str:
     return part
 
 
-def _on_macos(home: Path) -> list[Path]:
-    """An application folder that runs our command."""
+def _install_on_macos(home: Path) -> list[Path]:
+    """Write an application folder that runs the command."""
     bundle = home / "Applications" / f"{NAME}.app" / "Contents"
     program = bundle / "MacOS" / NAME
     plist = bundle / "Info.plist"
@@ -82,10 +83,8 @@ def _on_macos(home: Path) -> list[Path]:
         "CFBundleShortVersionString": __version__,
         "CFBundleVersion": __version__,
         "NSHighResolutionCapable": True,
-        "LSArchitecturePriority": [
-            "arm64",
-            "x86_64",
-        ],  # of a script macOS would else think that it wants Rosetta
+        # Otherwise macOS would run a script with Rosetta.
+        "LSArchitecturePriority": ["arm64", "x86_64"],
     }
     plist.write_bytes(plistlib.dumps(facts))
     _copy(asset_path("desktop") / "bmembed.icns", icon)

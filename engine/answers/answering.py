@@ -212,4 +212,4 @@ def _answer_in_subprocess(stop: Stop, emit: Callable[[Any], None], sent: str, fo
 
 
 if __name__ == "__main__":
-    subprocesses.answer(_answer_in_subprocess, streams=True)
+    subprocesses.run_as_child(_answer_in_subprocess, streams=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.assets import asset_path
-from engine.core.disk import disk_errors, replaced
+from engine.core.disk import disk_errors, replace_file
 from engine.core.errors import InputError, UsageError, reason_of
 from engine.gguf.places import lm_studio
 
@@ -57,7 +57,7 @@ class Change:
                 backup = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
                 shutil.copy2(path, backup)
             temporary = path.with_name(f".tmp-{path.name}")
-            with replaced(path, temporary) as file:
+            with replace_file(path, temporary) as file:
                 file.write(self.after.encode())
                 if backup:
                     shutil.copymode(path, temporary)

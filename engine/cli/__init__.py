@@ -21,6 +21,7 @@ from engine.cli import (  # noqa: F401 - their commands are registered by it
     encoders,
     judging,
     looking,
+    models,
     queries,
     searching,
     serving,
@@ -43,8 +44,8 @@ for command in (*app.registered_commands, *config.config.registered_commands):
     command.cls = Plain
 
 
-# by pydantic's type of error; of another one the choices are named
-_TAKES = {
+# What an option takes, by pydantic's type of error.
+_EXPECTED = {
     "float_parsing": "a number",
     "int_parsing": "a whole number",
     "greater_than_equal": "{ge} or more",
@@ -53,8 +54,9 @@ _TAKES = {
 
 
 def main() -> None:
-    """Run the command; whatever ends it early is shown once, with its own exit code and no
-    traceback.
+    """Run the command.
+
+    Whatever ends it early is shown once, with its own exit code and without a traceback.
     """
     environment.prepare_process()
     try:
@@ -65,10 +67,9 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        _help_the_leader()
-        code = _wanted()(
-            prog_name="engine", standalone_mode=False
-        )  # of a command that ends with `typer.Exit`
+        _help_leading_process()
+        command_line = _select_commands()
+        code = command_line(prog_name="engine", standalone_mode=False)
         sys.stdout.flush()
     except EngineError as error:
         _end_with(error)
@@ -77,38 +78,37 @@ def _run() -> None:
             _end_with(CancelledError("Cancelled."))
         sys.exit(CancelledError.exit_code)
     except BrokenPipeError:
-        _nobody_reads()
+        _end_without_reader()
     except SystemExit as done:  # the command line library's own answer to a closed pipe
         if isinstance(done.__context__, BrokenPipeError):
-            _nobody_reads()
+            _end_without_reader()
         raise
     except Exception as error:
-        _end_with(_explained(error))
+        _end_with(_explain(error))
+    # The code of a command that ends with `typer.Exit`.
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _wanted() -> typer.Typer:
-    """The application with the command that is named, or with all: to prepare them takes a
-    while.
+def _select_commands() -> typer.Typer:
+    """Return the application with the named command only, or with all of them.
+
+    Preparing all commands takes a while.
     """
-    wanted = copy(app)
-    all_of_them = app.registered_commands
-    named = [
-        one
-        for one in all_of_them
-        if one.callback and sys.argv[1:2] == [one.name or one.callback.__name__]
-    ]
-    wanted.registered_commands = named or all_of_them
-    return wanted
+    selected = copy(app)
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    named = []
+    for command in app.registered_commands:
+        if command.callback and name == (command.name or command.callback.__name__):
+            named.append(command)
+    selected.registered_commands = named or app.registered_commands
+    return selected
 
 
-def _help_the_leader() -> None:
-    """Of several processes that were launched together, all but the first only help it to train,
-    and then end.
-    """
-    from engine.training.compute.launch import follows
+def _help_leading_process() -> None:
+    """Help to train and then end, unless this is the first of several launched processes."""
+    from engine.training.compute.launch import is_follower
 
-    if follows():
+    if is_follower():
         from engine.training.distributed import follow
 
         follow()
@@ -116,7 +116,7 @@ def _help_the_leader() -> None:
 
 
 def _release_helpers() -> None:
-    """On other machines nothing else shows that the leading process has ended without training."""
+    """Release the processes on other machines, which cannot see that the leading one has ended."""
     from engine.training.compute.launch import find_launch
 
     launch = find_launch()
@@ -126,11 +126,10 @@ def _release_helpers() -> None:
         release()
 
 
-def _nobody_reads() -> None:
-    """The reader of our output, such as `head`, has what it wanted: that is no fault."""
-    os.dup2(
-        os.open(os.devnull, os.O_WRONLY), 1
-    )  # what is still buffered must not be written at exit
+def _end_without_reader() -> None:
+    """End without an error: the reader of the output, such as `head`, has enough."""
+    # What is still buffered must not be written at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(0)
 
 
@@ -150,12 +149,13 @@ def _end_with(error: EngineError) -> NoReturn:
         from engine.cli.console import show_error
 
         show_error(error)
-    sys.exit(_exit_code(error))
+    sys.exit(_find_exit_code(error))
 
 
-def _exit_code(error: EngineError) -> int:
-    """A launcher of several processes takes any code but 0 for a crash, and shows a traceback:
-    being stopped is none.
+def _find_exit_code(error: EngineError) -> int:
+    """Return the exit code of an error; 0 for a cancellation under a launcher of processes.
+
+    The launcher would take any other code for a crash, and show a traceback.
     """
     from engine.training.compute.launch import find_launch
 
@@ -164,10 +164,10 @@ def _exit_code(error: EngineError) -> int:
     return error.exit_code
 
 
-def _explained(error: Exception) -> EngineError:
-    """The EngineError for wrong use, a full disk, or a fault of our own."""
+def _explain(error: Exception) -> EngineError:
+    """Return the EngineError for wrong use, a file system error, or an internal fault."""
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):
-        return _wrong_use(error)
+        return _explain_wrong_use(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
             "The disk is full.",
@@ -190,7 +190,7 @@ def _explained(error: Exception) -> EngineError:
     return fault
 
 
-def _wrong_use(error: Any) -> UsageError:
+def _explain_wrong_use(error: Any) -> UsageError:
     if type(error).__name__ == "NoArgsIsHelpError":
         if not _wants_json():
             print(error.format_message(), file=sys.stderr)
@@ -198,40 +198,41 @@ def _wrong_use(error: Any) -> UsageError:
         return UsageError("No command was given.", "", "Try 'engine --help'.")
     command = getattr(getattr(error, "ctx", None), "command_path", "engine")
     to_do = f"Try '{command} --help'."
-    is_value = type(error).__name__ == "BadParameter"
-    if command.removeprefix("engine ") in ("search", "find", "ask") and not is_value:
+    if type(error).__name__ == "BadParameter":
+        return UsageError(_explain_wrong_value(error) or error.format_message(), "", to_do)
+    if command.removeprefix("engine ") in ("search", "find", "ask"):
         to_do += (
             " A query of several words needs quotation marks; one that begins with a minus goes"
             " last, after '--'."
         )
-    if command.startswith("engine config") and not is_value:
+    if command.startswith("engine config"):
         to_do += " 'engine config list PROJECT --all' shows every KEY and its value."
-    return UsageError((is_value and _wrong_value(error)) or error.format_message(), "", to_do)
+    return UsageError(error.format_message(), "", to_do)
 
 
-def _wrong_value(error: Any) -> str:
-    """What an option takes, what it was given, and which choice is like that; empty where the
-    library's own message has to do.
+def _explain_wrong_value(error: Any) -> str:
+    """Return what an option takes, what it was given, and the most similar choice.
+
+    Empty where the library's own message has to do.
     """
     from pydantic import ValidationError
 
     if not isinstance(error.__cause__, ValidationError):
         return ""
-    found = error.__cause__.errors()[0]
-    kind = get_type_hints(error.cmd.callback)[error.param.name]
-    choices = [
-        one for part in (kind, *get_args(kind)) for one in get_args(part) if isinstance(one, str)
-    ]
-    # as settings say it
-    if choices:
-        one_of = f"one of: {', '.join(choices)}"
-    else:
-        one_of = ""
-    takes = _TAKES.get(found["type"], one_of).format(**found.get("ctx", {}))
-    if near := nearest(str(found["input"]), choices):
-        meant = f" Did you mean '{near}'?"
-    else:
-        meant = ""
-    if takes:
-        return f"{error.param.opts[0]} takes {takes}, not '{found['input']}'.{meant}"
-    return ""
+    details = error.__cause__.errors()[0]
+    choices = _list_choices(get_type_hints(error.cmd.callback)[error.param.name])
+    one_of = f"one of: {', '.join(choices)}" if choices else ""
+    expected = _EXPECTED.get(details["type"], one_of).format(**details.get("ctx", {}))
+    if not expected:
+        return ""
+    near = nearest(str(details["input"]), choices)
+    suggestion = f" Did you mean '{near}'?" if near else ""
+    return f"{error.param.opts[0]} takes {expected}, not '{details['input']}'.{suggestion}"
+
+
+def _list_choices(kind: Any) -> list[str]:
+    """Return the strings of a Literal, also of one that is part of a union."""
+    choices: list[str] = []
+    for part in (kind, *get_args(kind)):
+        choices += [choice for choice in get_args(part) if isinstance(choice, str)]
+    return choices

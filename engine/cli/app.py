@@ -20,16 +20,27 @@ if TYPE_CHECKING:
     from engine.api import Project
     from engine.core.events import Event
 
-HELP = """Search documents offline, by keyword and by meaning, and adapt the encoder (the embedding model) to them.
-
-'engine' is the command line of bmembed-tui; 'bmembed-tui' is the app in the terminal. Both work on the same projects.
-
-To start: 'engine new PROJECT FOLDER', then 'engine run PROJECT'. 'engine COMMAND -h' explains a command."""  # noqa: E501
-CODES = """Data goes to standard output, progress, notes and errors to standard error. With --json, or BMEMBED_ERRORS=json in the
-environment, an error is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line.
-Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage failed,
-6 out of disk or memory, 7 damaged project, 130 cancelled (0 under torchrun or accelerate launch, which take any other code for
-a crash)."""  # noqa: E501
+HELP = (
+    "Search documents offline, by keyword and by meaning, and adapt the encoder (the embedding"
+    " model) to them.\n"
+    "\n"
+    "'engine' is the command line of bmembed-tui; 'bmembed-tui' is the app in the terminal. Both"
+    " work on the same projects.\n"
+    "\n"
+    "To start: 'engine new PROJECT FOLDER', then 'engine run PROJECT'. 'engine COMMAND -h' explains"
+    " a command."
+)
+CODES = (
+    "Data goes to standard output, progress, notes and errors to standard error. With --json, or"
+    " BMEMBED_ERRORS=json in the\n"
+    "environment, an error is one JSON object"
+    ' {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line.\n'
+    "Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built"
+    " yet, 4 project busy, 5 stage failed,\n"
+    "6 out of disk or memory, 7 damaged project, 130 cancelled (0 under torchrun or accelerate"
+    " launch, which take any other code for\n"
+    "a crash)."
+)
 
 GROUPS = {
     "Start": ("new", "run", "find", "list", "config", "purge", "demo", "doctor"),
@@ -39,37 +50,33 @@ GROUPS = {
     "Inspect": ("status", "documents", "queries", "models", "encoders"),
     "Control a run": ("pause", "resume", "cancel", "finish"),
 }
-"""What the help lists together; all else is advanced."""
+"""The commands that the help lists together; all others are advanced."""
 
 
-class _InOneStyle:
-    """A command whose own options are described as ours are."""
+class _UniformHelp:
+    """A command whose built-in options are described in the style of all others."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Its parameters."""
-        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for one in found:
-            if one.name in ("help", "install_completion", "show_completion"):
-                one.help = f"{one.help[0].lower()}{one.help[1:].rstrip('.')}"
-        return found
+        """Return the command's parameters."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if param.name in ("help", "install_completion", "show_completion"):
+                param.help = f"{param.help[0].lower()}{param.help[1:].rstrip('.')}"
+        return params
 
 
-class Plain(_InOneStyle, TyperCommand):
+class Plain(_UniformHelp, TyperCommand):
     """A command whose help names arguments as other tools do: PROJECT, not {PROJECT} <str>."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The usage line's parts, arguments without braces."""
+        """Return the parts of the usage line, with arguments without braces."""
         return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options; the types of arguments are left out."""
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            found = (
-                param.get_help_record(ctx)
-                for param in self.get_params(ctx)
-                if param.param_type_name == kind
-            )
-            rows = [row for row in found if row]
+            params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
+            rows = list(filter(None, (param.get_help_record(ctx) for param in params)))
             if kind == "argument":
                 rows = [
                     (name.partition(" <")[0], text.partition("  [required]")[0])
@@ -80,12 +87,12 @@ class Plain(_InOneStyle, TyperCommand):
                     formatter.write_dl(rows)
 
 
-class Group(_InOneStyle, TyperGroup):
-    """Commands under one name."""
+class Group(_UniformHelp, TyperGroup):
+    """Commands under a common name."""
 
 
 class Grouped(Group):
-    """The commands, in groups."""
+    """All commands, in groups."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each group of commands with what they do."""
@@ -95,10 +102,11 @@ class Grouped(Group):
         room = formatter.width - max(map(len, shown)) - 6
         for title, names in {**GROUPS, "Advanced": rest}.items():
             with formatter.section(title):
-                there = [name for name in names if name in shown]
-                formatter.write_dl(
-                    [(name, self.commands[name].get_short_help_str(room)) for name in there]
-                )
+                rows = []
+                for name in names:
+                    if name in shown:
+                        rows.append((name, self.commands[name].get_short_help_str(room)))
+                formatter.write_dl(rows)
 
 
 def _complete_project(incomplete: str) -> list[str]:
@@ -127,7 +135,7 @@ _PROJECT = typer.Argument(
 def _on_cluster(address: str | None) -> str | None:
     """Have a run's processes give work to a cluster.
 
-    Raises UsageError for no address, and where Ray is not installed.
+    Raises UsageError for an empty address, and where Ray is not installed.
     """
     if address is not None:
         from engine.cluster.nodes import VARIABLE, check_ray
@@ -186,12 +194,15 @@ def _options(
 
 
 def assigned(texts: list[str]) -> dict[str, Any]:
-    """Setting → value, of `section.key=value` texts. Raises SettingsError, UsageError."""
-    from engine.core.errors import UsageError
-    from engine.settings.edit import with_changes
-    from engine.settings.load import validate, value_of
+    """Return the settings and values of `section.key=value` texts.
 
-    found: dict[str, Any] = {}
+    Raises SettingsError, UsageError.
+    """
+    from engine.core.errors import UsageError
+    from engine.settings.edit import apply_changes
+    from engine.settings.load import parse_value, validate
+
+    values: dict[str, Any] = {}
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign:
@@ -201,32 +212,33 @@ def assigned(texts: list[str]) -> dict[str, Any]:
                 "Write it like training.steps=60.",
                 code="settings-no-value",
             )
-        found[key.strip()] = value_of(value.strip())
-        validate(with_changes({}, found), f"--set {text}")
-    return found
+        values[key.strip()] = parse_value(value.strip())
+        validate(apply_changes({}, values), f"--set {text}")
+    return values
 
 
 def print_json(data: Any) -> None:
-    """Data, for standard output."""
-    print(_escaped(json.dumps(to_json(data), ensure_ascii=False, indent=1)))
+    """Print data as JSON."""
+    print(_escape(json.dumps(to_json(data), ensure_ascii=False, indent=1)))
 
 
 def print_line(data: Any) -> None:
-    """Data as one line, for programs that read standard output line by line."""
-    print(_escaped(json.dumps(to_json(data), ensure_ascii=False)), flush=True)
+    """Print data as JSON on a single line, for programs that read line by line."""
+    print(_escape(json.dumps(to_json(data), ensure_ascii=False)), flush=True)
 
 
-def _escaped(text: str) -> str:
-    """JSON with escapes for what steers a terminal (JSON itself only asks for those below
-    U+0020) or is not UTF-8.
+def _escape(text: str) -> str:
+    """Return JSON with escapes for control characters and for what is not UTF-8.
+
+    JSON itself demands escapes only for control characters below U+0020.
     """
-    return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def agree(question: str, yes: bool, command: str) -> None:
-    """Ask, unless the answer is given already.
+    """Ask for consent, unless `yes`.
 
-    Raises CancelledError where it is no, UsageError where nobody can be asked.
+    Raises CancelledError for a no, UsageError where nobody can be asked.
     """
     from engine.core.errors import CancelledError, UsageError
 
@@ -246,7 +258,7 @@ def agree(question: str, yes: bool, command: str) -> None:
 
 @contextmanager
 def opened(name: str) -> Iterator[Project]:
-    """The project of that name or path, closed afterwards."""
+    """Open the project with that name or path; close it after the block."""
     from engine.api import Project
     from engine.project.control import run_hints
 
@@ -260,7 +272,7 @@ def opened(name: str) -> Iterator[Project]:
 
 @contextmanager
 def handling(handler: Callable[[int, Any], object], *numbers: int) -> Iterator[None]:
-    """Signals go to `handler` within the block."""
+    """Send signals to `handler` within the block."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
@@ -271,8 +283,9 @@ def handling(handler: Callable[[int, Any], object], *numbers: int) -> Iterator[N
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C, SIGTERM or the end of the terminal asks for a stop at the next safe point; a
-    second Ctrl-C ends at once.
+    """Give a function that says whether to stop at the next safe point.
+
+    Ctrl-C, SIGTERM or the end of the terminal ask for a stop; a second Ctrl-C ends at once.
     """
     asked = 0
 
@@ -282,40 +295,31 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
         if number == signal.SIGHUP:
-            # nobody reads them any more, and what is written there would be an error
-            for stream in (
-                1,
-                2,
-            ):
+            # Nobody reads standard output and error any longer, and writing would be an error.
+            for stream in (1, 2):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         print("Stopping at the next safe point …", file=sys.stderr)
 
-    # nohup has it ignored
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-        hangup = [signal.SIGHUP]
-    else:
-        hangup = []
-    with handling(ask, signal.SIGINT, signal.SIGTERM, *hangup):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # nohup ignores the signal
+        numbers.append(signal.SIGHUP)
+    with handling(ask, *numbers):
         yield lambda: asked > 0
 
 
 @contextmanager
 def cleaned_up() -> Iterator[None]:
-    """SIGTERM, and the end of the terminal, end the command as Ctrl-C does: what it has begun is
-    taken away.
-    """
+    """Handle SIGTERM and the end of the terminal as Ctrl-C, so that the command cleans up."""
 
     def interrupt(_number: int, _frame: object) -> None:
+        # A second signal must not interrupt the cleaning.
         for number in numbers:
-            signal.signal(
-                number, signal.SIG_IGN
-            )  # the second must not break off what the first has begun
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     signals = (signal.SIGTERM, signal.SIGHUP)
-    numbers = [
-        number for number in signals if signal.getsignal(number) == signal.SIG_DFL
-    ]  # nohup has it ignored
+    # nohup ignores SIGHUP.
+    numbers = [number for number in signals if signal.getsignal(number) == signal.SIG_DFL]
     with handling(interrupt, *numbers):
         yield
 
@@ -323,28 +327,28 @@ def cleaned_up() -> Iterator[None]:
 def execute(
     project: Project, stages: tuple[str, ...], force: bool, as_json: bool, verbose: bool
 ) -> None:
-    """Run stages with progress shown; with `--json`, every event goes to standard output, one
-    JSON object a line.
+    """Run stages and show the progress.
 
-    A reader of those lines that goes away stops the run at its next safe point, as Ctrl-C does.
+    With `as_json`, every event goes to standard output as a line of JSON. If the reader of these
+    lines goes away, the run stops at its next safe point, as after Ctrl-C.
     """
     from engine.cli.run_view import RunView
     from engine.core.events import encode
 
-    unread = False
+    is_unread = False
 
-    def as_line(event: Event) -> None:
-        nonlocal unread
+    def print_event(event: Event) -> None:
+        nonlocal is_unread
         try:
-            print(_escaped(encode(event)), flush=True)
+            print(_escape(encode(event)), flush=True)
         except BrokenPipeError:
-            unread = True
+            is_unread = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
-    with stoppable() as stop, RunView(verbose=verbose) as snapshot:
+    with stoppable() as stop, RunView(verbose=verbose) as view:
         project.run(
             stages,
             force=stages if force else (),
-            on_event=as_line if as_json else snapshot,
-            should_stop=lambda: unread or stop(),
+            on_event=print_event if as_json else view,
+            should_stop=lambda: is_unread or stop(),
         )

@@ -1,4 +1,4 @@
-"""`engine ask`: a question is answered by the user's own language model, from what search finds."""
+"""`engine ask`: the user's own language model answers a question from what search finds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from engine.core.errors import CancelledError
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engine.core.messages.answers import Answer
+    from engine.core.messages.search import Hit
 
 
 @app.command()
@@ -33,7 +36,7 @@ def ask(
     from engine.core.messages.wire import to_json
 
     with opened(name) as project:
-        with_model(project.folder)  # without one, nothing is looked for
+        with_model(project.folder)  # raises an error without a model, before the search
         found = project.search(question)
         stop = threading.Event()
         printer = _Printer()
@@ -43,8 +46,8 @@ def ask(
             show_notes(found)
         with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
             chunks = [hit.chunk_id for hit in found.hits]
-            hear = (lambda _: None) if as_json else printer.show
-            written = answer(project.folder, question, chunks, hear, stop.is_set)
+            show = _ignore if as_json else printer.show
+            written = answer(project.folder, question, chunks, show, stop.is_set)
     given = found.hits[: written.passages]
     if as_json:
         print_json(
@@ -53,46 +56,57 @@ def ask(
     else:
         printer.show(written)
         if written.state == "done" and not written.sentences:
-            print(
-                "The passages that were found do not answer this."
-                if given
-                else "Nothing was found."
-            )
+            if given:
+                print("The passages that were found do not answer this.")
+            else:
+                print("Nothing was found.")
         if written.state == "cut":
             print("… (queries.answer_tokens allows no more)")
-        named = {number for sentence in written.sentences for number in sentence.sources}
-        cited = [(number, hit) for number, hit in enumerate(given, 1) if number in named]
-        print(end="\n" if cited else "")
-        for number, hit in cited:
-            place = ", ".join(part for part in (hit.path, hit.page_name) if part)
-            print(harmless(f"[{number}] {hit.title or hit.path}: {place}"))
+        _show_sources(written, given)
     if written.problem:
         raise written.problem
     if written.state == "stopped":
         raise CancelledError("The answer was stopped.")
 
 
+def _ignore(_answer: Answer) -> None:
+    pass
+
+
+def _show_sources(written: Answer, hits: Sequence[Hit]) -> None:
+    """Print the hits that the answer cites, by their numbers."""
+    numbers: set[int] = set()
+    for sentence in written.sentences:
+        numbers |= set(sentence.sources)
+    cited = [(number, hit) for number, hit in enumerate(hits, 1) if number in numbers]
+    if cited:
+        print()
+    for number, hit in cited:
+        place = ", ".join(filter(None, (hit.path, hit.page_name)))
+        print(harmless(f"[{number}] {hit.title or hit.path}: {place}"))
+
+
 class _Printer:
-    """Prints an answer as it grows: what a terminal shows cannot be taken back."""
+    """Prints an answer as it grows; what a terminal shows cannot be taken back."""
 
     def __init__(self) -> None:
         self._sentences = 0
         self._letters = 0
-        self._said = False
+        self._is_announced = False
 
-    def show(self, found: Answer) -> None:
-        """What is new of it."""
+    def show(self, written: Answer) -> None:
+        """Print the new part of the answer."""
         from engine.cli.console import progress_console
 
-        if found.passages and not self._said:
-            self._said = True
-            progress_console().print(
-                harmless(f"{found.model} reads {found.passages} of the passages …"), markup=False
-            )
-        for number, sentence in enumerate(found.sentences[self._sentences :], self._sentences + 1):
+        if written.passages and not self._is_announced:
+            self._is_announced = True
+            text = f"{written.model} reads {written.passages} of the passages …"
+            progress_console().print(harmless(text), markup=False)
+        sentences = written.sentences[self._sentences :]
+        for number, sentence in enumerate(sentences, self._sentences + 1):
             print(harmless(sentence.text)[self._letters :], end="", flush=True)
             self._letters = len(sentence.text)
-            if number < len(found.sentences) or found.state != "writing":
+            if number < len(written.sentences) or written.state != "writing":
                 print(sentence.marks, flush=True)
                 self._sentences = number
                 self._letters = 0

@@ -47,40 +47,39 @@ def mcp(
 
     A cloud assistant sends the hits, which are text of your documents, to its provider.
     """
-    from engine.project.folder import (
-        ProjectFolder,
-    )  # before the handshake: the first search has less to import then
+    # Imported before the handshake, so that the first search has less to import.
+    from engine.project.folder import ProjectFolder
 
     if install or skill:
         from engine.assistants import install as installing
 
         folders = [ProjectFolder.open(name).path for name in names or ()]
+        changes = []
         if install:
-            changes = [installing.installation(install, folders)]
-        else:
-            changes = []
-        for change in [*changes, *([installing.skill(skill)] if skill else [])]:
+            changes.append(installing.installation(install, folders))
+        if skill:
+            changes.append(installing.skill(skill))
+        for change in changes:
             write_change(change, yes, "mcp", NOTE)
         return
     from engine.assistants.protocol import ToolServer
 
     print(f"engine mcp: {', '.join(names or ()) or 'all projects'}. {NOTE}", file=sys.stderr)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints must not mix with the answers
+    os.dup2(2, 1)  # keeps what a library prints apart from the answers
     ToolServer(names or (), answers).serve(sys.stdin.buffer)
-    os._exit(0)  # without waiting for an encoder that is being loaded
+    os._exit(0)  # does not wait for an encoder that is being loaded
 
 
 def write_change(change: Change, yes: bool, command: str, note: str) -> None:
-    """Show a change of a file, make it where the user agrees, and then say the note."""
+    """Show a change of a file, make it if the user agrees, and print the note."""
     lines = change.diff()
-    print("".join(harmless(line) + "\n" for line in lines), end="")
+    for line in lines:
+        print(harmless(line))
     if not lines:
         print(harmless(f"{change.path} has it already."), file=sys.stderr)
         return
     agree(harmless(f"Write {change.path}?"), yes, command)
     backup = change.write()
-    print(
-        harmless(f"Written.{f' The file as it was is {backup}.' if backup else ''} {note}"),
-        file=sys.stderr,
-    )
+    former = f" The file as it was is {backup}." if backup else ""
+    print(harmless(f"Written.{former} {note}"), file=sys.stderr)

@@ -29,6 +29,7 @@ from engine.cli.app import (
 
 if TYPE_CHECKING:
     from engine.api import Project
+    from engine.core.messages.encoders import EncoderProposal
 
 Detach = Annotated[
     bool, typer.Option("--detach", help="run in the background; 'engine status' shows the progress")
@@ -51,7 +52,11 @@ def new(
     ] = None,
     preset: Preset = "standard",
 ) -> None:
-    """Create a project for a folder of documents. Nothing is read yet; 'engine run' does that."""
+    """Create a project for a folder of documents. Only a few are read, to propose an encoder.
+
+    'engine run' reads them all. If they are in a language that the bundled encoder does not know,
+    an encoder that knows it is taken if it is on this machine; otherwise it is named.
+    """
     from engine.api import Project
     from engine.core.errors import InputError
 
@@ -69,6 +74,9 @@ def new(
 
         sections["encoder"] = {"model": str(model_path(model))}
     named = {path.expanduser().resolve(): path for path in documents}
+    proposal = None if model else _propose(list(named))
+    if proposal and proposal.here:
+        sections["encoder"] = {"model": proposal.model}
     made = Project.create(name, named.values(), **sections)
     if len(named) < len(documents):
         print("A folder that is named twice is read once.", file=sys.stderr)
@@ -76,7 +84,43 @@ def new(
         if place.is_dir() and os.access(place, os.R_OK) and not any(place.iterdir()):
             print(f"Note: {path} is empty. Put documents there before you run it.", file=sys.stderr)
     print(made.path)
+    if proposal:
+        _show_proposal(proposal, name)
     print(f"Next: engine run {shlex.quote(name)}", file=sys.stderr)
+
+
+def _propose(sources: list[Path]) -> EncoderProposal | None:
+    """Propose an encoder for documents, by a sample of them; None where the bundled one will do.
+
+    A project is made without it where that fails.
+    """
+    from engine.core.errors import EngineError
+    from engine.service.proposing import propose_for_files
+    from engine.settings.schema import CorpusSettings, EncoderSettings
+
+    if sys.stderr.isatty():
+        print("Reading a few documents, to see which encoder suits them …", file=sys.stderr)
+    try:
+        found = propose_for_files(sources, EncoderSettings(), CorpusSettings().chunk_tokens)
+    except (EngineError, OSError):
+        return None
+    return found if found.model else None
+
+
+def _show_proposal(proposal: EncoderProposal, name: str) -> None:
+    from engine.core.text import size_text
+
+    languages = f"A sample of the documents is {proposal.format_languages}."
+    if proposal.here:
+        note = f"{languages} The encoder {proposal.model} knows it and is used."
+    else:
+        note = (
+            f"{languages} The encoder {proposal.encoder} was not trained on it. To fetch one that"
+            f" was ({size_text(proposal.size)}) and use it:\n"
+            f"  engine models get {proposal.model}\n"
+            f"  engine config set {shlex.quote(name)} encoder.model {proposal.model}"
+        )
+    print(note, file=sys.stderr)
 
 
 @app.command()
@@ -102,7 +146,7 @@ def run(
     """
     from engine.core.errors import UsageError
     from engine.project.stage import ORDER, SEARCH
-    from engine.runs.pipeline import checked_stages
+    from engine.runs.pipeline import order_stages
 
     if every and only is not None:
         raise UsageError(
@@ -114,7 +158,7 @@ def run(
         )
     named: tuple[str, ...] = ()
     if only is not None:
-        named = checked_stages(part.strip() for part in only.split(","))
+        named = order_stages(part.strip() for part in only.split(","))
     _run(name, named or (ORDER if every else SEARCH), force, detach, as_json, verbose)
 
 
@@ -235,6 +279,13 @@ def import_queries(
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="JSONL, a JSON array, or qrels/NAME.tsv (BEIR)")
     ],
+    validation: Annotated[
+        bool,
+        typer.Option(
+            "--validation",
+            help="do not train on them: they decide when training stops, as a dev split does",
+        ),
+    ] = False,
 ) -> None:
     """Add training queries.
 
@@ -244,7 +295,7 @@ def import_queries(
     answer.
     """
     with opened(name) as project:
-        count = project.import_queries(path)
+        count = project.import_queries(path, validation=validation)
         backend = project.settings().queries.backend
     print(f"{count} queries were imported.", file=sys.stderr)
     if backend not in ("imported", "both"):
@@ -330,9 +381,11 @@ def benchmark(
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
     from engine.experiments.benchmark import benchmark as measure
-    from engine.settings.edit import with_changes
+    from engine.settings.edit import apply_changes
 
-    settings = with_changes({"training": {"preset": preset, "seed": seed}}, assigned(changes or []))
+    settings = apply_changes(
+        {"training": {"preset": preset, "seed": seed}}, assigned(changes or [])
+    )
     if model:
         from engine.encoders.kinds.chosen import named_model
 

@@ -1,6 +1,4 @@
-"""Commands that make one file of a project, a project of such a file, and a project that others
-may read.
-"""
+"""Commands that pack a project into a file, unpack it, check it, and share a project."""
 
 from __future__ import annotations
 
@@ -118,7 +116,7 @@ def share(
     from engine.core.errors import UsageError
     from engine.encoders.graph.shared_graphs import copy_shared_graphs
     from engine.project.folder import ProjectFolder
-    from engine.project.sharing import sharing
+    from engine.project.sharing import plan_sharing
 
     if (group is None) is not off:
         raise UsageError(
@@ -127,7 +125,7 @@ def share(
             "Add --group NAME or --off.",
             code="options-conflict",
         )
-    plan = sharing(ProjectFolder.open(name), group)
+    plan = plan_sharing(ProjectFolder.open(name), group)
     whose = f", group {group}" if group else ""
     for kind, count in (("folders", plan.folders), ("files", plan.files)):
         print(f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}{whose}")
@@ -162,24 +160,19 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
 
     with cleaned_up():
         found = check(file, partial(_password, password_file, ask=False))
-    if found.search_only:
-        kept = "what search reads of the project"
+    if not found.files:
+        content = "encrypted; with its password the content is checked, too"
     else:
-        kept = "the whole project"
-    inside = (
-        f"{kept} {found.project} in {found.files} files, bundled"
-        f" {found.created[:16].replace('T', ' ')} UTC"
-    )
-    if found.files:
-        inside = inside
-    else:
-        inside = "encrypted; with its password the content is checked, too"
-    _show(found, [f"{found.file}: undamaged, {inside}", f"sha256 {found.sha256}"], as_json)
+        part = "what search reads of the project" if found.search_only else "the whole project"
+        created = found.created[:16].replace("T", " ")
+        content = f"{part} {found.project} in {found.files} files, bundled {created} UTC"
+    _show(found, [f"{found.file}: undamaged, {content}", f"sha256 {found.sha256}"], as_json)
 
 
 def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:
-    """Of a file, of the environment, or asked for on a terminal; never of an argument, which
-    others can see.
+    """Return the password from a file, from the environment, or asked for on a terminal.
+
+    It is never an argument, which other users could see.
     """
     from engine.core.errors import UsageError, reason_of
 

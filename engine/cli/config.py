@@ -28,15 +28,15 @@ app.add_typer(config, name="config")
 
 
 def _complete_key(incomplete: str) -> list[str]:
-    from engine.settings.values import every_setting
+    from engine.settings.values import list_settings
 
-    return [name for name in every_setting() if name.startswith(incomplete)]
+    return [name for name in list_settings() if name.startswith(incomplete)]
 
 
 def _complete_value(ctx: typer.Context, incomplete: str) -> list[str]:
-    from engine.settings.values import every_setting
+    from engine.settings.values import list_settings
 
-    setting = every_setting().get(ctx.params.get("key") or "")
+    setting = list_settings().get(ctx.params.get("key") or "")
     if setting:
         return [answer for answer in setting.answers if answer.startswith(incomplete)]
     return []
@@ -52,7 +52,10 @@ Key = Annotated[
 
 @dataclass(frozen=True)
 class Current:
-    """A setting as it holds: None is the model's own. `set`: whether project.toml sets it."""
+    """The current value of a setting; None is the model's own value.
+
+    `set`: whether project.toml sets it.
+    """
 
     key: str
     value: Any
@@ -62,33 +65,32 @@ class Current:
 
     @property
     def text(self) -> str:
-        """The value as project.toml has it."""
-        from engine.settings.load import toml_value
+        """The value in the form of project.toml."""
+        from engine.settings.load import format_toml_value
         from engine.settings.section import FROM_MODEL
 
-        return toml_value(FROM_MODEL if self.value is None else self.value)
+        return format_toml_value(FROM_MODEL if self.value is None else self.value)
 
 
-def _current(name: str) -> list[Current]:
-    """Every setting of a project; those that are set come first."""
+def _read_current(name: str) -> list[Current]:
+    """Return every setting of a project; those that are set come first."""
     from engine.core.messages.project import ReadSettings
     from engine.service.options import settings
-    from engine.settings.values import every_setting
+    from engine.settings.values import list_settings
 
     with opened(name) as project:
-        found = settings(project.folder, ReadSettings())
-    every = []
-    for dotted, setting in every_setting().items():
+        answer = settings(project.folder, ReadSettings())
+    current = []
+    for dotted, setting in list_settings().items():
         section, _, key = dotted.partition(".")
-        value = found.settings[section][key]
+        value = answer.settings[section][key]
         default = setting.key.default
         if section == "training":
-            default = found.preset.get(key, default)
-        else:
-            default = default
-        value = default if value is None else value
-        every.append(Current(dotted, value, default, dotted in found.set, setting.key.help))
-    return sorted(every, key=lambda one: not one.set)
+            default = answer.preset.get(key, default)
+        if value is None:
+            value = default
+        current.append(Current(dotted, value, default, dotted in answer.set, setting.key.help))
+    return sorted(current, key=lambda setting: not setting.set)
 
 
 @config.command("list")
@@ -98,16 +100,18 @@ def list_settings(
     as_json: AsJson = False,
 ) -> None:
     """List the settings that project.toml sets. The others have their defaults."""
-    found = _current(name)
-    shown = [one for one in found if every or one.set]
+    settings = _read_current(name)
+    shown = [setting for setting in settings if every or setting.set]
     if as_json:
         print_json(shown)
         return
-    for one in shown:
-        print(harmless(f"{'' if one.set else '# '}{one.key} = {one.text}"))
-    if left := len(found) - len(shown):
-        more = f"engine config list {shlex.quote(name)} --all"
-        print(f"{left} others have their defaults. To list them, too: {more}", file=sys.stderr)
+    for setting in shown:
+        sign = "" if setting.set else "# "
+        print(harmless(f"{sign}{setting.key} = {setting.text}"))
+    others = len(settings) - len(shown)
+    if others:
+        command = f"engine config list {shlex.quote(name)} --all"
+        print(f"{others} others have their defaults. To list them, too: {command}", file=sys.stderr)
 
 
 @config.command()
@@ -115,9 +119,12 @@ def get(name: ProjectName, key: Key, as_json: AsJson = False) -> None:
     """Print the value of a setting, or its default if it is not set."""
     from engine.settings.values import to_text
 
-    setting = _known(key)
-    found = next(one for one in _current(name) if one.key == setting.name)
-    print_json(found) if as_json else print(harmless(to_text(found.value, setting.key.kind)))
+    setting = _find_setting(key)
+    current = _read_value(name, setting.name)
+    if as_json:
+        print_json(current)
+    else:
+        print(harmless(to_text(current.value, setting.key.kind)))
 
 
 @config.command("set")
@@ -137,28 +144,28 @@ def set_value(
 
     Comments and order stay. Says which stages are out of date then.
     """
-    from engine.settings.values import typed
+    from engine.settings.values import parse_text
 
-    setting = _known(key)
-    _change(name, setting.name, typed(value, setting.key))
+    setting = _find_setting(key)
+    _change(name, setting.name, parse_text(value, setting.key))
 
 
 @config.command()
 def unset(name: ProjectName, key: Key) -> None:
     """Restore the default of a setting."""
-    _change(name, _known(key).name, None)
+    _change(name, _find_setting(key).name, None)
 
 
-def _known(key: str) -> Setting:
-    """Raises SettingsError that names the nearest key."""
+def _find_setting(key: str) -> Setting:
+    """Return a setting by its key; raise SettingsError that names the nearest key."""
     from engine.core.errors import SettingsError, nearest
-    from engine.settings.values import every_setting
+    from engine.settings.values import list_settings
 
-    every = every_setting()
+    every = list_settings()
     if key in every:
         return every[key]
     near = nearest(key, every)
-    is_section = any(one.startswith(f"{key}.") for one in every)
+    is_section = any(known_key.startswith(f"{key}.") for known_key in every)
     if near and not is_section:
         to_do = f"Did you mean '{near}'?"
     else:
@@ -168,9 +175,13 @@ def _known(key: str) -> Setting:
     )
 
 
-def _shown(name: str, key: str) -> str:
-    found = next(one for one in _current(name) if one.key == key)
-    return found.text + ("" if found.set else ", the default")
+def _read_value(name: str, key: str) -> Current:
+    return next(setting for setting in _read_current(name) if setting.key == key)
+
+
+def _format_value(name: str, key: str) -> str:
+    current = _read_value(name, key)
+    return current.text if current.set else f"{current.text}, the default"
 
 
 def _change(name: str, key: str, value: Any) -> None:
@@ -179,16 +190,14 @@ def _change(name: str, key: str, value: Any) -> None:
     from engine.service.options import change_settings
     from engine.service.status import what_if
 
-    before = _shown(name, key)
+    before = _format_value(name, key)
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
         settings = change_settings(project.folder, {key: value})
-        remarks = list(_remarks(project.folder, settings, key, shlex.quote(name)))
-    after = _shown(name, key)
-    print(
-        harmless(f"{key} = {after} ({'unchanged' if after == before else f'was {before}'})"),
-        file=sys.stderr,
-    )
+        remarks = list(_find_remarks(project.folder, settings, key, shlex.quote(name)))
+    after = _format_value(name, key)
+    change = "unchanged" if after == before else f"was {before}"
+    print(harmless(f"{key} = {after} ({change})"), file=sys.stderr)
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale and not (key == "encoder.model" and remarks):
         remarks.append(
@@ -199,8 +208,8 @@ def _change(name: str, key: str, value: Any) -> None:
         print(harmless(remark), file=sys.stderr)
 
 
-def _remarks(project: ProjectFolder, settings: Settings, key: str, name: str) -> Iterator[str]:
-    """What keeps a value that was just set, or that holds instead, from having an effect."""
+def _find_remarks(project: ProjectFolder, settings: Settings, key: str, name: str) -> Iterator[str]:
+    """Return why the new value of a setting has no effect."""
     from engine.core.errors import EngineError
     from engine.encoders.model_folder import resolve_model
 

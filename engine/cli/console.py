@@ -1,12 +1,13 @@
-"""What the terminal shows: notes and errors on standard error, tables and hits on standard
-output.
+"""What the terminal shows.
+
+Notes and errors go to standard error, tables and hits to standard output.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +25,16 @@ from engine.core.messages.report import (
     ReportVerdict,
 )
 from engine.core.messages.search import LINED, MODE_NAMES
-from engine.core.systems import ADAPTED, BASE, BM25, IN_USE, IN_USE_ALONE, SYSTEMS, label_of, twins
+from engine.core.systems import (
+    ADAPTED,
+    BASE,
+    BM25,
+    IN_USE,
+    IN_USE_ALONE,
+    SYSTEMS,
+    find_twins,
+    label_of,
+)
 from engine.core.text import day, duration, harmless, metric_name, short_names
 
 if TYPE_CHECKING:
@@ -32,13 +42,14 @@ if TYPE_CHECKING:
     from engine.core.messages.search import Found, Hit
 
 BAR_WIDTH = 40  # columns of 100 percent
+MAX_COLUMN = 40  # characters of a column of a study, beyond which its texts are broken
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
 def progress_console() -> Console:
-    """The console of everything that is not data.
+    """Return the console for everything that is not data.
 
-    Nothing moves in a file, even where FORCE_COLOR is set.
+    A file gets plain lines, even where FORCE_COLOR is set.
     """
     tty = sys.stderr.isatty()
     return Console(
@@ -47,7 +58,7 @@ def progress_console() -> Console:
 
 
 def output() -> Console:
-    """The console of data. What reads a pipe gets whole lines."""
+    """Return the console for data. Programs that read a pipe get whole lines."""
     piped = not sys.stdout.isatty()
     return Console(
         highlight=False, soft_wrap=piped, width=120 if piped else None, color_system=_colours()
@@ -55,7 +66,7 @@ def output() -> Console:
 
 
 def _colours() -> Literal["auto"] | None:
-    """None for no escape sequences at all: Rich itself leaves out colours only."""
+    """Return None for no escape sequences at all, since Rich itself leaves out only colours."""
     return None if os.environ.get("NO_COLOR") else "auto"
 
 
@@ -65,13 +76,12 @@ def show_tables(
     own: Collection[str] = IN_USE_ALONE,
     systems: Iterable[str] = SYSTEMS,
 ) -> None:
-    """One table of systems × metrics for each kind of queries, every figure with its 95 %
-    interval, in percent.
+    """Print a table of systems × metrics for each kind of queries, in percent.
 
-    `own`: the systems whose rows are those of what is in use (`own_systems`): they are marked, and
-        stand there once.
+    Every figure has its 95 % interval. `own`: the systems whose rows are those of what is in use
+    (`own_systems`); they are marked, and listed once.
     """
-    hidden = twins(own)
+    hidden = find_twins(own)
     for kind, table in tables.items():
         some = kind == "judged" and table.synthetic
         if some:
@@ -161,7 +171,7 @@ def show_gate(gate: GateTable, console: Console) -> None:
 
 
 def _table(title: str, *columns: str) -> Table:
-    """The first column holds names, the others figures."""
+    """Return a table whose first column holds names, the others figures."""
     table = Table(title=title, title_justify="left")
     for place, name in enumerate(columns):
         table.add_column(name, justify="right" if place else "left")
@@ -173,8 +183,9 @@ def _cell(figure: Interval) -> str:
 
 
 def show_differences(rows: Differences, console: Console) -> None:
-    """One line for each pair of systems: the paired difference in nDCG@10, in points, with its
-    95 % interval.
+    """Print a line for each pair of systems: the paired difference in nDCG@10, with its interval.
+
+    Differences are in points, intervals at 95 %.
     """
     for name, row in rows.items():
         one, _, other = name.partition(" − ")
@@ -186,9 +197,10 @@ def show_differences(rows: Differences, console: Console) -> None:
 
 
 def differences_in_use(table: FigureTable, method: str) -> Differences:
-    """Return what is in use against base in semantic and hybrid search (fused by `method`), and
-    against keywords, as `show_differences` takes them; the adapted encoder where base itself is
-    in use.
+    """Return the differences of what is in use, as `show_differences` takes them.
+
+    They are those against base in semantic and hybrid search (fused by `method`), and against
+    keywords. Where base itself is in use, the adapted encoder takes its place.
     """
     rows = {}
     for way in ("", f"{method}_"):
@@ -207,21 +219,25 @@ def differences_in_use(table: FigureTable, method: str) -> Differences:
 
 
 def show_study(found: Mapping[str, Any], console: Console) -> None:
-    """The table of a study, as its JSON gives it."""
-    from engine.experiments.study.tables import shown, shown_interval
+    """The table of a study, as its JSON gives it; one with more columns than fit, in several
+    parts below each other.
+    """
+    from engine.experiments.study.tables import column_name, shown, shown_interval
 
-    table = _table(
-        f"{found['source']}: {found['shows']}",
-        "",
-        *(name.partition("|")[0] for name in found["columns"]),
-    )
-    for row in found["rows"]:
-        values = [row["values"].get(name) for name in found["columns"]]
-        table.add_row(
-            row["label"],
-            *("\n".join(filter(None, (shown(one), shown_interval(one)))) for one in values),
+    names = [column_name(column) for column in found["columns"]]
+    labels = [harmless(row["label"]) for row in found["rows"]]
+    columns = []
+    for column in found["columns"]:
+        values = [row["values"].get(column) for row in found["rows"]]
+        columns.append(
+            [f"{harmless(shown(value))}\n{shown_interval(value)}".rstrip() for value in values]
         )
-    console.print(table)
+    title = f"{found['source']}: {found['shows']}"
+    for start, end in _parts_that_fit(labels, names, columns, console.width):
+        table = _table(title if start == 0 else "", "", *names[start:end])
+        for number, label in enumerate(labels):
+            table.add_row(Text(label), *(Text(cells[number]) for cells in columns[start:end]))
+        console.print(table)
     for cell in found["cells"]:
         if cell["reason"]:
             name = ", ".join(filter(None, (cell["model"], cell["label"])))
@@ -238,6 +254,30 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
         )
 
 
+def _parts_that_fit(
+    labels: Sequence[str], names: Sequence[str], columns: Sequence[Sequence[str]], width: int
+) -> list[tuple[int, int]]:
+    """Return the first and the last + 1 of the columns that fit beside the labels, part by part;
+    at least one a part.
+
+    A heading may be broken between words, a cell between lines.
+    """
+    room = width - max((len(label) for label in labels), default=0) - 4
+    parts = []
+    start = 0
+    left = room
+    for place, (name, cells) in enumerate(zip(names, columns, strict=True)):
+        lines = [name[:20], *name.split(), *(line for cell in cells for line in cell.split("\n"))]
+        wanted = min(max(map(len, lines), default=0), MAX_COLUMN) + 3
+        if wanted > left and place > start:
+            parts.append((start, place))
+            start = place
+            left = room
+        left -= wanted
+    parts.append((start, len(names)))
+    return parts
+
+
 def _gap(gap: Difference) -> str:
     return f"{gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
 
@@ -245,11 +285,10 @@ def _gap(gap: Difference) -> str:
 def show_found(
     found: Found, console: Console, sources: Iterable[str] = (), *, dated: bool = False
 ) -> None:
-    """Hits with snippets; matched terms are marked, and each hit says which ranker found it
-    where; `dated`: and of what day it is.
+    """Print hits with snippets and marked terms, and each hit's rank by every ranker.
 
-    `sources`: the project's folders. Where there are several, a path begins with the name of its
-        own.
+    `sources`: the project's folders; where there are several, a path begins with the name of its
+    folder. `dated`: print the day that the hits are sorted by.
     """
     show_notes(found)
     names = short_names(
@@ -264,7 +303,7 @@ def show_found(
 
 
 def show_notes(found: Found) -> None:
-    """What the user should know of a search."""
+    """Print what the user should know of a search."""
     for note in found.notes:
         progress_console().print(Text(harmless(note), style="yellow"))
     if found.reranked:
@@ -303,7 +342,7 @@ def _heading(hit: Hit, source: str, dated: bool) -> Text:
 
 
 def show_error(error: EngineError) -> None:
-    """An error as a user meets it: what happened, why, what to do. To be stopped is none."""
+    """Print an error: what happened, why, what to do. A cancellation is not shown as an error."""
     console = progress_console()
     if isinstance(error, CancelledError):
         console.print(Text(harmless(error.what), style="bold"))

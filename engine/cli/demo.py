@@ -26,7 +26,7 @@ from engine.project.folder import (
 from engine.written_queries.imports import imported_queries
 
 NAME = "sample"
-NARROW = 100  # columns under which two hits for each search make more than 60 lines
+NARROW = 100  # columns below which two hits for each search take more than 60 lines
 SEARCHES = (
     "who may release a batch without the final test",
     "KL-4400/B shows a straight line in dry ice",
@@ -36,8 +36,9 @@ EXCERPT = 110
 
 
 def sample_project(name: str = NAME) -> Project:
-    """The project over the sample corpus, with its judged questions; made when it is not there
-    yet.
+    """Return the project over the sample corpus, with its judged questions.
+
+    It is created where it does not exist.
     """
     if (locate(name) / "project.toml").exists():
         project = Project.open(name)
@@ -58,28 +59,26 @@ def sample_project(name: str = NAME) -> Project:
 
 
 def telling_change(report: Report) -> Change | None:
-    """Return a question that semantic search answers after adaptation and not before; None where
-    there is none.
+    """Return a question that semantic search answers only after adaptation, if there is one.
 
-    Of those that only measure where there are any, the one whose answer stands highest.
+    Questions that only measure come first; of several, the one whose answer ranks highest.
     """
-    sets = query_sets_of(read_report(report.folder))
-    for one in sorted(sets, key=lambda each: each.kind != "measuring"):
-        gained = [
-            change
-            for change in one.changes.better
-            if change.before == 0 and _has_answer(change.hits_after)
-        ]
-        if one.kind in ("measuring", "judged") and gained:
+    query_sets = query_sets_of(read_report(report.folder))
+    for query_set in sorted(query_sets, key=lambda query_set: query_set.kind != "measuring"):
+        gained = [change for change in query_set.changes.better if _is_gained(change)]
+        if query_set.kind in ("measuring", "judged") and gained:
             return max(gained, key=lambda change: change.after)
     return None
 
 
-def show_change(change: Change, after: str, console: Console) -> None:
-    """Print the first hits of semantic search before and after adaptation, side by side where
-    there is room.
+def _is_gained(change: Change) -> bool:
+    return change.before == 0 and any(hit.right for hit in change.hits_after)
 
-    `after` heads the second list.
+
+def show_change(change: Change, after: str, console: Console) -> None:
+    """Print the first hits of semantic search before and after adaptation.
+
+    They are printed side by side in a wide terminal. `after`: the heading of the second list.
     """
     lists = (("Before adaptation", change.hits_before), (after, change.hits_after))
     if console.width < NARROW:
@@ -95,17 +94,11 @@ def show_change(change: Change, after: str, console: Console) -> None:
 
 
 def _hits_text(hits: Sequence[FoundHit]) -> Text:
-    """One paragraph a hit; a check mark stands before a right one."""
+    """Return a paragraph for each hit; a check mark precedes a right one."""
     text = Text()
     for hit in hits:
         mark = "✓" if hit.right else " "
-        text.append(
-            f"{mark} {hit.rank}. {harmless(hit.title)}\n",
-            style="bold green" if hit.right else "bold",
-        )
+        style = "bold green" if hit.right else "bold"
+        text.append(f"{mark} {hit.rank}. {harmless(hit.title)}\n", style=style)
         text.append(f"  {shorten(harmless(hit.excerpt), EXCERPT, placeholder=' …')}\n", style="dim")
     return text
-
-
-def _has_answer(hits: Sequence[FoundHit]) -> bool:
-    return any(hit.right for hit in hits)

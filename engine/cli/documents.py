@@ -1,6 +1,4 @@
-"""Commands about the files of a project: what became of each, reading them again, and keeping up
-with a folder.
-"""
+"""Commands about the files of a project: what became of each, and keeping up with changes."""
 
 from __future__ import annotations
 
@@ -19,9 +17,8 @@ from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, pr
 from engine.core.messages.documents import STATE_WORDS, FileOutcome
 from engine.core.text import harmless
 
-STATES = {
-    state: STATE_WORDS.get(state, state) for state in ("read", "skipped", "quarantined")
-}  # and what users call them
+# The states of files, and what users call them.
+STATES = {state: STATE_WORDS.get(state, state) for state in ("read", "skipped", "quarantined")}
 
 
 @app.command()
@@ -57,21 +54,26 @@ def documents(
                 f"{count} will be read again. Next: engine run {shlex.quote(name)}", file=sys.stderr
             )
             return
-        every = project.documents()
-        reads = project.settings().corpus.ocr
+        all_files = project.documents()
+        has_ocr = project.settings().corpus.ocr
     rows = [
-        row for row in every if matches(row.path) and state in (None, row.state, STATES[row.state])
+        row
+        for row in all_files
+        if matches(row.path) and state in (None, row.state, STATES[row.state])
     ]
     if action == "export":
-        print(_csv(rows), end="")
+        print(_format_csv(rows), end="")
     elif as_json:
         print_json(rows)
     else:
-        _show(rows, {row.path for row in every})
-        if not rows:
-            nothing = f"Nothing has been read yet. Run 'engine run {shlex.quote(name)}'."
-            print("No file matches." if every else nothing, file=sys.stderr)
-        if not reads and any(row.kind == "needs OCR" for row in rows):
+        _show(rows, {row.path for row in all_files})
+        if not rows and all_files:
+            print("No file matches.", file=sys.stderr)
+        elif not rows:
+            print(
+                f"Nothing has been read yet. Run 'engine run {shlex.quote(name)}'.", file=sys.stderr
+            )
+        if not has_ocr and any(row.kind == "needs OCR" for row in rows):
             print(
                 "Scans and pictures are read if corpus.ocr = true and tesseract is installed.",
                 file=sys.stderr,
@@ -79,30 +81,34 @@ def documents(
 
 
 def _show(rows: list[FileOutcome], paths: set[str]) -> None:
+    """Print the files, and how many there are of each state. `paths`: of all files."""
+    files = []
+    inside = []
     for row in rows:
         state = STATES[row.state] + (f" ({row.kind})" if row.kind else "")
-        what = (
-            row.reason
-            or f"{row.format}, {row.documents} document{'' if row.documents == 1 else 's'}"
-        )
-        print(f"{state:<26} {harmless(row.path)}  {harmless(what)}")
-    inside = [any(str(above) in paths for above in PurePosixPath(row.path).parents) for row in rows]
-    counted = [
-        _counts(row for row, is_inside in zip(rows, inside, strict=True) if is_inside is of)
-        for of in (False, True)
-    ]
+        count = f"{row.documents} document{'' if row.documents == 1 else 's'}"
+        facts = row.reason or f"{row.format}, {count}"
+        print(f"{state:<26} {harmless(row.path)}  {harmless(facts)}")
+        is_inside = any(str(parent) in paths for parent in PurePosixPath(row.path).parents)
+        if is_inside:
+            inside.append(row)
+        else:
+            files.append(row)
     if rows:
-        print("; inside them ".join(filter(None, counted)), file=sys.stderr)
+        counts = filter(None, (_format_counts(files), _format_counts(inside)))
+        print("; inside them ".join(counts), file=sys.stderr)
 
 
-def _counts(rows: Iterable[FileOutcome]) -> str:
+def _format_counts(rows: Iterable[FileOutcome]) -> str:
     counts = Counter(row.state for row in rows)
     return ", ".join(f"{counts[state]} {word}" for state, word in STATES.items() if counts[state])
 
 
-def _csv(rows: Iterable[FileOutcome]) -> str:
-    """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe;
-    none steers a terminal.
+def _format_csv(rows: Iterable[FileOutcome]) -> str:
+    """Return rows for a spreadsheet.
+
+    Text that a spreadsheet would take for a formula begins with an apostrophe, and no text
+    contains control characters.
     """
     import csv
 
@@ -110,12 +116,13 @@ def _csv(rows: Iterable[FileOutcome]) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(field.name for field in fields(FileOutcome))
     for row in rows:
-        cells = list(map(str, astuple(row)))
-        formulas = (cell[:1] in ("=", "+", "-", "@", "\t", "\r") for cell in cells)
-        writer.writerow(
-            ["'" * formula + harmless(cell) for formula, cell in zip(formulas, cells, strict=True)]
-        )
+        writer.writerow(_format_cell(str(value)) for value in astuple(row))
     return file.getvalue()
+
+
+def _format_cell(text: str) -> str:
+    is_formula = text[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{harmless(text)}" if is_formula else harmless(text)
 
 
 @app.command()
@@ -169,8 +176,5 @@ def _install_unit(name: str, yes: bool) -> None:
         f"Start it: systemctl --user daemon-reload && systemctl --user enable --now {path.name}. "
         f"To be rid of it: systemctl --user disable --now {path.name}, then delete the file."
     )
-    if path.is_file():
-        before = path.read_text(encoding="utf-8", errors="replace")
-    else:
-        before = None
+    before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
     write_change(Change(path, before, unit_text(project, own_command())), yes, "watch", then)

@@ -1,6 +1,4 @@
-"""`engine encoders`: the embedding models on this machine, and how well each finds what a
-project's queries ask for.
-"""
+"""`engine encoders`: the embedding models on this machine, and how well each finds documents."""
 
 from __future__ import annotations
 
@@ -14,13 +12,14 @@ from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json,
 from engine.core.text import about_count, harmless, size_text
 
 if TYPE_CHECKING:
-    from engine.core.messages.encoders import EncoderComparison, EncoderFile
+    from engine.core.messages.encoders import EncoderComparison, EncoderFile, EncoderProposal
 
 
 @app.command()
 def encoders(
     action: Annotated[
-        Literal["list", "compare"], typer.Argument(metavar="ACTION", help="list or compare")
+        Literal["list", "compare", "propose"],
+        typer.Argument(metavar="ACTION", help="list, compare, or propose one for a project"),
     ] = "list",
     name: MaybeProject = None,
     named: Annotated[
@@ -32,23 +31,31 @@ def encoders(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List or compare encoders (embedding models).
+    """List or compare encoders (embedding models), or propose one.
 
     With PROJECT, also lists those in its encoder.folders.
 
     'compare' measures them against the project's encoder, on its chunks and the queries that decide
-    between them.
+    between them. 'propose' names the one of the catalogue that knows the documents' languages.
     """
     from engine.core.errors import UsageError
 
-    if (action == "compare") != bool(name and named):
+    if (action == "compare") != bool(name and named) or (action == "propose" and not name):
         raise UsageError(
             f"'engine encoders {action}' takes"
             f" {'no encoder' if named else 'a project and the encoders to compare'}.",
             "",
-            "Try 'engine encoders compare PROJECT ENCODER …'; 'engine encoders list' shows them.",
+            "Try 'engine encoders compare PROJECT ENCODER …' or 'engine encoders propose PROJECT';"
+            " 'engine encoders list' shows them.",
             command="encoders",
         )
+    if action == "propose":
+        from engine.service.proposing import propose_for_project
+
+        with opened(name or "") as project:
+            proposal = propose_for_project(project.folder)
+        print_json(proposal) if as_json else _show_proposal(proposal, name or "")
+        return
     if action == "list":
         files = _files(name)
         print_json(files) if as_json else _show_files(files)
@@ -60,6 +67,22 @@ def encoders(
             project.folder, named or [], stop, lambda one: print(f"\n▸ {one}", file=sys.stderr)
         )
     print_json(found) if as_json else _show_comparison(found, name or "")
+
+
+def _show_proposal(proposal: EncoderProposal, project: str) -> None:
+    what = "A sample of the documents" if proposal.sampled else "The documents' text"
+    print(f"{what}: {proposal.format_languages or 'in no language that is known'}")
+    if not proposal.unknown:
+        print(harmless(f"{proposal.encoder} suits them."))
+        return
+    print(harmless(f"{proposal.encoder} was not trained on {proposal.unknown:.0%} of it."))
+    if not proposal.model:
+        print("No encoder of the catalogue fits. 'engine encoders' lists those that are here.")
+        return
+    print(harmless(f"{proposal.model} was. {proposal.purpose}"))
+    if not proposal.here:
+        print(f"    engine models get {proposal.model}    ({size_text(proposal.size)})")
+    print(f"    engine config set {shlex.quote(project)} encoder.model {proposal.model}")
 
 
 def _files(name: str | None) -> list[EncoderFile]:

@@ -1,4 +1,4 @@
-"""Commands that look at what is there: status, reports, the state of the machine."""
+"""Commands that show what there is: status, reports, the state of the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.core.text import harmless
 if TYPE_CHECKING:
     from engine.core.messages.project import Finding
 
-PIPED = 10_000  # columns: what reads a pipe gets whole lines
+PIPED = 10_000  # columns: programs that read a pipe get whole lines
 
 
 @app.command("list")
@@ -29,10 +29,8 @@ def list_projects(as_json: AsJson = False) -> None:
         print_json(names)
     else:
         width = max(map(len, names), default=0)
-        print(
-            "".join(harmless(f"{name:{width}}  {path}") + "\n" for name, path in names.items()),
-            end="",
-        )
+        for name, path in names.items():
+            print(harmless(f"{name:{width}}  {path}"))
     if not names:
         print(f"No projects in {projects_root()} yet. 'engine new' creates one.", file=sys.stderr)
 
@@ -63,9 +61,8 @@ def _steering_command(action: str, done: str, text: str) -> None:
         from engine.project import control
 
         with opened(name) as project:
-            print(
-                f"Run {getattr(control, action)(sweeping(project.folder))} {done}.", file=sys.stderr
-            )
+            run = getattr(control, action)(sweeping(project.folder))
+            print(f"Run {run} {done}.", file=sys.stderr)
 
     command.__doc__ = text
     app.command(action)(command)
@@ -97,10 +94,8 @@ def finish(name: ProjectName) -> None:
     from engine.project import control
 
     with opened(name) as project:
-        print(
-            f"Run {control.finish(project.folder)} was asked to finish its training.",
-            file=sys.stderr,
-        )
+        run = control.finish(project.folder)
+        print(f"Run {run} was asked to finish its training.", file=sys.stderr)
 
 
 @app.command()
@@ -175,18 +170,17 @@ def doctor(
     if as_json:
         print_json(findings)
     else:
-        if sys.stdout.isatty():
-            width = shutil.get_terminal_size().columns
-        else:
-            width = PIPED
-        print("\n".join(line for finding in findings for line in finding_lines(finding, width)))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
+        for finding in findings:
+            print("\n".join(finding_lines(finding, width)))
     if any(finding.state == "problem" for finding in findings):
         raise typer.Exit(3)
 
 
 def finding_lines(finding: Finding, width: int) -> list[str]:
-    """What doctor prints of a finding, in lines of at most `width` columns where no word is
-    longer.
+    """Return what doctor prints of a finding, in lines of at most `width` columns.
+
+    A longer word stays whole.
     """
     sign = {"good": "✓", "note": "!", "problem": "✗", "absent": "·"}[finding.state]
     text = harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}")
@@ -200,11 +194,11 @@ def _prove(target: Path, model: str | None, *, as_json: bool) -> None:
     from engine.doctor.proof import prove
 
     with cleaned_up():
-        found = prove(target, model, lambda does: progress_console().print(f"▸ {does}"))
+        result = prove(target, model, lambda step: progress_console().print(f"▸ {step}"))
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
-        print(f"Attempts to open a network socket: {len(found.attempts)}.")
+        print(f"Attempts to open a network socket: {len(result.attempts)}.")
         print(harmless(f"Proof: {target}, with all figures in {target.with_suffix('.json')}"))
-    if found.attempts:
+    if result.attempts:
         raise typer.Exit(3)

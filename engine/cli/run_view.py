@@ -24,7 +24,9 @@ from engine.core.records import query_label
 from engine.core.systems import BASE
 from engine.core.text import duration, estimate_line, harmless, language_name
 
-NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
+# Entries of a stage's summary that are shown even if they are zero: without queries nothing can be
+# trained.
+ALWAYS_SHOWN = ("kept", "queries")
 DETAILS = frozenset(
     (
         "new_chunks",
@@ -40,17 +42,15 @@ DETAILS = frozenset(
         "fingerprint",
     )
 )
-"""Of a stage's summary: shown with --verbose."""
+"""Entries of a stage's summary that are shown only with --verbose."""
 ENCODERS = {BASE: "not adapted"}
 
 
 class RunView:
     """Shows a run's events: bars on a terminal, plain lines elsewhere.
 
-    Use as a context manager; call it with events.
-
-    `verbose`: also automatic choices, the figures of validation, and where there are bars, the
-        beginnings of stages.
+    Use as a context manager; call it with events. `verbose`: also show automatic choices, the
+    figures of validation, and, where there are bars, the beginnings of stages.
     """
 
     def __init__(self, console: Console | None = None, *, verbose: bool = False) -> None:
@@ -79,7 +79,7 @@ class RunView:
         self._bars.stop()
 
     def __call__(self, event: events.Event) -> None:
-        """Show one event."""
+        """Show an event."""
         match event:
             case events.Progress():
                 self._advance(event.unit, event.done, event.total, harmless(event.item))
@@ -102,18 +102,15 @@ class RunView:
         self._note(event)
 
     def _note(self, event: events.Event) -> None:
-        """A line of what stays to be seen."""
+        """Print a line for an event that should stay visible."""
         match event:
             case events.RunEstimated():
-                self._say(
-                    "  · ", estimate_line(event.seconds, event.unknown, event.rough), style="bold"
-                )
-            case events.StageStarted() if (
-                self._bars.disable or self._verbose
-            ):  # bars show what is being done
-                self._say(
-                    f"▸ {event.stage}", f" ({event.reason})" if event.reason else "", style="bold"
-                )
+                estimate = estimate_line(event.seconds, event.unknown, event.rough)
+                self._say("  · ", estimate, style="bold")
+            case events.StageStarted():
+                if self._bars.disable or self._verbose:  # otherwise the bars show the stage
+                    reason = f" ({event.reason})" if event.reason else ""
+                    self._say(f"▸ {event.stage}", reason, style="bold")
             case events.StageSkipped():
                 self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
             case events.Paused():
@@ -123,19 +120,13 @@ class RunView:
             case events.Warned():
                 self._say("  ! ", event.text, style="yellow")
             case events.StageFinished():
-                if self._verbose:
-                    memory = f", {event.peak_memory_mb:,.0f} MB"
-                else:
-                    memory = ""
-                text = (
-                    f" {summary_line(event.summary, self._verbose)}"
-                    f" [{duration(event.seconds)}{memory}]"
-                )
+                summary = summary_line(event.summary, self._verbose)
+                memory = f", {event.peak_memory_mb:,.0f} MB" if self._verbose else ""
+                text = f" {summary} [{duration(event.seconds)}{memory}]"
                 self._say(f"✓ {event.stage}", text, style="green")
             case events.StageFailed():
-                self._say(
-                    f"✗ {event.stage}", " failed", style="red"
-                )  # why: the command's own last words
+                # The error that ends the command says why.
+                self._say(f"✗ {event.stage}", " failed", style="red")
 
     def _explain(self, head: str, rest: str) -> None:
         if self._verbose and head not in self._shown:
@@ -147,13 +138,13 @@ class RunView:
             self._clear()
             self._tasks[unit] = self._bars.add_task(f"  {unit}", total=total, note="")
         self._bars.update(self._tasks[unit], completed=done, total=total)
-        left = self._bars.tasks[-1].time_remaining
-        self._bars.update(
-            self._tasks[unit], note=note or (f"{duration(left)} left" if left else "")
-        )
+        seconds = self._bars.tasks[-1].time_remaining
+        if not note and seconds:
+            note = f"{duration(seconds)} left"
+        self._bars.update(self._tasks[unit], note=note)
 
     def _clear(self) -> None:
-        """Take away what is done: its bar would stand under what comes next."""
+        """Remove finished bars, which would stay below later lines."""
         for task in self._tasks.values():
             self._bars.remove_task(task)
         self._tasks.clear()
@@ -163,25 +154,30 @@ class RunView:
 
 
 def summary_line(summary: Mapping[str, Any], verbose: bool = False) -> str:
-    """A stage's summary in words; empty and zero entries are left out, but for those that matter
-    most where they are zero, and so is `DETAILS`, unless `verbose`.
+    """Return a stage's summary in words.
+
+    Empty and zero entries are left out, except `ALWAYS_SHOWN`, and so are `DETAILS`, unless
+    `verbose`.
     """
     parts = []
     for key, value in summary.items():
         if key in ("reason", "report") or (key in DETAILS and not verbose):
             continue
-        if isinstance(value, dict):
-            value = ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
-        elif type(value) is int and value:
-            value = f"{value:,}"
-        if key == "language":
-            if value == "none":
-                value = "no single one"
-            else:
-                value = language_name(value)
-        if key in ("in_use", "encoder"):
-            value = ENCODERS.get(value, value)
-        if value not in (None, "", 0, False) or key in NEVER_LEFT_OUT:
+        text = _format_value(key, value)
+        if text not in (None, "", 0, False) or key in ALWAYS_SHOWN:
             name = STATE_WORDS.get(key) or query_label(key.replace("_", " "))
-            parts.append(name if value is True else f"{name}: {value}")
+            parts.append(name if text is True else f"{name}: {text}")
     return " · ".join(parts)
+
+
+def _format_value(key: str, value: Any) -> Any:
+    """Return a value of a summary as text where that differs from the value."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
+    elif type(value) is int and value:
+        value = f"{value:,}"
+    if key == "language":
+        return "no single one" if value == "none" else language_name(value)
+    if key in ("in_use", "encoder"):
+        return ENCODERS.get(value, value)
+    return value

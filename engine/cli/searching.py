@@ -1,4 +1,4 @@
-"""`engine search`, in one project or in all, and `engine find`, in a folder that has none."""
+"""`engine search`, in one project or in all, and `engine find`, in a folder without a project."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """How hits are printed."""
+class HitFormat:
+    """How to print hits."""
 
     files: bool
     as_json: bool
@@ -165,7 +165,8 @@ def search(
             code="options-conflict",
         )
     if all_projects:
-        name, query = None, query or name
+        query = query or name
+        name = None
     if (query is None and not like) or not (name or all_projects):
         raise UsageError(
             "There is nothing to look for.",
@@ -173,18 +174,18 @@ def search(
             "Try 'engine search --help'.",
         )
     types = (*(file_type or ()), *(same_type or ()))
-    start, end = (parse_date(day) if day else None for day in (after, before))
+    start = parse_date(after) if after else None
+    end = parse_date(before) if before else None
     where = SearchFilter(
         tuple(path or ()), types, start, end, tuple(author or ()), tuple(language or ())
     )
+    text = query or ""
     if like:
-        asked = f'like:"{like}" {query or ""}'
-    else:
-        asked = query or ""
+        text = f'like:"{like}" {text}'
 
-    def look(project: Project) -> Found:
+    def search_project(project: Project) -> Found:
         return project.search(
-            asked,
+            text,
             mode=mode,
             top=top,
             where=where,
@@ -196,8 +197,12 @@ def search(
             rerank=rerank,
         )
 
-    shown = Shown(files, as_json, dated=sort == "date")
-    _end(_in_one(name, look, shown) if name else _in_all(look, shown, also or ()), shown)
+    hit_format = HitFormat(files, as_json, dated=sort == "date")
+    if name:
+        has_hits = _search_one(name, search_project, hit_format)
+    else:
+        has_hits = _search_all(search_project, hit_format, also or ())
+    _report_nothing(has_hits, hit_format)
 
 
 @app.command()
@@ -217,30 +222,32 @@ def find(
 
     Its index is kept in your cache folder and follows the files. 'engine purge FOLDER' deletes it.
     """
-    from engine.project.cached import cached_project
+    from engine.project.cached import open_cached_project
     from engine.search.filters import SearchFilter
 
-    if not _is_there(folder) and _is_there(words):  # as grep has them
-        folder, words = words, folder
+    is_swapped = not _exists(folder) and _exists(words)  # in grep's order
+    target = words if is_swapped else folder
+    query = folder if is_swapped else words
 
-    def look(project: Project) -> Found:
-        _read(project, folder)
+    def search_folder(project: Project) -> Found:
+        _read(project, target)
         where = SearchFilter(formats=tuple(file_type or ()))
-        return project.search(words, mode="bm25", top=top, where=where, by_document=True)
+        return project.search(query, mode="bm25", top=top, where=where, by_document=True)
 
-    shown = Shown(files, as_json)
-    _end(_in_one(str(cached_project(Path(folder)).path), look, shown), shown)
+    hit_format = HitFormat(files, as_json)
+    project_path = str(open_cached_project(Path(target)).path)
+    _report_nothing(_search_one(project_path, search_folder, hit_format), hit_format)
 
 
-def _is_there(text: str) -> bool:
+def _exists(text: str) -> bool:
     try:
         return Path(text).expanduser().exists()
-    except (OSError, RuntimeError, ValueError):  # words that no file can be called
+    except (OSError, RuntimeError, ValueError):  # the words cannot be a path
         return False
 
 
 def _read(project: Project, folder: str) -> None:
-    """Bring a project of the cache, in which nobody should look for it, in line with its folder."""
+    """Update the cached project of a folder. Errors name the folder, not the project."""
     from engine.cli.app import stoppable
     from engine.cli.run_view import RunView
     from engine.core.events import Event, Progress
@@ -258,33 +265,35 @@ def _read(project: Project, folder: str) -> None:
             error.command = "find"
             raise
         except NoDocumentsError as error:
-            what = f"Nothing in {folder} can be searched."
-            if project.skipped():
-                why = error.why
-            else:
-                why = "There is no file."
             raise NoDocumentsError(
-                what, why, "Name a folder with text, office files, PDFs or emails."
+                f"Nothing in {folder} can be searched.",
+                error.why if project.skipped() else "There is no file.",
+                "Name a folder with text, office files, PDFs or emails.",
             ) from None
 
 
-def _end(found_any: bool, shown: Shown) -> None:
-    if not found_any and not shown.as_json:
+def _report_nothing(has_hits: bool, hit_format: HitFormat) -> None:
+    if not has_hits and not hit_format.as_json:
         print("Nothing was found.", file=sys.stderr)
 
 
-def _in_one(name: str, look: Callable[[Project], Found], shown: Shown) -> bool:
+def _search_one(name: str, look: Callable[[Project], Found], hit_format: HitFormat) -> bool:
+    """Print the hits of a project; return whether there is anything to show."""
     with opened(name) as project:
         found = look(project)
         if found.problem:
             raise found.problem
-        _show(found, project, shown)
+        _show(found, project, hit_format)
     return bool(found.hits or found.notes)
 
 
-def _in_all(look: Callable[[Project], Found], shown: Shown, also: Iterable[Path]) -> bool:
-    """Search the known projects and those of `also`, each for itself: their scores cannot be
-    compared. One that cannot be searched is named.
+def _search_all(
+    look: Callable[[Project], Found], hit_format: HitFormat, also: Iterable[Path]
+) -> bool:
+    """Print the hits of the known projects and those of `also`; return whether there are any.
+
+    Each project is searched by itself, since scores of different projects cannot be compared. A
+    project that cannot be searched is named.
     """
     from engine.project.folder import known_projects
 
@@ -293,53 +302,50 @@ def _in_all(look: Callable[[Project], Found], shown: Shown, also: Iterable[Path]
         try:
             with opened(str(folder)) as project:
                 found = look(project)
-                if not shown.as_json and found.hits:
-                    print(harmless(f"{name}:"), file=sys.stderr if shown.files else sys.stdout)
-                    _show(found, project, shown)
+                if not hit_format.as_json and found.hits:
+                    stream = sys.stderr if hit_format.files else sys.stdout
+                    print(harmless(f"{name}:"), file=stream)
+                    _show(found, project, hit_format)
         except EngineError as error:
             if isinstance(error, UsageError) and not isinstance(error, SettingsError):
-                raise  # of the query
+                raise  # an error in the query
             answers.append(FoundIn(name, folder, problem=error))
-            if not shown.as_json:
+            if not hit_format.as_json:
                 print(harmless(f"{name}: {error.what} {error.to_do}"), file=sys.stderr)
         else:
             answers.append(FoundIn(name, folder, found))
-    problems = [one.found.problem for one in answers if one.found]
+    problems = [answer.found.problem for answer in answers if answer.found]
     if problems and all(problems):  # what one project lacks, another may have
         raise next(filter(None, problems))
-    if shown.as_json:
+    if hit_format.as_json:
         print_json(answers)
-    return any(one.found and one.found.hits for one in answers)
+    return any(answer.found and answer.found.hits for answer in answers)
 
 
-def _show(found: Found, project: Project, shown: Shown) -> None:
+def _show(found: Found, project: Project, hit_format: HitFormat) -> None:
     from engine.cli.console import output, show_found, show_notes
 
-    if shown.as_json:
+    if hit_format.as_json:
         print_json(found)
-    elif shown.files:
+    elif hit_format.files:
         show_notes(found)
-        for path in dict.fromkeys(map(_file_of, found.hits)):
+        for path in dict.fromkeys(map(_find_file, found.hits)):
             print(harmless(path))
     else:
-        show_found(found, output(), _source_folders(project), dated=shown.dated)
+        show_found(found, output(), _list_source_folders(project), dated=hit_format.dated)
         for kind, counts in found.facets.items():
             if counts:
-                print(
-                    harmless(
-                        f"{kind}: "
-                        + ", ".join(f"{value} ({count})" for value, count in counts.items())
-                    )
-                )
+                values = ", ".join(f"{value} ({count})" for value, count in counts.items())
+                print(harmless(f"{kind}: {values}"))
 
 
-def _file_of(hit: Hit) -> str:
-    """The file on the disk that a hit is in: of one inside an archive or an email, that."""
+def _find_file(hit: Hit) -> str:
+    """Return the file on the disk that contains a hit, such as an archive or an email."""
     path = Path(hit.source, hit.path)
     return str(next(filter(os.path.isfile, (path, *path.parents)), path))
 
 
-def _source_folders(project: Project) -> set[str]:
-    """The folders that documents come from, as hits name them."""
+def _list_source_folders(project: Project) -> set[str]:
+    """Return the folders that documents come from, as hits name them."""
     sources = project.folder.sources(project.settings())
     return {os.path.normpath(path.parent if path.is_file() else path) for path in sources}

@@ -1,6 +1,4 @@
-"""`engine serve`: searches answered as they come, over standard input and output or, for
-programs of this machine, by HTTP.
-"""
+"""`engine serve`: answers to other programs, over standard input and output or by HTTP."""
 
 from __future__ import annotations
 
@@ -64,7 +62,7 @@ def _by_lines(name: str) -> None:
 
     with opened(name) as project:
         answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        os.dup2(2, 1)  # what a library prints must not mix with the answers
+        os.dup2(2, 1)  # keeps what a library prints apart from the answers
         Server(project.folder, answers, extra=methods(project.folder)).serve(sys.stdin)
 
 
@@ -88,4 +86,4 @@ def _by_http(address: str, names: list[str]) -> None:
     )
     with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
         listener.serve(stop)
-    os._exit(0)  # without waiting for an encoder that is being loaded
+    os._exit(0)  # does not wait for an encoder that is being loaded

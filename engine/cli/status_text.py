@@ -18,7 +18,7 @@ from engine.runs.progress import ResumePoint, RunProgress
 if TYPE_CHECKING:
     from engine.api import Project
 
-FILES_SHOWN = 10  # of each state
+FILES_SHOWN = 10  # files of each state
 STANDINGS: Mapping[Standing, str] = {
     "proved": ", proved on your documents",
     "expected": ", because it helped on public collections; not yet proved on your documents",
@@ -28,8 +28,10 @@ STANDINGS: Mapping[Standing, str] = {
 
 @dataclass(frozen=True)
 class InUse:
-    """What the last evaluation let into use: an encoder for each search mode, and how hybrid
-    search fuses it with BM25 (`rrf`, or `weighted` with a `weight` of the semantic score).
+    """What the last evaluation put into use.
+
+    `encoders`: an encoder for each search mode. `fusion`: how hybrid search fuses it with BM25
+    (`rrf`, or `weighted` with a `weight` of the semantic score).
     """
 
     encoders: Mapping[SearchMode, InUseInfo]
@@ -39,14 +41,13 @@ class InUse:
 
 @dataclass(frozen=True)
 class Status:
-    """How far every stage is, what is in the project, how the run does that goes on.
+    """How far every stage is, what is in the project, and what its run does.
 
-    Its fields are the keys of `--json`.
-
-    `in_use` is None before the first evaluation, `progress` where no run goes on, `resumes_at`
-    where no training waits to be resumed, `broken_off` where the last run was not stopped or killed
-    (else how far it was, and `to_resume` says what to do), `sweep`
-    (engine.experiments.study.workspace.unfinished) and `sweep_progress` where no sweep goes on.
+    Its fields are the keys of `--json`. `in_use` is None before the first evaluation; `progress`
+    without a run in progress; `resumes_at` without a training to resume; `broken_off` unless the
+    last run was stopped or killed (else it is how far the run was, and `to_resume` says what to
+    do); `sweep` (engine.experiments.study.workspace.unfinished) and `sweep_progress` without a
+    sweep.
     """
 
     project: Path
@@ -66,46 +67,43 @@ class Status:
 
 
 def status_of(project: Project) -> Status:
-    """The status now."""
+    """Return the current status."""
     from engine.core.errors import EngineError
     from engine.experiments.study.workspace import sweeping, unfinished
-    from engine.project.control import latest_run, running, stages_of
+    from engine.project.control import find_run, latest_run, read_run_stages
     from engine.project.stage import SEARCH
     from engine.runs.pipeline import how_to_resume
-    from engine.runs.progress import progress_of
+    from engine.runs.progress import read_progress
 
     current = None
     is_running = False
     sweep = None
     in_sweep = None
-    with suppress(EngineError):  # a disk that cannot be written to: no run goes on there
-        current = running(project.folder)
+    with suppress(EngineError):  # on a read-only disk there is no run in progress
+        current = find_run(project.folder)
         is_running = project.folder.is_running()
         sweep = unfinished(project.folder)
         if sweep and sweep["running"]:
-            in_sweep = running(sweeping(project.folder))
-        else:
-            in_sweep = None
+            in_sweep = find_run(sweeping(project.folder))
     stages = project.status()
     last = latest_run(project.folder)
-    # of one that was killed, run.json says "running" for ever
+    broken = None
+    # The record of a run that was killed says "running" forever.
     if last and not is_running and last.state in ("running", "cancelled"):
         broken = last
-    else:
-        broken = None
     return Status(
         project.path,
         is_running,
         project.counts(),
         stages,
         last,
-        progress_of(current.folder) if current else None,
+        read_progress(current.folder) if current else None,
         sweep,
-        progress_of(in_sweep.folder) if in_sweep else None,
+        read_progress(in_sweep.folder) if in_sweep else None,
         _resumes_at(project) if current is None and _is_ready_to_train(stages) else None,
         _in_use(project),
-        progress_of(broken.folder) if broken else None,
-        how_to_resume(project.folder, stages_of(broken.folder) or SEARCH) if broken else "",
+        read_progress(broken.folder) if broken else None,
+        how_to_resume(project.folder, read_run_stages(broken.folder) or SEARCH) if broken else "",
         project.skipped(),
         project.quarantined(),
     )
@@ -114,121 +112,126 @@ def status_of(project: Project) -> Status:
 def _in_use(project: Project) -> InUse | None:
     from engine.core.errors import EngineError
 
-    # not evaluated yet, or a report that cannot be read: the stages say so
+    # Without a readable report, the states of the stages say why.
     with suppress(EngineError):
-        found = project.report()
-        return InUse(found.in_use, found.fusion_method, float(found.fusion.get("weight", 0.5)))
+        report = project.report()
+        return InUse(report.in_use, report.fusion_method, float(report.fusion.get("weight", 0.5)))
     return None
 
 
 def _is_ready_to_train(stages: Sequence[StageState]) -> bool:
-    """Whether the training comes next: queries that are made anew make another training."""
+    """Return whether the training comes next: new queries would begin another training."""
     from engine.project.stage import ORDER
 
     before = ORDER[: ORDER.index("train")]
-    return all(one.state == "done" for one in stages if one.stage in before)
+    return all(stage.state == "done" for stage in stages if stage.stage in before)
 
 
 def _resumes_at(project: Project) -> ResumePoint | None:
     from engine.core.errors import EngineError
     from engine.project.stage import ProjectSnapshot
-    from engine.runs.progress import resume_point
+    from engine.runs.progress import find_resume_point
 
     with closing(project.folder.store()) as store:
-        # such as rankings that are not there yet: nothing to resume, then
+        # Without rankings, for example, there is nothing to resume.
         with suppress(EngineError):
-            return resume_point(ProjectSnapshot(project.folder, project.settings(), store))
+            return find_resume_point(ProjectSnapshot(project.folder, project.settings(), store))
         return None
 
 
 def as_text(found: Status, name: str) -> Iterator[str]:
-    """The lines for a terminal. File names in them are not made harmless yet."""
+    """Return the lines for a terminal. File names in them may still hold control characters."""
     quoted = shlex.quote(name)
-    yield str(found.project) + ("  (running)" if found.running else "")
+    yield f"{found.project}  (running)" if found.running else str(found.project)
     counts = {
-        STATE_WORDS.get(name, name.replace("_", " ")): count for name, count in found.counts.items()
+        STATE_WORDS.get(key, key.replace("_", " ")): count for key, count in found.counts.items()
     }
-    yield " · ".join(f"{name}: {count:,}" for name, count in counts.items())
+    yield " · ".join(f"{label}: {count:,}" for label, count in counts.items())
     if found.progress:
-        yield from _progress(found.progress, quoted)
+        yield from _format_progress(found.progress, quoted)
     yield from _format_stages(found, quoted)
-    stale = [one.stage for one in found.stages if one.state == "stale" and not one.code]
+    stale = [stage.stage for stage in found.stages if stage.state == "stale" and not stage.code]
     if stale and not found.running and not found.broken_off:
         yield f"  {to_refresh(stale, name)}"
     if found.in_use:
         yield from _format_in_use(found.in_use)
-    if not found.running and (last := found.latest_run) and last.state == "failed":
-        yield "  The last run failed. " + (str(last.error).replace("\n", " ") if last.error else "")
-    if found.broken_off and found.latest_run:
-        if found.latest_run.state == "cancelled":
-            how = "stopped"
-        else:
-            how = "interrupted"
-        yield f"  The last run was {how} ({', '.join(_place(found.broken_off))}). {found.to_resume}"
-    if point := found.resumes_at:
-        if found.broken_off:
-            command = ""
-        else:
-            command = f": engine train {quoted}"
+    yield from _format_last_run(found, quoted)
+    yield from _format_sweep(found, quoted)
+    yield from _format_unread("skipped", found.skipped, quoted)
+    yield from _format_unread(STATE_WORDS["quarantined"], found.quarantined, quoted)
+
+
+def _format_last_run(found: Status, quoted: str) -> Iterator[str]:
+    """Return lines on a run that failed or was interrupted, and on a training to resume."""
+    last = found.latest_run
+    if last and not found.running and last.state == "failed":
+        error = str(last.error).replace("\n", " ") if last.error else ""
+        yield f"  The last run failed. {error}"
+    if last and found.broken_off:
+        how = "stopped" if last.state == "cancelled" else "interrupted"
+        place = ", ".join(_find_place(found.broken_off))
+        yield f"  The last run was {how} ({place}). {found.to_resume}"
+    point = found.resumes_at
+    if point:
+        command = "" if found.broken_off else f": engine train {quoted}"
         yield f"  Training would resume at step {point.step} of {point.steps}{command}"
+
+
+def _format_sweep(found: Status, quoted: str) -> Iterator[str]:
     if found.sweep:
-        done = (
-            f"{found.sweep['finished']} cell{'' if found.sweep['finished'] == 1 else 's'} finished"
-        )
-        resumes = f"  A study or sweep was stopped, {done}; the same command resumes it."
-        yield f"  A study or sweep is running, {done}." if found.sweep["running"] else resumes
+        finished = found.sweep["finished"]
+        done = f"{finished} cell{'' if finished == 1 else 's'} finished"
+        if found.sweep["running"]:
+            yield f"  A study or sweep is find_run, {done}."
+        else:
+            yield f"  A study or sweep was stopped, {done}; the same command resumes it."
     if found.sweep_progress:
-        yield from _progress(found.sweep_progress, quoted)
-    yield from _unread("skipped", found.skipped, quoted)
-    yield from _unread(STATE_WORDS["quarantined"], found.quarantined, quoted)
+        yield from _format_progress(found.sweep_progress, quoted)
 
 
 def _format_stages(found: Status, quoted: str) -> Iterator[str]:
-    """A line for each stage; one for all of an adaptation where the project is only searched."""
-    unused = _unused_stages(found)
-    at_work, begun = (one.stage if one else "" for one in (found.progress, found.broken_off))
+    """Return a line for each stage.
+
+    In a project that is only searched, one line stands for all stages of an adaptation.
+    """
+    unused = _find_unused_stages(found)
+    running = found.progress.stage if found.progress else ""
+    begun = found.broken_off.stage if found.broken_off else ""
     for stage in found.stages:
         if stage.stage in unused:
             continue
         state = stage.state
-        if stage.stage == at_work:
+        if stage.stage == running:
             state = "running"
         elif stage.stage == begun and state != "done":
             state = "begun"
-        yield (
-            f"  {stage.stage:<9} {state:<7} {stage.reason if state == stage.state else ''}".rstrip()
-        )
+        reason = stage.reason if state == stage.state else ""
+        yield f"  {stage.stage:<9} {state:<7} {reason}".rstrip()
     if unused:
         yield f"  {'adapt':<9} not used ('engine adapt {quoted}' adapts the encoder)"
 
 
-def _unused_stages(found: Status) -> set[str]:
-    """The stages of an adaptation in a project that is only searched, where none of them was
-    ever begun.
-    """
+def _find_unused_stages(found: Status) -> set[str]:
+    """Return the stages of an adaptation, if none of them was ever begun."""
     from engine.project.stage import SEARCH
 
-    of_adaptation = [stage for stage in found.stages if stage.stage not in SEARCH]
-    is_begun = (
-        found.progress or found.broken_off or any(stage.state != "to do" for stage in of_adaptation)
-    )
-    if is_begun:
+    adaptation = [stage for stage in found.stages if stage.stage not in SEARCH]
+    has_begun = any(stage.state != "to do" for stage in adaptation)
+    if has_begun or found.progress or found.broken_off:
         return set()
-    return {stage.stage for stage in of_adaptation}
+    return {stage.stage for stage in adaptation}
 
 
 def to_refresh(stale: Sequence[str], name: str) -> str:
-    """The command that brings stages up to date."""
+    """Return the command that brings stages up to date."""
     from engine.project.stage import SEARCH
 
-    return (
-        f"'engine {'run' if set(stale) <= set(SEARCH) else 'adapt'} {shlex.quote(name)}' brings"
-        " them up to date"
-    )
+    command = "run" if set(stale) <= set(SEARCH) else "adapt"
+    return f"'engine {command} {shlex.quote(name)}' brings them up to date"
 
 
 def _format_in_use(in_use: InUse) -> Iterator[str]:
-    """A line for each search mode."""
+    """Return a line for each search mode."""
     from engine.evaluation.gate_words import label_of_encoder
 
     share = f"{1 - in_use.weight:.0%} keywords, {in_use.weight:.0%} meaning"
@@ -244,17 +247,17 @@ def _format_in_use(in_use: InUse) -> Iterator[str]:
         )
 
 
-def _place(progress: RunProgress) -> list[str]:
+def _find_place(progress: RunProgress) -> list[str]:
     where = [progress.stage or "before its first stage"]
     if progress.total:
         return [*where, f"{progress.done:,} of {progress.total:,} {progress.unit}"]
     return where
 
 
-def _progress(progress: RunProgress, quoted: str) -> Iterator[str]:
+def _format_progress(progress: RunProgress, quoted: str) -> Iterator[str]:
     from engine.core.text import duration
 
-    parts = _place(progress)
+    parts = _find_place(progress)
     if progress.loss is not None:
         parts.append(f"loss {progress.loss:.3f}")
     if progress.seconds_left is not None:
@@ -268,7 +271,7 @@ def _progress(progress: RunProgress, quoted: str) -> Iterator[str]:
         yield f"  {state}; to continue: engine resume {quoted}"
 
 
-def _unread(state: str, files: Mapping[str, str], quoted: str) -> Iterator[str]:
+def _format_unread(state: str, files: Mapping[str, str], quoted: str) -> Iterator[str]:
     for path, reason in list(files.items())[:FILES_SHOWN]:
         yield f"  {state:<10} {path}: {reason}"
     if (more := len(files) - FILES_SHOWN) > 0:

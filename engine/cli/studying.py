@@ -1,12 +1,10 @@
-"""`engine study`: the tables and figures of four papers, on the user's own data; `engine sweep`:
-a grid of settings.
-"""
+"""`engine study`: tables and figures of four papers on the user's data; `engine sweep`: a grid."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -54,7 +52,11 @@ def study(
     ] = False,
     model: Annotated[
         Texts,
-        typer.Option(metavar="FOLDER", help="encoder to use instead of the project's; may repeat"),
+        typer.Option(
+            metavar="MODEL",
+            help="encoder to use instead of the project's: a folder, a GGUF file, or a server as"
+            " ADDRESS#NAME; may repeat",
+        ),
     ] = None,
     seeds: Annotated[
         int,
@@ -74,12 +76,22 @@ def study(
         ),
     ] = None,
     queries: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help=(
+                "training queries of a BEIR folder: JSONL, or its qrels/train.tsv; may repeat; else"
+                " extractive ones"
+            ),
+        ),
+    ] = None,
+    validation: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help=(
-                "training queries of a BEIR folder: JSONL, or its qrels/train.tsv; else extractive"
-                " ones"
+                "with --queries: queries that stop the training; qrels/dev.tsv beside a"
+                " qrels/train.tsv if left out"
             ),
         ),
     ] = None,
@@ -113,10 +125,11 @@ def study(
         )
     request = _Request(
         names,
-        [named_model(one) for one in model or ()],
+        [one if "://" in one else named_model(one) for one in model or ()],
         seeds,
         assigned(changes or []),
-        queries,
+        queries or [],
+        validation or _find_dev_split(queries or []),
         output,
         dry_run,
         as_json,
@@ -137,7 +150,8 @@ class _Request:
     models: list[str]
     seeds: int
     settings: dict[str, Any]
-    queries: Path | None
+    queries: list[Path]
+    validation: Path | None
     output: Path | None
     dry_run: bool
     as_json: bool
@@ -191,7 +205,7 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
             raise UsageError(
                 f"{name} is a project, which has training queries.",
                 "--queries gives them to a BEIR folder.",
-                f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries))}'"
+                f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries[0]))}'"
                 " first.",
                 code="queries-of-a-project",
             )
@@ -203,7 +217,7 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
                 if key.partition(".")[0] in DATA_SECTIONS
             }
         of_trainings = {key: one for key, one in request.settings.items() if key not in of_data}
-        with _project(name, place, queries, of_data) as project:
+        with _project(name, place, request, of_data) as project:
             basis, chunks = basis_of(project.folder)
             cells = study_cells(
                 project.folder, wanted, chunks, request.models, request.seeds, of_trainings
@@ -248,13 +262,23 @@ def sweep(
         _run(StudyRun(project.folder, sweep_of(cells), cells, basis), name, dry_run, force, as_json)
 
 
+def _find_dev_split(queries: Sequence[Path]) -> Path | None:
+    """Return qrels/dev.tsv where the training queries are the qrels/train.tsv beside it."""
+    for path in queries:
+        dev = path.with_name("dev.tsv")
+        if path.name == "train.tsv" and dev.is_file():
+            return dev
+    return None
+
+
 @contextmanager
 def _project(
-    name: str, output: Path | None, queries: Path | None, settings: dict[str, Any]
+    name: str, output: Path | None, request: _Request, settings: dict[str, Any]
 ) -> Iterator[Project]:
-    """The project of that name; of a BEIR folder one beside the page, or in the user's data
-    folder, brought up to its queries: the same for every --model, another for other `queries`
-    and `settings` of the data.
+    """Open the project with that name, or one over a BEIR folder, with its queries made.
+
+    The project of a BEIR folder lies next to the page, or in the user's data folder. It is the same
+    for every --model, and another for other `queries` and `settings` of the data.
     """
     from engine.cli.run_view import RunView
     from engine.experiments.benchmark import beir_project
@@ -267,8 +291,13 @@ def _project(
             yield project
         return
     path = dataset.absolute()
-    chosen: dict[str, Any] = {"queries": str(queries.absolute())} if queries else {}
-    chosen |= {"settings": settings} if settings else {}
+    chosen: dict[str, Any] = {}
+    if request.queries:
+        chosen["queries"] = [str(file.absolute()) for file in request.queries]
+    if request.validation:
+        chosen["validation"] = str(request.validation.absolute())
+    if settings:
+        chosen["settings"] = settings
     identity = fingerprint(path=str(path), **chosen)[:8]
     if output:
         place = output / "project"
@@ -278,7 +307,7 @@ def _project(
     for key, value in settings.items():
         section, _, setting = key.partition(".")
         sections.setdefault(section, {})[setting] = value
-    made = beir_project(place, dataset, queries, sections)
+    made = beir_project(place, dataset, request.queries, sections, request.validation)
     print(harmless(f"Project: {place}"), file=sys.stderr)
     with stoppable() as stop, RunView() as snapshot:
         made.run(("ingest", "index", "generate"), on_event=snapshot, should_stop=stop)

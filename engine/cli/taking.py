@@ -1,4 +1,4 @@
-"""Commands that take something away: what was made of the documents, or the project itself."""
+"""Commands that take something away: an export of what was made, or the project itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.cli.app import (
     opened,
     print_json,
 )
-from engine.core.text import amount, harmless
+from engine.core.text import format_files_and_size, harmless
 
 
 @app.command()
@@ -60,7 +60,10 @@ def export(
         print_json(made)
     else:
         print(harmless(str(made.folder)))
-        print(f"{amount(made.files, made.bytes)}. README.md explains them.", file=sys.stderr)
+        print(
+            f"{format_files_and_size(made.files, made.bytes)}. README.md explains them.",
+            file=sys.stderr,
+        )
 
 
 @app.command()
@@ -78,22 +81,17 @@ def purge(
     """
     from engine.export.purge import extent, found_sources
     from engine.export.purge import purge as remove
-    from engine.project.cached import existing_cached_project
+    from engine.project.cached import find_cached_project
     from engine.project.folder import ProjectFolder
 
-    project = existing_cached_project(name) or ProjectFolder.open(name)
+    project = find_cached_project(name) or ProjectFolder.open(name)
     others = ", ".join(map(str, found_sources(project)))
-    if others:
-        also = f", and what 'engine find' keeps of {others}"
-    else:
-        also = ""
-    agree(
-        harmless(f"Delete {project.path}{also}: {amount(*extent(project))}? Your documents stay."),
-        yes,
-        "purge",
-    )
+    also = f", and what 'engine find' keeps of {others}" if others else ""
+    size = format_files_and_size(*extent(project))
+    agree(harmless(f"Delete {project.path}{also}: {size}? Your documents stay."), yes, "purge")
     done = remove(project)
     if as_json:
         print_json(done)
     else:
-        print("".join(harmless(line) + "\n" for line in done.lines()), end="")
+        for line in done.lines():
+            print(harmless(line))

@@ -1,5 +1,4 @@
-"""Work given out to other machines by Ray, where the user asks for it (`engine run --ray`).
+"""Work distributed to other machines by Ray, on request (`engine run --ray`).
 
-It comes in shards, and what comes of one depends on its content alone, so that it may be done
-twice.
+It comes in shards whose results depend on their contents alone, so that a shard may be repeated.
 """

@@ -24,7 +24,7 @@ from engine.version import __version__
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 VARIABLE = "BMEMBED_RAY"
-"""Of a run's processes: the address of the cluster, as `--ray` has it."""
+"""Environment variable of a run's processes: the cluster's address, as given to `--ray`."""
 _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 5.0
 _CONNECT_SECONDS = 30.0
@@ -32,12 +32,12 @@ _AFTER = ("'ray status' lists the nodes that are left.", "Run again: what was fi
 
 
 def cluster_address() -> str:
-    """Where the user wants work to be given out to; empty where it stays on this machine."""
+    """Return the cluster that the user wants to use; empty for this machine alone."""
     return os.environ.get(VARIABLE, "")
 
 
 def check_ray() -> None:
-    """Raises UsageError where Ray is not installed."""
+    """Raise UsageError if Ray is not installed."""
     check_extra(
         "ray",
         "Work cannot be given out to other machines",
@@ -46,9 +46,9 @@ def check_ray() -> None:
 
 
 class Nodes(Generic[Shard, Result]):
-    """A function that is open on every node, and is called with a shard from any thread.
+    """A function that is open on every node, to be called with shards from any thread.
 
-    `capacity`: shards at once, on `count` nodes. Close it.
+    `capacity`: shards at once, on `count` nodes. Must be closed.
     """
 
     def __init__(
@@ -59,71 +59,72 @@ class Nodes(Generic[Shard, Result]):
         *,
         one_a_core: bool = False,
     ) -> None:
-        """`opener`, a function of a module, is called on each node with what is `shared`, which
-        travels once to each. `check` is called while this waits, and may raise. `one_a_core`: as
-        many shards at once as a node has cores, not one.
+        """Open the function on each node.
 
-        Raises UsageError where there is no cluster, its token is another, its nodes ask for none,
-        or have other versions; what `opener` raises.
+        `opener`, a function of a module, is called on each node with `shared`, which is sent once
+        to each. `check` is called while this waits, and may raise. `one_a_core`: process as many
+        shards at once as a node has cores, instead of one. Raises UsageError if there is no
+        cluster, its token differs, its nodes require none, or versions differ; and what `opener`
+        raises.
         """
         check_ray()
         self._check = check
         self._closed = False
-        # an actor stands there once for each shard that it may take
+        # The queue holds an actor once for each shard that it may take.
         self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._ray = _connected(cluster_address())
+        self._ray = _connect(cluster_address())
         try:
-            self._packed = self._ray.put(
-                pickle.dumps((opener, shared))
-            )  # for workers that begin anew, too
+            # Ray stores it for workers that it restarts, too.
+            self._packed = self._ray.put(pickle.dumps((opener, shared)))
             alive = [node for node in self._ray.nodes() if node["Alive"]]
-            nodes = [node for node in alive if _cores(node)] or alive
-            rooms = [max(1, _cores(node)) if one_a_core else 1 for node in nodes]
+            nodes = [node for node in alive if _count_cores(node)] or alive
+            slots = [max(1, _count_cores(node)) if one_a_core else 1 for node in nodes]
             self._actors = [
-                self._begun(node, room) for node, room in zip(nodes, rooms, strict=True)
+                self._start_actor(node, count) for node, count in zip(nodes, slots, strict=True)
             ]
             self._check_nodes([node["NodeManagerAddress"] for node in nodes])
         except BaseException:
             self._ray.shutdown()
             raise
-        for turn in range(max(rooms)):
-            for actor, room in zip(self._actors, rooms, strict=True):
-                if turn < room:
+        for turn in range(max(slots)):
+            for actor, count in zip(self._actors, slots, strict=True):
+                if turn < count:
                     self._free.put(actor)
-        self.capacity = sum(rooms)
+        self.capacity = sum(slots)
         self.count = len(nodes)
         self._threads = ThreadPoolExecutor(self.capacity, thread_name_prefix="nodes")
 
     def __call__(self, shard: Shard) -> Result:
-        """What comes of a shard.
+        """Return the result of a shard.
 
-        Raises the EngineError that it came to, StageError for a fault and where the cluster is
-        lost, CancelledError once this is closed.
+        Raises the EngineError of the shard, StageError for a fault or a lost cluster,
+        CancelledError once this is closed.
         """
-        actor = self._taken()
+        actor = self._take_actor()
         try:
-            found = self._ray.get(actor.work.remote(shard))
+            answer = self._ray.get(actor.work.remote(shard))
         except self._ray.exceptions.RayError as error:
             if self._closed:
                 raise CancelledError("The run was cancelled.") from None
-            raise self._fault(error) from None
+            raise self._explain_fault(error) from None
         finally:
             self._free.put(actor)
-        _raise_failed(found)
-        result: Result = found
+        _raise_failed(answer)
+        result: Result = answer
         return result
 
     def in_order(self, shards: Iterable[Shard]) -> Iterator[Result]:
-        """The results of shards in their order, no more begun than the nodes take at once and
-        one for each beside.
+        """Yield the results of shards in their order.
+
+        At most one shard for each node waits besides those in progress.
         """
         turns: deque[Future[Result]] = deque()
         for shard in shards:
             turns.append(self._threads.submit(self, shard))
             if len(turns) >= self.capacity + self.count:
-                yield self._awaited(turns.popleft())
+                yield self._wait_for(turns.popleft())
         while turns:
-            yield self._awaited(turns.popleft())
+            yield self._wait_for(turns.popleft())
 
     def close(self) -> None:
         """End the workers, and leave the cluster."""
@@ -132,35 +133,35 @@ class Nodes(Generic[Shard, Result]):
         for actor in self._actors:
             self._ray.kill(actor)
         for _ in range(self.capacity):
-            self._free.get()  # Ray must not go while a thread waits for it
+            # Ray must not shut down while a thread waits for it.
+            self._free.get()
         self._ray.shutdown()
 
-    def _begun(self, node: Any, room: int) -> Any:
+    def _start_actor(self, node: Any, slots: int) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
-        # no core is asked for: those of a lost node must find room beside others
+        # Without a claim on cores, actors of a lost node can join others on their nodes.
         options = {
+            "scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=True),
             "num_cpus": 0,
             "max_restarts": -1,
             "max_task_retries": -1,
-            "max_concurrency": room + 1,
+            "max_concurrency": slots + 1,
         }
-        made = self._ray.remote(Worker).options(scheduling_strategy=there, **options)
-        return made.remote(__version__, max(1, _cores(node)), self._packed)
+        actor = self._ray.remote(Worker).options(**options)
+        return actor.remote(__version__, max(1, _count_cores(node)), self._packed)
 
     def _check_nodes(self, addresses: list[str]) -> None:
-        for node, answer in zip(
-            addresses, [actor.says.remote() for actor in self._actors], strict=True
-        ):
+        answers = [actor.says.remote() for actor in self._actors]
+        for node, answer in zip(addresses, answers, strict=True):
             while not self._ray.wait([answer], timeout=_POLL_SECONDS)[0]:
                 self._check()
             try:
                 version, authentication, problem = self._ray.get(answer)
             except self._ray.exceptions.RayError as error:
-                # then it cannot even answer
+                # An open node may not even be able to answer.
                 if _is_open(self._ray.get_runtime_context().gcs_address):
-                    raise _open(node) from error
+                    raise _explain_open(node) from error
                 raise UsageError(
                     f"The node {node} of the cluster cannot work.",
                     str(error).strip().splitlines()[-1],
@@ -176,10 +177,10 @@ class Nodes(Generic[Shard, Result]):
                     code="versions-differ",
                 )
             if authentication != "token":
-                raise _open(node)
+                raise _explain_open(node)
             _raise_failed(problem)
 
-    def _taken(self) -> Any:
+    def _take_actor(self) -> Any:
         while not self._closed:
             try:
                 return self._free.get(timeout=_POLL_SECONDS)
@@ -187,12 +188,12 @@ class Nodes(Generic[Shard, Result]):
                 continue
         raise CancelledError("The run was cancelled.")
 
-    def _awaited(self, turn: Future[Result]) -> Result:
+    def _wait_for(self, turn: Future[Result]) -> Result:
         while not wait_for([turn], _POLL_SECONDS).done:
             self._check()
         return turn.result()
 
-    def _fault(self, error: Exception) -> StageError:
+    def _explain_fault(self, error: Exception) -> StageError:
         name = type(getattr(error, "cause", error)).__name__
         if not isinstance(error, self._ray.exceptions.RayTaskError):
             return lost(name)
@@ -205,11 +206,11 @@ class Nodes(Generic[Shard, Result]):
 
 
 def lost(how: str) -> StageError:
-    """The error where no node is left that could work."""
+    """Return the error if no node is left."""
     return StageError(f"The cluster is lost ({how}).", *_AFTER, code="cluster-lost", command="run")
 
 
-def _open(node: str) -> UsageError:
+def _explain_open(node: str) -> UsageError:
     return UsageError(
         f"The node {node} asks nobody for a token.",
         "Whoever reaches its ports could read the documents.",
@@ -219,59 +220,58 @@ def _open(node: str) -> UsageError:
 
 
 def _is_open(address: str) -> bool:
-    """Whether a process without a token is let into the cluster."""
+    """Return whether a process without a token may join the cluster."""
     code = (
         "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False,"
         " configure_logging=False)"
     )
-    environ = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_TOKEN"} | {
-        AUTHENTICATION: "disabled"
-    }
+    environ = dict(os.environ)
+    environ.pop("RAY_AUTH_TOKEN", None)
+    environ[AUTHENTICATION] = "disabled"
+    command = [sys.executable, "-c", code, address]
     with suppress(subprocess.TimeoutExpired):
-        command = [sys.executable, "-c", code, address]
-        return not subprocess.run(
-            command, env=environ, capture_output=True, timeout=_CONNECT_SECONDS
-        ).returncode
+        done = subprocess.run(command, env=environ, capture_output=True, timeout=_CONNECT_SECONDS)
+        return done.returncode == 0
     return False
 
 
-def _cores(node: Any) -> int:
+def _count_cores(node: Any) -> int:
     return int(node["Resources"].get("CPU", 0))
 
 
-def _connected(address: str) -> Any:
-    """Ray, connected. Raises UsageError."""
-    os.environ.update(
-        {"RAY_USAGE_STATS_ENABLED": "0", AUTHENTICATION: "token"}
-    )  # which it reads when it is imported
+def _connect(address: str) -> Any:
+    """Connect Ray and return its module.
+
+    Raises UsageError.
+    """
+    # Ray reads these variables when it is imported.
+    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", AUTHENTICATION: "token"})
     import ray
 
     if address != "auto":
         _check_answers(address)
-    asks_to_stop = signal.getsignal(signal.SIGTERM)
+    stop_handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             address=address, log_to_driver=False, configure_logging=False, include_dashboard=False
         )
-        signal.signal(
-            signal.SIGTERM, asks_to_stop
-        )  # Ray's own handler would abort a run that is cancelled
+        # Ray's own handler would abort a run that is cancelled.
+        signal.signal(signal.SIGTERM, stop_handler)
     except (RuntimeError, OSError, ValueError, ray.exceptions.AuthenticationError) as error:
         ray.shutdown()
-        raise _unconnected(address, error) from error
+        raise _explain_unconnected(address, error) from error
     return ray
 
 
 def _check_answers(address: str) -> None:
-    """Raises UsageError at once where nothing answers: Ray would try for a quarter of an hour."""
+    """Raise UsageError at once if nothing answers: Ray would try for a quarter of an hour."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
     except (OSError, ValueError) as error:
+        why = "An address is HOST:PORT, or auto."
         if isinstance(error, OSError):
             why = reason_of(error)
-        else:
-            why = "An address is HOST:PORT, or auto."
         raise UsageError(
             f"There is no Ray cluster at {address}.",
             why,
@@ -280,7 +280,7 @@ def _check_answers(address: str) -> None:
         ) from error
 
 
-def _unconnected(address: str, error: Exception) -> UsageError:
+def _explain_unconnected(address: str, error: Exception) -> UsageError:
     why = " ".join(str(error).split())
     if isinstance(error, RuntimeError):
         return UsageError(
@@ -297,6 +297,6 @@ def _unconnected(address: str, error: Exception) -> UsageError:
     )
 
 
-def _raise_failed(found: Any) -> None:
-    if isinstance(found, Failed):
-        raise EngineError.from_dict(found.error)
+def _raise_failed(answer: Any) -> None:
+    if isinstance(answer, Failed):
+        raise EngineError.from_dict(answer.error)

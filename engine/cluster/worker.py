@@ -1,6 +1,4 @@
-"""What runs on a node: it opens a function that it is sent, and calls it with shards, one or
-several at once.
-"""
+"""The process on a node: it unpickles a function and calls it with shards."""
 
 from __future__ import annotations
 
@@ -19,45 +17,44 @@ AUTHENTICATION = "RAY_AUTH_MODE"
 
 @dataclass(frozen=True)
 class Failed:
-    """An error on its way, as a pipe has it: exceptions lose their fields."""
+    """An error as JSON, since exceptions lose their fields in transport."""
 
     error: dict[str, str]
 
 
 class Worker:
-    """An actor.
+    """An actor that processes shards.
 
-    Ray begins it anew elsewhere when its node is lost, and repeats the shards that it had.
+    If its node is lost, Ray restarts it elsewhere and repeats its shards.
     """
 
     def __init__(self, version: str, cores: int, packed: bytes) -> None:
-        """`packed`: a function of a module, and what it makes of that what shards are done by;
-        by the same `version` only.
+        """Open the function, if both sides run the same `version`.
+
+        `packed`: a pickled opener (a function of a module) and its argument; it returns the
+        function that processes shards.
         """
-        os.environ["OMP_NUM_THREADS"] = str(cores)  # Ray says 1 where it was asked for no core
+        # Ray sets it to 1 for actors that ask for no core.
+        os.environ["OMP_NUM_THREADS"] = str(cores)
         environment.prepare_process()
         self._work: Any = None
         if version == __version__:
             opener, shared = pickle.loads(packed)
-            self._work = _answered(opener, shared)
+            self._work = _call(opener, shared)
 
     def says(self) -> tuple[str, str, Failed | None]:
-        """The version of the program here, how the node authenticates, and why nothing could be
-        opened.
-        """
-        if isinstance(self._work, Failed):
-            problem = self._work
-        else:
-            problem = None
+        """Return the program's version, the node's authentication, and why opening failed."""
+        problem = self._work if isinstance(self._work, Failed) else None
         return __version__, os.environ.get(AUTHENTICATION, ""), problem
 
     def work(self, shard: Any) -> Any:
-        """What comes of a shard, or `Failed`."""
-        return _answered(self._work, shard)
+        """Return the result of a shard, or `Failed`."""
+        return _call(self._work, shard)
 
 
-def _answered(function: Callable[[Any], Any], given: Any) -> Any:
+def _call(function: Callable[[Any], Any], argument: Any) -> Any:
+    """Return the result of a function, or `Failed` for its EngineError."""
     try:
-        return function(given)
+        return function(argument)
     except EngineError as error:
         return Failed(error.as_dict())

@@ -1,6 +1,4 @@
-"""Where the files that ship with the product lie: beside the packages in a checkout, inside the
-wheel when installed.
-"""
+"""The files that ship with the product: in a checkout's `assets`, or inside the wheel."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ _ROOTS = (
 
 
 def asset_path(name: str) -> Path:
-    """Path of a shipped file or folder, such as `report/report.html.j2`.
+    """Return the path of a shipped file or folder, such as `report/report.html.j2`.
 
-    Raises EngineError where it is missing.
+    Raises EngineError if it is missing.
     """
     for root in _ROOTS:
         if (root / name).exists():

@@ -1,6 +1,4 @@
-"""Names of months and days of the week as Windows and Excel write them, in the languages of a
-sheet's dates.
-"""
+"""Names of months and weekdays as Windows and Excel write them, in the languages of sheet dates."""
 
 from __future__ import annotations
 
@@ -9,11 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CalendarNames:
-    """The names in one language.
+    """The names in one language; weeks begin with Sunday, as in number formats.
 
-    `months_of_day`: as they stand after a day's number, where that is another form.
-
-    Weeks begin with Sunday, as in number formats.
+    `months_of_day`: the months as they stand after a day's number, if that is another form.
     """
 
     months: tuple[str, ...]

@@ -1,9 +1,8 @@
-"""Characters that texts are stored without: those that no database takes, and those that nobody
-sees.
+"""Characters that are removed before texts are stored: those no database takes, and invisible ones.
 
-Soft hyphens, word joiners and byte order marks go everywhere, from documents and from queries
-alike. A zero width space goes but beside scripts that put no blanks between words: there it is what
-parts them. Joiners and non-joiners stay: they make different letters and emoji.
+Soft hyphens, word joiners and byte order marks go everywhere, from documents and queries alike. A
+zero width space goes except in scripts without blanks between words, where it separates them.
+Joiners and non-joiners stay: they make different letters and emoji.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ _OVER_LINES = re.compile(
 
 
 def clean(text: str) -> str:
-    """Plain line ends; NULs and half surrogates, which nothing after this can store, become
-    U+FFFD.
+    """Return the text with plain line ends, and U+FFFD for NULs and lone surrogates.
+
+    Nothing after this step could store those.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -35,7 +35,7 @@ def clean(text: str) -> str:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a text holds no half of a surrogate; many times faster than to look for one."""
+    """Return whether a text has no lone surrogate; many times faster than a search for one."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -44,13 +44,14 @@ def _is_whole(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """A text without what nobody sees; a word that a soft hyphen parts at a line's end is put
-    together, and the line ends behind it.
+    """Return a text without invisible characters.
+
+    A word that a soft hyphen splits at a line's end is joined, and the line then ends after it.
     """
     if text.isascii():
         return text
     if _HYPHEN in text:
-        text = _OVER_LINES.sub(_put_together, text).replace(_HYPHEN, "")
+        text = _OVER_LINES.sub(_join_word, text).replace(_HYPHEN, "")
     for char in _NOTHING:
         text = text.replace(char, "")
     if _SPACE in text:
@@ -58,7 +59,7 @@ def visible(text: str) -> str:
     return text
 
 
-def _put_together(found: re.Match[str]) -> str:
-    over = found[0].rstrip()
-    ends = found[0].endswith("\n") or found.end() < len(found.string)
-    return "".join(over.replace(_HYPHEN, "").split()) + ("\n" if ends else "")
+def _join_word(match: re.Match[str]) -> str:
+    word = "".join(match[0].replace(_HYPHEN, "").split())
+    ends_line = match[0].endswith("\n") or match.end() < len(match.string)
+    return f"{word}\n" if ends_line else word

@@ -1,6 +1,4 @@
-"""Files that are complete or unchanged after a crash, and the system's refusals as errors that a
-user can act on.
-"""
+"""Files that are complete or unchanged after a crash, and disk errors that a user can act on."""
 
 from __future__ import annotations
 
@@ -21,13 +19,11 @@ _digests: dict[tuple[int, ...], str] = {}
 
 PRIVATE = {"folders": 0o700, "files": 0o600}
 SHARED = {"folders": 0o2750, "files": 0o640}
-"""Modes in a project: of one that its owner alone reads, and of one that a group does ('engine
-share').
-"""
+"""Modes in a project: PRIVATE for its owner alone, SHARED for a group too ('engine share')."""
 
 
 def is_shared(folder: Path) -> bool:
-    """Whether what comes into a folder is for its group, too."""
+    """Return whether new files in a folder should be readable by its group."""
     try:
         return stat.S_IMODE(folder.stat().st_mode) == SHARED["folders"]
     except OSError:
@@ -35,33 +31,33 @@ def is_shared(folder: Path) -> bool:
 
 
 def file_mode(folder: Path) -> int:
-    """The mode of a new file in a folder."""
-    return (SHARED if is_shared(folder) else PRIVATE)["files"]
+    """Return the mode of a new file in a folder."""
+    modes = SHARED if is_shared(folder) else PRIVATE
+    return modes["files"]
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file, private unless its folder is shared, so that it is complete or
-    unchanged after a crash.
+    """Write a small file so that it is complete or unchanged after a crash.
+
+    It is private unless its folder is shared.
     """
-    with replaced(path, path.with_name(f".tmp-{path.name}")) as file:
+    with replace_file(path, path.with_name(f".tmp-{path.name}")) as file:
         file.write(text.encode("utf-8"))
 
 
 def file_sha256(path: Path) -> str:
-    """Hex sha256 of a file."""
+    """Return the hex sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def json_sha256(value: object) -> str:
-    """Hex sha256 of a value that has a JSON form."""
+    """Return the hex sha256 of a value that has a JSON form."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def remembered_sha256(path: Path) -> str:
-    """As `file_sha256`; remembered in this process by the file that it is, under whatever name,
-    its size and modification time.
-    """
+    """Return `file_sha256`, cached in this process by the file's identity, size and mtime."""
     status = path.stat()
     key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if key not in _digests:
@@ -70,9 +66,10 @@ def remembered_sha256(path: Path) -> str:
 
 
 @contextmanager
-def replaced(path: Path, temporary: Path) -> Iterator[BinaryIO]:
-    """Write a file, private unless its folder is shared, under the name `temporary`; it takes
-    the place of `path` when the block ends without an exception.
+def replace_file(path: Path, temporary: Path) -> Iterator[BinaryIO]:
+    """Yield a file named `temporary` that replaces `path` if the block ends without an exception.
+
+    It is private unless its folder is shared.
     """
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -101,10 +98,12 @@ def disk_errors(what: str) -> Iterator[None]:
 
 
 def check_room(folder: Path, size: int, otherwise: str = "choose another disk") -> None:
-    """Raises ResourceError where so many bytes have no place on the folder's disk, and says what
-    to do `otherwise`.
+    """Raise ResourceError if the folder's disk has less than `size` bytes free.
+
+    `otherwise`: what to do instead of freeing space.
     """
-    if (free := shutil.disk_usage(folder).free) < size:
+    free = shutil.disk_usage(folder).free
+    if free < size:
         raise ResourceError(
             "There is not enough room on the disk.",
             f"{size:,} bytes are needed; {free:,} are free in {folder}.",
@@ -115,8 +114,9 @@ def check_room(folder: Path, size: int, otherwise: str = "choose another disk") 
 
 @contextmanager
 def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
-    """Yield the empty private folder `temporary`; on success it is on the disk and has the name
-    `final`, else it is removed.
+    """Yield the empty private folder `temporary`; sync and rename it to `final` on success.
+
+    On an exception it is removed.
     """
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(mode=0o700, parents=True)
@@ -134,16 +134,18 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
 
 def _open_to_group(folder: Path, group: int) -> None:
     for parent, _, names in os.walk(folder):
-        for path, kind in (
-            (Path(parent), "folders"),
-            *((Path(parent) / name, "files") for name in names),
-        ):
-            os.chown(path, -1, group)
-            path.chmod(SHARED[kind])
+        _set_shared_mode(Path(parent), "folders", group)
+        for name in names:
+            _set_shared_mode(Path(parent) / name, "files", group)
+
+
+def _set_shared_mode(path: Path, kind: str, group: int) -> None:
+    os.chown(path, -1, group)
+    path.chmod(SHARED[kind])
 
 
 def sync_tree(folder: Path) -> None:
-    """Put a folder with all that is in it on the disk."""
+    """Sync a folder and everything in it to disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
             sync(Path(parent, name))
@@ -151,7 +153,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Put a file, or a folder's list of names, on the disk."""
+    """Sync a file, or a folder's list of names, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -160,21 +162,25 @@ def sync(path: Path) -> None:
 
 
 def read_tree(path: Path, suffixes: Collection[str] = ()) -> dict[str, bytes]:
-    """The files below a folder, or one file, by their paths in it, with these `suffixes` alone
-    where some are given: what `write_tree` makes the same of on another machine. Raises OSError.
+    """Return the files below a folder, or one file, by their relative paths.
+
+    `suffixes`: only files with one of these, if any are given. `write_tree` writes them on another
+    machine. Raises OSError.
     """
     if path.is_file():
         return {path.name: path.read_bytes()}
-    files = (
-        file
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and (not suffixes or file.suffix in suffixes)
-    )
-    return {file.relative_to(path).as_posix(): file.read_bytes() for file in files}
+    files = {}
+    for file in sorted(path.rglob("*")):
+        if file.is_file() and (not suffixes or file.suffix in suffixes):
+            files[file.relative_to(path).as_posix()] = file.read_bytes()
+    return files
 
 
 def write_tree(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write what `read_tree` read below `folder`. Raises OSError."""
+    """Write what `read_tree` returned below `folder`.
+
+    Raises OSError.
+    """
     for name, content in files.items():
         (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

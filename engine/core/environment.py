@@ -12,12 +12,12 @@ OFFLINE = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_DATASETS_OFFLINE": "1",
     "DO_NOT_TRACK": "1",
-    "ORT_DISABLE_TELEMETRY": (
-        "1"
-    ),  # on in ONNX Runtime from 1.29 on, which looks up a host of its maker
+    # ONNX Runtime from 1.29 on sends telemetry by default.
+    "ORT_DISABLE_TELEMETRY": "1",
 }
 QUIET = {
-    "OMP_WAIT_POLICY": "PASSIVE",  # spinning OpenMP threads slow a busy machine tenfold
+    # Spinning OpenMP threads slow a busy machine tenfold.
+    "OMP_WAIT_POLICY": "PASSIVE",
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -28,7 +28,7 @@ QUIET = {
 def prepare() -> None:
     """Set the offline and threading variables.
 
-    Call it before torch, transformers or llama_cpp is imported.
+    Must be called before torch, transformers or llama_cpp is imported.
     """
     os.environ.update(OFFLINE)
     for name, value in QUIET.items():
@@ -36,19 +36,20 @@ def prepare() -> None:
 
 
 def prepare_process() -> None:
-    """`prepare`, for a process of our own: what it writes is private to the user."""
+    """Set the variables of `prepare`, a private umask and signals, for a process of our own."""
     prepare()
     os.umask(0o077)
     restore_child_signal()
 
 
 def restore_child_signal() -> None:
-    """Stop ignoring SIGCHLD, which a program that started this one may have done.
+    """Stop ignoring SIGCHLD, which the parent program may have done.
 
-    A process that ignores it cannot learn how its children ended: to Python, all of them have
-    exited with 0.
+    A process that ignores it cannot learn how its children ended: to Python, all of them exited
+    with 0.
     """
     if threading.current_thread() is not threading.main_thread():
-        return  # Python changes dispositions in the main thread alone
+        # Python can change signal handlers in the main thread only.
+        return
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

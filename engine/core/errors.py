@@ -12,16 +12,15 @@ import traceback
 from collections.abc import Collection, Iterable, Mapping
 from typing import Self
 
-MAX_FAULTS = 10  # of a chain of exceptions
+MAX_FAULTS = 10  # Exceptions of a chain that are logged.
 
 
 class EngineError(Exception):
     """Base of all expected errors.
 
-    `what` happened, `why`, and what `to_do` next, each one plain sentence.
-
-    Programs read `code` (docs/ERRORS.md lists them), `stage`, the one concerned, and `command`, the
-    `engine` command that helps, without its project.
+    `what` happened, `why`, and what `to_do` next, each one plain sentence. Programs read `code`
+    (docs/ERRORS.md lists them), `stage` (the one concerned) and `command` (the `engine` command
+    that helps, without its project).
     """
 
     exit_code = 5
@@ -43,21 +42,24 @@ class EngineError(Exception):
         self.why = why
         self.to_do = to_do
         self.code = code or type(self).code
-        self.stage, self.command = stage, command or type(self).command
+        self.stage = stage
+        self.command = command or type(self).command
 
     def __str__(self) -> str:
         return "\n".join(part for part in (self.what, self.why, self.to_do) if part)
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """`command`, and the one of the stage where that would run several."""
-        return tuple(
-            filter(None, (self.command, self.stage if self.command in ("run", "adapt") else ""))
-        )
+        """The `command`, and the command of the `stage` alone if `command` would run several."""
+        commands = [self.command]
+        if self.command in ("run", "adapt"):
+            commands.append(self.stage)
+        return tuple(filter(None, commands))
 
     def as_dict(self) -> dict[str, str]:
-        """For logs, `--json` output and other processes: under the nearest class that this
-        module has.
+        """Return the error for logs, `--json` output and other processes.
+
+        Its type is the nearest class of this module.
         """
         public = next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)
         return {
@@ -72,7 +74,7 @@ class EngineError(Exception):
 
     @staticmethod
     def from_dict(data: Mapping[str, object], exit_code: int | None = None) -> EngineError:
-        """The error that `as_dict` gave, of the same class. Versions before codes wrote none."""
+        """Return the error that `as_dict` gave, with the same class."""
         kind = globals().get(str(data.get("type")))
         if not (isinstance(kind, type) and issubclass(kind, EngineError)):
             kind = StageError
@@ -96,9 +98,9 @@ class UsageError(EngineError):
 
 
 class SettingsError(UsageError):
-    """project.toml is not valid.
+    """An invalid project.toml.
 
-    `key`: the first setting that is wrong, dotted; `line`: where the text is not TOML, from 1.
+    `key`: the first wrong setting, dotted. `line`: where the text is not TOML, from 1.
     """
 
     code = "settings-invalid"
@@ -106,11 +108,11 @@ class SettingsError(UsageError):
     line = 0
 
     def as_dict(self) -> dict[str, str]:
-        """With the place."""
+        """Return the error with its place."""
         return {**super().as_dict(), "key": self.key, "line": str(self.line)}
 
     def at(self, *, key: str = "", line: int = 0) -> Self:
-        """This error, with the place in project.toml that it is about."""
+        """Set the place in project.toml, and return the error."""
         self.key = key
         self.line = line
         return self
@@ -175,7 +177,7 @@ class DamagedError(EngineError):
 
     @classmethod
     def of_stage(cls, stage: str, what: str, why: str = "", *, code: str) -> Self:
-        """Of what a stage has made: it is made anew by running that."""
+        """Return the error of a damaged result that running its stage builds again."""
         return cls(what, why, f"Run 'engine {stage}'.", code=code, stage=stage, command=stage)
 
 
@@ -195,16 +197,17 @@ class CancelledError(EngineError):
 
 
 def nearest(word: str, valid: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """The valid word closest to a mistyped one, or None when none is alike by at least `cutoff`,
-    from 0 to 1 (the same).
+    """Return the valid word closest to a mistyped one; None if no similarity reaches `cutoff`.
+
+    Similarities lie between 0 and 1 (the same).
     """
     spellings = {name.lower(): name for name in valid}
     close = difflib.get_close_matches(word.lower(), list(spellings), n=1, cutoff=cutoff)
     return spellings[close[0]] if close else None
 
 
-def unknown(kind: str, name: str, valid: Collection[str], *, code: str) -> UsageError:
-    """The error of a name that is none of the `valid` ones of its kind."""
+def unknown_name(kind: str, name: str, valid: Collection[str], *, code: str) -> UsageError:
+    """Return the error of a name that is not one of the `valid` ones of its kind."""
     near = nearest(name, valid)
     if near:
         to_do = f"Did you mean '{near}'?"
@@ -216,9 +219,7 @@ def unknown(kind: str, name: str, valid: Collection[str], *, code: str) -> Usage
 
 
 def reason_of(error: BaseException) -> str:
-    """What another library's error says, as a sentence: of the system's refusals in words,
-    without their numbers.
-    """
+    """Return another library's error as a sentence, a system error without its number."""
     if isinstance(error, OSError) and error.strerror:
         if error.filename:
             return f"{error.strerror}: {error.filename}."
@@ -227,12 +228,12 @@ def reason_of(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Of what another library's error says; its kind where it says nothing."""
+    """Return the first line of another library's error; its class name if it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def fault_record(error: BaseException) -> str:
-    """A traceback for the log.
+    """Return a traceback for the log.
 
     Messages of exceptions may quote a document: they are left out unless BMEMBED_LOG_TEXT=1.
     """
@@ -246,5 +247,7 @@ def fault_record(error: BaseException) -> str:
             f"Traceback (most recent call last):\n{frames}{type(link).__name__} (its message is"
             " left out)\n"
         )
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+        if link.__cause__ is None and link.__suppress_context__:
+            break
+        link = link.__cause__ or link.__context__
     return "\n".join(reversed(parts))

@@ -17,10 +17,9 @@ from engine.core.messages.wire import from_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Base.
+    """Base of the events.
 
-    `name`, the class's own in snake case unless it says otherwise, is the value of the `event` key
-    in the log.
+    `name`: the value of the key `event` in the log; by default the class name in snake case.
     """
 
     name: ClassVar[str]
@@ -31,7 +30,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
-    """A run has taken the project and will walk `stages`."""
+    """A run has locked the project and will go through `stages`."""
 
     run: str
     stages: list[str]
@@ -39,12 +38,10 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEstimated(Event):
-    """About what the stages with work to do will take on this machine: `seconds` of each; of
-    those in `unknown` nobody knows.
+    """The estimated seconds of the stages with work to do; those of `unknown` are not known.
 
-    `rough`: the machine was busy when its speed was measured. `nominal`: the work of each with the
-        `encoder` (its
-    fingerprint, device and precision), in seconds of a machine of given speed.
+    `rough`: the machine was busy when its speed was measured. `nominal`: the work of each stage
+    with the `encoder` (its fingerprint, device and precision), in seconds of a nominal machine.
     """
 
     chunks: int
@@ -57,7 +54,10 @@ class RunEstimated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
-    """`state`: done, failed or cancelled."""
+    """A run has ended.
+
+    `state`: done, failed or cancelled.
+    """
 
     run: str
     state: str
@@ -85,9 +85,7 @@ class StageSkipped(Event):
 class StageFinished(Event):
     """A stage has put its result in place.
 
-    `peak_memory_mb`: highest resident memory of its process, 10^6 bytes.
-
-    `seconds` leaves out the time for which it was paused.
+    `seconds`: without pauses. `peak_memory_mb`: highest resident memory of its process, 10^6 bytes.
     """
 
     stage: str
@@ -98,7 +96,7 @@ class StageFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageFailed(Event):
-    """`error` is `EngineError.as_dict()`."""
+    """A stage has failed; `error` is `EngineError.as_dict()`."""
 
     stage: str
     error: dict[str, Any]
@@ -106,21 +104,24 @@ class StageFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paused(Event):
-    """A stage waits at a safe point, or the run before it, until it may go on."""
+    """A stage, or the run before it, waits at a safe point until it may continue."""
 
     stage: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(Event):
-    """A paused stage goes on."""
+    """A paused stage continues."""
 
     stage: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Event):
-    """`done` of `total` `unit`s. `item`: the one at work, where it takes long."""
+    """A stage has done `done` of `total` `unit`s.
+
+    `item`: the current one, if it takes long.
+    """
 
     stage: str
     done: int
@@ -141,7 +142,7 @@ class Choice(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):
-    """Something to look at that stops nothing."""
+    """Something that needs a look but stops nothing."""
 
     name: ClassVar[str] = "warning"
     stage: str
@@ -151,9 +152,10 @@ class Warned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainStep(Event):
-    """`memory_mb`: resident memory (CPU) or allocated device memory (CUDA).
+    """A step of a training.
 
-    `seconds_left`: estimate.
+    `memory_mb`: resident memory (CPU) or allocated device memory (CUDA). `seconds_left`: an
+    estimate.
     """
 
     step: int
@@ -185,14 +187,15 @@ Emit = Callable[[Event], None]
 
 
 def encode(event: Event) -> str:
-    """One line of the log, without the line end."""
+    """Return one line of the log, without the line end."""
     data = {"event": event.name, "time": round(time.time(), 3), **asdict(event)}
     return json.dumps(data, ensure_ascii=False, default=_plain)
 
 
 def _plain(value: Any) -> Any:
-    """numpy's numbers as numbers, anything else that JSON does not know as text: an event must
-    not end a run.
+    """Return numpy's numbers as numbers and other values without a JSON form as text.
+
+    An event must not end a run.
     """
     if hasattr(value, "item") and getattr(value, "size", 1) == 1:
         return value.item()
@@ -200,8 +203,9 @@ def _plain(value: Any) -> Any:
 
 
 def decode(line: str) -> Event | None:
-    """The event of a log line; None for a torn last line, a kind that this version does not
-    know, and values of the wrong kind.
+    """Return the event of a log line.
+
+    None for a torn last line, an unknown kind, and values of the wrong type.
     """
     try:
         data = json.loads(line)
@@ -211,8 +215,9 @@ def decode(line: str) -> Event | None:
 
 
 class EventLog:
-    """Appends events to a file, each in one `write`, so that two processes may share it; a
-    warning only once.
+    """Appends events to a file, warnings only once.
+
+    Each event is one `write`, so that two processes may share the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -226,11 +231,10 @@ class EventLog:
             return
         if isinstance(event, Warned):
             self._warned.add(event)
-        line = (encode(event) + "\n").encode(
-            "utf-8", "backslashreplace"
-        )  # of a lone surrogate: JSON's own escape
+        # A lone surrogate becomes JSON's own escape.
+        line = (encode(event) + "\n").encode("utf-8", "backslashreplace")
         data = b"\n" + line if self._torn else line
-        # on a full disk an event may be lost, the run must not be
+        # On a full disk an event may be lost, but not the run.
         with contextlib.suppress(OSError):
             written = os.write(self._file, data)
             self._torn = written < len(data) and (self._torn or written > 0)
@@ -243,11 +247,9 @@ class EventLog:
 
 
 def read(path: Path, offset: int = 0) -> Iterator[tuple[Event, int]]:
-    """Events of a log from a byte offset on, each with the offset after it.
+    """Yield events of a log from a byte offset on, each with the offset after it.
 
-    A line without its end is left for later.
-
-    A log that is not there yet has no events.
+    A line without its end is left for later. A log that does not exist has no events.
     """
     try:
         file = path.open("rb")

@@ -1,4 +1,4 @@
-"""Optional packages, which pip installs as extras: whether they are there, and how to add them."""
+"""Optional packages, which pip installs as extras: whether they are installed, how to add them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ EXTRAS = {
     "gguf": {"gguf": "gguf"},
     "ray": {"ray": "ray"},
 }
-"""Extra → module → the package that brings it."""
+"""Extra → module → the package that provides it."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 def missing_packages(extra: str) -> list[str]:
-    """Packages of an extra that are not installed. Nothing is imported."""
+    """Return the packages of an extra that are not installed, without importing any."""
     return [
         package
         for module, package in EXTRAS[extra].items()
@@ -32,8 +32,9 @@ def missing_packages(extra: str) -> list[str]:
 
 
 def install_command(extra: str, root: Path = _ROOT, prefix: Path = Path(sys.prefix)) -> str:
-    """Adds an extra to the environment in `prefix`; from a clone, whose folder is `root`, with
-    the versions that were tested.
+    """Return the command that adds an extra to the environment in `prefix`.
+
+    From a clone in `root`, it installs the versions that were tested.
     """
     clone = (root / "pyproject.toml").is_file() and (root / "constraints.txt").is_file()
     if clone and extra == "llm" and prefix.resolve() == (root / ".venv").resolve():
@@ -42,13 +43,14 @@ def install_command(extra: str, root: Path = _ROOT, prefix: Path = Path(sys.pref
         what = f'-c "{root / "constraints.txt"}" -e "{root}[{extra}]"'
     else:
         what = f'"bmembed-tui[{extra}]"'
-    if (prefix / "uv-receipt.toml").is_file():  # `uv tool` puts no pip into its environments
+    # `uv tool` puts no pip into its environments.
+    if (prefix / "uv-receipt.toml").is_file():
         return f'uv pip install --python "{sys.executable}" {what}'
     return f'"{sys.executable}" -m pip install {what}'
 
 
-def lack(extra: str) -> str:
-    """What is missing of an extra, and how to install it; empty where nothing is."""
+def describe_missing(extra: str) -> str:
+    """Return what is missing of an extra and how to install it; empty if nothing is."""
     missing = missing_packages(extra)
     if missing:
         return f"{missing[0]} is not installed; to install it: {install_command(extra)}"
@@ -58,7 +60,7 @@ def lack(extra: str) -> str:
 def check_extra(
     extra: str, what: str, why: str = "It is large, and nothing else needs it."
 ) -> None:
-    """Raises UsageError, that `what` cannot be done, where a package of an extra is missing."""
+    """Raise UsageError, that `what` cannot be done, if a package of an extra is missing."""
     if missing := missing_packages(extra):
         to_do = f"To install it: {install_command(extra)}"
         raise UsageError(
@@ -67,7 +69,7 @@ def check_extra(
 
 
 def check_llm() -> None:
-    """Raises UsageError where llama.cpp is missing."""
+    """Raise UsageError if llama.cpp is missing."""
     check_extra(
         "llm",
         "GGUF models cannot be used",

@@ -1,7 +1,6 @@
-"""Figures with their intervals, and the table of them that an evaluation makes of one set of
-queries.
+"""Figures with their intervals, and the table that an evaluation makes for one set of queries.
 
-It is measured, kept in report.json, shown in the terminal and in the app in this one form.
+The same form is measured, kept in report.json, and shown in the terminal and the app.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from engine.core.text import about_count
 Verdict = Literal["better", "worse", "no difference shown", "proves nothing"]
 MILLION = 1_000_000
 LOPSIDED = 0.2
-"""Share of the queries that are of one document from which on intervals are explained."""
+"""The share of queries about one document from which on wide intervals are explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +26,18 @@ class Interval:
     high: float
 
     def percent(self) -> Interval:
-        """The same in percent."""
+        """Return the interval in percent."""
         return Interval(100 * self.value, 100 * self.low, 100 * self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties
-    counted half.
+    """Mean of a - b with its interval.
 
-    `p_value`: of Fisher's randomisation test. Where no difference is shown: the number of queries
-        `needed` to show one as
-    large (engine/metrics/differences.py). `proves nothing`: a difference on queries that flatter
-    what was trained on their like.
+    `p_better`: share of resamples in which a is ahead, ties counted half. `p_value`: of Fisher's
+    randomisation test. `needed`: if no difference is shown, the number of queries that would show
+    one as large (engine/metrics/differences.py). The verdict `proves nothing` is for queries that
+    flatter what was trained on similar ones.
     """
 
     value: float
@@ -51,43 +49,41 @@ class Difference:
     needed: int | None = None
 
     def percent(self) -> Difference:
-        """The same in percent; probabilities stay shares."""
+        """Return the difference in percent; probabilities stay shares."""
         return replace(self, value=100 * self.value, low=100 * self.low, high=100 * self.high)
 
     def unproven(self) -> Difference:
-        """The same of queries that flatter, on which none counts as better or worse."""
+        """Return the difference without the verdict better or worse, for queries that flatter."""
         if self.verdict == "no difference shown":
             return self
         return replace(self, verdict="proves nothing")
 
     @property
     def harms(self) -> bool:
-        """Whether the whole interval lies below 0: enough to leave a change out, too little to
-        call it worse.
+        """Whether the whole interval lies below 0.
+
+        That is enough to reject a change, but too little to call it worse.
         """
         return self.high < 0
 
     @property
     def format_p(self) -> str:
-        """As a sentence has it, such as `p = 0.031`."""
+        """The p value as in a sentence, such as `p = 0.031`."""
         if self.p_value < 0.001:
             return "p < 0.001"
         return f"p = {self.p_value:.3f}"
 
     @property
     def format_verdict(self) -> str:
-        """With its p; and why a difference is not shown although the interval excludes 0."""
-        excludes = self.verdict == "no difference shown" and (self.low > 0 or self.harms)
-        return (
-            f"{self.verdict}"
-            f" ({self.format_p}{', above 0.05, though the interval excludes 0' if excludes else ''})"  # noqa: E501
-        )
+        """The verdict with its p; it says so if the interval excludes 0 without a proof."""
+        note = self.format_p
+        if self.verdict == "no difference shown" and (self.low > 0 or self.harms):
+            note += ", above 0.05, though the interval excludes 0"
+        return f"{self.verdict} ({note})"
 
     @property
     def format_needed(self) -> str:
-        """For the end of a sentence: how many queries would be needed; empty where nothing is
-        known of it.
-        """
+        """The number of queries needed, for the end of a sentence; empty if unknown."""
         if self.needed is None:
             return ""
         if self.needed > MILLION:
@@ -103,12 +99,11 @@ Differences = Mapping[str, Mapping[str, Difference]]
 
 @dataclass(frozen=True, slots=True)
 class FigureTable:
-    """System → metric → figure, in percent, and the paired differences to `base` and of further
-    `pairs` ("one − another").
+    """System → metric → figure in percent, with paired differences to `base`.
 
-    `left_out`: queries without an answer in the corpus; `synthetic`: of those measured, how many
-        were made from the documents;
-    `one_document`: how many are of one document, of that with most.
+    `pairs`: further paired differences ("one − another"). `left_out`: queries without an answer in
+    the corpus. `synthetic`: how many of the measured queries were made from the documents.
+    `one_document`: the number of queries about the document that has most.
     """
 
     base: str
@@ -122,9 +117,7 @@ class FigureTable:
 
     @property
     def format_lopsided(self) -> str:
-        """Why intervals are wide and off-centre; empty where they are not: resamples draw
-        documents, with all their queries.
-        """
+        """Why intervals are wide and off-centre if many queries are about one document."""
         if self.one_document < max(2, LOPSIDED * self.queries):
             return ""
         return (
@@ -134,7 +127,7 @@ class FigureTable:
         )
 
     def of_flattering_queries(self) -> FigureTable:
-        """The same, where no difference counts as better or worse."""
+        """Return the table without differences that count as better or worse."""
 
         def unproven(rows: Differences) -> Differences:
             return {
@@ -145,7 +138,7 @@ class FigureTable:
         return replace(self, differences=unproven(self.differences), pairs=unproven(self.pairs))
 
     def gap(self, one: str, other: str, metric: str = "ndcg@10") -> Difference | None:
-        """How much `one` lies above `other`; None where that was not compared."""
+        """Return how much system `one` lies above `other`; None if they were not compared."""
         if other == self.base:
             row = self.differences.get(one)
         else:

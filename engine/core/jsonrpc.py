@@ -1,6 +1,4 @@
-"""JSON-RPC 2.0, one message a line: requests that are read, and answers that several threads
-write.
-"""
+"""JSON-RPC 2.0, one message a line: reading requests, and answers written by several threads."""
 
 from __future__ import annotations
 
@@ -13,11 +11,14 @@ INVALID_REQUEST = -32600
 NO_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL = -32603
-NO_ANSWER = object()  # stands for the id of a notification
+NO_ANSWER = object()  # Stands for the id of a notification.
 
 
 class Answers:
-    """Writes answers to `output`. `unread`: the other side has closed its end."""
+    """Writes answers to `output`.
+
+    `unread`: the other side has closed its end.
+    """
 
     def __init__(self, output: TextIO) -> None:
         self._output = output
@@ -25,7 +26,7 @@ class Answers:
         self.unread = False
 
     def request(self, line: str | bytes) -> dict[str, Any] | None:
-        """The request in a line; None where it is none, which is answered."""
+        """Return the request in a line; None for an invalid one, after answering with an error."""
         try:
             request = json.loads(line)
         except (ValueError, RecursionError):
@@ -33,22 +34,25 @@ class Answers:
             return None
         if _is_request(request):
             return request  # type: ignore[no-any-return]
-        if isinstance(request, dict) and _is_key(request.get("id")):
-            key = request.get("id")
-        else:
-            key = None
+        has_key = isinstance(request, dict) and _is_key(request.get("id"))
+        key = request.get("id") if has_key else None
         self.give(key, error=(INVALID_REQUEST, "not a JSON-RPC 2.0 request", None))
         return None
 
     def give(self, key: Any, result: Any = None, error: tuple[int, str, Any] | None = None) -> None:
-        """Answer the request with that id. `error`: code, message and data."""
+        """Answer the request with that id.
+
+        `error`: code, message and data.
+        """
+        # A notification gets no answer, not even an error.
         if key is NO_ANSWER:
-            return  # a notification wants no answer, not even an error
+            return
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": key}
         if error:
-            body["error"] = {"code": error[0], "message": error[1]} | (
-                {"data": error[2]} if error[2] else {}
-            )
+            code, message, data = error
+            body["error"] = {"code": code, "message": message}
+            if data:
+                body["error"]["data"] = data
         else:
             body["result"] = result
         text = json.dumps(body, ensure_ascii=True) + "\n"
@@ -61,7 +65,7 @@ class Answers:
 
 
 def _is_key(key: Any) -> bool:
-    """Whether a value may be the id of a request: text, a whole number or null."""
+    """Return whether a value may be the id of a request: text, a whole number or null."""
     return key is None or isinstance(key, str) or type(key) is int
 
 

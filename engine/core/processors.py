@@ -9,17 +9,17 @@ from pathlib import Path
 def usable_cores(
     cpuinfo: str, allowed: frozenset[int], quota: float | None, limit: str | None
 ) -> tuple[int, str]:
-    """Physical cores that this process may use, and the reason.
+    """Return the physical cores that this process may use, and the reason for the number.
 
     Hyperthreads of one core (same physical id and core id) count once; a cgroup's CPU quota and
     OMP_NUM_THREADS lower the number.
     """
     cores = set()
     for block in cpuinfo.split("\n\n"):
-        fields = {
-            key.strip(): value.strip()
-            for key, _, value in (line.partition(":") for line in block.splitlines())
-        }
+        fields = {}
+        for line in block.splitlines():
+            key, _, value = line.partition(":")
+            fields[key.strip()] = value.strip()
         if fields.get("processor", "").isdigit() and int(fields["processor"]) in allowed:
             cores.add((fields.get("physical id"), fields.get("core id", fields["processor"])))
     count = max(1, len(cores) or len(allowed))
@@ -36,25 +36,21 @@ def usable_cores(
 def cgroup_cpus(
     membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> float | None:
-    """The least CPU quota, in cores, of this process's control groups (version 1 and 2); None
-    without a limit.
+    """Return the least CPU quota, in cores, of this process's control groups; None without a limit.
+
+    Reads control groups of version 1 and 2.
     """
     limits = []
     for line in read_or_empty(membership).splitlines():
         _, controllers, group = [*line.split(":", 2), "", ""][:3]
         if controllers and "cpu" not in controllers.split(","):
             continue
-        if not controllers:
-            base = root
-        else:
-            base = next(
-                (root / name for name in (controllers, "cpu") if (root / name).is_dir()), root
-            )
+        base = _find_hierarchy(root, controllers)
         folder = base / group.strip("/")
-        for level in [
-            folder,
-            *(parent for parent in folder.parents if parent.is_relative_to(base)),
-        ]:
+        levels = [folder, *folder.parents]
+        for level in levels:
+            if not level.is_relative_to(base):
+                break
             if controllers:
                 quota = read_or_empty(level / "cpu.cfs_quota_us")
                 period = read_or_empty(level / "cpu.cfs_period_us")
@@ -65,8 +61,17 @@ def cgroup_cpus(
     return min(limits, default=None)
 
 
+def _find_hierarchy(root: Path, controllers: str) -> Path:
+    """Return the folder of a cgroup hierarchy; version 2, without controllers, has only one."""
+    if controllers:
+        for name in (controllers, "cpu"):
+            if (root / name).is_dir():
+                return root / name
+    return root
+
+
 def available_cores() -> tuple[int, str]:
-    """As `usable_cores`, of this machine."""
+    """Return `usable_cores` for this machine."""
     if hasattr(os, "sched_getaffinity"):
         allowed = frozenset(os.sched_getaffinity(0))
     else:
@@ -76,7 +81,7 @@ def available_cores() -> tuple[int, str]:
 
 
 def read_or_empty(path: Path) -> str:
-    """A file of /proc or /sys; empty where it cannot be read."""
+    """Read a file of /proc or /sys; empty if it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The things that flow from room to room: documents, chunks, queries and judgments."""
+"""The records that pass between rooms: documents, chunks, queries and judgments."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal
 
 Split = Literal["train", "validation", "heldout"]
 QueryKind = Literal["question", "keyword", "title", "claim", "everyday", "imported"]
-"""What a training query is worded as.
+"""How a training query is worded.
 
-`everyday`: as a person types who half remembers the matter and does not know the terms of the
-document. `imported`: an imported query whose file does not name a kind.
+`everyday`: like someone who half remembers the matter and does not know the document's terms.
+`imported`: an imported query whose file names no kind.
 """
 WRITTEN_KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim", "everyday")
 Kind = Literal[
@@ -33,13 +33,14 @@ Kind = Literal[
     "project",
     "data set",
 ]
-"""Why a file is left out; the last five are of those that are not even tried."""
+"""Why a file is left out; files of the last five kinds are not even tried."""
 Origin = Literal["title", "subject", "heading", "faq", "caption", "glossary", "link"]
 
 
 def query_label(value: str) -> str:
-    """How users see a kind or a split of queries; one that is worded as a title is no document's
-    own title, an origin.
+    """Return how users see a kind or split of queries.
+
+    `title` becomes "title-like", since it is not the document's own title.
     """
     return {"title": "title-like", "heldout": "held-out"}.get(value, value)
 
@@ -48,11 +49,10 @@ def query_label(value: str) -> str:
 class Document:
     """One readable unit of the corpus: a file, or one entry of a BEIR `corpus.jsonl`.
 
-    `path` is relative to the source folder with forward slashes; a BEIR entry has the path
-    `corpus.jsonl#ID` and `external_id = ID`; what lies inside a file has the path
-    `mail.eml/attachment.pdf`. `modified` is that of the file, in seconds since the epoch, UTC;
-    `created` and `changed` are what the document says of itself. `content_hash` is the hex sha256
-    of the bytes read.
+    `path`: relative to the source folder, with forward slashes; `corpus.jsonl#ID` for a BEIR entry
+    (with `external_id = ID`), `mail.eml/attachment.pdf` for a part of a file. `modified`: that of
+    the file, in seconds since the epoch, UTC. `created` and `changed`: what the document itself
+    says. `content_hash`: hex sha256 of the bytes read.
     """
 
     path: str
@@ -72,31 +72,26 @@ class Document:
 
     @property
     def file_path(self) -> str:
-        """Its path as that of a file; empty for an entry of a data set, which has no file of its
-        own.
-        """
+        """The path of the file; empty for an entry of a data set, which has no file of its own."""
         return self.path if self.external_id is None else ""
 
     @property
     def stable_id(self) -> str:
-        """Ten hex digits of its place: the same in every run, and in a project that is made
-        anew.
-        """
-        return sha256(f"{self.source}\0{self.path}".encode("utf-8", "surrogateescape")).hexdigest()[
-            :10
-        ]
+        """Ten hex digits of its place: the same in every run and every project."""
+        place = f"{self.source}\0{self.path}".encode("utf-8", "surrogateescape")
+        return sha256(place).hexdigest()[:10]
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A passage of one document: `document.text[start:end] == text` (character offsets).
 
-    `headings` is the path of headings that the chunk stands under, outermost first. `content_hash`
-    is the hex sha256 of `embedded_text`, which is what BM25 and the encoder see. `id` is the row
-    id, and the key in both indexes. `pages` says on which pages, slides or sheets it stands:
-    (offset within the chunk, number, name such as `page 3` or `sheet Budget`), the first at offset
-    0; empty for a text without pages. `line` and `page`, from 1, are where it begins by the line
-    ends and form feeds of the document's text; the store counts them.
+    `headings`: the headings above the chunk, outermost first. `content_hash`: hex sha256 of
+    `embedded_text`, which BM25 and the encoder see. `id`: the row id, and the key in both indexes.
+    `pages`: (offset within the chunk, number, name such as `page 3` or `sheet Budget`) of each
+    page, slide or sheet in it, the first at offset 0; empty for a text without pages. `line` and
+    `page`: where it begins, from 1, by the line ends and form feeds of the document's text; set by
+    the store.
     """
 
     document_id: int
@@ -118,12 +113,10 @@ class Chunk:
 class Query:
     """A training query with the chunk that answers it.
 
-    `evidence` is the verbatim passage that the query was made from (may be empty for imported ones
-    without evidence).
-    `imported`: it comes from a file of the user, whatever its kind.
-    `split`: `train`; `validation` decides when training stops; `heldout` decides what is used and
-        is reported. Queries
-    of one document are all on one side; where documents are few, those of neighbouring chunks are.
+    `evidence`: the verbatim passage that the query was made from; may be empty for imported ones.
+    `imported`: it comes from a file of the user, whatever its kind. `split`: `train`; `validation`
+    decides when training stops; `heldout` decides what is used and is reported. All queries of a
+    document have the same split, or, if documents are few, those of neighbouring chunks.
     """
 
     text: str
@@ -138,12 +131,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class DocumentQuery:
-    """A text in which people say what a passage is about, as a query for it.
+    """A text in which people say what a passage is about, used as a query for it.
 
-    The chunk `chunk_id` answers it, or the document `document_id` as a whole where that is None.
-    The text stands at text[start:end] of the document `written_in`, which of a link is another one;
-    both are -1 where it stands in no text, as the title of a PDF may. `target` is what a link
-    names, as it is written.
+    `chunk_id`: the chunk that answers it; None if the whole document `document_id` does. `start`,
+    `end`: its place in the text of the document `written_in` (another document for a link); -1 if
+    it stands in no text, like the title of a PDF. `target`: what a link names, verbatim.
     """
 
     text: str
@@ -161,7 +153,7 @@ class DocumentQuery:
 class FurtherAnswer:
     """Another document that answers a judged query: its path, and evidence strings in it.
 
-    With one of them empty, the other decides, as in a judged query.
+    If one of the two is empty, the other decides, as in a judged query.
     """
 
     path: str | None
@@ -169,14 +161,14 @@ class FurtherAnswer:
 
 
 MEASURING = "measuring:"
-"""What the keys of judged queries begin with that only measure."""
+"""Prefix of the keys of judged queries that only measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
     """A query with known answers: evidence strings and/or graded document ids (BEIR qrels).
 
-    `also`: what else answers it. Each of these is as right as the first answer.
+    `also`: further answers, as right as the first one.
     """
 
     key: str
@@ -189,14 +181,15 @@ class JudgedQuery:
 
     @property
     def only_measures(self) -> bool:
-        """Whether it measures what is in use, and has no part in choosing it."""
+        """Whether it only measures what is in use, and takes no part in choosing it."""
         return self.key.startswith(MEASURING)
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of a document: `start` is the character offset of its line in the text, `level`
-    1 is the outermost.
+    """A heading of a document.
+
+    `start`: character offset of its line in the text. `level`: 1 is the outermost.
     """
 
     start: int
@@ -206,8 +199,10 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a page, slide or sheet begins: the character offset in the text, its number from 1,
-    and how a reader would name it (`page 3`, `slide 3`, `sheet Budget`).
+    """The beginning of a page, slide or sheet.
+
+    `start`: character offset in the text. `number`: from 1. `name`: `page 3`, `slide 3`, `sheet
+    Budget`.
     """
 
     start: int
@@ -217,7 +212,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text that is marked as a link to `target`, a caption or a term."""
+    """A text that the document marks as a link to `target`, a caption or a term."""
 
     origin: Origin
     text: str
@@ -226,13 +221,11 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """What a reader makes of a file, of one entry of a BEIR corpus, or of something inside a file.
+    """What a reader makes of a file, of an entry of a BEIR corpus, or of a part of a file.
 
-    Line ends in `text` are "\\n".
-
-    `member` is the path inside the file: `report.pdf` for an attachment, empty for the file itself.
-    `created` and `changed` are what the document says of itself, in seconds since the epoch. `note`
-    is what the ledger is to say of how it was read: by OCR.
+    Lines in `text` end with "\\n". `member`: the path inside the file, `report.pdf` for an
+    attachment, empty for the file itself. `created` and `changed`: what the document itself says,
+    in seconds since the epoch. `note`: what the ledger should say about the reading, such as OCR.
     """
 
     title: str

@@ -1,8 +1,7 @@
-"""The score of a query's vector and a chunk's, by the inner product of a form of each: whatever
-ranks uses the forms.
+"""The similarity of a query's vector and a chunk's: the inner product of a form of each.
 
-An index serves it by cosine, over rows that may be wider than the vectors: how, says the
-similarity's `IndexForm`.
+Everything that ranks uses these forms. An `IndexForm` says how an index of cosines serves a
+similarity, over rows that may be wider than the vectors.
 """
 
 from __future__ import annotations
@@ -18,24 +17,20 @@ if TYPE_CHECKING:
 
 
 def unit_rows(rows: NDArray[Any], least: float = 0.0) -> NDArray[np.float32]:
-    """Rows (n, d) at unit length, float32; one that is no longer than `least` has no direction,
-    and becomes zeros.
-    """
+    """Return rows (n, d) at unit length, float32; rows no longer than `least` become zeros."""
     import numpy as np
 
     whole = rows.astype(np.promote_types(rows.dtype, np.float32), copy=False)
     lengths = np.linalg.norm(whole, axis=1, keepdims=True)
-    found = np.divide(whole, lengths, out=np.zeros_like(whole), where=lengths > least)
-    return np.asarray(found, np.float32)
+    units = np.divide(whole, lengths, out=np.zeros_like(whole), where=lengths > least)
+    return np.asarray(units, np.float32)
 
 
 class IndexForm:
-    """How an index of cosines serves a similarity: this one as the cosine of the vectors
-    themselves, others override it.
+    """How an index of cosines serves a similarity; here the cosine of the vectors themselves.
 
-    `name`: what a manifest calls the form. `added`: how many numbers a row has more than a vector.
-        `of_cosines`: whether its
-    similarities are cosines.
+    `name`: the form's name in a manifest. `added`: how many numbers a row has more than a vector.
+    `of_cosines`: whether its similarities are cosines.
     """
 
     name: ClassVar[str] = "cosine"
@@ -44,50 +39,48 @@ class IndexForm:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """What the manifest keeps of it beside its name."""
+        """What the manifest keeps of the form besides its name."""
         return {}
 
     def with_parameters(self, manifest: Mapping[str, Any]) -> IndexForm:
-        """The form with the parameters that a manifest keeps.
+        """Return the form with the parameters in a manifest.
 
-        Raises KeyError, TypeError or ValueError for one without.
+        Raises KeyError, TypeError or ValueError if they are missing or wrong.
         """
         return self
 
-    def fitted(self, chunks: Floats) -> IndexForm:
-        """The form for an index of these vectors (n, d), and of those that it is fitted to
-        already.
-        """
+    def fit(self, chunks: Floats) -> IndexForm:
+        """Return the form for an index of these vectors (n, d) and those it already covers."""
         return self
 
     def takes(self, chunks: Floats) -> bool:
-        """Whether vectors (n, d) can join an index of this form; otherwise it is to be built
-        anew.
-        """
+        """Return whether vectors (n, d) can join an index of this form without a new build."""
         return True
 
     def rows(self, chunks: Floats, precision: type[np.floating]) -> Floats:
-        """Vectors of chunks (n, d) as the index stores them, (n, d + added), in that precision."""
+        """Return the rows (n, d + added) that the index stores for chunk vectors (n, d).
+
+        `precision`: that of the stored rows.
+        """
         return chunks
 
     def query_rows(self, queries: Floats) -> Floats:
-        """Rows (…, d + added) of queries (…, d), to be compared with those of chunks."""
+        """Return rows (…, d + added) of queries (…, d), to be compared with those of chunks."""
         return queries
 
     def similarities(self, cosines: Floats, query_row: Floats) -> Floats:
-        """What the cosines (n,) of stored rows with a query's row stand for."""
+        """Return the similarities for cosines (n,) of stored rows with a query's row."""
         return cosines
 
     def vectors(self, rows: NDArray[Any]) -> Floats:
-        """The encoder's vectors (n, d) of stored rows (n, d + added), up to rounding."""
+        """Return the encoder's vectors (n, d) of stored rows (n, d + added), up to rounding."""
         return unit_rows(rows)
 
 
 class Similarity:
-    """How an encoder's vectors are compared: by the inner product of unit vectors as they are;
-    others override it.
+    """How an encoder's vectors are compared; this one by the inner product of unit vectors.
 
-    `of_unit_vectors`: whether the vectors are of unit length, so that only their directions count.
+    `of_unit_vectors`: whether the vectors have unit length, so that only their directions count.
     """
 
     of_unit_vectors: ClassVar[bool] = True
@@ -98,19 +91,19 @@ class Similarity:
         return IndexForm()
 
     def query_form(self, queries: Floats) -> Floats:
-        """Vectors of queries (q, d) as the inner product takes them (q, e)."""
+        """Return vectors of queries (q, d) as the inner product takes them (q, e)."""
         return queries
 
     def chunk_form(self, chunks: Floats) -> Floats:
-        """Vectors of chunks (n, d) as the inner product takes them (n, e)."""
+        """Return vectors of chunks (n, d) as the inner product takes them (n, e)."""
         return chunks
 
     def of_products(self, products: Floats) -> Floats:
-        """The scores that inner products stand for, in the same order; −inf of −inf."""
+        """Return the scores for inner products, in the same order; −inf for −inf."""
         return products
 
-    def restored(self, stored: NDArray[Any]) -> Floats:
-        """The encoder's vectors (n, d), float32, of what float16 has kept of them."""
+    def restore(self, stored: NDArray[Any]) -> Floats:
+        """Return the encoder's vectors (n, d), float32, from their float16 copy."""
         return unit_rows(stored)
 
 
@@ -119,16 +112,17 @@ class InnerProduct(Similarity):
 
     of_unit_vectors = False
 
-    def restored(self, stored: NDArray[Any]) -> Floats:
-        """As they are."""
-        found: Floats = stored.astype("float32")
-        return found
+    def restore(self, stored: NDArray[Any]) -> Floats:
+        """Return the vectors with the lengths that they have."""
+        vectors: Floats = stored.astype("float32")
+        return vectors
 
 
 COSINE = Similarity()
 INNER_PRODUCT = InnerProduct()
 
 
-def scores(similarity: Similarity, queries: Floats, chunks: Floats) -> Floats:
-    """The score (q, n) of every query (q, d) with every chunk (n, d)."""
-    return similarity.of_products(similarity.query_form(queries) @ similarity.chunk_form(chunks).T)
+def compute_scores(similarity: Similarity, queries: Floats, chunks: Floats) -> Floats:
+    """Return the score (q, n) of every query (q, d) with every chunk (n, d)."""
+    products = similarity.query_form(queries) @ similarity.chunk_form(chunks).T
+    return similarity.of_products(products)

@@ -1,6 +1,4 @@
-"""Child processes of a run: how they find the engine, how their errors come back, and how none
-is left behind.
-"""
+"""Child processes of a run: starting, stopping, and passing on their results and errors."""
 
 from __future__ import annotations
 
@@ -20,28 +18,25 @@ from engine.core.environment import prepare_process
 from engine.core.errors import CancelledError, EngineError, ResourceError, StageError
 from engine.core.messages.project import STAGE_WORDS
 
-TEXT_SENT = 2000  # characters of each part of an error: a pipe that nobody reads yet holds 64 KiB
+# Characters of each part of an error: a pipe that nobody reads yet holds 64 KiB.
+TEXT_SENT = 2000
 GRACE_SECONDS = 5.0
 POLL_SECONDS = 0.05
 
 
 def import_path() -> str:
-    """PYTHONPATH for a child: it must find the same `engine`, wherever the parent was started
-    from.
-    """
+    """Return the PYTHONPATH with which a child finds the same `engine` as its parent."""
     here = str(Path(__file__).resolve().parents[2])
-    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join(
-        [here, *filter(None, others)]
-    )  # an empty entry would mean the folder the user stands in
+    # An empty entry would mean the user's working directory.
+    others = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return os.pathsep.join([here, *others])
 
 
 def spawn(
     module: str, arguments: Sequence[str], environ: Mapping[str, str], **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start `python -m MODULE ARGUMENTS` in a session of its own. `options`: those of Popen."""
-    # -P: without it, modules of the folder that the user stands in would come before the installed
-    # ones
+    """Start `python -m MODULE ARGUMENTS` in its own session; `options` are those of Popen."""
+    # Without -P, modules in the user's working directory would hide the installed ones.
     command = [sys.executable, "-P", "-m", module, *arguments]
     return subprocess.Popen(
         command, start_new_session=True, env=dict(environ, PYTHONPATH=import_path()), **options
@@ -49,7 +44,7 @@ def spawn(
 
 
 def to_dict(error: EngineError) -> dict[str, str]:
-    """`error.as_dict()` for a pipe: its texts are cut."""
+    """Return `error.as_dict()` with texts short enough for a pipe that nobody reads yet."""
     return {name: text[:TEXT_SENT] for name, text in error.as_dict().items()}
 
 
@@ -63,14 +58,14 @@ def run_in_subprocess(
     sent: str = "",
     hear: Callable[[Any], None] | None = None,
 ) -> Any:
-    """What `python -m MODULE ARGUMENTS` prints as JSON.
+    """Return what `python -m MODULE ARGUMENTS` prints as JSON.
 
-    It is asked to stop by SIGTERM; the error it then writes is raised. `stderr`: as Popen takes it.
-    With `hear`, the child is one that `streams`: it gets the line `sent`, and `hear` each partial
-    result.
+    If `should_stop` returns true, the child gets SIGTERM and may answer with an error. `what` names
+    the work in errors. `stderr`: as for Popen. With `hear`, the child is one that `streams` (see
+    `run_as_child`): it gets the line `sent`, and `hear` each partial result.
 
-    Raises the EngineError that it wrote to its standard output, or StageError that says how it
-    died.
+    Raises the EngineError that the child wrote to its standard output, or StageError that says how
+    it died.
     """
     pipe = subprocess.PIPE
     child = spawn(module, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=stderr)
@@ -81,7 +76,8 @@ def run_in_subprocess(
     heard = 0
     try:
         if hear and child.stdin is not None:
-            with suppress(OSError):  # of one that has died: its end says why
+            # If the child has died, its exit code says why.
+            with suppress(OSError):
                 child.stdin.write(f"{sent}\n".encode())
                 child.stdin.flush()
         while reader.is_alive() or child.poll() is None:
@@ -92,14 +88,14 @@ def run_in_subprocess(
             time.sleep(POLL_SECONDS)
         heard = _pass_on(output, heard, hear)
     finally:
-        end(child)
+        end_child(child)
     try:
         answer = json.loads(b"".join(output[heard:]))
     except ValueError:
         if stopped:
             raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.") from None
         raise StageError(
-            f"{what} crashed ({how_it_ended(child.returncode)}).",
+            f"{what} crashed ({describe_exit_code(child.returncode)}).",
             "Native code of a model library crashed.",
             "Try another model.",
             code="model-crashed",
@@ -110,9 +106,9 @@ def run_in_subprocess(
 
 
 def _pass_on(output: Sequence[bytes], heard: int, hear: Callable[[Any], None] | None) -> int:
-    """How many lines of the child's `hear` has got now.
+    """Pass complete lines of the child to `hear`; return how many it has got in all.
 
-    Its answer, which comes last, does not end with a line end.
+    The child's answer, which comes last, has no line end.
     """
     while hear and heard < len(output) and output[heard].endswith(b"\n"):
         hear(json.loads(output[heard]))
@@ -120,47 +116,49 @@ def _pass_on(output: Sequence[bytes], heard: int, hear: Callable[[Any], None] | 
     return heard
 
 
-def answer(work: Callable[..., Any], *, streams: bool = False) -> NoReturn:
-    """Be the child of `run_in_subprocess`: print what `work(should_stop, *arguments)` returns,
-    or its error, and exit.
+def run_as_child(work: Callable[..., Any], *, streams: bool = False) -> NoReturn:
+    """Act as the child of `run_in_subprocess`: print the result or error of the work, and exit.
 
-    One that `streams` is called `work(should_stop, emit, sent, *arguments)`: `emit` passes JSON on
-    at once.
+    The work is called as `work(should_stop, *arguments)`, or with `streams` as `work(should_stop,
+    emit, sent, *arguments)`, where `emit` passes JSON on at once.
     """
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+
+    def emit(part: Any) -> None:
+        print(json.dumps(part), file=output, flush=True)
+
+    arguments: list[Any] = list(sys.argv[1:])
     if streams:
-        more = [lambda part: print(json.dumps(part), file=output, flush=True), sys.stdin.readline()]
-    else:
-        more = []
+        arguments = [emit, sys.stdin.readline(), *arguments]
     exit_with_parent()
     prepare_process()
-    os.dup2(2, 1)  # what native libraries print is no answer
+    # What native libraries print must not mix with the answer.
+    os.dup2(2, 1)
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     code = 0
     try:
-        found = work(stopping.is_set, *more, *sys.argv[1:])
+        result = work(stopping.is_set, *arguments)
     except EngineError as error:
-        found = to_dict(error)
+        result = to_dict(error)
         code = error.exit_code
-    except Exception as fault:
-        own = StageError(
-            f"It had an internal fault ({type(fault).__name__}).",
-            f"{fault}",
+    except Exception as caught:
+        fault = StageError(
+            f"It had an internal fault ({type(caught).__name__}).",
+            f"{caught}",
             "Try again.",
             code="internal-fault",
         )
-        found = to_dict(own)
-        code = own.exit_code
+        result = to_dict(fault)
+        code = fault.exit_code
     with output:
-        json.dump(found, output)
-    os._exit(code)  # native libraries' threads must not hold it up
+        json.dump(result, output)
+    # Threads of native libraries must not hold up the exit.
+    os._exit(code)
 
 
 def exit_with_parent() -> None:
-    """Leave at once when the process that started this one dies: it holds the other end of our
-    standard input.
-    """
+    """Exit at once when the parent dies, which closes the other end of our standard input."""
 
     def watch() -> None:
         while os.read(0, 1024):
@@ -170,17 +168,17 @@ def exit_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def how_it_ended(code: int) -> str:
-    """`SIGSEGV` or `exit code 3`. `code` as subprocess gives it."""
+def describe_exit_code(code: int) -> str:
+    """Return `SIGSEGV` or `exit code 3` for a return code of subprocess."""
     if code < 0:
         return signal.Signals(-code).name
     return f"exit code {code}"
 
 
-def crash(stage: str, code: int, folder: Path) -> EngineError:
-    """The error of a stage that ended without one.
+def crash_error(stage: str, code: int, folder: Path) -> EngineError:
+    """Return the error of a stage that ended without one.
 
-    `code` as subprocess gives it; `folder` of the run.
+    `code`: as subprocess returns it. `folder`: that of the run.
     """
     log = folder / f"{stage}.log"
     if code == -signal.SIGKILL:
@@ -194,7 +192,7 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
             command="run",
         )
     return StageError(
-        f"{STAGE_WORDS[stage]} crashed ({how_it_ended(code)}).",
+        f"{STAGE_WORDS[stage]} crashed ({describe_exit_code(code)}).",
         f"Its output is in {log}.",
         "Run again: it resumes from the last checkpoint.",
         code="stage-crashed",
@@ -204,8 +202,9 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
 
 
 def run_folder_missing(stage: str, folder: Path) -> EngineError:
-    """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it
-    any more.
+    """Return the error of a run whose folder is gone.
+
+    Such a run must end: it could keep nothing, and nobody could cancel it.
     """
     return StageError(
         f"The folder of the run, {folder}, is gone.",
@@ -216,19 +215,21 @@ def run_folder_missing(stage: str, folder: Path) -> EngineError:
     )
 
 
-def end(child: subprocess.Popen[bytes]) -> None:
-    """Leave no child behind, whatever ended the wait for it: ask it to stop, then end it."""
+def end_child(child: subprocess.Popen[bytes]) -> None:
+    """End a child process, politely first, and close its pipes."""
     try:
         if child.poll() is None:
             child.terminate()
             child.wait(GRACE_SECONDS)
     except subprocess.TimeoutExpired:
-        pass  # it did not come to a safe point in time
+        # It did not reach a safe point in time.
+        pass
     finally:
         if child.poll() is None:
             child.kill()
             child.wait()
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
-                with suppress(OSError):  # what was not yet sent to one that has died
+                # Unsent data for a dead child cannot be flushed.
+                with suppress(OSError):
                     pipe.close()

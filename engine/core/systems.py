@@ -1,6 +1,4 @@
-"""The systems that an evaluation compares: their names in report.json, how they are called, and
-what each is.
-"""
+"""The systems that an evaluation compares: names in report.json, labels and descriptions."""
 
 from __future__ import annotations
 
@@ -13,20 +11,23 @@ ADAPTED = "adapted"
 IN_USE = "in_use"
 HYBRID_BASE = "hybrid base"
 HYBRID_IN_USE = "hybrid in use"
-"""Of robustness, where hybrid search is measured only as it is in use."""
+"""The systems of the robustness check, which measures hybrid search only as it is in use."""
 ENCODERS = (BASE, ADAPTED, IN_USE)
-"""Those that rank by themselves, and fused with BM25."""
+"""The encoders, which rank by themselves and fused with BM25."""
 INTERPOLATED = "interpolated-"
-"""What the name of an interpolation of base and adapted begins with; its weight follows."""
+"""Prefix of an interpolation of base and adapted; its weight follows."""
 WAYS = ("", "rrf_", "weighted_")
-"""What stands before an encoder's name: nothing, or how its ranking is fused with BM25's."""
+"""Prefixes of an encoder's name: none, or how its ranking is fused with BM25's."""
 FUSED = WAYS[1:]
-"""Those of hybrid search."""
+"""The prefixes of hybrid search."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """`label`: in tables and charts; `short`: where there is little room; `what` it is."""
+    """A system that is compared.
+
+    `label`: in tables and charts. `short`: where there is little room. `what`: a description.
+    """
 
     name: str
     label: str
@@ -34,7 +35,8 @@ class System:
     what: str
 
 
-_WITH_ENCODER = (  # label and short form, what it is
+# Name, label (also the short form) and description.
+_WITH_ENCODER = (
     (BASE, "base", "the encoder before adaptation"),
     (ADAPTED, "adapted", "the encoder with its adapter at full weight"),
     (IN_USE, "in use", "the encoder as semantic search uses it now"),
@@ -61,13 +63,11 @@ def _systems() -> Iterable[System]:
 
 
 SYSTEMS = {system.name: system for system in _systems()}
-"""Every system by name, in the order in which reports show them; interpolations come before
-`adapted`.
-"""
+"""Every system by name, in the order of reports; interpolations come before `adapted`."""
 
 
 def system_of(name: str) -> System:
-    """What a system is. One that is none of ours goes by its own name."""
+    """Return the system with that name; an unknown name is its own label."""
     if name in SYSTEMS:
         return SYSTEMS[name]
     if not name.startswith(INTERPOLATED):
@@ -78,44 +78,44 @@ def system_of(name: str) -> System:
 
 
 def label_of(name: str) -> str:
-    """How tables call a system."""
+    """Return the label of a system in tables."""
     return system_of(name).label
 
 
 def own_systems(semantic: str, hybrid: str) -> tuple[str, ...]:
-    """Return the systems that are what is in use, alone and fused: `semantic` and `hybrid` name
-    the encoders whose rows those are (base, adapted or `IN_USE`).
+    """Return the systems in use, alone and fused.
+
+    `semantic` and `hybrid`: the encoders whose rows these are (base, adapted or `IN_USE`).
     """
     return (semantic, *(f"{way}{hybrid}" for way in FUSED))
 
 
 IN_USE_ALONE = own_systems(IN_USE, IN_USE)
-"""Where nothing is known of what is in use but that it has rows of its own."""
+"""The systems in use when nothing more is known than that they have rows of their own."""
 
 
-def twins(own: Collection[str]) -> set[str]:
-    """Return the systems that tables leave out, because their rows are those of one of `own`."""
+def find_twins(own: Collection[str]) -> set[str]:
+    """Return the systems that tables leave out, because their rows equal those of one of `own`."""
     in_use = {f"{way}{IN_USE}": {f"{way}{BASE}", f"{way}{ADAPTED}"} for way in WAYS}
     return {name for name, others in in_use.items() if others & set(own)}
 
 
-def ordered(names: Iterable[str]) -> list[str]:
-    """In the order in which reports show them."""
-    places = {name: place for place, name in enumerate(SYSTEMS)}
+def sort_systems(names: Iterable[str]) -> list[str]:
+    """Return the names in the order of reports."""
+    positions = {name: position for position, name in enumerate(SYSTEMS)}
 
-    def place(name: str) -> tuple[float, str]:
-        return (
-            places[ADAPTED] - 0.5
-            if name.startswith(INTERPOLATED)
-            else places.get(name, len(places))
-        ), name
+    def sort_key(name: str) -> tuple[float, str]:
+        if name.startswith(INTERPOLATED):
+            return positions[ADAPTED] - 0.5, name
+        return positions.get(name, len(positions)), name
 
-    return sorted(names, key=place)
+    return sorted(names, key=sort_key)
 
 
 def candidate_name(weight: float) -> str:
-    """Interpolation weight → name: 0 is `base`, 1 is `adapted`, between them `interpolated-0.25`
-    and so on. ValueError outside [0, 1].
+    """Return the name for an interpolation weight: `base`, `adapted`, or `interpolated-0.25`.
+
+    Raises ValueError outside [0, 1].
     """
     if not 0 <= weight <= 1:
         raise ValueError(f"an interpolation weight must lie in [0, 1], not {weight}")
@@ -127,9 +127,14 @@ def candidate_name(weight: float) -> str:
 
 
 def weight_of(name: str) -> float:
-    """Name → interpolation weight. ValueError for a name that `candidate_name` does not give."""
-    if name in (BASE, ADAPTED):
-        return 1.0 if name == ADAPTED else 0.0
+    """Return the interpolation weight of a candidate's name.
+
+    Raises ValueError for a name that `candidate_name` does not give.
+    """
+    if name == BASE:
+        return 0.0
+    if name == ADAPTED:
+        return 1.0
     if name.startswith(INTERPOLATED):
         weight = float(name.removeprefix(INTERPOLATED))
     else:

@@ -1,6 +1,4 @@
-"""Text for people: control characters made harmless or visible, lengths of time, names of
-metrics, sizes.
-"""
+"""Text for people: safe display of control characters, durations, names of metrics, sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _METRICS = (
 
 
 def day(seconds: float | None) -> str:
-    """The day of a date that a document gives itself, where the user lives; empty for none."""
+    """Return the local day of a timestamp as YYYY-MM-DD; empty for None."""
     from datetime import UTC, datetime
 
     if seconds is None:
@@ -34,7 +32,7 @@ def day(seconds: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`12 ms`, `0.4 s`, `42 s`, `4 min 10 s`, `12 min`, `3 h 05 min`; `?` where it is not known."""
+    """Return `12 ms`, `0.4 s`, `42 s`, `4 min 10 s`, `12 min` or `3 h 05 min`; `?` if unknown."""
     if not math.isfinite(seconds) or seconds < 0:
         return "?"
     if seconds < 0.0995:
@@ -171,16 +169,17 @@ LANGUAGES = {
 
 
 def language_name(code: str) -> str:
-    """`en` → `English`; the code where it is none that is detected."""
+    """Return the English name of a language code; the code itself if unknown."""
     return LANGUAGES.get(code, code)
 
 
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 45)
 
 
-def about(seconds: float, nearly: str = "about") -> str:
-    """`less than a minute`, `about 10 minutes`, `about 2 hours`: a length of time that is
-    guessed; `?` for none.
+def approximate_duration(seconds: float, nearly: str = "about") -> str:
+    """Return an estimated duration: `less than a minute`, `about 10 minutes`, `about 2 hours`.
+
+    Returns `?` for an infinite one.
     """
     if not math.isfinite(seconds):
         return "?"
@@ -189,72 +188,68 @@ def about(seconds: float, nearly: str = "about") -> str:
     if seconds >= 52 * 60:
         hours = round(seconds / 3600)
         return f"{nearly} {hours} hour{'s' if hours > 1 else ''}"
-    minutes = min(_MINUTES, key=lambda one: abs(math.log(60 * one / seconds)))
+    minutes = min(_MINUTES, key=lambda rounded: abs(math.log(60 * rounded / seconds)))
     return f"{nearly} {minutes} minute{'s' if minutes > 1 else ''}"
 
 
 def about_count(count: int) -> str:
-    """An estimated number of queries, upwards to two digits: `220` of 219."""
+    """Round an estimated number of queries up to two digits: `220` for 219."""
     unit: int = 10 ** max(0, len(str(count)) - 2)
     return f"{-(-count // unit) * unit:,}"
 
 
 def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str], rough: bool = False) -> str:
-    """`about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`.
+    """Return `about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`.
 
-    By stage where several take a minute.
-
-    `rough`: the machine was busy when its speed was measured.
+    Stages are listed if several take a minute. `rough`: the machine was busy when its speed was
+    measured.
     """
-    parts = [
-        f"{stage} {round(one / 60)} min" for stage, one in seconds.items() if 45 <= one < math.inf
-    ]
-    shown = ""
-    nearly = "roughly" if rough else "about"
-    whole = sum(seconds.values())
-    known = f"{about(whole, nearly)} on this machine"
-    if len(parts) > 1:
-        shown = ": " + ", ".join(parts)
-        if whole < 3600:
-            known = f"{nearly} {round(whole / 60)} minutes on this machine"
-        else:
-            known = known
-    known += f"{', which is busy now' if rough else ''}{shown}"
     missing = f"not known: {', '.join(unknown)}"
     if not seconds:
         return missing
+    stages = [
+        f"{stage} {round(taken / 60)} min"
+        for stage, taken in seconds.items()
+        if 45 <= taken < math.inf
+    ]
+    nearly = "roughly" if rough else "about"
+    total = sum(seconds.values())
+    if len(stages) > 1 and total < 3600:
+        known = f"{nearly} {round(total / 60)} minutes on this machine"
+    else:
+        known = f"{approximate_duration(total, nearly)} on this machine"
+    if rough:
+        known += ", which is busy now"
+    if len(stages) > 1:
+        known += ": " + ", ".join(stages)
     return f"{known}; {missing}" if unknown else known
 
 
 def metric_name(metric: str) -> str:
-    """As people write it."""
+    """Return a metric's name as people write it."""
     for plain, written in _METRICS:
         metric = metric.replace(plain, written)
     return metric
 
 
 def short_names(folders: Collection[Path]) -> dict[Path, str]:
-    """By folder its name, with as many of the folders that it lies in as tell it from the
-    others: `a/sample`, `b/sample`.
-    """
+    """Return each folder's name, with as many parent folders as make it unique: `a/sample`."""
     names: dict[Path, str] = {}
     for folder in folders:
-        others = [one.parts for one in folders if one != folder]
+        others = [other.parts for other in folders if other != folder]
         parts = folder.parts
-        count = next(
-            (n for n in range(1, len(parts)) if all(parts[-n:] != one[-n:] for one in others)),
-            len(parts),
-        )
+        count = 1
+        while count < len(parts) and parts[-count:] in [other[-count:] for other in others]:
+            count += 1
         names[folder] = str(Path(*parts[-count:]))
     return names
 
 
 def harmless(text: str) -> str:
-    """One character for one, without those that steer a terminal: documents and file names are
-    not trusted.
+    """Replace characters that control a terminal, one for one, in untrusted text.
 
-    Joiners, soft hyphens and the like stay, as scripts need them; what turns the direction of
-    writing round does not.
+    Joiners, soft hyphens and the like stay, as scripts need them; controls of the writing direction
+    do not.
     """
     return "".join(map(_harmless_character, text))
 
@@ -270,9 +265,9 @@ def _harmless_character(char: str) -> str:
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """As `harmless`, one character for one, but control characters are shown by their pictures.
+    """Do as `harmless`, but show control characters by their pictures.
 
-    Line ends and tabs stay where `lines` is set.
+    `lines`: keep line ends and tabs.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -290,7 +285,7 @@ def _visible_character(char: str, lines: bool) -> str:
 
 
 def size_text(size: float) -> str:
-    """Bytes in words: `980 B`, `12.3 kB`, `4.0 MB` (powers of 1,000)."""
+    """Return bytes in words: `980 B`, `12.3 kB`, `4.0 MB` (powers of 1,000)."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break
@@ -300,6 +295,7 @@ def size_text(size: float) -> str:
     return f"{size:,.1f} {unit}"
 
 
-def amount(files: int, size: float) -> str:
-    """`1 file, 0.2 MB`; `size`: bytes of all."""
-    return f"{files:,} file{'' if files == 1 else 's'}, {size_text(size)}"
+def format_files_and_size(files: int, size: float) -> str:
+    """Return `1 file, 0.2 MB`; `size`: bytes of all files."""
+    noun = "file" if files == 1 else "files"
+    return f"{files:,} {noun}, {size_text(size)}"

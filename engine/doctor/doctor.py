@@ -14,10 +14,16 @@ from functools import partial
 from pathlib import Path
 
 from engine.core.disk import is_shared
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Finding
-from engine.doctor.findings import file_size, gpu, needs, reranker, vector_index
-from engine.doctor.installed import extra, packages, shipped
+from engine.doctor.findings import (
+    estimate_needs,
+    examine_gpu,
+    examine_reranker,
+    examine_vector_index,
+    get_file_size,
+)
+from engine.doctor.installed import examine_extra, examine_files, examine_packages
 from engine.encoders.kinds.chosen import is_gguf
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
 from engine.queries.choosing import resolve_backend
@@ -37,7 +43,7 @@ PACKAGES = (
 )
 MIN_FREE_GB = 2.0
 MIN_MEMORY_GB = 3.0
-OPEN_SHOWN = 10
+MAX_PATHS_SHOWN = 10
 EXTRA_USES = {
     "desktop": "desktop windows",
     "parquet": "exports as Parquet",
@@ -52,65 +58,74 @@ EXTRA_USES = {
 def examine(
     project: ProjectFolder | None = None, model: str | None = None, *, offline: bool = False
 ) -> list[Finding]:
-    """Look at device, precision, GPU, memory, disk, model files, permissions and versions.
+    """Examine device, precision, GPU, memory, disk, model files, permissions and versions.
 
-    Raises nothing. `offline`: instead, at all that must be installed for a machine without a
-    network.
-
-    With a project, its own device, precision, model, disk, permissions and database are looked at,
-    and what its next run needs is estimated. `model`: instead of its; or a file of vectors beside
-    it.
+    With a project, its device, precision, model, disk, permissions and database are examined, and
+    the needs of its next run are estimated. `model`: a model to examine instead of the project's,
+    or a file of vectors to use with it. `offline`: instead, examine all that must be installed on
+    a machine without a network. Never raises.
     """
-    settings = _settings(project)
-    encoder = settings.encoder
-    if model and model.endswith((".npy", ".safetensors")):
-        chosen = encoder.model_copy(update={"vectors": model})
-    else:
-        if model:
-            chosen = encoder.model_copy(update={"model": model, "endpoint": "", "vectors": ""})
-        else:
-            chosen = encoder
+    settings = _read_settings(project)
+    encoder = _choose_encoder(settings, model)
     checks: dict[str, Callable[[], list[Finding]]] = {
-        "python": _python,
-        "llm": lambda: _llm(settings, chosen),
-        "device": lambda: _hardware(encoder.device, encoder.dtype),
-        "gpu": gpu,
-        "memory": _memory,
-        "disk": lambda: _disk(project),
-        "ocr": lambda: _ocr(settings),
-        "documents": lambda: _documents(project, settings) if project else [],
-        "model": lambda: _model(chosen),
-        "languages": lambda: _languages(project, chosen) if project else [],
-        "needs": lambda: (
-            needs(project, settings, chosen.model)
-            if (project or model) and not chosen.endpoint
-            else []
-        ),
-        "reranker": lambda: reranker(project, settings) if project else [],
-        "permissions": lambda: _permissions(project),
-        "network": _offline,
-        "versions": _versions,
-        "project": lambda: _project(project) if project else [],
-        "vectors": lambda: vector_index(project) if project else [],
+        "python": _examine_python,
+        "llm": lambda: _examine_llm(settings, encoder),
+        "device": lambda: _examine_hardware(settings.encoder.device, settings.encoder.dtype),
+        "gpu": examine_gpu,
+        "memory": _examine_memory,
+        "disk": lambda: _examine_disk(project),
+        "ocr": lambda: _examine_ocr(settings),
+        "documents": lambda: _examine_documents(project, settings) if project else [],
+        "model": lambda: _examine_model(encoder),
+        "languages": lambda: _examine_languages(project, encoder) if project else [],
+        "needs": lambda: _estimate_needs(project, settings, encoder, model),
+        "reranker": lambda: examine_reranker(project, settings) if project else [],
+        "permissions": lambda: _examine_permissions(project),
+        "network": _examine_network,
+        "versions": _examine_versions,
+        "project": lambda: _examine_project(project) if project else [],
+        "vectors": lambda: examine_vector_index(project) if project else [],
     }
     if offline:
         wanted = ("python", "packages", "files", "model", "llm", "ocr", *EXTRA_USES, "network")
-        checks |= {"packages": packages, "files": shipped}
-        checks |= {name: partial(extra, name, use) for name, use in EXTRA_USES.items()}
+        checks |= {"packages": examine_packages, "files": examine_files}
+        checks |= {name: partial(examine_extra, name, use) for name, use in EXTRA_USES.items()}
         checks = {topic: checks[topic] for topic in wanted}
-    return [finding for topic, check in checks.items() for finding in _found(topic, check)]
+    findings = []
+    for topic, check in checks.items():
+        findings += _run_check(topic, check)
+    return findings
 
 
-def _found(topic: str, check: Callable[[], list[Finding]]) -> list[Finding]:
+def _choose_encoder(settings: Settings, model: str | None) -> EncoderSettings:
+    """Return the project's encoder, changed by the model or file of vectors that was named."""
+    encoder = settings.encoder
+    if not model:
+        return encoder
+    if model.endswith((".npy", ".safetensors")):
+        return encoder.model_copy(update={"vectors": model})
+    return encoder.model_copy(update={"model": model, "endpoint": "", "vectors": ""})
+
+
+def _estimate_needs(
+    project: ProjectFolder | None, settings: Settings, encoder: EncoderSettings, model: str | None
+) -> list[Finding]:
+    if encoder.endpoint or not (project or model):
+        return []
+    return estimate_needs(project, settings, encoder.model)
+
+
+def _run_check(topic: str, check: Callable[[], list[Finding]]) -> list[Finding]:
     try:
         return check()
     except EngineError as error:
         return [Finding(topic, "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
 
 
-def _settings(project: ProjectFolder | None) -> Settings:
-    """The project's; the defaults without one, and where project.toml is wrong, which `_project`
-    reports.
+def _read_settings(project: ProjectFolder | None) -> Settings:
+    """Return the project's settings, or the defaults.
+
+    The defaults also stand for an invalid project.toml, which `_examine_project` reports.
     """
     try:
         if project:
@@ -120,17 +135,15 @@ def _settings(project: ProjectFolder | None) -> Settings:
         return Settings()
 
 
-def _python() -> list[Finding]:
+def _examine_python() -> list[Finding]:
     text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    good = sys.version_info >= (3, 11)
-    if good:
-        follows = "supported"
-    else:
-        follows = "Python 3.11 or later is needed"
-    return [Finding("python", "good" if good else "problem", text, follows)]
+    is_supported = sys.version_info >= (3, 11)
+    if is_supported:
+        return [Finding("python", "good", text, "supported")]
+    return [Finding("python", "problem", text, "Python 3.11 or later is needed")]
 
 
-def _hardware(device: str, dtype: str) -> list[Finding]:
+def _examine_hardware(device: str, dtype: str) -> list[Finding]:
     from engine.encoders.hardware import choose_hardware
 
     hardware = choose_hardware(device, dtype, purpose="train")
@@ -139,7 +152,7 @@ def _hardware(device: str, dtype: str) -> list[Finding]:
     ]
 
 
-def _memory() -> list[Finding]:
+def _examine_memory() -> list[Finding]:
     import psutil
 
     memory = psutil.virtual_memory()
@@ -150,114 +163,86 @@ def _memory() -> list[Finding]:
     return [Finding("memory", "problem", found, "lower queries_per_step, or close programs")]
 
 
-def _disk(project: ProjectFolder | None) -> list[Finding]:
-    """What is free. Whether it suffices for a project's next run is reported by `needs`."""
-    if project:
-        root = project.path
-    else:
-        root = projects_root()
+def _examine_disk(project: ProjectFolder | None) -> list[Finding]:
+    """Return how much disk space is free.
+
+    Whether it suffices for a project's next run is reported by `estimate_needs`.
+    """
+    root = project.path if project else projects_root()
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free / 1e9
     found = f"{free:.1f} GB free at {place}"
-    if free >= MIN_FREE_GB:
-        if not project:
-            return [
-                Finding("disk", "good", found, "'engine doctor PROJECT' says how much a run needs")
-            ]
+    if free < MIN_FREE_GB:
+        follows = f"less than {MIN_FREE_GB:.0f} GB: free some space before a run"
+        return [Finding("disk", "problem", found, follows)]
+    if project:
         return []
-    return [
-        Finding(
-            "disk",
-            "problem",
-            found,
-            f"less than {MIN_FREE_GB:.0f} GB: free some space before a run",
-        )
-    ]
+    return [Finding("disk", "good", found, "'engine doctor PROJECT' says how much a run needs")]
 
 
-def _llm(settings: Settings, encoder: EncoderSettings) -> list[Finding]:
-    gguf = is_gguf(encoder.model) and not encoder.endpoint
-    return extra("llm", "GGUF models", needed=gguf or resolve_backend(settings).backend == "gguf")
+def _examine_llm(settings: Settings, encoder: EncoderSettings) -> list[Finding]:
+    encodes_with_gguf = is_gguf(encoder.model) and not encoder.endpoint
+    needed = encodes_with_gguf or resolve_backend(settings).backend == "gguf"
+    return examine_extra("llm", "GGUF models", needed=needed)
 
 
-def _ocr(settings: Settings) -> list[Finding]:
-    """Whether scans can be read, and whether they are."""
+def _examine_ocr(settings: Settings) -> list[Finding]:
+    """Return whether scans can be read, and whether the settings ask for it."""
     from engine.corpus.sandbox.tesseract import find_tesseract
 
     corpus = settings.corpus
-    found = find_tesseract(corpus.ocr_languages)
-    if found is None:
-        todo = "to read scans and pictures, install tesseract from your system's packages"
-        todo += "" if corpus.ocr else " and set corpus.ocr = true"
-        return [
-            Finding(
-                "ocr", "problem" if corpus.ocr else "absent", "tesseract is not installed", todo
-            )
-        ]
-    off = "OCR is off: set corpus.ocr = true to read scans and pictures with it"
+    tesseract = find_tesseract(corpus.ocr_languages)
+    if tesseract is None:
+        to_do = "to read scans and pictures, install tesseract from your system's packages"
+        if corpus.ocr:
+            return [Finding("ocr", "problem", "tesseract is not installed", to_do)]
+        to_do += " and set corpus.ocr = true"
+        return [Finding("ocr", "absent", "tesseract is not installed", to_do)]
+    found = f"{tesseract.version} at {tesseract.program}, languages {tesseract.languages}"
     if corpus.ocr:
         follows = "scanned pages and pictures are read"
     else:
-        follows = off
-    return [
-        Finding(
-            "ocr",
-            "good",
-            f"{found.version} at {found.program}, languages {found.languages}",
-            follows,
-        )
-    ]
+        follows = "OCR is off: set corpus.ocr = true to read scans and pictures with it"
+    return [Finding("ocr", "good", found, follows)]
 
 
-def _documents(project: ProjectFolder, settings: Settings) -> list[Finding]:
-    """Folders of documents that are not there, such as on a disk that is not mounted."""
+def _examine_documents(project: ProjectFolder, settings: Settings) -> list[Finding]:
+    """Return the folders of documents that are missing, such as on an unmounted disk."""
+    follows = "what was read of it stays searchable; connect its disk"
     return [
-        Finding(
-            "documents",
-            "problem",
-            f"{path} is missing",
-            "what was read of it stays searchable; connect its disk",
-        )
+        Finding("documents", "problem", f"{path} is missing", follows)
         for path in project.sources(settings)
         if not path.exists()
     ]
 
 
-def _model(chosen: EncoderSettings) -> list[Finding]:
+def _examine_model(encoder: EncoderSettings) -> list[Finding]:
     from engine.encoders.kinds.chosen import encoder_source
     from engine.encoders.kinds.given_vectors import read_vectors
 
-    source = encoder_source(chosen)
-    if chosen.vectors:
-        given = read_vectors(chosen.vectors).rows.shape
-    else:
-        given = None
+    source = encoder_source(encoder)
     if source.server:
         where = f"at {source.server}, which gets the text of chunks and queries"
     else:
         where = "on this machine"
-    if given:
-        found = f"{source.name} with {given[0]} vectors of {given[1]} dimensions, {where}"
+    if encoder.vectors:
+        rows, dimensions = read_vectors(encoder.vectors).rows.shape
+        found = f"{source.name} with {rows} vectors of {dimensions} dimensions, {where}"
         follows = (
             "a map makes those of queries, and of chunks without a given one; the model that made"
             " these is not trained"
         )
         return [Finding("model", "good", found, follows)]
-    if chosen.small_model:
-        trained = (
-            f"an adapter is trained and exported of {Path(chosen.small_model).name} alone, whose"
+    if encoder.small_model:
+        follows = (
+            f"an adapter is trained and exported of {Path(encoder.small_model).name} alone, whose"
             " vectors join its own"
         )
-        return [Finding("model", "good", f"{source.name}, the first {where}", trained)]
-    if (folder := source.folder) is None:
-        return [
-            Finding(
-                "model",
-                "good",
-                f"{source.name}, {where}",
-                "no adapter can be trained for it or exported",
-            )
-        ]
+        return [Finding("model", "good", f"{source.name}, the first {where}", follows)]
+    folder = source.folder
+    if folder is None:
+        follows = "no adapter can be trained for it or exported"
+        return [Finding("model", "good", f"{source.name}, {where}", follows)]
     found = (
         f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in"
         f" {folder.path}"
@@ -265,80 +250,92 @@ def _model(chosen: EncoderSettings) -> list[Finding]:
     return [Finding("model", "good", found, "complete; no network is needed")]
 
 
-def _languages(project: ProjectFolder, chosen: EncoderSettings) -> list[Finding]:
+def _examine_languages(project: ProjectFolder, encoder: EncoderSettings) -> list[Finding]:
     from engine.encoders.choosing.languages import language_finding
     from engine.encoders.kinds.chosen import encoder_source
 
-    # which `_model` and `_project` report
-    with (
-        suppress(EngineError),
-        closing(project.store()) as store,
-    ):
-        if found := language_finding(store, encoder_source(chosen)):
-            return [found]
-        return []
+    # `_examine_model` and `_examine_project` report these errors.
+    with suppress(EngineError), closing(project.store()) as store:
+        finding = language_finding(store, encoder_source(encoder))
+        return [finding] if finding else []
     return []
 
 
-def _permissions(project: ProjectFolder | None) -> list[Finding]:
-    """Whether only the user can open a project's folder and what the engine keeps there; without
-    one, all projects, and what the app keeps about its user: the list of recent ones, records of
-    faults.
+def _examine_permissions(project: ProjectFolder | None) -> list[Finding]:
+    """Return whether only the user can open the files of a project.
+
+    Without a project: the folders of all projects, and what the app stores about its user, such as
+    the list of recent projects and records of faults.
     """
+    group = ""
+    forbidden = 0o077
+    if project:
+        paths = _list_project_paths(project)
+        found = f"the project's files in {project.path}"
+        to_do = f"run 'engine share {project.argument} --off'"
+        if is_shared(project.path):
+            group = " and its group"
+            forbidden = 0o027
+    else:
+        projects = list(known_projects())
+        paths = [*projects, *_list_state_paths()]
+        found = f"{len(projects)} project{'' if len(projects) == 1 else 's'} in {projects_root()}"
+        to_do = "run chmod go= on them"
+    open_paths = [path for path in paths if _others_may(path, forbidden)]
+    if open_paths:
+        names = ", ".join(map(str, open_paths[:MAX_PATHS_SHOWN]))
+        if len(open_paths) > MAX_PATHS_SHOWN:
+            names += f" and {len(open_paths) - MAX_PATHS_SHOWN} more"
+        return [Finding("permissions", "problem", f"others can read {names}", to_do)]
+    return [Finding("permissions", "good", found, f"only you{group} can read them")]
+
+
+def _list_project_paths(project: ProjectFolder) -> list[Path]:
+    """Return the project's folder, its files, and the engine's own folders with their contents."""
+    folder = project.path
+    paths = [folder, *(path for path in folder.iterdir() if path.is_file())]
+    for name in OWN_FOLDERS:
+        paths += [folder / name, *(folder / name).rglob("*")]
+    return paths
+
+
+def _list_state_paths() -> list[Path]:
     from platformdirs import user_state_path
 
-    if project:
-        folder = project.path
-        own = (project.path / name for name in OWN_FOLDERS)
-        files = (path for path in folder.iterdir() if path.is_file())
-        paths = [folder, *files, *(path for part in own for path in (part, *part.rglob("*")))]
-        found = f"the project's files in {folder}"
-        to_do = f"run 'engine share {project.argument} --off'"
-    else:
-        state = user_state_path("bmembed", appauthor=False)
-        paths = [*known_projects(), *([state, *sorted(state.iterdir())] if state.is_dir() else [])]
-        projects = len(known_projects())
-        found = f"{projects} project{'' if projects == 1 else 's'} in {projects_root()}"
-        to_do = "run chmod go= on them"
-    shared = project is not None and is_shared(project.path)
-    if open_ones := [path for path in paths if _others_may(path, 0o027 if shared else 0o077)]:
-        names = ", ".join(map(str, open_ones[:OPEN_SHOWN]))
-        if len(open_ones) > OPEN_SHOWN:
-            more = f" and {len(open_ones) - OPEN_SHOWN} more"
-        else:
-            more = ""
-        return [Finding("permissions", "problem", f"others can read {names}{more}", to_do)]
-    return [
-        Finding(
-            "permissions",
-            "good",
-            found,
-            f"only you{' and its group' if shared else ''} can read them",
-        )
-    ]
+    state = user_state_path("bmembed", appauthor=False)
+    if not state.is_dir():
+        return []
+    return [state, *sorted(state.iterdir())]
 
 
 def _others_may(path: Path, rights: int) -> bool:
+    """Return whether others than the user have one of the `rights` to a file or folder."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return False  # a run has just removed it
-    return not stat.S_ISLNK(found.st_mode) and bool(stat.S_IMODE(found.st_mode) & rights)
+    return not stat.S_ISLNK(status.st_mode) and bool(stat.S_IMODE(status.st_mode) & rights)
 
 
-def _offline() -> list[Finding]:
-    on = os.environ.get("HF_HUB_OFFLINE") == "1"
-    return [
-        Finding(
-            "network",
-            "good" if on else "problem",
-            "offline switches are set" if on else "offline switches are missing",
-            "no library looks anything up" if on else "start the program by its own command",
-        )
-    ]
+def _examine_network() -> list[Finding]:
+    if os.environ.get("HF_HUB_OFFLINE") == "1":
+        return [Finding("network", "good", "offline switches are set", _describe_fetching())]
+    to_do = "start the program by its own command"
+    return [Finding("network", "problem", "offline switches are missing", to_do)]
 
 
-def _versions() -> list[Finding]:
+def _describe_fetching() -> str:
+    """Say whether models may be fetched here."""
+    from engine.models.policy import check_fetching_allowed
+
+    try:
+        check_fetching_allowed("")
+    except UsageError as error:
+        return f"no library looks anything up, and no model may be fetched: {error.why}"
+    return "no library looks anything up; models are fetched only by 'engine models get'"
+
+
+def _examine_versions() -> list[Finding]:
     installed = []
     findings = []
     for name in PACKAGES:
@@ -351,14 +348,14 @@ def _versions() -> list[Finding]:
     return [Finding("versions", "good", ", ".join(installed), "all there"), *findings]
 
 
-def _project(project: ProjectFolder) -> list[Finding]:
-    """One project's settings, its database, and its size."""
+def _examine_project(project: ProjectFolder) -> list[Finding]:
+    """Return the state of a project's settings and database, and its size."""
     project.settings()
     with closing(project.store(check=True)) as store:
         counts = store.counts()
-    size = sum(map(file_size, project.path.rglob("*"))) / 1e6
+    megabytes = sum(map(get_file_size, project.path.rglob("*"))) / 1e6
     found = (
-        f"{counts['chunks']:,} chunks, {counts['queries']:,} queries, {size:,.0f} MB in"
+        f"{counts['chunks']:,} chunks, {counts['queries']:,} queries, {megabytes:,.0f} MB in"
         f" {project.path}"
     )
     return [Finding("project", "good", found, "the database is sound")]

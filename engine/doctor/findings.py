@@ -1,7 +1,4 @@
-"""What `engine doctor` finds out by looking harder: what a GPU would change, what the next run
-needs, whether search by meaning finds in a large project what comparing all of its vectors
-would.
-"""
+"""The doctor's longer examinations: GPU, needs of the next run, reranker, vector index."""
 
 from __future__ import annotations
 
@@ -37,76 +34,67 @@ WITH_A_GPU = (
 )
 NOT_KNOWN = "not known yet"
 ENOUGH = "that is enough"
-QUERIES = 50
+RECALL_QUERIES = 50
 DEPTH = 10
 MIN_RECALL = 0.99
 BYTES_PER_TOKEN = 4  # of English text; markup has more
-# measured: database and BM25 index together up to 9 times small documents, and a copy is made of
-# both
+# Measured: database and BM25 index together take up to 9 times the size of small documents, and
+# both are copied.
 TEXT_COPIES = 18
-PROGRAM_BYTES = (
-    500_000_000  # measured: Python with torch, transformers and peft, before a model is loaded
-)
-# an id, and, measured, what usearch's graph of a large index adds to its copy of a vector in int8
+# Measured: Python with torch, transformers and peft, before a model is loaded.
+PROGRAM_BYTES = 500_000_000
+# An id, and, measured, what usearch's graph of a large index adds to its int8 copy of a vector.
 LINK_BYTES = 160
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
-ADAPTED_GRAPHS = (
-    2  # in float32: that of the adapted encoder in use, and of the one that takes its place
-)
-# the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
+# Graphs in float32: of the adapted encoder in use, and of the one that replaces it.
+ADAPTED_GRAPHS = 2
+# The adapter, its copy, and three checkpoints with four parts each: the weights, the best weights
+# and AdamW's two moments.
 ADAPTERS_AT_ONCE = 14
 
 
-def gpu() -> list[Finding]:
-    """What is there; without a GPU, what one would change: facts of this program's own settings
-    and plain arithmetic.
-    """
+def examine_gpu() -> list[Finding]:
+    """Return the usable GPUs; without one, why there is none, and what one would change."""
     from engine.encoders.hardware import find_gpus
 
     gpus = find_gpus()
-    if gpus.usable:
-        return [
-            Finding(
-                "gpu",
-                "good",
-                f"{gpu.name}, {gpu.free / 1e9:.1f} GB of {gpu.memory / 1e9:.1f} GB free",
-                (
-                    "it has bfloat16 units: training and encoding use them"
-                    if gpu.bfloat16
-                    else "it has no bfloat16 units: it trains in float32 and encodes in float16"
-                ),
-            )
-            for gpu in gpus.usable
-        ]
+    findings = []
+    for gpu in gpus.usable:
+        found = f"{gpu.name}, {gpu.free / 1e9:.1f} GB of {gpu.memory / 1e9:.1f} GB free"
+        if gpu.bfloat16:
+            follows = "it has bfloat16 units: training and encoding use them"
+        else:
+            follows = "it has no bfloat16 units: it trains in float32 and encodes in float16"
+        findings.append(Finding("gpu", "good", found, follows))
+    if findings:
+        return findings
     if gpus.built_for_cuda:
         why = "torch finds no card or no driver"
+        advice = "its driver is needed"
     else:
         why = "this torch is built for CPUs only"
+        advice = "a CUDA build of torch is needed"
     found = f"no CUDA GPU can be used ({why})"
     if gpus.cards:
-        if gpus.built_for_cuda:
-            advice = "its driver is needed"
-        else:
-            advice = "a CUDA build of torch is needed"
-        found += (
-            f", though the system lists {gpus.cards} NVIDIA card{'s' if gpus.cards > 1 else ''}"
-            f" ({advice})"
-        )
+        cards = f"{gpus.cards} NVIDIA card{'s' if gpus.cards > 1 else ''}"
+        found += f", though the system lists {cards} ({advice})"
     return [Finding("gpu", "absent", found, WITH_A_GPU)]
 
 
-def reranker(project: ProjectFolder, settings: Settings) -> list[Finding]:
-    """How many passages it orders in a second, measured on the project's; nothing where there is
-    none. Raises EngineError.
+def examine_reranker(project: ProjectFolder, settings: Settings) -> list[Finding]:
+    """Return how many passages the reranker scores in a second, measured on the project's.
+
+    Empty where there is no reranker. Raises EngineError.
     """
     from engine.reranking.budget import MAX_PASSAGES, WARM_UP, BudgetedReranker
     from engine.reranking.chosen import reranker_of
 
     seconds = settings.search.rerank_seconds
-    if (found := reranker_of(project, settings)) is None:
+    reranker = reranker_of(project, settings)
+    if reranker is None:
         return []
-    timed = BudgetedReranker(found, seconds)
+    timed = BudgetedReranker(reranker, seconds)
     timed.load()
     with closing(project.store()) as store:
         chunks = store.chunks_by_id(row for row, *_ in store.chunk_keys()[:MAX_PASSAGES])
@@ -115,24 +103,16 @@ def reranker(project: ProjectFolder, settings: Settings) -> list[Finding]:
     if scored.problem:
         raise scored.problem
     rate = len(scored.scores) / scored.seconds
-    fit = (
-        f"{min(MAX_PASSAGES, int(rate * seconds))} passages fit into {seconds:g} s"
-        " (search.rerank_seconds)"
-    )
-    return [
-        Finding(
-            "reranker",
-            "good",
-            f"{found.name}, {rate:,.0f} pairs of query and passage a second",
-            fit,
-        )
-    ]
+    fitting = min(MAX_PASSAGES, int(rate * seconds))
+    found = f"{reranker.name}, {rate:,.0f} pairs of query and passage a second"
+    follows = f"{fitting} passages fit into {seconds:g} s (search.rerank_seconds)"
+    return [Finding("reranker", "good", found, follows)]
 
 
-def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list[Finding]:
-    """What the next run needs of memory and disk, against what is free.
+def estimate_needs(project: ProjectFolder | None, settings: Settings, model: str) -> list[Finding]:
+    """Return what the next run needs of memory and disk, against what is free.
 
-    Nothing where model or device cannot be used.
+    Empty where the model or the device cannot be used.
     """
     from engine.encoders.hardware import choose_hardware
     from engine.encoders.model_folder import resolve_model
@@ -141,54 +121,54 @@ def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list
     try:
         hardware = choose_hardware(settings.encoder.device, settings.encoder.dtype, purpose="train")
         folder = resolve_model(model)
-        chunks, copied = corpus_extent(project) if project else (0, 0)
         config = config_of(settings)
+        if project is None:
+            return [_compare_memory(folder, config, hardware, chunks=0)]
+        chunks, copied = measure_corpus(project)
         return [
-            _memory_need(folder, config, hardware, chunks),
-            *([_disk_need(project, folder, settings, config, chunks, copied)] if project else []),
+            _compare_memory(folder, config, hardware, chunks),
+            _compare_disk(project, folder, settings, config, chunks, copied),
         ]
     except EngineError:
         return []
 
 
-def corpus_extent(project: ProjectFolder) -> tuple[int, int]:
-    """(chunks, bytes of the database and the BM25 index)"""
+def measure_corpus(project: ProjectFolder) -> tuple[int, int]:
+    """Return the number of chunks, and the bytes of the database and the BM25 index."""
     with closing(project.store()) as store:
         chunks = store.counts()["chunks"]
     files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]
-    return chunks, sum(map(file_size, files))
+    return chunks, sum(map(get_file_size, files))
 
 
-def file_size(path: Path) -> int:
-    """Bytes of a file; 0 for anything else, also for a file that a run has just removed."""
+def get_file_size(path: Path) -> int:
+    """Return the bytes of a file; 0 for anything else, and for a file that was just removed."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return 0
-    if stat.S_ISREG(found.st_mode):
-        return found.st_size
-    return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
-def _memory_need(
+def _compare_memory(
     model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int
 ) -> Finding:
-    free, where = free_memory(hardware)
-    least, most = (
-        training_need(model_size(model), config, hardware, chunks, room) for room in (0, free)
-    )
+    free, where = measure_free_memory(hardware)
+    size = model_size(model)
+    least = estimate_training_memory(size, config, hardware, chunks, 0)
+    most = estimate_training_memory(size, config, hardware, chunks, free)
     found = (
         f"at least {size_text(least)} for training with {model.name}, of {size_text(free)}"
         f" free{where}"
     )
     if least > free:
-        todo = "choose a smaller encoder, lower encoder.max_tokens, or close programs"
-        return Finding("memory need", "problem", found, todo)
+        to_do = "choose a smaller encoder, lower encoder.max_tokens, or close programs"
+        return Finding("memory need", "problem", found, to_do)
     return Finding("memory need", "good", found, f"{ENOUGH}; it uses up to {size_text(most)} of it")
 
 
-def free_memory(hardware: Hardware) -> tuple[int, str]:
-    """Bytes free for a model, and the device they are on."""
+def measure_free_memory(hardware: Hardware) -> tuple[int, str]:
+    """Return the bytes free for a model, and where they are."""
     if hardware.device == "cpu":
         import psutil
 
@@ -199,7 +179,7 @@ def free_memory(hardware: Hardware) -> tuple[int, str]:
     return find_gpus().usable[number].free, " on the GPU"
 
 
-def _disk_need(
+def _compare_disk(
     project: ProjectFolder,
     model: ModelFolder,
     settings: Settings,
@@ -208,52 +188,51 @@ def _disk_need(
     copied: int,
 ) -> Finding:
     free = shutil.disk_usage(project.path).free
-    guess = ""
-    known = chunks
-    if not known:
-        size = _documents_size(project, settings)
+    precision = "at most"
+    basis = ""
+    if not chunks:
+        size = _measure_documents(project, settings)
         if not size:
             return Finding("disk need", "good", NOT_KNOWN, "there are no documents to read yet")
         chunks = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens))
         copied = TEXT_COPIES * size
-        guess = f"nothing is read yet: estimated from {size_text(size)} of documents; "
-    encoder = encoder_fingerprint(model, max_tokens=settings.encoder.max_tokens)
-    base_graph = not is_graph_shared(encoder) or is_shared(project.path)
-    need = disk_need(model_size(model), config, settings, chunks, copied, base_graph=base_graph)
-    found = (
-        f"{'at most' if known else 'about'} {size_text(need)} for a whole run, of {size_text(free)}"
-        " free"
+        precision = "about"
+        basis = f"nothing is read yet: estimated from {size_text(size)} of documents; "
+    fingerprint = encoder_fingerprint(model, max_tokens=settings.encoder.max_tokens)
+    base_graph = not is_graph_shared(fingerprint) or is_shared(project.path)
+    need = estimate_disk_space(
+        model_size(model), config, settings, chunks, copied, base_graph=base_graph
     )
+    found = f"{precision} {size_text(need)} for a whole run, of {size_text(free)} free"
     if need <= free:
-        return Finding("disk need", "good", found, f"{guess}{ENOUGH}")
-    return Finding("disk need", "problem", found, f"{guess}free some space before a run")
+        return Finding("disk need", "good", found, f"{basis}{ENOUGH}")
+    return Finding("disk need", "problem", found, f"{basis}free some space before a run")
 
 
-def training_need(
+def estimate_training_memory(
     size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int
 ) -> int:
-    """Memory of the stage that takes most, on the device that it runs on.
+    """Return the bytes that the largest stage takes on its device.
 
-    `free`: bytes that are free there; with 0 it is the least that the stage needs.
-
-    A step's graphs are kept as far as `graph_memory_mb` allows; beyond it, those of the
-    micro-batches that run side by side. On a GPU both have what the weights leave free.
+    `free`: the bytes that are free there; 0 gives the least that the stage needs. A step's graphs
+    are kept up to `graph_memory_mb`; beyond it, only those of the micro-batches that run in
+    parallel. On a GPU, both share what the weights leave free.
     """
-    on_gpu = hardware.device != "cpu"
-    weight = WEIGHT_BYTES[hardware.dtype]
-    weights = size.parameters * weight
+    is_on_gpu = hardware.device != "cpu"
+    weights = size.parameters * WEIGHT_BYTES[hardware.dtype]
     if config.trains_all_weights:
         weights += state_bytes(size.parameters, hardware.device)
-    graphs = _graphs(size, config, hardware, max(0, free - weights) if on_gpu else free)
-    if on_gpu:
-        return weights + graphs
+    if is_on_gpu:
+        room = max(0, free - weights)
+        return weights + _estimate_graphs(size, config, hardware, room)
+    graphs = _estimate_graphs(size, config, hardware, free)
     vectors = chunks * size.width * 4
     return weights + CPU_SLACK * graphs + vectors + PROGRAM_BYTES
 
 
 @dataclass(slots=True)
-class _Unloaded:
-    """A model as the plan of a training sees it."""
+class _UnloadedModel:
+    """A model as the planning of a training sees it."""
 
     size: ModelSize
     weight: int
@@ -263,23 +242,25 @@ class _Unloaded:
         return self.size.graph_bytes_per_token(longest, self.weight, bool(checkpointing))
 
 
-def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: int) -> int:
-    """Bytes of what a step holds at once, as a training with so many bytes `free` would plan it."""
+def _estimate_graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: int) -> int:
+    """Return the bytes of the graphs that a step holds at once, in a training's plan.
+
+    `free`: the bytes that are free for them.
+    """
     from engine.training.compute.plan import make_plan
     from engine.training.compute.workers import choose_workers
 
-    model = _Unloaded(size, WEIGHT_BYTES[hardware.dtype], config.has_dropout)
+    model = _UnloadedModel(size, WEIGHT_BYTES[hardware.dtype], config.has_dropout)
     plan = make_plan(model, config, hardware, free)
-    per_token = model.bytes_per_token(config.max_tokens, checkpointing=plan.checkpointing)
-    step = (
-        config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens * per_token
-    )
-    micro_batch = max(config.max_tokens, plan.micro_batch_tokens) * per_token
-    side_by_side = choose_workers(model, config, hardware, free)[0] * micro_batch
-    return int(min(step, max(plan.graph_bytes, side_by_side)))
+    bytes_per_token = model.bytes_per_token(config.max_tokens, checkpointing=plan.checkpointing)
+    texts = config.queries_per_step * (2 + config.negatives_per_query)
+    step = texts * config.max_tokens * bytes_per_token
+    micro_batch = max(config.max_tokens, plan.micro_batch_tokens) * bytes_per_token
+    workers = choose_workers(model, config, hardware, free)[0]
+    return int(min(step, max(plan.graph_bytes, workers * micro_batch)))
 
 
-def disk_need(
+def estimate_disk_space(
     size: ModelSize,
     config: TrainingConfig,
     settings: Settings,
@@ -288,11 +269,11 @@ def disk_need(
     *,
     base_graph: bool,
 ) -> int:
-    """Disk space that a whole run from the beginning takes up at most, beside what is there.
+    """Return the bytes that a whole run adds at most to what is on the disk.
 
-    `copied`: bytes of the database and the BM25 index, of which a second copy is made.
-        `base_graph`: whether the run writes the
-    graph of the encoder without an adapter, which lies once in the data folder.
+    `copied`: bytes of the database and the BM25 index, which are copied. `base_graph`: whether the
+    run writes the graph of the encoder without an adapter, which is otherwise shared in the data
+    folder.
     """
     encoders = 2 + len(settings.evaluation.interpolation_weights)
     cached = encoders * chunks * (2 * size.width + 32)
@@ -303,31 +284,34 @@ def disk_need(
         trained = size.parameters
     else:
         trained = size.adapter_parameters(config.lora_rank)
-    adapter = 4 * trained
-    adapters = ADAPTERS_AT_ONCE * (2 if config.method == "PT-FT" else 1)
+    adapters = ADAPTERS_AT_ONCE
+    if config.method == "PT-FT":
+        adapters *= 2
     graphs = (ADAPTED_GRAPHS + base_graph) * 4 * size.parameters
-    return cached + index + graphs + rankings + adapters * adapter + copied
+    return cached + index + graphs + rankings + adapters * 4 * trained + copied
 
 
-def _documents_size(project: ProjectFolder, settings: Settings) -> int:
-    """Bytes of the files that 'ingest' would read; 0 where a source is missing, which 'ingest'
-    reports.
+def _measure_documents(project: ProjectFolder, settings: Settings) -> int:
+    """Return the bytes of the files that 'ingest' would read.
+
+    0 where a source is missing, which 'ingest' reports.
     """
     from engine.corpus.scan.scan import scan
 
     corpus = settings.corpus
     try:
-        found = scan(project.sources(settings), corpus.include, corpus.exclude, pictures=corpus.ocr)
+        result = scan(
+            project.sources(settings), corpus.include, corpus.exclude, pictures=corpus.ocr
+        )
     except EngineError:
         return 0
-    return sum(file.size for file in found.files)
+    return sum(file.size for file in result.files)
 
 
-def vector_index(project: ProjectFolder) -> list[Finding]:
-    """The size of each vector index and how it is searched, with its recall; nothing where there
-    is none yet.
+def examine_vector_index(project: ProjectFolder) -> list[Finding]:
+    """Return the size of each vector index, how it is searched, and its recall.
 
-    Raises EngineError.
+    Empty before there is an index. Raises EngineError.
     """
     with closing(project.store()) as store:
         artifact = store.artifact(VectorsInfo)
@@ -335,22 +319,17 @@ def vector_index(project: ProjectFolder) -> list[Finding]:
     if artifact is None or not artifact.folder:
         return []
     if semantic is None:
-        return [_index_finding(project, artifact)]
-    findings = [_index_finding(project, artifact, "hybrid search: ")]
+        return [_examine_index(project, artifact)]
+    findings = [_examine_index(project, artifact, "hybrid search: ")]
     if semantic.info.shared:
-        return [
-            *findings,
-            Finding(
-                "vectors",
-                "good",
-                "semantic search: the same vectors",
-                "queries have another encoder",
-            ),
-        ]
-    return [*findings, _index_finding(project, semantic, "semantic search: ")]
+        found = "semantic search: the same vectors"
+        findings.append(Finding("vectors", "good", found, "queries have another encoder"))
+    else:
+        findings.append(_examine_index(project, semantic, "semantic search: "))
+    return findings
 
 
-def _index_finding(
+def _examine_index(
     project: ProjectFolder, artifact: Artifact[VectorsInfo], used_by: str = ""
 ) -> Finding:
     from engine.vectors.index import EXACT_UP_TO, VectorIndex
@@ -361,8 +340,8 @@ def _index_finding(
     found = f"{used_by}{index.count:,} vectors, {size}"
     if index.count <= EXACT_UP_TO:
         return Finding("vectors", "good", found, "all are compared with a query")
-    recall = recall_of(index)
-    found = f"{found}, recall@{DEPTH} {recall:.3f} on {QUERIES} passages"
+    recall = measure_recall(index)
+    found = f"{found}, recall@{DEPTH} {recall:.3f} on {RECALL_QUERIES} passages"
     if recall >= MIN_RECALL:
         return Finding("vectors", "good", found, "a graph names candidates, which are compared")
     to_do = (
@@ -372,19 +351,19 @@ def _index_finding(
     return Finding("vectors", "problem", found, to_do)
 
 
-def recall_of(index: VectorIndex, seed: int = 0) -> float:
-    """Share of the `DEPTH` chunks nearest to a chunk, itself aside, that search finds: mean over
-    `QUERIES` chunks at random.
+def measure_recall(index: VectorIndex, seed: int = 0) -> float:
+    """Return the mean recall@`DEPTH` of the index against exact search.
+
+    The queries are `RECALL_QUERIES` random chunks; a chunk itself does not count.
     """
     import numpy as np
 
     keys, rows = index.stored()
     shares = []
-    for place in np.random.default_rng(seed).choice(len(keys), QUERIES):
+    for place in np.random.default_rng(seed).choice(len(keys), RECALL_QUERIES):
         vector = index.form.vectors(rows[place : place + 1])[0]
-        found, exact = (
-            search(vector, DEPTH + 1)[0] for search in (index.search, index.search_exactly)
-        )
-        wanted = exact[exact != keys[place]][:DEPTH]
-        shares.append(float(np.isin(wanted, found).mean()))
+        found = index.search(vector, DEPTH + 1)[0]
+        exact = index.search_exactly(vector, DEPTH + 1)[0]
+        nearest = exact[exact != keys[place]][:DEPTH]
+        shares.append(float(np.isin(nearest, found).mean()))
     return float(np.mean(shares))

@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.core.assets import asset_path
 from engine.core.extras import EXTRAS, install_command, missing_packages
 from engine.core.messages.project import Finding
 
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 PROJECT = "bmembed-tui"
+MAX_SHOWN = 5
 SHIPPED = (
     "sample/documents",
     "sample/questions.jsonl",
@@ -30,62 +35,64 @@ SHIPPED = (
 )
 
 
-def packages() -> list[Finding]:
-    """All packages that this one needs, directly or not, in versions that it can use, with every
-    file that was installed.
+def examine_packages() -> list[Finding]:
+    """Return whether all required packages are complete and in usable versions.
+
+    That includes indirect requirements, and those of extras that are installed.
     """
-    wrong: list[str] = []
-    names = {found.name for found in _needed(wrong)}
-    if wrong:
-        if len(wrong) > 5:
-            more = f" and {len(wrong) - 5} more"
-        else:
-            more = ""
-        return [
-            Finding("packages", "problem", ", ".join(wrong[:5]) + more, "install bmembed-tui again")
-        ]
-    return [
-        Finding(
-            "packages", "good", f"{len(names)} packages", "none is missing, and none of their files"
-        )
-    ]
+    problems: list[str] = []
+    names = {package.name for package in _list_packages(problems)}
+    if problems:
+        found = ", ".join(problems[:MAX_SHOWN])
+        if len(problems) > MAX_SHOWN:
+            found += f" and {len(problems) - MAX_SHOWN} more"
+        return [Finding("packages", "problem", found, "install bmembed-tui again")]
+    follows = "none is missing, and none of their files"
+    return [Finding("packages", "good", f"{len(names)} packages", follows)]
 
 
-def _needed(wrong: list[str]) -> Iterator[metadata.Distribution]:
-    """Installed packages, those of extras that are there included; `wrong` gets what is missing."""
+def _list_packages(problems: list[str]) -> Iterator[metadata.Distribution]:
+    """Return the installed packages that are required; append what is wrong to `problems`."""
     from packaging.requirements import Requirement
 
     extras = ",".join(name for name in EXTRAS if not missing_packages(name))
-    wanted = [Requirement(f"{PROJECT}[{extras}]")]
+    pending = [Requirement(f"{PROJECT}[{extras}]")]
     seen = set()
-    while wanted:
-        one = wanted.pop()
-        if (key := (one.name.lower().replace("_", "-"), *sorted(one.extras))) in seen:
+    while pending:
+        requirement = pending.pop()
+        key = (requirement.name.lower().replace("_", "-"), *sorted(requirement.extras))
+        if key in seen:
             continue
         seen.add(key)
         try:
-            found = metadata.distribution(one.name)
+            package = metadata.distribution(requirement.name)
         except metadata.PackageNotFoundError:
-            wrong.append(f"{one.name} is missing")
+            problems.append(f"{requirement.name} is missing")
             continue
-        if not one.specifier.contains(found.version, prereleases=True):
-            wrong.append(f"{one.name} {found.version} is not {one.specifier}")
-        # Python compiles what has no .pyc file.
-        wrong += [
-            f"{file} is missing"
-            for file in found.files or ()
-            if file.suffix != ".pyc" and not Path(file.locate()).exists()
-        ]
-        for needed in map(Requirement, found.requires or ()):
-            if not needed.marker or any(
-                needed.marker.evaluate({"extra": extra}) for extra in one.extras or {""}
-            ):
-                wanted.append(needed)
-        yield found
+        if not requirement.specifier.contains(package.version, prereleases=True):
+            problems.append(f"{requirement.name} {package.version} is not {requirement.specifier}")
+        problems += [f"{file} is missing" for file in _list_missing_files(package)]
+        for needed in map(Requirement, package.requires or ()):
+            if _applies(needed, requirement.extras):
+                pending.append(needed)
+        yield package
 
 
-def shipped() -> list[Finding]:
-    """The files that come with the program: sample, prompts, templates, word lists.
+def _list_missing_files(package: metadata.Distribution) -> list[metadata.PackagePath]:
+    """Return the missing files of a package. Python compiles .pyc files itself."""
+    files = [file for file in package.files or () if file.suffix != ".pyc"]
+    return [file for file in files if not Path(file.locate()).exists()]
+
+
+def _applies(requirement: Requirement, extras: set[str]) -> bool:
+    """Return whether a requirement holds on this machine, for a package with these extras."""
+    if not requirement.marker:
+        return True
+    return any(requirement.marker.evaluate({"extra": extra}) for extra in extras or {""})
+
+
+def examine_files() -> list[Finding]:
+    """Return where the program's own files are: sample, prompts, templates, word lists.
 
     Raises EngineError where one is missing.
     """
@@ -93,9 +100,13 @@ def shipped() -> list[Finding]:
     return [Finding("files", "good", "sample, prompts, templates and word lists", f"in {folder}")]
 
 
-def extra(name: str, use: str, *, needed: bool = False) -> list[Finding]:
-    """An extra and its `use`. `needed`: the settings name something that cannot do without it."""
-    if missing := missing_packages(name):
+def examine_extra(name: str, use: str, *, needed: bool = False) -> list[Finding]:
+    """Return whether an extra is installed.
+
+    `use`: what needs it. `needed`: whether the settings name something that needs it.
+    """
+    missing = missing_packages(name)
+    if missing:
         state = "problem" if needed else "absent"
         follows = f"only {use} need it; to install it: {install_command(name)}"
         return [Finding(name, state, f"{', '.join(missing)} not installed", follows)]

@@ -1,5 +1,6 @@
-"""`engine doctor --proof`: a page that shows that reading, searching and adapting open no
-connection on this machine.
+"""`engine doctor --proof`: a page that shows that the program opens no network connection.
+
+Reading, searching and adapting are run on the sample, with sockets refused by the kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from typing import Any
 from engine.core.assets import asset_path
 from engine.core.disk import disk_errors, remembered_sha256, write_text
 from engine.core.errors import StageError, UsageError
-from engine.doctor.watched import SocketAttempt, Watched, run_watched, unavailable
+from engine.doctor.watched import (
+    SocketAttempt,
+    WatchedProgram,
+    build_unavailable_error,
+    run_watched,
+)
 from engine.encoders.kinds.chosen import encoder_source
 from engine.project.folder import ProjectFolder
 from engine.settings.schema import EncoderSettings
@@ -33,7 +39,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "queries": {"max_queries": 200},
     "evaluation": {"max_heldout": 30},
 }
-_TRIES = """
+_SOCKET_TEST = """
 import socket, subprocess, sys
 for family in (socket.AF_INET, socket.AF_INET6):
     try:
@@ -44,14 +50,14 @@ for family in (socket.AF_INET, socket.AF_INET6):
 if sys.argv[1:]:
     sys.exit(subprocess.run([sys.executable, "-c", sys.argv[1]]).returncode)
 """
-_TRIED = ["AF_INET", "AF_INET6"] * 2
+_TESTED_FAMILIES = ["AF_INET", "AF_INET6"] * 2
 UNIX = "AF_UNIX"
 TAIL = 500  # characters of a failed command's output
 
 
 @dataclass(frozen=True, slots=True)
 class ProofStep:
-    """A command that was run without sockets, and what it tried nonetheless."""
+    """A command that was run without sockets, and the sockets that it tried to open."""
 
     does: str
     command: str
@@ -60,13 +66,13 @@ class ProofStep:
 
     @property
     def network(self) -> tuple[SocketAttempt, ...]:
-        """Without those of Unix, which reach this machine alone."""
-        return tuple(one for one in self.sockets if one.family != UNIX)
+        """The attempts without Unix sockets, which reach only this machine."""
+        return tuple(attempt for attempt in self.sockets if attempt.family != UNIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Files of one place that were opened; `written`, those for writing."""
+    """The files of one place that were opened for reading or writing."""
 
     name: str
     read: tuple[str, ...]
@@ -77,9 +83,9 @@ class Place:
 class Proof:
     """What the page says.
 
-    `hashes`: sha256 of the model's files by path; `code`: of the program's own files, all together,
-    in the form of sha256sum sorted by path. `refused`: sockets asked for on purpose, all of them
-    refused and seen.
+    `hashes`: sha256 of the model's files, by path. `code`: sha256 of the program's own files
+    together, computed over the output of sha256sum sorted by path. `refused`: the sockets that were
+    asked for on purpose, all refused and recorded.
     """
 
     created: str
@@ -96,25 +102,29 @@ class Proof:
 
     @property
     def attempts(self) -> tuple[SocketAttempt, ...]:
-        """Network sockets that the program asked for."""
-        return tuple(one for step in self.steps for one in step.network)
+        """The network sockets that the program asked for."""
+        attempts: list[SocketAttempt] = []
+        for step in self.steps:
+            attempts += step.network
+        return tuple(attempts)
 
     @property
     def local(self) -> int:
-        """Unix sockets that it asked for: the C library looks up user names with them, if there
-        is a cache of names.
+        """The number of Unix sockets that the program asked for.
+
+        The C library looks up user names with them, if there is a cache of names.
         """
         return sum(len(step.sockets) - len(step.network) for step in self.steps)
 
 
 def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Proof:
-    """Read, search and adapt the sample with sockets refused by the kernel, and write the page
-    `target` and a JSON file beside it.
+    """Run the program on the sample without sockets, and write the page `target` with the results.
 
-    `report` gets the name of each step as it begins. Raises UsageError where a file is there
-    already, ResourceError where the kernel cannot refuse sockets, StageError where a command fails.
+    A JSON file is written next to the page. `report` gets the name of each step as it begins.
+    Raises UsageError where one of the files exists, ResourceError where the kernel cannot refuse
+    sockets, StageError where a command fails.
     """
-    from engine.evaluation.reporting.page import pages
+    from engine.evaluation.reporting.page import build_environment
 
     data = target.with_suffix(".json")
     for path in (target, data):
@@ -128,51 +138,58 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
     source = encoder_source(EncoderSettings(model=model) if model else EncoderSettings())
     weights = source.folder.path if source.folder else None
     report("test of the kernel's refusal")
-    refused = _refusal()
+    refused = _test_refusal()
     with tempfile.TemporaryDirectory(prefix="bmembed-proof-") as folder:
         project = Path(folder, "project")
         corpus = {"paths": [str(asset_path("sample/documents"))]}
         encoder = {"model": model} if model else {}
         ProjectFolder.create(project, {**SMALL, "corpus": corpus, "encoder": encoder})
-        # What a run keeps for other projects, the base query encoder, goes with the proof's own.
+        # A run shares the base query encoder with other projects; the proof's stays in its folder.
         environ = {**os.environ, "XDG_DATA_HOME": str(Path(folder, "data"))}
-        steps = []
-        watched = []
-        for does, words in _commands(str(project)):
-            report(does)
-            began = time.monotonic()
-            watched.append(_run([sys.executable, "-P", "-m", "engine", *words], environ))
-            seconds = round(time.monotonic() - began, 1)
-            steps.append(
-                ProofStep(does, f"engine {' '.join(words)}", seconds, tuple(watched[-1].sockets))
-            )
-        places = _places(watched, Path(folder), weights)
-    if weights:
-        files = sorted(path for path in weights.rglob("*") if path.is_file())
-    else:
-        files = []
+        steps, watched = _run_steps(project, environ, report)
+        places = _group_files(watched, Path(folder), weights)
+    packages = {f"{package.name} {package.version}" for package in metadata.distributions()}
     proof = Proof(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
-        packages=tuple(
-            sorted({f"{one.name} {one.version}" for one in metadata.distributions()}, key=str.lower)
-        ),
+        packages=tuple(sorted(packages, key=str.lower)),
         model=source.name,
-        hashes={str(path): remembered_sha256(path) for path in files},
-        code=_code_hash(),
+        hashes=_hash_files(weights) if weights else {},
+        code=_hash_code(),
         refused=refused,
-        steps=tuple(steps),
+        steps=steps,
         places=places,
     )
     with disk_errors(f"The proof could not be written to {target}."):
-        write_text(target, pages().get_template("proof.html.j2").render(proof=proof))
+        write_text(target, build_environment().get_template("proof.html.j2").render(proof=proof))
         write_text(data, json.dumps(asdict(proof), indent=1, ensure_ascii=False))
     return proof
 
 
-def _commands(project: str) -> Sequence[tuple[str, Sequence[str]]]:
+def _run_steps(
+    project: Path, environ: Mapping[str, str], report: Callable[[str], None]
+) -> tuple[tuple[ProofStep, ...], list[WatchedProgram]]:
+    steps = []
+    watched = []
+    for description, arguments in _list_commands(str(project)):
+        report(description)
+        began = time.monotonic()
+        program = _run([sys.executable, "-P", "-m", "engine", *arguments], environ)
+        seconds = round(time.monotonic() - began, 1)
+        command = f"engine {' '.join(arguments)}"
+        steps.append(ProofStep(description, command, seconds, tuple(program.sockets)))
+        watched.append(program)
+    return tuple(steps), watched
+
+
+def _hash_files(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path): remembered_sha256(path) for path in files}
+
+
+def _list_commands(project: str) -> Sequence[tuple[str, Sequence[str]]]:
     return (
         ("read documents and index them", ("run", project)),
         ("search", ("search", project, QUERY)),
@@ -181,70 +198,67 @@ def _commands(project: str) -> Sequence[tuple[str, Sequence[str]]]:
     )
 
 
-def _refusal() -> tuple[SocketAttempt, ...]:
-    """Ask for sockets in a process and in its child: every one must be refused, and seen."""
-    found = run_watched([sys.executable, "-c", _TRIES, _TRIES], os.environ)
-    if found.exit_code or [one.family for one in found.sockets] != _TRIED:
-        raise unavailable()
-    return tuple(SocketAttempt(one.family, "on purpose") for one in found.sockets)
+def _test_refusal() -> tuple[SocketAttempt, ...]:
+    """Ask for sockets in a process and in its child; every attempt must be refused and recorded."""
+    program = run_watched([sys.executable, "-c", _SOCKET_TEST, _SOCKET_TEST], os.environ)
+    families = [attempt.family for attempt in program.sockets]
+    if program.exit_code or families != _TESTED_FAMILIES:
+        raise build_unavailable_error()
+    return tuple(SocketAttempt(family, "on purpose") for family in families)
 
 
-def _run(command: Sequence[str], environ: Mapping[str, str]) -> Watched:
-    found = run_watched(command, environ)
-    if found.exit_code:
+def _run(command: Sequence[str], environ: Mapping[str, str]) -> WatchedProgram:
+    program = run_watched(command, environ)
+    if program.exit_code:
         raise StageError(
             f"'{' '.join(command[4:])}' failed without sockets.",
-            found.output[-TAIL:].strip(),
+            program.output[-TAIL:].strip(),
             "Run it without --proof: if it fails as well, the proof is not the cause.",
             code="proof-failed",
         )
-    return found
+    return program
 
 
-def _places(watched: Sequence[Watched], folder: Path, model: Path | None) -> tuple[Place, ...]:
-    """The files that were opened, each under the first place that holds it."""
+def _group_files(
+    programs: Sequence[WatchedProgram], folder: Path, model: Path | None
+) -> tuple[Place, ...]:
+    """Return the files that were opened, grouped by the first place that contains them."""
     program = Path(__file__).parents[2]
+    system_folders = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
     roots = {
         "the sample's documents": [asset_path("sample/documents")],
         "the model": [model] if model else [],
         "the proof's own project": [folder],
         "the program": [program / "engine", program / "bmembed_tui", asset_path("sample").parent],
-        "Python and its packages": [
-            Path(one) for one in (sys.prefix, sys.base_prefix, sys.exec_prefix)
-        ],
-        "the system": [
-            Path(one)
-            for one in ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
-        ],
+        "Python and its packages": list(map(Path, (sys.prefix, sys.base_prefix, sys.exec_prefix))),
+        "the system": list(map(Path, system_folders)),
     }
-    read, written = (
-        {path: _place(path, roots) for path in sorted(set().union(*found))}
-        for found in ([one.read for one in watched], [one.written for one in watched])
-    )
-    names = [*roots, "elsewhere"]
-    found = (
-        Place(name, *(tuple(p for p, at in kind.items() if at == name) for kind in (read, written)))
-        for name in names
-    )
-    return tuple(place for place in found if place.read or place.written)
+    read = _group_by_place([program.read for program in programs], roots)
+    written = _group_by_place([program.written for program in programs], roots)
+    names = [name for name in (*roots, "elsewhere") if name in read or name in written]
+    return tuple(Place(name, read.get(name, ()), written.get(name, ())) for name in names)
 
 
-def _place(path: str, roots: Mapping[str, Sequence[Path]]) -> str:
+def _group_by_place(
+    file_sets: Sequence[set[str]], roots: Mapping[str, Sequence[Path]]
+) -> dict[str, tuple[str, ...]]:
+    groups: dict[str, list[str]] = {}
+    for path in sorted(set[str]().union(*file_sets)):
+        groups.setdefault(_find_place(path, roots), []).append(path)
+    return {name: tuple(paths) for name, paths in groups.items()}
+
+
+def _find_place(path: str, roots: Mapping[str, Sequence[Path]]) -> str:
     spellings = (Path(path), Path(path).resolve())
-    return next(
-        (
-            n
-            for n, own in roots.items()
-            if any(one.is_relative_to(root) for one in spellings for root in own)
-        ),
-        "elsewhere",
-    )
+    for name, folders in roots.items():
+        for folder in folders:
+            if any(spelling.is_relative_to(folder) for spelling in spellings):
+                return name
+    return "elsewhere"
 
 
-def _code_hash() -> str:
+def _hash_code() -> str:
     root = Path(__file__).parents[2]
-    files = sorted(
-        path for name in ("engine", "bmembed_tui") for path in (root / name).rglob("*.py")
-    )
-    lines = (f"{remembered_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
+    files = sorted([*(root / "engine").rglob("*.py"), *(root / "bmembed_tui").rglob("*.py")])
+    lines = [f"{remembered_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -1,10 +1,9 @@
-"""A program whose sockets the kernel refuses, with a record of what it tried and of the files
-that it opened (Linux).
+"""Running a program whose sockets the kernel refuses, recording its attempts and files (Linux).
 
-A seccomp filter, which the program's children inherit and cannot take off, sends every call that
-makes a socket or opens a file to this process (seccomp_unotify(2)). Sockets are answered with
-EPERM, files are opened as asked. If this process dies, the calls fail. Only what a reader of
-documents asks for within its own, stricter filter is refused without being seen here.
+A seccomp filter, which children inherit and cannot remove, sends every call that makes a socket or
+opens a file to this process (seccomp_unotify(2)). Sockets are answered with EPERM, files are opened
+as asked; if this process dies, the calls fail. Calls that the stricter filter of a document reader
+refuses are not seen here.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from typing import Literal, NamedTuple
 
 from engine.core.errors import ResourceError
 from engine.core.seccomp import ALLOW, EQUAL, ERRNO, RETURN, install, machine
-from engine.core.subprocesses import end, spawn
+from engine.core.subprocesses import end_child, spawn
 
 _NEW_LISTENER = 8
 _REFUSE = ERRNO + errno.EPERM
@@ -42,15 +41,16 @@ _NOTICE = struct.Struct("QIIiIQ6Q")  # seccomp_notif, seccomp_notif_resp
 _ANSWER = struct.Struct("QqiI")
 _CONTINUE = (0, 1)
 _EPERM = (-1, 0)
-_HERE = -100  # AT_FDCWD
-_LONGEST_PATH = 4096
+_CURRENT_FOLDER = -100  # AT_FDCWD
+_MAX_PATH = 4096
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
-class _Named(NamedTuple):
-    """Which arguments of a call are the folder (None: none) and the path of a file, and whether
-    it is read or written; in "flags", and in "how" a pointer to them, the argument after the
-    path says that.
+class _PathArguments(NamedTuple):
+    """Which arguments of a call are the folder, if any, and the path of a file.
+
+    `mode`: whether the file is read or written. With "flags", the argument after the path says
+    that; with "how", that argument is a pointer to the flags.
     """
 
     folder: int | None
@@ -61,53 +61,52 @@ class _Named(NamedTuple):
 class _Calls(NamedTuple):
     """Numbers of system calls.
 
-    `paths`: those that open, execute, cut or rename a file; of a renamed one the new name counts.
+    `paths`: calls that open, execute, truncate or rename a file; of a renamed file the new name
+    counts.
     """
 
     socket: int
-    paths: dict[int, _Named]
+    paths: dict[int, _PathArguments]
 
 
-_URING = 425  # io_uring_setup: sockets could be made by it
+_URING = 425  # io_uring_setup: io_uring can make sockets
 _X86 = {
-    2: _Named(None, 0, "flags"),
-    257: _Named(0, 1, "flags"),
-    437: _Named(0, 1, "how"),
-    85: _Named(None, 0, "written"),
-    59: _Named(None, 0),
-    322: _Named(0, 1),
-    76: _Named(None, 0, "written"),
-    82: _Named(None, 1, "written"),
-    264: _Named(2, 3, "written"),
-    316: _Named(2, 3, "written"),
+    2: _PathArguments(None, 0, "flags"),
+    257: _PathArguments(0, 1, "flags"),
+    437: _PathArguments(0, 1, "how"),
+    85: _PathArguments(None, 0, "written"),
+    59: _PathArguments(None, 0),
+    322: _PathArguments(0, 1),
+    76: _PathArguments(None, 0, "written"),
+    82: _PathArguments(None, 1, "written"),
+    264: _PathArguments(2, 3, "written"),
+    316: _PathArguments(2, 3, "written"),
 }
 _ARM = {
-    56: _Named(0, 1, "flags"),
-    437: _Named(0, 1, "how"),
-    221: _Named(None, 0),
-    281: _Named(0, 1),
-    45: _Named(None, 0, "written"),
-    38: _Named(2, 3, "written"),
-    276: _Named(2, 3, "written"),
+    56: _PathArguments(0, 1, "flags"),
+    437: _PathArguments(0, 1, "how"),
+    221: _PathArguments(None, 0),
+    281: _PathArguments(0, 1),
+    45: _PathArguments(None, 0, "written"),
+    38: _PathArguments(2, 3, "written"),
+    276: _PathArguments(2, 3, "written"),
 }
 _CALLS = {"x86_64": _Calls(41, _X86), "aarch64": _Calls(198, _ARM)}
 
 
 @dataclass(frozen=True, slots=True)
 class SocketAttempt:
-    """A socket that was asked for and refused: its family, such as AF_INET, and the command line
-    of the process.
-    """
+    """A refused socket: its family, such as AF_INET, and the command line of the process."""
 
     family: str
     process: str
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedProgram:
     """What a program and its children did.
 
-    `read`, `written`: files that they opened, by absolute path.
+    `read`, `written`: the files that they opened, by absolute path.
     """
 
     exit_code: int = 0
@@ -117,12 +116,12 @@ class Watched:
     written: set[str] = field(default_factory=set)
 
 
-def run_watched(command: Sequence[str], environ: Mapping[str, str]) -> Watched:
-    """Run `command` to its end without sockets.
+def run_watched(command: Sequence[str], environ: Mapping[str, str]) -> WatchedProgram:
+    """Run `command` to its end without sockets, and return what it did.
 
     Raises ResourceError where the kernel cannot do this.
     """
-    found = Watched()
+    program = WatchedProgram()
     ours, theirs = socket.socketpair()
     with ours, tempfile.TemporaryFile() as output:
         with theirs:
@@ -138,19 +137,19 @@ def run_watched(command: Sequence[str], environ: Mapping[str, str]) -> Watched:
         try:
             listeners = socket.recv_fds(ours, 1, 1)[1]
             if not listeners:
-                raise unavailable()
+                raise build_unavailable_error()
             with os.fdopen(listeners[0]) as listener:
-                _attend(listener.fileno(), found)
-            found.exit_code = child.wait()
+                _answer_notices(listener.fileno(), program)
+            program.exit_code = child.wait()
         finally:
-            end(child)
+            end_child(child)
         output.seek(0)
-        found.output = output.read().decode("utf-8", "replace")
-    return found
+        program.output = output.read().decode("utf-8", "replace")
+    return program
 
 
-def unavailable() -> ResourceError:
-    """The error of a system on which sockets cannot be refused and watched."""
+def build_unavailable_error() -> ResourceError:
+    """Return the error for a system on which sockets cannot be refused and watched."""
     return ResourceError(
         "This system cannot refuse sockets and record the attempts.",
         "That needs Linux 5.5 or later on x86-64 or ARM64, with seccomp, and no other program that"
@@ -160,29 +159,36 @@ def unavailable() -> ResourceError:
     )
 
 
-def _attend(listener: int, found: Watched) -> None:
+def _answer_notices(listener: int, program: WatchedProgram) -> None:
     """Answer the kernel's notices until the last process under the filter has ended."""
-    calls = _CALLS[machine()]
     with contextlib.suppress(OSError):  # before Linux 6.6
         fcntl.ioctl(listener, _SET_FLAGS, _SAME_CORE)
     poll = select.poll()
     poll.register(listener, select.POLLIN)
-    while not (events := poll.poll())[0][1] & select.POLLHUP or events[0][1] & select.POLLIN:
-        notice = bytearray(_NOTICE.size)
-        with contextlib.suppress(OSError):  # the caller was killed meanwhile
-            fcntl.ioctl(listener, _RECEIVE, notice, True)
-            number, process, _, call, _, _, *arguments = _NOTICE.unpack(notice)
-            answer = _CONTINUE if call in calls.paths else _EPERM
-            if answer is _EPERM:
-                found.sockets.append(
-                    SocketAttempt(_family(call, arguments[0]), _command_line(process))
-                )
-            else:
-                _note_file(found, process, calls.paths[call], arguments)
-            fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, *answer))
+    while True:
+        events = poll.poll()[0][1]
+        if events & select.POLLHUP and not events & select.POLLIN:
+            return
+        with contextlib.suppress(OSError):  # the calling process was killed meanwhile
+            _answer_notice(listener, program)
 
 
-def _family(call: int, number: int) -> str:
+def _answer_notice(listener: int, program: WatchedProgram) -> None:
+    paths = _CALLS[machine()].paths
+    notice = bytearray(_NOTICE.size)
+    fcntl.ioctl(listener, _RECEIVE, notice, True)
+    number, process, _, call, _, _, *arguments = _NOTICE.unpack(notice)
+    if call in paths:
+        answer = _CONTINUE
+        _record_file(program, process, paths[call], arguments)
+    else:
+        answer = _EPERM
+        family = _name_family(call, arguments[0])
+        program.sockets.append(SocketAttempt(family, _read_command_line(process)))
+    fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, *answer))
+
+
+def _name_family(call: int, number: int) -> str:
     if call == _URING:
         return "io_uring"
     try:
@@ -191,68 +197,70 @@ def _family(call: int, number: int) -> str:
         return f"family {number}"
 
 
-def _command_line(process: int) -> str:
+def _read_command_line(process: int) -> str:
     with contextlib.suppress(OSError), Path("/proc", str(process), "cmdline").open("rb") as file:
-        return " ".join(os.fsdecode(file.read(_LONGEST_PATH)).split("\0")).strip()
+        return " ".join(os.fsdecode(file.read(_MAX_PATH)).split("\0")).strip()
     return f"process {process}"
 
 
-def _note_file(found: Watched, process: int, named: _Named, arguments: Sequence[int]) -> None:
+def _record_file(
+    program: WatchedProgram, process: int, places: _PathArguments, arguments: Sequence[int]
+) -> None:
+    """Record the file that a call opens."""
     with contextlib.suppress(OSError):
-        name = os.fsdecode(
-            _memory(process, arguments[named.path], _LONGEST_PATH).split(b"\0", 1)[0]
-        )
-        if named.folder is None:
-            number = _HERE
-        else:
-            number = ctypes.c_int(arguments[named.folder]).value
-        base = Path("/proc", str(process), "cwd" if number == _HERE else f"fd/{number}").readlink()
-        whole = os.path.normpath(base / name)
-        if _writes(process, named, arguments):
-            found.written.add(whole)
-        elif whole not in found.read and Path(whole).is_file():
-            found.read.add(whole)
+        text = _read_memory(process, arguments[places.path], _MAX_PATH)
+        name = os.fsdecode(text.split(b"\0", 1)[0])
+        number = _CURRENT_FOLDER
+        if places.folder is not None:
+            number = ctypes.c_int(arguments[places.folder]).value
+        link = "cwd" if number == _CURRENT_FOLDER else f"fd/{number}"
+        folder = Path("/proc", str(process), link).readlink()
+        path = os.path.normpath(folder / name)
+        if _is_writing(process, places, arguments):
+            program.written.add(path)
+        elif path not in program.read and Path(path).is_file():
+            program.read.add(path)
 
 
-def _writes(process: int, named: _Named, arguments: Sequence[int]) -> bool:
-    if named.mode in ("read", "written"):
-        return named.mode == "written"
-    flags = arguments[named.path + 1]
-    if named.mode == "how":
-        flags = int.from_bytes(
-            _memory(process, flags, 8), sys.byteorder
-        )  # struct open_how begins with them
+def _is_writing(process: int, places: _PathArguments, arguments: Sequence[int]) -> bool:
+    if places.mode in ("read", "written"):
+        return places.mode == "written"
+    flags = arguments[places.path + 1]
+    if places.mode == "how":
+        # The structure open_how begins with the flags.
+        flags = int.from_bytes(_read_memory(process, flags, 8), sys.byteorder)
     return bool(flags & _WRITING)
 
 
-def _memory(process: int, address: int, size: int) -> bytes:
+def _read_memory(process: int, address: int, size: int) -> bytes:
     with Path("/proc", str(process), "mem").open("rb", buffering=0) as memory:
         memory.seek(address)
         return memory.read(size)
 
 
-def _listener() -> int:
-    """Put the filter on this process; the file descriptor of its notices, below 0 where there is
-    none.
+def _install_filter() -> int:
+    """Put the filter on this process, and return the file descriptor of its notices.
+
+    Below 0 where the filter cannot be installed.
     """
     calls = _CALLS.get(machine())
-    if calls is None or _kernel() < (5, 5):  # older ones cannot let a call go on
+    if calls is None or _read_kernel_version() < (5, 5):  # older ones cannot continue a call
         return -1
-    steps = [
-        step
-        for number in (calls.socket, _URING, *calls.paths)
-        for step in ((EQUAL, 0, 1, number), (RETURN, 0, 0, _NOTIFY))
-    ]
+    steps: list[tuple[int, int, int, int]] = []
+    for number in (calls.socket, _URING, *calls.paths):
+        steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, _NOTIFY)]
     return install([*steps, (RETURN, 0, 0, ALLOW)], _REFUSE, _NEW_LISTENER)
 
 
-def _kernel() -> tuple[int, ...]:
+def _read_kernel_version() -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
 
 
-def _become(channel: str, *command: str) -> None:
+def _run_filtered(channel: str, *command: str) -> None:
+    """Install the filter, send its descriptor to the parent, and become `command`."""
     with socket.socket(fileno=int(channel)) as parent:
-        if (listener := _listener()) < 0:
+        listener = _install_filter()
+        if listener < 0:
             sys.exit(6)
         socket.send_fds(parent, [b"."], [listener])
         os.close(listener)
@@ -260,4 +268,4 @@ def _become(channel: str, *command: str) -> None:
 
 
 if __name__ == "__main__":
-    _become(*sys.argv[1:])
+    _run_filtered(*sys.argv[1:])

@@ -183,7 +183,7 @@ class CachedRows:
         places = self._places[rows]
         found = np.empty((len(places), self._cache.dimension), np.float32)
         for start in range(0, len(places), _BLOCK):
-            found[start : start + _BLOCK] = self._similarity.restored(
+            found[start : start + _BLOCK] = self._similarity.restore(
                 self._cache.read(places[start : start + _BLOCK])
             )
         return found

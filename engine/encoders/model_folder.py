@@ -13,6 +13,8 @@ from typing import Any
 from engine.core.disk import json_sha256, remembered_sha256
 from engine.core.errors import ModelError, reason_of
 from engine.encoders.weights_file import tensor_names
+from engine.models.catalogue import find_model
+from engine.models.installed import find_installed_folder
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -86,8 +88,8 @@ class ModelFolder:
 
 
 def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
-    """The checked model folder that `spec` names: the bundled all-MiniLM-L6-v2, or a folder on
-    this machine.
+    """The checked model folder that `spec` names: the bundled all-MiniLM-L6-v2, a folder on this
+    machine, or a model that `engine models get` or `add` put there, by its name.
 
     Raises ModelError when there is no such folder, when it is incomplete or damaged, or when it
     would need unsafe code (pickled weights, custom Python). Nothing is ever downloaded.
@@ -96,7 +98,10 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
         return _resolve_folder(bundled_folder(), DEFAULT_MODEL, BUNDLED_SHA256)
     path = Path(spec).expanduser()
     if not path.is_dir():
-        raise _not_a_folder(spec, path)
+        installed = find_installed_folder(spec)
+        if installed is None:
+            raise _not_a_folder(spec, path)
+        path = installed
     return _resolve_folder(path.resolve(), folder_name(path.resolve()), None)
 
 
@@ -174,6 +179,14 @@ def _not_a_folder(spec: str, path: Path) -> ModelError:
             f"{spec} is not a folder.",
             "A model is a folder as sentence-transformers saves it.",
             _SAVE_AGAIN,
+        )
+    if (entry := find_model(spec)) is not None:
+        return ModelError(
+            f"The model {entry.name} is not on this machine.",
+            "It is in the catalogue, and models are fetched only when you ask for it.",
+            f"Run 'engine models get {entry.name}'.",
+            code="model-missing",
+            command="models",
         )
     if spec.count("/") == 1 and not spec.startswith((".", "/", "~")):
         return ModelError(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.core.disk import disk_errors, replaced
+from engine.core.disk import disk_errors, replace_file
 
 _MAGIC = b"BMVEC\x00\x01\n"
 _HEAD = struct.Struct("<8sII")
@@ -30,7 +30,7 @@ def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
     parts = [head, hashes.tobytes(), vectors.astype("<f2", copy=False).tobytes()]
     digest = hashlib.sha256()
     temporary = path.with_name(f".{path.stem}-{os.getpid()}.part")
-    with disk_errors(f"{path} could not be written."), replaced(path, temporary) as file:
+    with disk_errors(f"{path} could not be written."), replace_file(path, temporary) as file:
         for part in parts:
             digest.update(part)
             file.write(part)

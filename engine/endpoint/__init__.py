@@ -1,1 +1,1 @@
-"""Service: HTTP to an OpenAI-compatible server on this host or site."""
+"""HTTP to a model server on this host or site: addresses, requests, and which servers got text."""

@@ -1,6 +1,4 @@
-"""The address of an endpoint: where it may lie, and a connection that goes there and nowhere
-else.
-"""
+"""The address of an endpoint: where it may lie, and a connection to exactly that place."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ _PRIVATE = [
 ]
 CONNECT_SECONDS = 10.0
 KEY = "BMEMBED_ENDPOINT_KEY"
-"""The environment variable."""
+"""The environment variable of the key."""
 KEY_HINT = (
     f"the variable {KEY}. It is sent only to servers that project.toml names, by https or within"
     " this machine."
@@ -42,7 +40,7 @@ KEY_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An endpoint's parts. `path` is that of the API, such as /v1."""
+    """An endpoint's parts; `path` is that of the API, such as /v1."""
 
     scheme: str
     host: str
@@ -55,9 +53,9 @@ class Address:
     def parse(
         cls, url: str, allow_public: bool = False, setting: str = "queries.endpoint"
     ) -> Address:
-        """Raises SettingsError for what is no such address, and for a public one given as numbers.
+        """Parse an address, which `setting` names in errors.
 
-        `setting` names it there.
+        Raises SettingsError for an invalid address, and for a public one given as numbers.
         """
         try:
             parts = urlsplit(url)
@@ -70,41 +68,32 @@ class Address:
             )
         if parts.username or parts.password or parts.query or parts.fragment:
             raise _no_address(setting, url, "It holds a user, a password, a query or a fragment.")
-        path = (
-            parts.path.rstrip("/")
-            .removesuffix("/chat/completions")
-            .removesuffix("/embeddings")
-            .removesuffix("/rerank")
-        )
-        if not f"{parts.hostname}{path}".isascii() or any(
-            char <= " " for char in parts.hostname + path
-        ):
+        path = parts.path.rstrip("/")
+        for method in ("/chat/completions", "/embeddings", "/rerank"):
+            path = path.removesuffix(method)
+        text = parts.hostname + path
+        if not text.isascii() or any(char <= " " for char in text):
             raise _no_address(setting, url, "It holds characters that an address cannot have.")
         address = cls(parts.scheme, parts.hostname, port, path, allow_public, setting)
-        with suppress(ValueError):  # of a name, which is judged by where it leads
-            address.checked(parts.hostname)
+        # A name is no number: it is checked when it is resolved.
+        with suppress(ValueError):
+            address.check_number(parts.hostname)
         return address
 
     @property
     def url(self) -> str:
         """The address of the API."""
-        if ":" in self.host:
-            host = f"[{self.host}]"
-        else:
-            host = self.host
+        host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
-    def checked(self, number: str) -> str:
-        """A resolved address of the host.
+    def check_number(self, number: str) -> str:
+        """Return a resolved address of the host.
 
-        Raises SettingsError when it is public and that is not allowed.
+        Raises SettingsError if it is public and that is not allowed.
         """
         if self.allow_public or is_private(number):
             return number
-        if number == self.host:
-            where = number
-        else:
-            where = f"{self.host} ({number})"
+        where = number if number == self.host else f"{self.host} ({number})"
         raise SettingsError(
             f"The endpoint {where} is outside this machine and private networks.",
             "The documents' text would be sent there.",
@@ -114,24 +103,21 @@ class Address:
         )
 
     def keeps_secret(self, number: str) -> bool:
-        """Whether what goes to the host, at a resolved address of it, can be read by nobody on
-        the way.
-        """
+        """Return whether nobody on the way to a resolved address can read what is sent."""
         return self.scheme == "https" or ipaddress.ip_address(number.partition("%")[0]).is_loopback
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
-        """An open connection, to the very number that was checked.
+        """Return an open connection to exactly the number that was checked.
 
         No proxy is used. Raises OSError and SettingsError.
         """
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        numbers = [
-            self.checked(str(entry[4][0])) for entry in found
-        ]  # one public number among them is one too many
+        resolved = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        # All numbers are checked first: a single public one is refused.
+        numbers = [self.check_number(str(entry[4][0])) for entry in resolved]
         failure = OSError("the name has no address")
         for number in dict.fromkeys(numbers):
             try:
-                sock = self._socket(number)
+                sock = self._open_socket(number)
             except OSError as error:
                 failure = error
                 continue
@@ -141,13 +127,14 @@ class Address:
                 connection = http.client.HTTPSConnection(self.host, self.port)
             else:
                 connection = http.client.HTTPConnection(self.host, self.port)
-            connection.sock = sock  # never to where the name leads later
+            # With the socket given, the name is never resolved again.
+            connection.sock = sock
             connection.auto_open = 0
             return connection
         raise failure
 
-    def _socket(self, number: str) -> socket.socket:
-        """By https, the certificate must be the name's."""
+    def _open_socket(self, number: str) -> socket.socket:
+        """Return a connected socket; with https, the certificate must be for the host's name."""
         plain = socket.create_connection((number, self.port), CONNECT_SECONDS)
         if self.scheme == "http":
             return plain
@@ -159,17 +146,15 @@ class Address:
 
 
 def check_addresses(settings: Settings, changed: Iterable[str] | None = None) -> None:
-    """Raises SettingsError for a server in the settings, or in the keys `changed` of them (such
-    as queries.endpoint), that is no address, or a public one given as numbers. Names are looked
-    up only when they are used.
+    """Raise SettingsError for an invalid server address in the settings.
+
+    `changed`: keys of settings, such as queries.endpoint, to limit the check to. Public addresses
+    given as numbers are refused; names are only resolved when used.
     """
     encoder = settings.encoder
     queries = settings.queries
     search = settings.search
-    if is_server(search.reranker):
-        reranker = search.reranker
-    else:
-        reranker = ""
+    reranker = search.reranker if is_server(search.reranker) else ""
     for setting, url, allow_public in (
         ("encoder.endpoint", encoder.endpoint, encoder.endpoint_allow_public),
         ("queries.endpoint", queries.endpoint, queries.endpoint_allow_public),
@@ -180,20 +165,20 @@ def check_addresses(settings: Settings, changed: Iterable[str] | None = None) ->
 
 
 def is_server(named: str) -> bool:
-    """Whether `search.reranker` names a server, not a folder."""
+    """Return whether `search.reranker` names a server, not a folder."""
     return named.startswith(("http://", "https://"))
 
 
 def is_private(number: str) -> bool:
-    """Whether an IP address is of this machine or a private network."""
+    """Return whether an IP address belongs to this machine or a private network."""
     address = ipaddress.ip_address(number.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     return any(address in network for network in _PRIVATE)
 
 
-def _without_user(url: str) -> str:
-    """Without what may be a password, wherever it stands: errors are shown and logged."""
+def _remove_user(url: str) -> str:
+    """Return a URL without what may be a password: errors are shown and logged."""
     before, at, rest = url.rpartition("@")
     scheme, colon, _ = before.partition("://")
     return f"{scheme}{colon}{rest}" if at and colon else rest
@@ -201,7 +186,7 @@ def _without_user(url: str) -> str:
 
 def _no_address(setting: str, url: str, why: str) -> SettingsError:
     return SettingsError(
-        f"{setting} = '{_without_user(url)}' is not a usable address.",
+        f"{setting} = '{_remove_user(url)}' is not a usable address.",
         why,
         "Write it like http://127.0.0.1:8080/v1.",
         code="endpoint-invalid",
@@ -209,7 +194,7 @@ def _no_address(setting: str, url: str, why: str) -> SettingsError:
 
 
 def server_key() -> str:
-    """The key, empty where there is none.
+    """Return the key, empty if there is none.
 
     Raises SettingsError for one that no header can hold; the error does not show it.
     """

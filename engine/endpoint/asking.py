@@ -1,6 +1,4 @@
-"""A request to a server of models, sent again where its answer is lost, after a pause that
-doubles.
-"""
+"""A request to a model server, repeated with growing pauses if its answer is lost."""
 
 from __future__ import annotations
 
@@ -17,20 +15,20 @@ from engine.endpoint.address import KEY_HINT, Address
 from engine.endpoint.exchange import Exchange, ExchangeError, Response
 
 TRIES = 5
-PAUSE_SECONDS = 0.5  # before the second try; twice as long before each further one
+PAUSE_SECONDS = 0.5  # Before the second try; it doubles before each further one.
 POLL_SECONDS = 0.05
-MAX_ANSWER_SIZE = 100_000_000  # bytes
+MAX_ANSWER_SIZE = 100_000_000  # Bytes.
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelServer:
-    """`path`: of its method, below the address.
+    """A server and how to ask it.
 
-    `kind`: what errors call it, as in "embedding server". `seconds`: limit of a request, which the
-    setting `limit` names. `advice` and `smaller`: what to do where it gives no answer, or refuses a
-    request.
+    `path`: of its method, below the address. `kind`: its name in errors, such as "embedding
+    server". `seconds`: limit of a request, set by the setting `limit`. `advice` and `smaller`: what
+    to do if it gives no answer, or refuses a request.
     """
 
     address: Address
@@ -49,11 +47,11 @@ class ModelServer:
         waiting: Callable[[], object] = lambda: None,
         within: float = inf,
     ) -> Answer:
-        """What `read` makes of the answer to a request; where it raises ExchangeError, that is
-        sent again. `waiting` is called again and again, and may raise. `within`: seconds for all
-        tries together.
+        """Return what `read` makes of the answer to a request.
 
-        Raises ModelError where the server refuses the request, StageError where it gives no answer.
+        If `read` raises ExchangeError, the request is sent again. `waiting` is called repeatedly,
+        and may raise. `within`: seconds for all tries together. Raises ModelError if the server
+        refuses the request, StageError if it gives no answer.
         """
         body = json.dumps(request).encode()
         reason = ""
@@ -67,22 +65,24 @@ class ModelServer:
                 _wait(pause, threading.Event(), waiting)
             tried = attempt + 1
             try:
-                return read(self._accepted(self._response(body, until - time.monotonic(), waiting)))
+                response = self._send(body, until - time.monotonic(), waiting)
+                return read(self._read_body(response))
             except ExchangeError as error:
                 reason = f"{error}"
                 pause = min(error.pause, self.seconds)
                 if error.lasting:
                     break
+        times = "times" if tried > 1 else "time"
         raise StageError(
             f"The {self.kind} {self.address.url} gave no answer.",
-            f"It was tried {tried} time{'s' if tried > 1 else ''}. Last reason: {reason}.",
+            f"It was tried {tried} {times}. Last reason: {reason}.",
             f"Check that it runs and that {self.address.setting} names it{self.advice}.",
             code="endpoint-no-answer",
             command="run",
         )
 
-    def _response(self, body: bytes, left: float, waiting: Callable[[], object]) -> Response:
-        seconds = min(self.seconds, left)
+    def _send(self, body: bytes, remaining: float, waiting: Callable[[], object]) -> Response:
+        seconds = min(self.seconds, remaining)
         exchange = Exchange(
             self.address,
             body,
@@ -99,8 +99,11 @@ class ModelServer:
             exchange.abandon()
         return exchange.result()
 
-    def _accepted(self, response: Response) -> bytes:
-        """What a server says of a failure is not shown: it may repeat what it was sent."""
+    def _read_body(self, response: Response) -> bytes:
+        """Return the body of a successful response.
+
+        A server's own error message is not shown: it may repeat what it was sent.
+        """
         if response.status in _REFUSED or 300 <= response.status < 400:
             setting = self.address.setting
             raise ModelError(
@@ -116,7 +119,7 @@ class ModelServer:
 
 
 def _wait(seconds: float, done: threading.Event, waiting: Callable[[], object]) -> bool:
-    """Whether `done` was set within so many seconds."""
+    """Wait for `done`; return whether it was set within so many seconds."""
     until = time.monotonic() + seconds
     while not done.wait(min(POLL_SECONDS, max(0.0, until - time.monotonic()))):
         waiting()

@@ -1,6 +1,4 @@
-"""One request to a server and its answer, in a thread of its own, which can be let go of at any
-moment.
-"""
+"""One request to a server and its answer, in a thread that can be abandoned at any time."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ from email.utils import parsedate_to_datetime
 from engine.core.errors import EngineError
 from engine.endpoint.address import CONNECT_SECONDS, Address
 
-MAX_ANSWER_SIZE = 4_000_000  # bytes of an answer
+MAX_ANSWER_SIZE = 4_000_000  # Bytes.
 
 
 class ExchangeError(Exception):
-    """No answer; the text says why.
+    """A missing answer; the text says why.
 
-    `lasting`: another try would bring none either. `pause`: seconds that the server wants to be
-    left alone.
+    `lasting`: another try would fail too. `pause`: seconds for which the server wants to be left
+    alone.
     """
 
     def __init__(self, reason: str, lasting: bool = False, pause: float = 0.0) -> None:
@@ -34,8 +32,9 @@ class ExchangeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Status and body of an HTTP answer; `location` where it points elsewhere; `retry_after` in
-    seconds, or 0.
+    """Status and body of an HTTP answer.
+
+    `location`: where a redirect points. `retry_after`: in seconds, or 0.
     """
 
     status: int
@@ -45,14 +44,11 @@ class Response:
 
 
 class Exchange(threading.Thread):
-    """One request and its answer.
+    """One request and its answer; `abandon` ends it from outside.
 
-    `abandon` ends it from outside. Without a `body` it is a look at `path`, else a message.
-
-    `sending` is called before a body is sent, once the server is there and may be asked; what it
-    raises keeps the body back.
-    `key`: sent only where it `keeps_secret`. `limit`: bytes of an answer, at most. `received`:
-        those that have come so far.
+    Without a `body` it is a GET of `path`, else a POST. `sending` is called before a body is sent,
+    once the server is connected; what it raises prevents the sending. `key`: sent only if the
+    address `keeps_secret`. `limit`: largest answer in bytes. `received`: the bytes so far.
     """
 
     def __init__(
@@ -77,41 +73,40 @@ class Exchange(threading.Thread):
         self._connection: http.client.HTTPConnection | None = None
         self._abandoned = False
         self.received = bytearray()
-        self._found: Response | Exception = ExchangeError("no answer")
+        self._result: Response | Exception = ExchangeError("no answer")
 
     def run(self) -> None:
         """Send the request, and wait for its answer."""
         try:
-            self._found = self._talk()
+            self._result = self._send_and_receive()
         except (EngineError, ExchangeError) as error:
-            self._found = error
+            self._result = error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            self._found = ExchangeError(_plain(error))
+            self._result = ExchangeError(_describe(error))
         finally:
             self.done.set()
             if self._connection is not None:
                 self._connection.close()
 
     def result(self) -> Response:
-        """The answer, once `done` is set.
+        """Return the answer, once `done` is set.
 
-        Raises ExchangeError where there is none, SettingsError as `Address.connect`.
+        Raises ExchangeError if there is none, SettingsError as `Address.connect`.
         """
-        if isinstance(self._found, Exception):
-            raise self._found
-        return self._found
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
 
     def abandon(self) -> None:
-        """Let go of the socket: whatever the thread waits for ends."""
+        """Shut the socket down, which ends whatever the thread waits for."""
         self._abandoned = True
         if self._connection is not None and self._connection.sock is not None:
             with suppress(OSError):
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
 
-    def _talk(self) -> Response:
-        self._connection = self._address.connect(
-            self._seconds + CONNECT_SECONDS
-        )  # who waits for us has the say
+    def _send_and_receive(self) -> Response:
+        # The caller, who waits for `done`, ends the exchange earlier.
+        self._connection = self._address.connect(self._seconds + CONNECT_SECONDS)
         if self._abandoned:
             raise ExchangeError("no longer wanted")
         if self._body is not None:
@@ -120,39 +115,44 @@ class Exchange(threading.Thread):
         headers = {"Content-Type": "application/json", "Accept": accepted, "Connection": "close"}
         if self._key and self._address.keeps_secret(self._connection.sock.getpeername()[0]):
             headers["Authorization"] = f"Bearer {self._key}"
-        self._connection.request(
-            "GET" if self._body is None else "POST", self._path, self._body, headers
-        )
+        method = "GET" if self._body is None else "POST"
+        self._connection.request(method, self._path, self._body, headers)
         answer = self._connection.getresponse()
-        while len(self.received) <= self._limit and (part := answer.read1(1 << 16)):
+        while len(self.received) <= self._limit:
+            part = answer.read1(1 << 16)
+            if not part:
+                break
             self.received += part
         if len(self.received) > self._limit:
-            raise ExchangeError(
-                f"the answer is larger than {self._limit // 1_000_000} MB", lasting=True
-            )
-        if answer.length:  # bytes that were announced and did not come
+            megabytes = self._limit // 1_000_000
+            raise ExchangeError(f"the answer is larger than {megabytes} MB", lasting=True)
+        # Bytes that were announced did not come.
+        if answer.length:
             raise ExchangeError("the connection broke off")
-        pause = _seconds(answer.getheader("Retry-After") or "")
-        return Response(
-            answer.status, bytes(self.received), answer.getheader("Location") or "", pause
-        )
+        location = answer.getheader("Location") or ""
+        pause = _parse_retry_after(answer.getheader("Retry-After") or "")
+        return Response(answer.status, bytes(self.received), location, pause)
 
 
-def _seconds(retry_after: str) -> float:
-    """Of a header that holds seconds or a date; 0 for neither."""
+def _parse_retry_after(retry_after: str) -> float:
+    """Return the seconds of a header that holds seconds or a date; 0 for neither."""
     if retry_after.isdecimal():
         return float(retry_after)
-    with suppress(ValueError, TypeError):  # a date without its zone
+    # A date without a time zone is a TypeError.
+    with suppress(ValueError, TypeError):
         return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
     return 0.0
 
 
-def _plain(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the connection timed out"
-    if isinstance(
-        error, http.client.IncompleteRead | http.client.RemoteDisconnected | ConnectionResetError
-    ):
+    interrupted = (
+        http.client.IncompleteRead,
+        http.client.RemoteDisconnected,
+        ConnectionResetError,
+    )
+    if isinstance(error, interrupted):
         return "the connection broke off"
     if isinstance(error, http.client.HTTPException):
         return f"what it sends is not HTTP ({type(error).__name__})"

@@ -1,6 +1,4 @@
-"""The servers that text of a project's documents was sent to, in `servers.json`: what `engine
-purge` has to name.
-"""
+"""The servers that got text of a project's documents, in `servers.json`, for `engine purge`."""
 
 from __future__ import annotations
 
@@ -17,19 +15,17 @@ _writing = threading.Lock()
 
 
 def note_server(folder: Path, url: str) -> None:
-    """Keep that a server is about to be sent text of the project in `folder`.
+    """Record that a server is about to get text of the project in `folder`.
 
-    Raises EngineError where the user may not write there, OSError where it cannot be written
-    otherwise.
+    Raises EngineError if the user may not write there, OSError if writing fails otherwise.
     """
     with _writing:
         known = known_servers(folder)
         if url in known:
             return
+        text = json.dumps([*known, url], ensure_ascii=False, indent=1) + "\n"
         try:
-            write_text(
-                folder / RECORD, json.dumps([*known, url], ensure_ascii=False, indent=1) + "\n"
-            )
+            write_text(folder / RECORD, text)
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
@@ -44,13 +40,11 @@ def note_server(folder: Path, url: str) -> None:
 
 
 def known_servers(folder: Path) -> list[str]:
-    """Their addresses, in the order of first use; none where the record is gone or cannot be
-    read.
-    """
+    """Return their addresses in order of first use; empty if the record cannot be read."""
     try:
-        found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        urls = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return []
-    if isinstance(found, list):
-        return [url for url in found if isinstance(url, str)]
+    if isinstance(urls, list):
+        return [url for url in urls if isinstance(url, str)]
     return []

@@ -23,11 +23,10 @@ Floats = NDArray[np.float32]
 
 
 class Candidate:
-    """The base encoder with an `adapter`, trained for `scope`, at an interpolation weight: base,
-    adapted, and what lies between.
+    """The base encoder with an adapter at an interpolation weight: base, adapted, or between.
 
-    All methods raise CancelledError, between two batches: nobody waits for the last of thousands of
-    texts.
+    `scope` says which texts the adapter was trained for. All methods may raise CancelledError
+    between two batches.
     """
 
     def __init__(
@@ -37,7 +36,9 @@ class Candidate:
         self._context = context
         self._scope = scope
         self._weight = weight
-        self._adapter = adapter if weight else None
+        self._adapter: Path | None = None
+        if weight:
+            self._adapter = adapter
         self._encoder = self._load(self._adapter)
 
     @property
@@ -46,23 +47,23 @@ class Candidate:
         return self._encoder.similarity
 
     def query_vectors(self, texts: Sequence[str]) -> Floats:
-        """Vectors (q, d) of queries."""
+        """Return vectors (q, d) of queries."""
         return self._encoder.encode_queries(texts, lambda _done: self._context.check_stop())
 
     def chunk_vectors(self, chunks: Sequence[Chunk]) -> Floats:
-        """Vectors (n, d) of chunks, from the cache where they are there."""
+        """Return vectors (n, d) of chunks, from the cache as far as it holds them."""
         return chunk_vectors(self._context, self._chunk_encoder, chunks, f"chunks ({self.name})")
 
     def passage_vectors(self, texts: Sequence[str]) -> Floats:
-        """Vectors (n, d) of passages that are no chunks of the project."""
+        """Return vectors (n, d) of passages that are not chunks of the project."""
         return self._chunk_encoder.encode_chunks(texts, lambda _done: self._context.check_stop())
 
     @cached_property
     def _chunk_encoder(self) -> Encoder:
-        of_chunks = chunk_adapter(self._adapter, self._scope)
-        if of_chunks == self._adapter:
+        adapter = chunk_adapter(self._adapter, self._scope)
+        if adapter == self._adapter:
             return self._encoder
-        return self._load(of_chunks)
+        return self._load(adapter)
 
     def _load(self, adapter: Path | None) -> Encoder:
         return load_encoder(self._context, adapter, self._weight or 1.0)

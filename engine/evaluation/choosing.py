@@ -1,11 +1,10 @@
-"""What comes into use in each search mode, chosen among systems that have ranked the queries of
-all sets.
-"""
+"""The choice of what comes into use in each search mode, once all systems have ranked all sets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,14 @@ from engine.evaluation.comparison import DocumentOf, measure
 from engine.evaluation.evidence import DECIDE_SHARE, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
-from engine.evaluation.gate_words import reason
+from engine.evaluation.gate_words import explain_decision
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.focused import FocusedSet
-from engine.evaluation.lists.preferences import preferences_between, preferred, read_preferences
+from engine.evaluation.lists.preferences import (
+    count_preferences,
+    preferences_between,
+    read_preferences,
+)
 from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EQUAL, FOREIGN, FOREIGN_SHARES, SHARES, HybridFusion
@@ -41,52 +44,51 @@ Preferences = Mapping[SearchMode, Mapping[str, PreferenceEvidence]]
 class ProjectExperience:
     """Experience with adaptations like a project's.
 
-    `widened`: of another encoder, or another amount of training.
+    `widened`: it is of another encoder or another amount of training.
     """
 
     experience: Experience
     queries: QueryOrigin
     widened: bool = False
 
-    def foreseen(self, mode: SearchMode, options: Sequence[Option]) -> Foreseen:
-        """Return what is known of the options."""
-        found = {
-            one.name: self.experience.prior(
-                self.queries, one.encoder, mode, one.share, widened=self.widened
+    def foresee(self, mode: SearchMode, options: Sequence[Option]) -> Foreseen:
+        """Return the priors of the options and the errors of the rungs."""
+        priors = {}
+        for option in options:
+            prior = self.experience.prior(
+                self.queries, option.encoder, mode, option.share, widened=self.widened
             )
-            for one in options
-        }
-        priors = {name: prior for name, prior in found.items() if prior is not None}
-        errors = {
-            rung: modes[mode]
-            for rung, modes in self.experience.rung_errors.items()
-            if mode in modes
-        }
+            if prior is not None:
+                priors[option.name] = prior
+        errors = {}
+        for rung, error_of in self.experience.rung_errors.items():
+            if mode in error_of:
+                errors[rung] = error_of[mode]
         return Foreseen(priors, errors)
 
 
 def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExperience | None:
-    """Return the experience that holds for a project; None where it asks for proof, or was
-    adapted in another way.
+    """Return the experience that applies to a project, without collections it contains.
 
-    Collections that the project consists of are left out.
+    None if the project demands proof, or was adapted in a way that no experience covers.
     """
     from engine.encoders.for_project import model_fingerprint
     from engine.training.recipe import resolve_config
 
     settings = snapshot.settings
-    if (
-        settings.evaluation.gate == "strict"
-        or settings.encoder.small_model
-        or settings.encoder.vectors
-    ):
+    if settings.evaluation.gate == "strict":
         return None
-    queries: QueryOrigin = "extractive" if made_by(snapshot) in EXTRACTIVE else "model-written"
+    if settings.encoder.small_model or settings.encoder.vectors:
+        return None
+    queries: QueryOrigin = "model-written"
+    if made_by(snapshot) in EXTRACTIVE:
+        queries = "extractive"
     try:
         experience = load_experience()
         config = resolve_config(snapshot)
         model = model_fingerprint(snapshot)
-    except EngineError:  # such as an installation without the file: nothing is foreseen then
+    except EngineError:
+        # Nothing is foreseen, for example in an installation without the file.
         return None
     recipe = Recipe(
         config.objective,
@@ -100,18 +102,18 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     measured = experience.recipes.get(queries)
     if measured is None or not measured.trains_the_same(recipe):
         return None
-    own = experience.without(one.content_hash for one in snapshot.store.documents())
-    return ProjectExperience(
-        own, queries, widened=model != experience.model or not measured.is_like(recipe)
-    )
+    documents = snapshot.store.documents()
+    foreign = experience.without(document.content_hash for document in documents)
+    widened = model != experience.model or not measured.is_like(recipe)
+    return ProjectExperience(foreign, queries, widened)
 
 
 @dataclass(frozen=True, slots=True)
 class ModeSelection:
-    """What is in use in a search mode: the `encoder`, its interpolation `weight`, in hybrid
-    search its `share` of the score (None: RRF, or semantic search), and why.
+    """What is in use in a search mode, and why.
 
-    `system`: the name of the encoder whose rows in tables are those of what is in use.
+    `weight` is the interpolation weight of the encoder, `share` its share of the hybrid score
+    (None: RRF, or semantic search). `system` names the rows in tables that belong to it.
     """
 
     encoder: str
@@ -125,25 +127,24 @@ class ModeSelection:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is in use in both modes."""
+    """What is in use in both search modes."""
 
     semantic: ModeSelection
     hybrid: ModeSelection
 
     @property
     def by_mode(self) -> dict[SearchMode, ModeSelection]:
-        """Both by mode."""
+        """Both selections by mode."""
         return {"semantic": self.semantic, "hybrid": self.hybrid}
 
 
 @dataclass(frozen=True)
 class Choosing:
-    """Compares what `sets` have ranked.
+    """A choice between systems that have ranked the query sets.
 
-    `reference_share`: of the semantic score while nothing is chosen; None for RRF.
-
-    `focused`: questions that were judged only where the lists of the reference and of a mode's
-        contender differ.
+    `reference_share`: the semantic share of an unadapted project; None for RRF. `focused`:
+    questions that were judged only where the lists of the reference and of a mode's contender
+    differ.
     """
 
     settings: Settings
@@ -156,29 +157,24 @@ class Choosing:
     focused: FocusedSet | None = None
     contenders: Mapping[SearchMode, ContenderInfo] = field(default_factory=dict)
 
-    def selection(self, encoders: Sequence[str], why_not: str = "") -> Selection:
-        """Choose for both modes between base and the `encoders`, the one nearest to base first.
+    def select(self, encoders: Sequence[str], why_not: str = "") -> Selection:
+        """Choose for both modes between base and the encoders, listed nearest to base first.
 
-        `why_not`: why there are none, for the reason.
+        `why_not` is the reason to report if there are no encoders.
         """
-        return Selection(
-            self._selected(
-                self.semantic(encoders), [Option(name, name) for name in (BASE, *encoders)], why_not
-            ),
-            self._selected(self.hybrid(encoders), self._pairs((BASE, *encoders)), why_not),
-        )
+        names = [BASE, *encoders]
+        semantic_options = [Option(name, name) for name in names]
+        semantic = self._select(self.semantic(encoders), semantic_options, why_not)
+        hybrid = self._select(self.hybrid(encoders), self._pairs(names), why_not)
+        return Selection(semantic, hybrid)
 
     def semantic(self, encoders: Sequence[str]) -> Decision:
         """Choose the encoder of semantic search."""
         reference = Option(BASE, BASE)
         options = [Option(name, name) for name in encoders]
-        ladder = [self._evidence(one, [reference, *options]) for one in self._deciding_sets()]
-        return self._decide(
-            "semantic",
-            self._with_focused("semantic", ladder, reference, options),
-            reference,
-            options,
-        )
+        sets = self._deciding_sets()
+        ladder = [self._measure_options(queries, [reference, *options]) for queries in sets]
+        return self._decide("semantic", ladder, reference, options)
 
     def hybrid(self, encoders: Sequence[str]) -> Decision:
         """Choose the encoder of hybrid search together with its share of the score.
@@ -187,46 +183,48 @@ class Choosing:
         encoder with the share that suited it best on public collections.
         """
         reference = pair(BASE, self.reference_share)
-        options = [one for one in self._pairs((BASE, *encoders)) if one != reference]
+        options = [option for option in self._pairs((BASE, *encoders)) if option != reference]
         usual = [pair(name, self.usual_share(name)) for name in encoders]
         ladder = []
-        for one in self._deciding_sets():
-            compared = options if one.rung in DECIDE_SHARE else usual
-            ladder.append(self._evidence(one, [reference, *compared]))
-        return self._decide(
-            "hybrid", self._with_focused("hybrid", ladder, reference, options), reference, options
-        )
+        for queries in self._deciding_sets():
+            compared = options if queries.rung in DECIDE_SHARE else usual
+            ladder.append(self._measure_options(queries, [reference, *compared]))
+        return self._decide("hybrid", ladder, reference, options)
 
     def usual_share(self, encoder: str) -> float | None:
-        """Return the share of an encoder where no judged question chooses it."""
-        if (
-            self.experience is None
-            or self.reference_share != EQUAL
-            or self.settings.search.fusion != "auto"
-        ):
+        """Return the share of an encoder for which no judged question chooses one."""
+        if self.experience is None or self.reference_share != EQUAL:
             return self.reference_share
-        found = self.experience.experience.best_share(self.experience.queries, encoder, SHARES)
-        return self.reference_share if found is None else found
+        if self.settings.search.fusion != "auto":
+            return self.reference_share
+        share = self.experience.experience.best_share(self.experience.queries, encoder, SHARES)
+        if share is None:
+            return self.reference_share
+        return share
 
     def _pairs(self, encoders: Sequence[str]) -> list[Option]:
         """List encoders with shares, those nearest to base with the reference share first."""
-        shares: Sequence[float | None] = (self.reference_share,)
         reference = self.reference_share
+        shares: list[float | None] = [reference]
         if self.settings.search.fusion == "auto" and reference is not None:
             tried = FOREIGN_SHARES if reference == FOREIGN else SHARES
             shares = sorted(tried, key=lambda share: (round(abs(share - reference), 1), share))
-        return [pair(name, share) for name in encoders for share in shares]
+        options = []
+        for name in encoders:
+            options += [pair(name, share) for share in shares]
+        return options
 
     def _decide(
-        self, mode: SearchMode, ladder: Sequence[Evidence], reference: Option, options: list[Option]
+        self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: list[Option]
     ) -> Decision:
+        """Let the gate decide by the ladder, preferences, and experience if it is comparable."""
         foreseen = NOTHING_FORESEEN
         comparable = mode == "semantic" or self.reference_share == EQUAL
         if self.experience is not None and comparable:
-            foreseen = self.experience.foreseen(mode, options)
+            foreseen = self.experience.foresee(mode, options)
         return decide(
             mode,
-            ladder,
+            self._add_focused(mode, ladder, reference, options),
             reference,
             options,
             foreseen=foreseen,
@@ -236,102 +234,93 @@ class Choosing:
         )
 
     def _deciding_sets(self) -> list[QuerySet]:
-        use_judged = self.settings.evaluation.use_judged
-        return [
-            one
-            for one in self.sets
-            if one.rung and one.usable() and (use_judged or one.rung != "judged")
-        ]
+        """Return the sets that are on the ladder and have usable queries."""
+        sets = [queries for queries in self.sets if queries.rung and queries.usable()]
+        if not self.settings.evaluation.use_judged:
+            sets = [queries for queries in sets if queries.rung != "judged"]
+        return sets
 
-    def _evidence(self, one: QuerySet, options: Sequence[Option]) -> Evidence:
+    def _measure_options(self, queries: QuerySet, options: Sequence[Option]) -> Evidence:
         """Measure nDCG@10 per query of every option on a set."""
-        assert one.rung is not None, "`_deciding_sets` has looked"
-        rows = one.usable()
-        judgments = [one.judgments[row] for row in rows]
-        found: dict[str, NDArray[np.float64]] = {}
+        assert queries.rung is not None, "`_deciding_sets` selects sets with a rung"
+        rows = queries.usable()
+        judgments = [queries.judgments[row] for row in rows]
+        values: dict[str, NDArray[np.float64]] = {}
         for option in options:
-            found[option.name] = self._measure(self._ranking(one, option)[rows], judgments)
-        return Evidence(one.rung, found, clusters_of(judgments))
+            values[option.name] = self._measure(self._ranking(queries, option)[rows], judgments)
+        return Evidence(queries.rung, values, clusters_of(judgments))
 
-    def _ranking(self, one: QuerySet, option: Option) -> NDArray[np.int64]:
-        """Return the ranking (q, depth) of an option: the encoder's own, or fused with that of
-        BM25.
-        """
+    def _ranking(self, queries: QuerySet, option: Option) -> NDArray[np.int64]:
+        """Return an option's ranking (q, depth): the encoder's, or fused with BM25's."""
         if option.name == option.encoder:
-            ranking: NDArray[np.int64] = one.rankings[option.encoder]
+            ranking: NDArray[np.int64] = queries.rankings[option.encoder]
             return ranking
-        return self.fuser.fused(one, option.encoder, option.share)
+        return self.fuser.fuse(queries, option.encoder, option.share)
 
-    def _with_focused(
+    def _add_focused(
         self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: Sequence[Option]
     ) -> list[Evidence]:
-        """Add questions that were judged only where two lists differ to the judged ones of the
-        candidate that they are about.
+        """Add questions judged only where two lists differ to the evidence about that candidate.
 
-        They say nothing of the other candidates, which the fully judged questions alone measure.
+        They say nothing of other candidates, which only the fully judged questions measure.
         """
-        contender = self._contender(mode, options)
+        contender = self._find_contender(mode, options)
         if self.focused is None or contender is None or not self.settings.evaluation.use_judged:
             return ladder
-        rankings = {
-            option.name: self._ranking(self.focused, option) for option in (reference, contender)
-        }
-        rows = self.focused.decided_rows(rankings[reference.name], rankings[contender.name])
+        compared = (reference.name, contender.name)
+        reference_ranking = self._ranking(self.focused, reference)
+        contender_ranking = self._ranking(self.focused, contender)
+        rows = self.focused.decided_rows(reference_ranking, contender_ranking)
         if not rows:
             return ladder
         values = {
-            name: self.focused.values(rows, ranking, self._measure)
-            for name, ranking in rankings.items()
+            reference.name: self.focused.values(rows, reference_ranking, self._measure),
+            contender.name: self.focused.values(rows, contender_ranking, self._measure),
         }
-        about_contender = Evidence("judged", values, self.focused.clusters(rows))
-        judged = next((one for one in ladder if one.rung == "judged"), None)
+        focused = Evidence("judged", values, self.focused.clusters(rows))
+        judged = next((evidence for evidence in ladder if evidence.rung == "judged"), None)
         if judged is None:
-            return [about_contender, *ladder]
-        joined = judged.of((reference.name, contender.name)).followed_by(about_contender)
-        others = [name for name in judged.systems if name not in (reference.name, contender.name)]
+            return [focused, *ladder]
+        extended = [judged.of(compared).concatenate(focused)]
+        others = [name for name in judged.systems if name not in compared]
         if others:
-            about_others = [judged.of((reference.name, *others))]
-        else:
-            about_others = []
-        below = [one for one in ladder if one is not judged]
-        return [joined, *about_others, *below]
+            extended.append(judged.of((reference.name, *others)))
+        below = [evidence for evidence in ladder if evidence is not judged]
+        return extended + below
 
-    def _contender(self, mode: SearchMode, options: Sequence[Option]) -> Option | None:
+    def _find_contender(self, mode: SearchMode, options: Sequence[Option]) -> Option | None:
         """Return the candidate whose lists people compared with the reference's."""
-        known = self.contenders.get(mode)
-        name = known.name if known is not None else ADAPTED
+        name = ADAPTED
         share = None
+        contender = self.contenders.get(mode)
+        if contender is not None:
+            name = contender.name
         if mode == "hybrid":
-            if known is not None:
-                share = known.share
-            else:
-                share = self.usual_share(name)
-        return next((one for one in options if (one.encoder, one.share) == (name, share)), None)
+            share = self.usual_share(name) if contender is None else contender.share
+        for option in options:
+            if (option.encoder, option.share) == (name, share):
+                return option
+        return None
 
     def _measure(
         self, ranking: NDArray[np.int64], judgments: Sequence[Judgment]
     ) -> NDArray[np.float64]:
         return measure(ranking, judgments, self.document_of, ("ndcg@10",))["ndcg@10"]
 
-    def _selected(
-        self, decision: Decision, options: Sequence[Option], why_not: str
-    ) -> ModeSelection:
-        chosen = next(one for one in options if one.name == decision.chosen)
-        why = why_not or reason(decision)
-        usual = (
-            decision.mode == "semantic"
-            or chosen.encoder != BASE
-            or chosen.share == self.reference_share
-        )
-        if usual and chosen.encoder in (BASE, ADAPTED):
-            system = chosen.encoder
-        else:
-            system = IN_USE
+    def _select(self, decision: Decision, options: Sequence[Option], why_not: str) -> ModeSelection:
+        """Return the selection that a decision makes, with the name of its rows in tables."""
+        chosen = next(option for option in options if option.name == decision.chosen)
+        has_own_share = decision.mode == "hybrid" and chosen.share != self.reference_share
+        system = IN_USE
+        if chosen.encoder == ADAPTED:
+            system = ADAPTED
+        elif chosen.encoder == BASE and not has_own_share:
+            system = BASE
         return ModeSelection(
             chosen.encoder,
             weight_of(chosen.encoder),
             decision.standing,
-            why,
+            why_not or explain_decision(decision),
             decision,
             chosen.share,
             system,
@@ -339,9 +328,7 @@ class Choosing:
 
 
 def contenders_of(snapshot: ProjectSnapshot) -> dict[SearchMode, ContenderInfo]:
-    """Return the candidates that people compare with the reference, by mode, as the last
-    evaluation named them.
-    """
+    """Return the candidates of the last evaluation that people compare with the reference."""
     evaluation = snapshot.store.artifact(EvaluationInfo)
     if evaluation is not None:
         return dict(evaluation.info.contenders)
@@ -352,37 +339,41 @@ def preferences_of(
     snapshot: ProjectSnapshot, trained: AdapterInfo, reference_share: float | None
 ) -> Preferences:
     """Return what people said of the lists of every candidate and the reference's."""
-    answered = {one.key[1] for one in read_preferences(snapshot.project)}
+    answered = {preference.key[1] for preference in read_preferences(snapshot.project)}
     if not answered:
         return {}
     weights = (*sorted(snapshot.settings.evaluation.interpolation_weights), 1.0)
-    shares: tuple[float | None, ...] = (reference_share,)
+    shares_of: dict[SearchMode, tuple[float | None, ...]] = {
+        "semantic": (reference_share,),
+        "hybrid": (reference_share,),
+    }
     if snapshot.settings.search.fusion == "auto" and reference_share is not None:
-        shares = tuple(dict.fromkeys((reference_share, *SHARES, *FOREIGN_SHARES)))
-    found: dict[SearchMode, dict[str, PreferenceEvidence]] = {"semantic": {}, "hybrid": {}}
+        tried = dict.fromkeys((reference_share, *SHARES, *FOREIGN_SHARES))
+        shares_of["hybrid"] = tuple(tried)
+    preferences: dict[SearchMode, dict[str, PreferenceEvidence]] = {}
     for mode in SEARCH_MODES:
-        reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).listed(snapshot)
-        for weight in weights:
-            for share in shares if mode == "hybrid" else (reference_share,):
-                choice = SystemChoice(
-                    mode, FusionInfo.of_share(share), trained.adapter, trained.adapter_scope, weight
-                )
-                systems = SystemPair(reference, choice.listed(snapshot))
-                if frozenset((systems.reference, systems.candidate)) not in answered:
-                    continue  # what decides which answers count is read from the database
-                answers = preferences_between(snapshot.project, snapshot.store, systems)
-                if answers:
-                    if mode == "semantic":
-                        name = candidate_name(weight)
-                    else:
-                        name = pair(candidate_name(weight), share).name
-                    counted = preferred(answers, systems)
-                    found[mode][name] = PreferenceEvidence(
-                        len(answers), counted.better, counted.worse, counted.wins, counted.losses
-                    )
-    return {mode: known for mode, known in found.items() if known}
+        reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).identify(snapshot)
+        for weight, share in product(weights, shares_of[mode]):
+            fusion = FusionInfo.of_share(share)
+            choice = SystemChoice(mode, fusion, trained.adapter, trained.adapter_scope, weight)
+            systems = SystemPair(reference, choice.identify(snapshot))
+            # Preferences between two systems take a query of the database, so skip unknown pairs.
+            if frozenset((systems.reference, systems.candidate)) not in answered:
+                continue
+            answers = preferences_between(snapshot.project, snapshot.store, systems)
+            if not answers:
+                continue
+            name = candidate_name(weight)
+            if mode == "hybrid":
+                name = pair(name, share).name
+            counted = count_preferences(answers, systems)
+            preferences.setdefault(mode, {})[name] = PreferenceEvidence(
+                len(answers), counted.better, counted.worse, counted.wins, counted.losses
+            )
+    return preferences
 
 
 def pair(encoder: str, share: float | None) -> Option:
     """Return an encoder with its share in hybrid search as a candidate."""
-    return Option(f"{encoder} {'rrf' if share is None else format(share, 'g')}", encoder, share)
+    label = "rrf" if share is None else format(share, "g")
+    return Option(f"{encoder} {label}", encoder, share)

@@ -1,6 +1,4 @@
-"""One evaluation: every encoder and BM25 rank every query; each search mode gets an encoder,
-hybrid search with its share of the score.
-"""
+"""One evaluation: BM25 and every encoder rank every query, and each search mode gets an encoder."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from engine.core.messages.report import SearchMode
 from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name
 from engine.evaluation.choosing import (
     Choosing,
+    Preferences,
     Selection,
     contenders_of,
     experience_for,
@@ -22,7 +21,7 @@ from engine.evaluation.choosing import (
 from engine.evaluation.document_set import document_set
 from engine.evaluation.lists.focused import split_focused
 from engine.evaluation.query_sets import QuerySet, query_sets
-from engine.evaluation.rankers import Rankers, plain_index
+from engine.evaluation.rankers import Rankers, build_plain_index
 from engine.evaluation.reporting.diagnostics import (
     EncoderDiagnostics,
     Similarities,
@@ -30,7 +29,7 @@ from engine.evaluation.reporting.diagnostics import (
     geometry_of,
     sampling_of,
 )
-from engine.evaluation.studies.forgetting import answered, general_folder, general_set
+from engine.evaluation.studies.forgetting import general_folder, general_set, measure_answers
 from engine.evaluation.studies.fusion import (
     EQUAL,
     FOREIGN,
@@ -64,50 +63,31 @@ class Evaluation:
         self._settings = context.settings
         self.trained = context.need(AdapterInfo)
         self.chunks: list[Chunk] = context.store.chunks()
-        self.rankers = Rankers(context, self.chunks, plain_index(context, self.chunks))
+        self.rankers = Rankers(context, self.chunks, build_plain_index(context, self.chunks))
         self.adapter = self.rankers.adapter
         self.sets, self.focused = split_focused(
             context, query_sets(context, self.chunks), self.chunks
         )
-        self._corpora: dict[str, Rankers] = {one.kind: self.rankers for one in self.sets}
+        self._corpora: dict[str, Rankers] = {queries.kind: self.rankers for queries in self.sets}
         if written := document_set(context, self.chunks):
-            one, self._corpora["document"] = written
-            self.sets.insert(sum(one.kind == "judged" for one in self.sets), one)
+            document_queries, self._corpora["document"] = written
+            judged = [queries for queries in self.sets if queries.kind == "judged"]
+            self.sets.insert(len(judged), document_queries)
+        self._ranked: list[QuerySet] = list(self.sets)
         if self.focused is not None:
-            self._ranked = [*self.sets, self.focused]
-        else:
-            self._ranked = self.sets
+            self._ranked.append(self.focused)
         self._corpora["focused"] = self.rankers
-        self._distinct = list(
-            {id(one): one for one in (self.rankers, *self._corpora.values())}.values()
-        )
-        self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self._ranked}
+        by_id = {id(rankers): rankers for rankers in (self.rankers, *self._corpora.values())}
+        self._distinct = list(by_id.values())
+        self._among: dict[str, Among] = {}
+        for queries in self._ranked:
+            self._among[queries.kind] = self._allowed(queries)
         self._sampling = sampling_of(self._settings)
-        ids, owners = self.rankers.ids, self.rankers.document_of(self.rankers.ids)
-        self.diagnostics = EncoderDiagnostics(self._of_the_corpus(), ids, owners, self._sampling)
-        self._fuser = HybridFusion(
-            self._settings,
-            lambda one, ids: self._corpora[one.kind].lexical.scores_many(one.texts, ids),
-        )
-        self._choosing = Choosing(
-            self._settings,
-            self.sets,
-            self._fuser,
-            self.rankers.document_of,
-            default_share(context),
-            (
-                experience_for(context, self.trained.info.adapter_scope)
-                if self.adapter is not None
-                else None
-            ),
-            (
-                preferences_of(context, self.trained.info, default_share(context))
-                if self.adapter is not None
-                else {}
-            ),
-            self.focused,
-            contenders_of(context),
-        )
+        ids = self.rankers.ids
+        owners = self.rankers.document_of(ids)
+        self.diagnostics = EncoderDiagnostics(self._corpus_sets(), ids, owners, self._sampling)
+        self._fuser = HybridFusion(self._settings, self._bm25_scores)
+        self._choosing = self._build_choosing()
         self.robustness: Robustness | None = None
         self.reranker: RerankerChoice | None = None
         self.threshold: dict[str, Any] = {}
@@ -118,89 +98,123 @@ class Evaluation:
         self.sentences = SentencePairs(context)
         self.distances: dict[str, NDArray[np.float64]] = {}
 
-    def _of_the_corpus(self) -> list[QuerySet]:
-        """The sets whose queries are looked for in the corpus as it is."""
-        return [one for one in self.sets if self._corpora[one.kind] is self.rankers]
+    def _build_choosing(self) -> Choosing:
+        context = self._context
+        share = default_share(context)
+        experience = None
+        preferences: Preferences = {}
+        if self.adapter is not None:
+            experience = experience_for(context, self.trained.info.adapter_scope)
+            preferences = preferences_of(context, self.trained.info, share)
+        return Choosing(
+            self._settings,
+            self.sets,
+            self._fuser,
+            self.rankers.document_of,
+            share,
+            experience,
+            preferences,
+            self.focused,
+            contenders_of(context),
+        )
+
+    def _bm25_scores(self, queries: QuerySet, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        return self._corpora[queries.kind].lexical.scores_many(queries.texts, ids)
+
+    def _corpus_sets(self) -> list[QuerySet]:
+        """Return the sets whose queries are asked of the unchanged corpus."""
+        return [queries for queries in self.sets if self._corpora[queries.kind] is self.rankers]
 
     def rank_bm25(self) -> None:
-        """BM25's best `depth` chunks of every query."""
-        for one in self._ranked:
-            rankers = self._corpora[one.kind]
-            one.rankings["bm25"], one.scores["bm25"] = rankers.bm25(
-                one.texts, self._among[one.kind]
-            )
+        """Rank every query by BM25."""
+        for queries in self._ranked:
+            rankers = self._corpora[queries.kind]
+            ids, scores = rankers.bm25(queries.texts, self._among[queries.kind])
+            queries.rankings["bm25"] = ids
+            queries.scores["bm25"] = scores
 
-    def _allowed(self, one: QuerySet) -> Among:
-        return self._corpora.get(one.kind, self.rankers).allowed(one)
+    def _allowed(self, queries: QuerySet) -> Among:
+        return self._corpora.get(queries.kind, self.rankers).find_allowed(queries)
 
     def rank_candidates(self) -> None:
-        """The base encoder; with an adapter, interpolations of both and the adapted encoder."""
+        """Rank every query by the base encoder and, with an adapter, by all interpolations."""
+        weights = [0.0]
         if self.adapter:
-            weights = (0.0, *sorted(self._settings.evaluation.interpolation_weights), 1.0)
-        else:
-            weights = (0.0,)
+            weights += [*sorted(self._settings.evaluation.interpolation_weights), 1.0]
         for weight in weights:
-            self._rank_by(
-                self.rankers.candidate(weight),
-                general=self.adapter is not None and weight in (0.0, 1.0),
-            )
+            self._rank_by(self.rankers.candidate(weight), general=self.adapter is not None)
 
     def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
-        """`general`: measure, too, how it answers questions of general knowledge, and how far
-        the chunks lie from that.
+        """Rank every query by a candidate and take its diagnostics.
+
+        `general`: also measure how it answers questions of general knowledge, and how far the
+        chunks lie from that.
         """
-        name = candidate.name
-        similarity = candidate.similarity
-        self.sentences.take(name, candidate)
+        self.sentences.take(candidate.name, candidate)
         for rankers in self._distinct:
             chunks = candidate.chunk_vectors(rankers.chunks)
             if general and rankers is self.rankers:
                 self._measure_general(candidate, chunks)
-            for one in (one for one in self._ranked if self._corpora[one.kind] is rankers):
-                queries = candidate.query_vectors(one.texts)
-                among = self._among[one.kind]
-                one.rankings[name], one.scores[name] = rankers.nearest(
-                    queries, chunks, among, similarity
-                )
-                one.beside[name] = rankers.scores_of(
-                    queries, chunks, one.rankings["bm25"], similarity
-                )  # to be summed
-                if one is not self.focused:
-                    self.diagnostics.take(name, one, queries, chunks, similarity)
-            del chunks  # before those of the next corpus: of a million they take 1.5 GB
+            for queries in self._ranked:
+                if self._corpora[queries.kind] is rankers:
+                    self._rank_set(candidate, queries, rankers, chunks)
+            # Vectors of a million chunks take 1.5 GB: free them before encoding the next corpus.
+            del chunks
         self._context.check_stop()
 
+    def _rank_set(
+        self,
+        candidate: Candidate,
+        queries: QuerySet,
+        rankers: Rankers,
+        chunks: NDArray[np.float32],
+    ) -> None:
+        """Rank the queries of a set by a candidate, and score what BM25 ranked."""
+        name = candidate.name
+        similarity = candidate.similarity
+        vectors = candidate.query_vectors(queries.texts)
+        among = self._among[queries.kind]
+        ids, scores = rankers.nearest(vectors, chunks, among, similarity)
+        queries.rankings[name] = ids
+        queries.scores[name] = scores
+        queries.cross_scores[name] = rankers.scores_of(
+            vectors, chunks, queries.rankings["bm25"], similarity
+        )
+        if queries is not self.focused:
+            self.diagnostics.take(name, queries, vectors, chunks, similarity)
+
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
+        """Measure a candidate on questions of general knowledge, and the chunks' distance to it."""
         from engine.metrics.geometry import nearest_distances
 
         known = self.known
         similarity = candidate.similarity
         passages = candidate.passage_vectors(known.passages)
         questions = candidate.query_vectors(known.questions)
-        forms = similarity.query_form(questions), similarity.chunk_form(passages)
-        self.general[candidate.name] = answered(*forms, known.right)
-        # other distances would be on another scale than those of base
-        if similarity.of_unit_vectors:
-            self.distances[candidate.name] = nearest_distances(vectors, passages)
-            self.general_geometry[candidate.name] = geometry_of(passages)
-            if found := general_similarities(known, questions, passages, self._sampling):
-                self.general_similarities[candidate.name] = found
+        query_form = similarity.query_form(questions)
+        chunk_form = similarity.chunk_form(passages)
+        self.general[candidate.name] = measure_answers(query_form, chunk_form, known.right)
+        # Distances of other vectors would be on another scale than those of base.
+        if not similarity.of_unit_vectors:
+            return
+        self.distances[candidate.name] = nearest_distances(vectors, passages)
+        self.general_geometry[candidate.name] = geometry_of(passages)
+        if similarities := general_similarities(known, questions, passages, self._sampling):
+            self.general_similarities[candidate.name] = similarities
 
     def select(self) -> Selection:
-        """Choose what each search mode uses: base, the adapted encoder, or an interpolation of
-        both.
-        """
+        """Choose each search mode's encoder: base, the adapted one, or an interpolation."""
         weights = sorted(self._settings.evaluation.interpolation_weights)
         names = [candidate_name(weight) for weight in (*weights, 1.0)]
         why_not = ""
         if self.adapter is None:
-            why_not = (
-                f"{(self.trained.info.reason or 'Nothing was trained').rstrip('.')}: search uses"
-                " the base encoder."
-            )
-        elif self._untrained():
+            why = self.trained.info.reason or "Nothing was trained"
+            why_not = f"{why.rstrip('.')}: search uses the base encoder."
+        elif self._is_untrained():
             why_not = f"The base encoder is in use: {UNTRAINED}."
-        selection = self._choosing.selection([] if why_not else names, why_not)
+        if why_not:
+            names = []
+        selection = self._choosing.select(names, why_not)
         self._fuse(selection)
         for mode, chosen in selection.by_mode.items():
             self._context.choose(f"encoder of {mode} search", chosen.encoder, chosen.reason)
@@ -209,8 +223,9 @@ class Evaluation:
         return selection
 
     def fusion_of(self, selection: Selection) -> FusionChoice:
-        """Return how hybrid search fuses: as project.toml says, or with the share that was
-        chosen together with the encoder.
+        """Return how hybrid search fuses.
+
+        Either project.toml says so, or the share was chosen together with the encoder.
         """
         share = selection.hybrid.share
         if self._settings.search.fusion != "auto":
@@ -220,90 +235,83 @@ class Evaluation:
             if share == FOREIGN:
                 why = f"The encoder was not trained on the language of these documents. {why}"
         else:
-            why = (
-                f"Hybrid search sums {weighted_label(share or EQUAL)}, chosen together with its"
-                " encoder."
-            )
-        return FusionChoice(
-            "rrf" if share is None else "weighted", EQUAL if share is None else share, why
-        )
+            label = weighted_label(share or EQUAL)
+            why = f"Hybrid search sums {label}, chosen together with its encoder."
+        if share is None:
+            return FusionChoice("rrf", EQUAL, why)
+        return FusionChoice("weighted", share, why)
 
     def _fuse(self, selection: Selection) -> None:
-        """Rank what is in use, and every encoder in hybrid search: base as before adaptation,
-        others with their own share.
+        """Add the rankings of what is in use, and of every encoder in hybrid search.
+
+        Base has the share of an unadapted project, other encoders their own.
         """
         self.diagnostics.alias(IN_USE, selection.semantic.encoder)
         chosen = selection.hybrid
         way = "rrf_" if chosen.share is None else "weighted_"
-        for one in self.sets:
-            for table in (one.rankings, one.scores, one.beside):
+        for queries in self.sets:
+            for table in (queries.rankings, queries.scores, queries.cross_scores):
                 table[IN_USE] = table[selection.semantic.encoder]
-            encoders = [name for name in ENCODERS if name in one.rankings and name != IN_USE]
+            encoders = [name for name in ENCODERS if name in queries.rankings and name != IN_USE]
             for name in encoders:
                 share = self._choosing.usual_share(name)
                 if name == BASE:
                     share = self._choosing.reference_share
                 elif name == chosen.encoder:
                     share = chosen.share
-                one.rankings[f"{way}{name}"] = self._fuser.fused(one, name, share)
-            one.rankings[f"{way}{IN_USE}"] = self._fuser.fused(one, chosen.encoder, chosen.share)
+                queries.rankings[f"{way}{name}"] = self._fuser.fuse(queries, name, share)
+            in_use = self._fuser.fuse(queries, chosen.encoder, chosen.share)
+            queries.rankings[f"{way}{IN_USE}"] = in_use
 
     def choose_reranker(self, fusion: FusionChoice) -> None:
-        """Whether the reranker that project.toml names comes into use."""
+        """Choose whether the reranker that project.toml names comes into use."""
         if not self._settings.search.reranker:
             return
         from engine.evaluation.reranking import RerankerTrial
 
-        mode: SearchMode = "semantic" if self._settings.search.mode == "semantic" else "hybrid"
-        if mode == "semantic":
+        mode: SearchMode = "hybrid"
+        name = f"{fusion.method}_{IN_USE}"
+        if self._settings.search.mode == "semantic":
+            mode = "semantic"
             name = IN_USE
-        else:
-            name = f"{fusion.method}_{IN_USE}"
-        texts = {
-            kind: {chunk.id: chunk.embedded_text for chunk in rankers.chunks}
-            for kind, rankers in self._corpora.items()
-        }
+        texts = {}
+        for kind, rankers in self._corpora.items():
+            texts[kind] = {chunk.id: chunk.embedded_text for chunk in rankers.chunks}
         trial = RerankerTrial(
             self._context,
             mode,
-            lambda one: one.rankings[name],
-            lambda one: texts[one.kind],
+            lambda queries: queries.rankings[name],
+            lambda queries: texts[queries.kind],
             self.rankers.document_of,
         )
-        self.reranker = trial.choice(self.sets)
-        if self.reranker:
-            self._context.choose(
-                "reranker", "in use" if self.reranker.in_use else "not in use", self.reranker.reason
-            )
+        self.reranker = trial.choose(self.sets)
+        if self.reranker is None:
+            return
+        outcome = "in use" if self.reranker.in_use else "not in use"
+        self._context.choose("reranker", outcome, self.reranker.reason)
 
-    def _untrained(self) -> bool:
-        """Whether the adapter is the one that training began with, before its first step, and
-        changes nothing.
-        """
+    def _is_untrained(self) -> bool:
+        """Tell whether the best adapter is the one before the first step, which changes nothing."""
         if self._settings.encoder.small_model or self._settings.training.similarity == "lorentz":
             return False
         return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
-        """Measure the judged queries, or else the held-out ones, with typos, masked words and
-        other words.
-        """
+        """Measure queries with typos, masked words and substituted words."""
         from engine.evaluation.studies.robustness import RobustnessStudy
 
         weights = selection.semantic.weight, selection.hybrid.weight
-        trial = RobustnessStudy(self._context, self.rankers, weights, fusion, self._allowed)
-        self.robustness = trial.measure(self._of_the_corpus(), self.rankers.document_of)
+        study = RobustnessStudy(self._context, self.rankers, weights, fusion, self._allowed)
+        self.robustness = study.measure(self._corpus_sets(), self.rankers.document_of)
 
     def learn_threshold(self) -> None:
-        """How similar to the query a hit of semantic search must be not to count as weak."""
+        """Learn how similar to the query a hit of semantic search must be not to count as weak."""
         from engine.evaluation.studies.similarity_threshold import learn_threshold
 
         settings = self._settings
-        sets = [
-            one
-            for one in self._of_the_corpus()
-            if settings.evaluation.use_judged or one.kind != "judged"
-        ]
+        sets = self._corpus_sets()
+        if not settings.evaluation.use_judged:
+            sets = [queries for queries in sets if queries.kind != "judged"]
         self.threshold = learn_threshold(
             sets,
             IN_USE,

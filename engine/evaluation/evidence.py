@@ -1,11 +1,12 @@
 """The ladder of evidence: which queries decide what comes into use in one search mode.
 
-Judged questions come first, then people's preferences between two lists of hits, then queries that
-the documents' authors wrote (titles, headings, subjects …), then those of a language model or
-imported ones, of which a project has one kind, then extractive ones. Extractive queries decide
-nothing: they repeat the words of their chunk, and find better whatever was trained on their like
-(docs/log/hybrid-search.md, "What decides").
+From the top: judged questions; preferences between two lists of hits; queries that the documents'
+authors wrote (titles, headings, subjects); queries of a language model or imported ones, of which
+a project has one kind; extractive queries, which decide nothing (docs/log/hybrid-search.md).
 """
+
+# Extractive queries repeat the words of their chunk, so an encoder trained on their like finds
+# them more easily, whether it is better or not.
 
 from __future__ import annotations
 
@@ -24,31 +25,32 @@ RungName = Literal["judged", "preferred", "document", "model", "imported", "extr
 
 RUNGS: tuple[RungName, ...] = ("judged", "preferred", "document", "model", "imported", "extractive")
 CERTIFYING: tuple[RungName, ...] = ("judged", "document", "model", "imported")
-"""Those whose queries measure every candidate, and can prove a gain.
+"""Rungs whose queries measure every candidate and can prove a gain.
 
-Preferences compare two lists alone.
+Preferences compare only two lists.
 """
 DECIDE_SHARE = RUNGS[:1]
-"""One kind of query cannot weigh BM25 for another: titles have fewer words in common with what
-answers them, and asked for nine tenths of the semantic score where that cost judged questions 4
-points (docs/log/hybrid-search.md, "What titles cannot tell").
+"""Rungs that may choose the weight of BM25.
+
+One kind of query cannot weigh BM25 for another. Titles share fewer words with what answers them:
+they asked for nine tenths of the semantic score where that cost judged questions 4 points
+(docs/log/hybrid-search.md, "What titles cannot tell").
 """
 DIFFERENCE = 4.0
 """Points of nDCG@10 that a rung must be able to show to have the last word."""
 SPREAD = 0.2
-"""Standard deviation of per-query differences where too few were measured: of an adapter and
-base on cisi, by titles (docs/log).
+"""Standard deviation of per-query differences to assume if too few were measured.
+
+Measured between an adapter and base on cisi, by titles (docs/log).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """nDCG@10 per query (q,), in [0, 1], of each system in one search mode, on the queries of
-    one rung.
+    """nDCG@10 per query (q,), in [0, 1], of each system on the queries of one rung.
 
-    `clusters` (q,): the document of each query, since queries of one document are not independent;
-        None where each stands
-    for itself.
+    `clusters` (q,) numbers the document of each query, since queries of one document are not
+    independent. None: every query is independent.
     """
 
     rung: RungName
@@ -70,65 +72,60 @@ class Evidence:
         return len(set(self.clusters.tolist()))
 
     def gaps(self, name: str, reference: str) -> Floats:
-        """Return how much a system lies above another, per query (q,)."""
+        """Return the lead of one system over another, per query (q,)."""
         return self.systems[name] - self.systems[reference]
 
     def of(self, names: Iterable[str]) -> Evidence:
         """Return the same queries for some of the systems."""
         return replace(self, systems={name: self.systems[name] for name in names})
 
-    def followed_by(self, other: Evidence) -> Evidence:
-        """Return these queries and other ones of the same systems."""
-        systems = {
-            name: np.concatenate([values, other.systems[name]])
-            for name, values in self.systems.items()
-        }
-        first = self._numbered()
-        second = other._numbered()
-        # Numbers below 0 stand for themselves, and must not meet those of the first.
+    def concatenate(self, other: Evidence) -> Evidence:
+        """Return these queries and those of other evidence about the same systems."""
+        systems = {}
+        for name, values in self.systems.items():
+            systems[name] = np.concatenate([values, other.systems[name]])
+        first = self._number_clusters()
+        second = other._number_clusters()
+        # Negative numbers mark independent queries, and must differ between the two halves.
         second = np.where(second < 0, second - self.queries, second)
         return replace(self, systems=systems, clusters=np.concatenate([first, second]))
 
-    def _numbered(self) -> NDArray[np.int64]:
-        """Return the clusters (q,), each query one of its own where none are known."""
+    def _number_clusters(self) -> NDArray[np.int64]:
+        """Return the clusters (q,), with a negative number for each query if none are known."""
         if self.clusters is not None:
             return self.clusters
         return -1 - np.arange(self.queries, dtype=np.int64)
 
-    def needed(self, reference: str, points: float = DIFFERENCE) -> int:
-        """Return how many queries of this kind would show a gain of so many points by the system
-        that varies most.
+    def count_needed(self, reference: str, points: float = DIFFERENCE) -> int:
+        """Return how many queries would show that gain by the system that varies most.
 
-        They come from as many documents each as these do, and from documents enough for any
-        verdict. `TYPICAL` where these are too few to have a spread.
+        Assumes as many queries per document as measured here, and enough documents for any verdict.
+        Returns `TYPICAL` if there are too few queries to estimate a spread.
         """
         if self.queries < MIN_FOR_SPREAD:
             return TYPICAL
-        others = [name for name in self.systems if name != reference]
-        spreads = [spread(self.gaps(name, reference), self.clusters) for name in others]
+        candidates = [name for name in self.systems if name != reference]
+        spreads = [spread(self.gaps(name, reference), self.clusters) for name in candidates]
         documents = math.ceil(MIN_QUERIES * self.queries / self.independent)
         return max(documents, queries_to_decide(points / 100, max(spreads, default=0.0)))
 
     def suffices(self, reference: str) -> bool:
-        """Tell whether it has the last word: whether it would show a gain of `DIFFERENCE` if
-        there were one.
-        """
-        return self.rung in CERTIFYING and self.queries >= self.needed(reference)
+        """Tell whether it has the last word, because it would show a gain of `DIFFERENCE`."""
+        return self.rung in CERTIFYING and self.queries >= self.count_needed(reference)
 
     @property
     def may_prove(self) -> bool:
-        """Whether a gain that it shows counts: rare large losses may be missing among fewer
-        queries.
-        """
+        """Whether a gain counts: among fewer queries, rare large losses may be missing."""
         enough = self.queries >= MIN_TO_PROVE and self.independent >= MIN_QUERIES
         return self.rung in CERTIFYING and enough
 
 
 @dataclass(frozen=True, slots=True)
 class PreferenceEvidence:
-    """What people said of a candidate's lists and the reference's: `count` preferences, and the
-    wealth of a bettor on either (engine/metrics/e_process.py), which is 1/p at any time. `wins`
-    and `losses` are the candidate's; the others are ties.
+    """What people said of a candidate's lists and the reference's.
+
+    `count` preferences, of which the candidate has `wins` and `losses`; the others are ties. The
+    wealth of a bettor on either system (engine/metrics/e_process.py) is 1/p at any time.
     """
 
     count: int
@@ -139,9 +136,10 @@ class PreferenceEvidence:
 
 
 def queries_to_decide(gain: float, deviation: float) -> int:
-    """Queries that show a `gain`, in [0, 1], at a standard `deviation` of s, had one more of
-    them lost everything: a small sample seldom holds rare losses, and varies little then. N = k
-    (s² + 1/N), k = ((z₀.₉₇₅ + z₀.₈) / gain)².
+    """Return how many queries show a gain in [0, 1], even if one more lost everything.
+
+    A small sample seldom holds rare losses, and varies little then. At a standard deviation of s,
+    N = k (s² + 1/N) with k = ((z₀.₉₇₅ + z₀.₈) / gain)².
     """
     unit = queries_to_show(gain, 1.0)
     half = unit * deviation**2 / 2
@@ -153,22 +151,28 @@ MIN_TO_PROVE = queries_to_decide(DIFFERENCE / 100, 0.0)
 """71."""
 
 
-def deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
-    """Return the highest rung that has the last word between the `reference` and the others."""
-    return next((one for one in from_top(ladder) if one.suffices(reference)), None)
+def find_deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
+    """Return the highest rung that has the last word between the reference and the others."""
+    for evidence in sort_from_top(ladder):
+        if evidence.suffices(reference):
+            return evidence
+    return None
 
 
-def measured_on(ladder: Sequence[Evidence], reference: str) -> Evidence:
-    """Return what is shown: the rung with the last word; else the highest one that has a spread;
-    else, of those that could decide, the one with most queries. ValueError without queries.
+def choose_shown(ladder: Sequence[Evidence], reference: str) -> Evidence:
+    """Return the rung whose figures are shown.
+
+    This is the rung with the last word; else the highest with a spread; else, of those that could
+    decide, the one with most queries. Raises ValueError without queries.
     """
 
-    def worth(one: Evidence) -> tuple[bool, int]:
-        return one.rung in CERTIFYING, min(one.queries, MIN_FOR_SPREAD)
+    def worth(evidence: Evidence) -> tuple[bool, int]:
+        return evidence.rung in CERTIFYING, min(evidence.queries, MIN_FOR_SPREAD)
 
-    return deciding(ladder, reference) or max(from_top(ladder), key=worth)
+    return find_deciding(ladder, reference) or max(sort_from_top(ladder), key=worth)
 
 
-def from_top(ladder: Sequence[Evidence]) -> list[Evidence]:
-    """Return those with queries, the highest rung first."""
-    return sorted((one for one in ladder if one.queries), key=lambda one: RUNGS.index(one.rung))
+def sort_from_top(ladder: Sequence[Evidence]) -> list[Evidence]:
+    """Return the evidence that has queries, the highest rung first."""
+    measured = [evidence for evidence in ladder if evidence.queries]
+    return sorted(measured, key=lambda evidence: RUNGS.index(evidence.rung))

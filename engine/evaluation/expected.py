@@ -1,14 +1,19 @@
-"""How many queries will decide what comes into use, before they are made or measured."""
+"""Estimates of how many queries will decide what comes into use, before they are measured."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from engine.core.records import DocumentQuery
-from engine.evaluation.document_set import grouped_by_text
+from engine.core.records import Chunk, DocumentQuery
+from engine.evaluation.document_set import group_by_text
 from engine.evaluation.evidence import RungName
-from engine.evaluation.query_sets import answerable, generated_queries, heldout_queries, rung_of
+from engine.evaluation.query_sets import (
+    answerable_queries,
+    generated_queries,
+    heldout_queries,
+    rung_of,
+)
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
 from engine.queries.document_written import find_untrained, written_within
@@ -19,58 +24,72 @@ from engine.written_queries.document_queries import document_queries
 from engine.written_queries.imports import imported_queries
 
 DECIDING = 2 / 3
-"""Of the held-out documents' queries; the others stop the training."""
+"""Share of the held-out documents' queries that decide; the others stop the training."""
 
 
 def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, int]:
-    """Of each kind that may decide.
+    """Return the expected number of queries of each rung that may decide.
 
-    Where the training queries of the documents are not `made` yet, as if at least one came of every
-    document: so there may be more document-written ones.
+    If the training queries are not `made` yet, assumes at least one from every document; the
+    estimate of document-written queries is then an upper bound.
     """
-    store, chosen, chunks = snapshot.store, snapshot.settings.evaluation, snapshot.store.chunks()
-    queries = store.queries()
+    store = snapshot.store
+    settings = snapshot.settings.evaluation
+    chunks = store.chunks()
     written = document_queries(store)
     if made:
         free = find_untrained(snapshot, chunks, written)
         backend = made_by(snapshot)
-        held_out = Counter(rung_of(one, backend) for one in heldout_queries(snapshot, chunks))
+        heldout = heldout_queries(snapshot, chunks)
+        counts = Counter(rung_of(judgment, backend) for judgment in heldout)
     else:
         free = expected_untrained(snapshot, written)
-        made_of = snapshot.settings.queries
-        backend = backend_of(snapshot)
-        held_out = Counter()
-        items = imported_queries(snapshot.project) if backend in IMPORTED else ()
-        held_out["model"] = made_of.per_chunk * len(chunks) * (backend in MODELS)
-        held_out["imported"] = len({question_key(one.text) for one in items})
-        share = chosen.heldout_share * DECIDING
-        held_out = Counter(
-            {rung: round(share * min(made_of.max_queries, most)) for rung, most in held_out.items()}
-        )
-    known = {question_key(query.text) for query in queries} | generated_queries(snapshot).keys()
-    judged = set()
-    if chosen.use_judged:
-        asked = [one for one in answerable(snapshot, chunks) if not one.only_measures]
-        judged = {question_key(one.text) for one in asked} - known
+        counts = _expected_heldout(snapshot, len(chunks))
     return {
-        "judged": len(judged),
-        "document": min(len(grouped_by_text(free, chunks)), chosen.max_heldout),
-        "model": min(held_out["model"], chosen.max_heldout),
-        "imported": min(held_out["imported"], chosen.max_heldout),
+        "judged": _count_judged(snapshot, chunks),
+        "document": min(len(group_by_text(free, chunks)), settings.max_heldout),
+        "model": min(counts["model"], settings.max_heldout),
+        "imported": min(counts["imported"], settings.max_heldout),
     }
+
+
+def _expected_heldout(snapshot: ProjectSnapshot, chunks: int) -> Counter[RungName]:
+    """Return how many held-out queries the configured backend will yield from so many chunks."""
+    settings = snapshot.settings.queries
+    backend = backend_of(snapshot)
+    made: dict[RungName, int] = {}
+    if backend in MODELS:
+        made["model"] = settings.per_chunk * chunks
+    if backend in IMPORTED:
+        imported = imported_queries(snapshot.project)
+        made["imported"] = len({question_key(query.text) for query in imported})
+    share = snapshot.settings.evaluation.heldout_share * DECIDING
+    counts: Counter[RungName] = Counter()
+    for rung, count in made.items():
+        counts[rung] = round(share * min(settings.max_queries, count))
+    return counts
+
+
+def _count_judged(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> int:
+    """Return how many judged questions decide, leaving out those that were made from documents."""
+    if not snapshot.settings.evaluation.use_judged:
+        return 0
+    generated = {question_key(query.text) for query in snapshot.store.queries()}
+    generated |= generated_queries(snapshot).keys()
+    deciding = [query for query in answerable_queries(snapshot, chunks) if not query.only_measures]
+    return len({question_key(query.text) for query in deciding} - generated)
 
 
 def expected_untrained(
     snapshot: ProjectSnapshot, written: Sequence[DocumentQuery]
 ) -> list[DocumentQuery]:
-    """Those that `find_untrained` will give, as if at least one training query came of every
-    document.
-    """
+    """Return what `find_untrained` will return, assuming a training query from every document."""
     settings = snapshot.settings
     documents = snapshot.store.documents()
     related = related_in(snapshot.store, documents)
     keys = text_keys(documents, related)
     split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
-    few = len(set(keys.values())) < MIN_GROUPS
-    used = {document for document in keys if few or split.get(document) != "heldout"}
+    used = set(keys)
+    if len(set(keys.values())) >= MIN_GROUPS:
+        used = {document for document in keys if split.get(document) != "heldout"}
     return written_within(unrelated_documents(used, related), written)

@@ -1,9 +1,7 @@
-"""What adaptation did to public collections, as a prior for a project without enough evidence of
-its own.
+"""What adaptation did to public collections, as a prior for projects with too little evidence.
 
 `assets/experience.json` is made by `tests/benchmarks/experience.py`. Collections that share
-documents with a project are left out of its prior, so that nothing is expected of a collection
-because of itself.
+documents with a project are left out of its prior, so that none is its own evidence.
 """
 
 from __future__ import annotations
@@ -23,24 +21,22 @@ from engine.metrics.random_effects import MIN_COLLECTIONS, Normal, predicted_eff
 
 QueryOrigin = Literal["model-written", "extractive"]
 WIDENING = 2.0
-"""Of an encoder that nothing was measured with, the standard deviation is so many times √(mean²
-+ deviation²): too wide for experience to suffice without evidence of the project's own.
+"""Factor on √(mean² + deviation²) for an encoder that nothing was measured with.
+
+The resulting standard deviation is too wide for experience to suffice on its own.
 """
 SHARED = 0.1
-"""Of a collection's sampled documents, the share that a project must have for its prior to do
-without that collection.
-"""
+"""Share of a collection's sampled documents from which a project counts as containing it."""
 LEAST_DEVIATION: Mapping[SearchMode, float] = {"semantic": 1.0, "hybrid": 0.5}
-"""Points that effects differ by from collection to collection, at least: where four or five seem
-to agree, one more may not. Those of model-written queries differ by 3 and 1.2
-(docs/log/evaluation.md).
+"""Minimum deviation, in points, of effects between collections.
+
+Four or five collections may agree by chance. Effects of model-written queries differ by 3 and 1.2
+points (docs/log/evaluation.md).
 """
 LIKE_RATE = 3.0
+"""Factor up to which another learning rate counts as like the measured one."""
 LIKE_EXAMPLES = 8.0
-"""A learning rate, and a number of training examples, up to so many times as large or small are
-like those measured.
-"""
-
+"""Factor up to which another number of training examples counts as like the measured one."""
 
 FILE = "experience.json"
 DIGITS = 16
@@ -49,11 +45,10 @@ SAMPLED = 32
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Points of nDCG@10 that an encoder gained over base on the judged questions of a
-    collection, with the standard error.
+    """Points of nDCG@10 that an encoder gained over base on a collection's judged questions.
 
-    `share`: of the semantic score in hybrid search, compared with base at equal weights; None in
-        semantic search.
+    `error` is the standard error. `share` is that of the semantic score in hybrid search, compared
+    with base at equal weights; None in semantic search.
     """
 
     collection: str
@@ -68,8 +63,9 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What to expect of a candidate on a new collection, in points; it `helped` on so many of
-    the `collections`.
+    """What to expect of a candidate on a new collection, in points.
+
+    The candidate improved `helped` of the `collections`, and all by `average` points.
     """
 
     effect: Normal
@@ -83,10 +79,8 @@ class Prior:
 class Recipe:
     """What was trained, as far as the effect depends on it.
 
-    `examples`: training queries, with repetition.
-
-    Experience holds for the same again, and for rates and examples that are like those measured; it
-    is widened for others.
+    `examples` counts training queries, with repetition. Experience holds for the same recipe and
+    for rates and numbers of examples like those measured; for others it is widened.
     """
 
     objective: str
@@ -98,23 +92,26 @@ class Recipe:
     examples: int = 1920
 
     def trains_the_same(self, other: Recipe) -> bool:
-        """Whether both train the same weights by the same loss."""
+        """Tell whether both train the same weights by the same loss."""
         return replace(other, learning_rate=self.learning_rate, examples=self.examples) == self
 
     def is_like(self, other: Recipe) -> bool:
-        """Whether both train about as much."""
+        """Tell whether both train about as much."""
         rate = self.learning_rate / other.learning_rate
         examples = self.examples / other.examples
-        return 1 / LIKE_RATE <= rate <= LIKE_RATE and 1 / LIKE_EXAMPLES <= examples <= LIKE_EXAMPLES
+        same_rate = 1 / LIKE_RATE <= rate <= LIKE_RATE
+        same_amount = 1 / LIKE_EXAMPLES <= examples <= LIKE_EXAMPLES
+        return same_rate and same_amount
 
 
 @dataclass(frozen=True)
 class Experience:
-    """All effects. `model`: fingerprint of the encoder; `recipes`: by origin of the queries.
+    """All effects measured on public collections.
 
-    `documents`: collection → `document_digests` of it. `rung_errors`: kind of evidence → search
-        mode → standard
-    deviation, in points, of how far what it says of an adapter lies from what judged questions say.
+    `model` is the encoder's fingerprint; `recipes` are keyed by the origin of the queries;
+    `documents` maps a collection to its `document_digests`; `rung_errors` maps a rung and a search
+    mode to the standard deviation, in points, of its verdict on an adapter from that of judged
+    questions.
     """
 
     model: str = ""
@@ -124,16 +121,15 @@ class Experience:
     rung_errors: Mapping[str, Mapping[SearchMode, float]] = field(default_factory=dict)
 
     def without(self, content_hashes: Iterable[str]) -> Experience:
-        """Leave out the collections that have documents of these hashes."""
-        known = {one[:DIGITS] for one in content_hashes}
-        left_out = {
-            name
-            for name, sample in self.documents.items()
-            if sample and len(known.intersection(sample)) >= SHARED * len(sample)
-        }
-        return replace(
-            self, effects=[one for one in self.effects if one.collection not in left_out]
-        )
+        """Return the experience without collections that share documents with these hashes."""
+        digests = {content_hash[:DIGITS] for content_hash in content_hashes}
+        left_out = set()
+        for name, sample in self.documents.items():
+            shared = len(digests.intersection(sample))
+            if sample and shared >= SHARED * len(sample):
+                left_out.add(name)
+        effects = [effect for effect in self.effects if effect.collection not in left_out]
+        return replace(self, effects=effects)
 
     def prior(
         self,
@@ -144,67 +140,73 @@ class Experience:
         *,
         widened: bool = False,
     ) -> Prior | None:
-        """Return what to expect of a candidate; None where too few collections were measured."""
+        """Return what to expect of a candidate, or None if too few collections were measured."""
+        wanted = (queries, encoder, mode, share)
         by_collection: dict[str, list[Effect]] = {}
-        for one in self.effects:
-            if (one.queries, one.encoder, one.mode, one.share) == (queries, encoder, mode, share):
-                by_collection.setdefault(one.collection, []).append(one)
+        for effect in self.effects:
+            if (effect.queries, effect.encoder, effect.mode, effect.share) == wanted:
+                by_collection.setdefault(effect.collection, []).append(effect)
         if len(by_collection) < MIN_COLLECTIONS:
             return None
-        # Seeds of one collection ask the same questions: their mean is hardly surer than one of
-        # them.
-        points = [_mean(one.points for one in same) for same in by_collection.values()]
-        errors = [_mean(one.error for one in same) for same in by_collection.values()]
-        effect = predicted_effect(points, errors, LEAST_DEVIATION[mode])
+        # Seeds on one collection measure the same questions: their mean is hardly more certain than
+        # one of them, so their errors are averaged, too.
+        points = []
+        errors = []
+        for effects in by_collection.values():
+            points.append(_mean([effect.points for effect in effects]))
+            errors.append(_mean([effect.error for effect in effects]))
+        predicted = predicted_effect(points, errors, LEAST_DEVIATION[mode])
         if widened:
-            effect = Normal(effect.mean, WIDENING * math.hypot(effect.mean, effect.deviation))
+            deviation = WIDENING * math.hypot(predicted.mean, predicted.deviation)
+            predicted = Normal(predicted.mean, deviation)
         helped = sum(value > 0 for value in points)
-        return Prior(effect, len(points), helped, _mean(points), widened)
+        return Prior(predicted, len(points), helped, _mean(points), widened)
 
     def best_share(
         self, queries: QueryOrigin, encoder: str, shares: Sequence[float]
     ) -> float | None:
-        """Return the share of the semantic score with which hybrid search gained most; None
-        where nothing is known.
-        """
-        found = {share: self.prior(queries, encoder, "hybrid", share) for share in shares}
-        known = {share: prior.effect.mean for share, prior in found.items() if prior is not None}
-        if known:
-            return max(known, key=lambda share: known[share])
+        """Return the semantic share by which hybrid search gained most, or None if unknown."""
+        gains = {}
+        for share in shares:
+            prior = self.prior(queries, encoder, "hybrid", share)
+            if prior is not None:
+                gains[share] = prior.effect.mean
+        if gains:
+            return max(gains, key=lambda share: gains[share])
         return None
 
 
 @cache
 def load_experience() -> Experience:
-    """Read what ships with the product. Raises EngineError where it is missing."""
-    return experience_of(json.loads(asset_path(FILE).read_text(encoding="utf-8")))
+    """Read the experience that ships with the product. Raises EngineError if it is missing."""
+    return parse_experience(json.loads(asset_path(FILE).read_text(encoding="utf-8")))
 
 
 @cache
 def experience_fingerprint() -> str:
-    """Return what names the experience that ships with the product; empty where it is missing."""
+    """Return a fingerprint of the experience that ships with the product, empty if missing."""
     try:
         return file_sha256(asset_path(FILE))[:DIGITS]
     except EngineError:
         return ""
 
 
-def experience_of(data: Mapping[str, Any]) -> Experience:
-    """Read the JSON form, as `tests/benchmarks/experience.py` writes it."""
+def parse_experience(data: Mapping[str, Any]) -> Experience:
+    """Read the JSON form that `tests/benchmarks/experience.py` writes."""
     return Experience(
         model=data["model"],
         recipes={origin: Recipe(**recipe) for origin, recipe in data["recipes"].items()},
-        effects=[Effect(**one) for one in data["effects"]],
+        effects=[Effect(**effect) for effect in data["effects"]],
         documents={name: frozenset(digests) for name, digests in data["documents"].items()},
         rung_errors=data.get("rung_errors", {}),
     )
 
 
 def document_digests(content_hashes: Iterable[str]) -> list[str]:
-    """Return what a collection is known by: the first of the hashes of its documents' contents."""
-    return [one[:DIGITS] for one in sorted(set(content_hashes))[:SAMPLED]]
+    """Return the digests by which a collection is recognized: a sample of its content hashes."""
+    sample = sorted(set(content_hashes))[:SAMPLED]
+    return [content_hash[:DIGITS] for content_hash in sample]
 
 
-def _mean(values: Iterable[float]) -> float:
-    numbers = list(values)
-    return sum(numbers) / len(numbers)
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,24 +1,17 @@
-"""The gate: whether something new comes into use in one search mode.
+"""The gate: whether a candidate encoder replaces the reference in one search mode.
 
-A candidate is *proved* where a rung of the ladder (engine/evaluation/evidence.py) shows it to be
-better than the reference, which is what comes into use otherwise: one-sided p, corrected for the
-number of candidates (single-step max-T, Westfall & Young 1993) and for the number of rungs that may
-prove something; better by the two-sided test of all tables, too; and better still if one query more
-lost everything, since a small sample seldom holds rare losses. Queries of a kind that was trained
-on have to show more than they may flatter by. Rungs are asked from the top down to the first that
-would show a gain if there were one. Queries of one document are tossed and drawn together, since
-they are not independent.
-
-A candidate is *expected* to be better where nothing on the project shows harm, and experience with
-public collections, updated by what the project measured, foresees a gain and a small risk
-(engine/evaluation/experience.py).
-
-What a rung shows to be worse is excluded: a proof counts only against the rungs above it, an
-expectation against none.
+A candidate is used if a rung of the ladder (evidence.py) proves it better, or if experience with
+public collections (experience.py) expects a gain and nothing on the project shows harm.
+A rung that shows a candidate to be worse excludes it, unless a higher rung proves it.
 """
 
-from __future__ import annotations
-
+# A proof takes three things: a one-sided p corrected for the number of candidates (single-step
+# max-T, Westfall & Young 1993) and for the number of rungs that may prove something; a gain by the
+# two-sided test that all tables use; and a gain that remains if one more query lost everything,
+# since a small sample seldom holds rare losses. Queries of a kind that was trained on must also
+# show more than they may flatter by. Rungs are consulted from the top down to the first that would
+# show a gain if there were one. Queries of one document are resampled and permuted together, since
+# they are not independent.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,8 +35,8 @@ from engine.evaluation.evidence import (
     Evidence,
     PreferenceEvidence,
     RungName,
-    from_top,
-    measured_on,
+    choose_shown,
+    sort_from_top,
 )
 from engine.evaluation.experience import Prior
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
@@ -53,10 +46,12 @@ from engine.metrics.randomisation import max_t_p, randomisation_p
 TOLERANCE = 0.3
 """Points of nDCG@10 that an expected candidate may lose."""
 MAX_RISK = 0.2
-"""Probability, at most, of its losing more."""
+"""Maximum probability that an expected candidate loses more than `TOLERANCE`."""
 PLANNED = 3.5
-"""Points that the judged questions asked for would show: somewhat fewer than `DIFFERENCE`, by
-which they decide, because how much they vary is known only once they are there.
+"""Gain in points that the requested number of judged questions would show.
+
+It is smaller than `DIFFERENCE`, by which they decide, because their variance is only known once
+they have been judged.
 """
 Z = 1.959963984540054
 RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
@@ -64,18 +59,17 @@ RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
     "model": {"semantic": 4.5, "hybrid": 1.1},
     "imported": {"semantic": 4.5, "hybrid": 1.1},
 }
-"""Points by which a kind of queries differs from judged questions, where experience does not say
-(docs/log/evaluation.md).
+"""Points by which a kind of queries differs from judged questions, if experience does not say.
+
+Measured in docs/log/evaluation.md.
 """
 FLATTERING: tuple[RungName, ...] = ("model", "imported")
-"""Kinds of queries that may flatter an encoder that was trained on their like."""
+"""Kinds of queries that may flatter an encoder trained on queries of the same kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A candidate, or the reference: an `encoder`, in hybrid search with its `share` of the
-    score (None: RRF).
-    """
+    """A candidate or the reference: an encoder and its share of the hybrid score (None: RRF)."""
 
     name: str
     encoder: str
@@ -84,9 +78,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What is known before anything is measured: candidate → its prior; kind of evidence → by
-    how many points it is off.
-    """
+    """Prior knowledge: the prior of each candidate, and the error in points of each rung."""
 
     priors: Mapping[str, Prior]
     rung_errors: Mapping[str, float]
@@ -97,9 +89,7 @@ NOTHING_FORESEEN = Foreseen({}, {})
 
 @dataclass(frozen=True, slots=True)
 class RungResult:
-    """A rung of the ladder: its queries, how many it would need for the last word, and about how
-    many `texts` they are.
-    """
+    """A rung of the ladder: its queries, how many it needs to decide, and their documents."""
 
     rung: RungName
     queries: int
@@ -109,13 +99,13 @@ class RungResult:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`chosen`: a candidate, or the reference, and its `standing`.
+    """The outcome of the gate in one search mode: the chosen system and the evidence for it.
 
-    `rung`: the one that proved it, or that had the last word; None where none could decide.
-
-    `candidates` are those `measured_on` a rung with so many `queries` (None: nothing was measured).
-    `judged_needed`: judged questions that would decide, and show a gain of `judged_points`; None
-    where nothing was measured. `preferences`: those that proved it.
+    `chosen` names a candidate or the reference. `rung` is the rung that proved it, else the rung
+    that had the last word, or None if no rung could decide. The rows of `candidates` hold figures
+    of the rung `measured_on` with that many `queries` (None: nothing was measured).
+    `judged_needed` is the number of judged questions that would show a gain of `judged_points`,
+    None if nothing was measured. `preferences` are set if they proved the candidate.
     """
 
     mode: SearchMode
@@ -133,28 +123,29 @@ class Decision:
 
     @property
     def row(self) -> GateRow | None:
-        """That of the candidate in use; None where the reference stays."""
-        return next((one for one in self.candidates if one.in_use), None)
+        """The row of the candidate in use, or None if the reference stays in use."""
+        return next((row for row in self.candidates if row.in_use), None)
 
     @property
     def contender(self) -> GateRow | None:
-        """The adapted encoder most worth comparing with the reference: the one in use, else what
-        will probably gain most, as far as that is known; None where all are excluded.
+        """The adapted encoder most worth comparing with the reference, or None if all are excluded.
+
+        This is the one in use, else the one with the largest expected (or else measured) gain.
         """
+        remaining = [
+            row for row in self.candidates if row.outcome != "excluded" and row.encoder != BASE
+        ]
+        return max(remaining, key=_promise_of, default=None)
 
-        def promise(row: GateRow) -> tuple[bool, bool, float]:
-            if row.expectation is not None:
-                expected = row.expectation.mean
-            else:
-                expected = 0.0
-            if row.difference is not None:
-                measured = row.difference.value
-            else:
-                measured = 0.0
-            return row.in_use, row.expectation is not None, expected or measured
 
-        left = [one for one in self.candidates if one.outcome != "excluded" and one.encoder != BASE]
-        return max(left, key=promise, default=None)
+def _promise_of(row: GateRow) -> tuple[bool, bool, float]:
+    """Return a sort key: rows in use first, then expected gains, then measured ones."""
+    gain = 0.0
+    if row.expectation is not None:
+        gain = row.expectation.mean
+    if not gain and row.difference is not None:
+        gain = row.difference.value
+    return row.in_use, row.expectation is not None, gain
 
 
 def decide(
@@ -168,28 +159,25 @@ def decide(
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> Decision:
-    """Choose between the `reference` and the `candidates`, the one nearest to the reference
-    first.
+    """Choose between the reference and the candidates, listed nearest to the reference first.
 
-    `preferences`: candidate → what people said of its lists and those of the reference. Without
-        `foreseen` priors only a proof
-    counts. ValueError where the arrays of a rung differ in length or hold NaN.
+    `preferences` maps a candidate to what people said of its lists and those of the reference.
+    Without priors in `foreseen` only a proof counts. Raises ValueError if the arrays of a rung
+    differ in length or hold NaN.
     """
-    measured = from_top(ladder)
-    known = bool(measured) or bool(preferences) or bool(foreseen.priors)
-    if not candidates or not known:
+    rungs = sort_from_top(ladder)
+    has_evidence = bool(rungs) or bool(preferences) or bool(foreseen.priors)
+    if not candidates or not has_evidence:
         return Decision(mode, reference.name, reference.name, "base", None, 0)
-    trials = [_Trial(rung, reference.name, candidates, samples, seed) for rung in measured]
-    work = _Gate(mode, trials, reference.name, candidates, foreseen, preferences or {})
-    rows = [work.row(one) for one in candidates]
-    chosen = work.choose(rows)
-    return work.decision(rows, chosen)
+    trials = [_Trial(rung, reference.name, candidates, samples, seed) for rung in rungs]
+    gate = _Gate(mode, trials, reference.name, candidates, foreseen, preferences or {})
+    rows = [gate.judge(candidate) for candidate in candidates]
+    chosen = gate.choose(rows)
+    return gate.build_decision(rows, chosen)
 
 
 class _Trial:
-    """The candidates against the reference on one rung, from the same resamples and the same
-    tosses.
-    """
+    """The candidates against the reference on one rung, with shared resamples and permutations."""
 
     def __init__(
         self,
@@ -201,12 +189,13 @@ class _Trial:
     ) -> None:
         self.evidence = evidence
         self.rung = evidence.rung
-        names = [one.name for one in candidates if one.name in evidence.systems]
-        self._column = {name: place for place, name in enumerate(names)}
+        names = [option.name for option in candidates if option.name in evidence.systems]
+        self._column = {name: column for column, name in enumerate(names)}
         if not names:
             return
         clusters = evidence.clusters
-        self._gaps = np.stack([evidence.gaps(name, reference) for name in names], axis=1)  # (q, c)
+        gaps = [evidence.gaps(name, reference) for name in names]
+        self._gaps = np.stack(gaps, axis=1)  # (q, c)
         self._means = bootstrap_means(self._gaps, samples, seed, clusters)  # (samples, c)
         self._p = max_t_p(self._gaps, samples, seed, clusters)
         self._two_sided = randomisation_p(self._gaps, samples, seed, clusters)
@@ -216,10 +205,9 @@ class _Trial:
         return name in self._column
 
     def describes(self, name: str) -> bool:
-        """Tell whether it says something of a candidate, be it proved or not."""
-        return (
-            self.rung in CERTIFYING and self.evidence.queries >= MIN_FOR_SPREAD and self.has(name)
-        )
+        """Tell whether the rung has figures of the candidate that describe it, proved or not."""
+        enough = self.evidence.queries >= MIN_FOR_SPREAD
+        return self.rung in CERTIFYING and enough and self.has(name)
 
     def gap(self, name: str) -> NDArray[np.float64]:
         """Return the candidate's lead per query (q,)."""
@@ -234,12 +222,11 @@ class _Trial:
         """Return the mean difference in percent."""
         column = self._column[name]
         p_value = float(self._two_sided[column])
-        found = tested_difference(
-            self.gap(name), self._means[:, column], p_value, self.evidence.clusters
-        )
+        means = self._means[:, column]
+        difference = tested_difference(self.gap(name), means, p_value, self.evidence.clusters)
         if self.rung in CERTIFYING:
-            return found
-        return found.unproven()
+            return difference
+        return difference.unproven()
 
     def proves(self, name: str, level: float) -> bool:
         """Tell whether the candidate is shown to be better."""
@@ -248,28 +235,32 @@ class _Trial:
         return self.difference(name).verdict == "better" and self._survives_a_loss(name)
 
     def harms(self, name: str) -> bool:
-        """Tell whether the whole interval lies below 0.
+        """Tell whether the whole confidence interval lies below 0.
 
-        Judged questions may be as few as two, and about one document.
+        Two judged questions are enough for this, even about one document.
         """
         enough = self.evidence.independent >= MIN_QUERIES
         if self.rung == "judged":
             enough = self.evidence.queries >= 2
         if not enough or not self.has(name) or self.rung not in CERTIFYING:
             return False
-        return bounds(self._means[:, self._column[name]])[1] < 0
+        means = self._means[:, self._column[name]]
+        _, high = bounds(means)
+        return high < 0
 
     def error(self, name: str) -> float:
-        """Return the standard error of the mean in points, had one query more lost everything."""
+        """Return the standard error of the mean in points, as if one more query lost everything."""
         count = self.evidence.queries
-        variance = spread(self.gap(name), self.evidence.clusters) ** 2
-        return 100 * float(np.sqrt((variance + 1 / count) / count))
+        deviation = spread(self.gap(name), self.evidence.clusters)
+        variance = deviation**2 + 1 / count
+        return 100 * float(np.sqrt(variance / count))
 
     def lead(self, best: str, other: str) -> tuple[float, float]:
-        """Return by how much one candidate leads another, and the standard error of that."""
-        columns = self._column[best], self._column[other]
-        lead = float((self._gaps[:, columns[0]] - self._gaps[:, columns[1]]).mean())
-        error = float((self._means[:, columns[0]] - self._means[:, columns[1]]).std())
+        """Return the mean lead of one candidate over another, and its standard error."""
+        first = self._column[best]
+        second = self._column[other]
+        lead = float((self._gaps[:, first] - self._gaps[:, second]).mean())
+        error = float((self._means[:, first] - self._means[:, second]).std())
         return lead, error
 
     def mean(self, name: str) -> float:
@@ -277,6 +268,7 @@ class _Trial:
         return 100 * float(self.gap(name).mean())
 
     def _survives_a_loss(self, name: str) -> bool:
+        """Tell whether the gain stays significant if one more query lost everything."""
         gap = np.append(self.gap(name), -1.0)
         clusters = self.evidence.clusters
         if clusters is not None:
@@ -300,153 +292,153 @@ class _Gate:
         self._mode: SearchMode = mode
         self._trials = trials
         self._reference = reference
-        self._adapted = [one.name for one in candidates if one.encoder != BASE]
+        self._adapted = [option.name for option in candidates if option.encoder != BASE]
         self._foreseen = foreseen
         self._preferences = preferences
-        self._proving = self._rungs_that_may_prove()
-        asked = len(self._proving) + bool(preferences)
-        self._level = LEVEL / max(1, asked)
-        rungs = [one.evidence for one in trials]
-        self._shown = measured_on(rungs, reference) if rungs else None
-        self._proofs = {one.name: self._find_proof(one.name) for one in candidates}
+        self._proving = self._find_proving_trials()
+        tests = len(self._proving) + bool(preferences)
+        self._level = LEVEL / max(1, tests)
+        self._shown: Evidence | None = None
+        if trials:
+            self._shown = choose_shown([trial.evidence for trial in trials], reference)
+        self._proofs = {option.name: self._find_proof(option.name) for option in candidates}
 
-    def _rungs_that_may_prove(self) -> list[_Trial]:
-        """From the top down to the first rung that has the last word.
+    def _find_proving_trials(self) -> list[_Trial]:
+        """Return the trials that may prove a gain, down to the first rung with the last word.
 
-        Judged questions may be there twice: those that measure one candidate, and those that
-        measure the others.
+        There may be two trials of judged questions: one for the candidate that the questions were
+        focused on, and one for the others.
         """
-        found = []
+        proving = []
         last: RungName | None = None
         for trial in self._trials:
             if last is not None and trial.rung != last:
                 break
             if trial.evidence.may_prove:
-                found.append(trial)
+                proving.append(trial)
             if trial.evidence.suffices(self._reference):
                 last = trial.rung
-        return found
+        return proving
 
-    def row(self, option: Option) -> GateRow:
-        """Judge one candidate."""
+    def judge(self, option: Option) -> GateRow:
+        """Return a candidate's figures and outcome."""
         name = option.name
+        difference = None
+        p_value = 1.0
         if self._shown is not None:
-            shown = self._trial_of(self._shown.rung, name)
-        else:
-            shown = None
-        proof = self._proofs[name]
-        expectation = self._expectation(name)
-        excluded_by = self._excluded_by(name, proof)
+            trial = self._find_trial(self._shown.rung, name)
+            if trial is not None:
+                difference = trial.difference(name)
+                p_value = trial.p(name)
+        expectation = self._build_expectation(name)
+        excluded_by = self._find_exclusion(name)
         outcome: GateOutcome = "not shown"
         if excluded_by is not None:
             outcome = "excluded"
-        elif proof is not None:
+        elif self._proofs[name] is not None:
             outcome = "proved"
-        elif (
-            option.encoder != BASE
-            and self._is_promising(expectation)
-            and not self._is_doubtful(name)
-        ):
+        elif option.encoder != BASE and self._is_expected(name, expectation):
             outcome = "expected"
         return GateRow(
             name,
             option.encoder,
             option.share,
-            shown.difference(name) if shown is not None else None,
-            shown.p(name) if shown is not None else 1.0,
+            difference,
+            p_value,
             outcome,
             excluded_by=excluded_by,
             expectation=expectation,
         )
 
-    def _is_promising(self, found: Expectation | None) -> bool:
-        """Tell whether a gain is to be expected, and by experience: what own evidence alone
-        promises is to be proved.
+    def _is_expected(self, name: str, expectation: Expectation | None) -> bool:
+        """Tell whether experience expects a gain that no evidence on the project contradicts."""
+        return self._is_promising(expectation) and not self._is_doubtful(name)
+
+    def _is_promising(self, expectation: Expectation | None) -> bool:
+        """Tell whether experience expects a gain at an acceptable risk.
+
+        The public collections themselves must agree: a gain that only the project's own queries
+        promise has to be proved.
         """
-        if found is None or found.average <= 0 or 2 * found.helped <= found.collections:
+        if expectation is None or expectation.average <= 0:
             return False
-        return found.mean > 0 and found.risk < MAX_RISK
+        if 2 * expectation.helped <= expectation.collections:
+            return False
+        return expectation.mean > 0 and expectation.risk < MAX_RISK
 
     def _is_doubtful(self, name: str) -> bool:
-        """Tell whether a kind of evidence that says nothing of a candidate found every other
-        adapted one worse.
+        """Tell whether a rung without figures of this candidate found all other adapted ones worse.
 
-        People compare one candidate with the reference. If that one is worse, experience is wrong
-        about this adaptation, and no reason to use it at another weight or share.
+        People compare one candidate with the reference. If that candidate is worse, experience is
+        wrong about this adaptation, which is no reason to use it at another weight or share.
         """
-        preferred = [one for one in self._adapted if one in self._preferences]
+        preferred = [candidate for candidate in self._adapted if candidate in self._preferences]
         if preferred and name not in preferred and all(map(self._is_disliked, preferred)):
             return True
         for rung in dict.fromkeys(trial.rung for trial in self._trials):
-            measured = {one: self._trial_of(rung, one) for one in self._adapted}
-            harmed = [trial.harms(one) for one, trial in measured.items() if trial is not None]
-            if harmed and all(harmed) and measured[name] is None:
+            if self._find_trial(rung, name) is None and self._harms_all_measured(rung):
                 return True
         return False
 
+    def _harms_all_measured(self, rung: RungName) -> bool:
+        """Tell whether a rung measured adapted candidates and found every one of them worse."""
+        harms = []
+        for name in self._adapted:
+            trial = self._find_trial(rung, name)
+            if trial is not None:
+                harms.append(trial.harms(name))
+        return bool(harms) and all(harms)
+
     def _is_disliked(self, name: str) -> bool:
         """Tell whether people prefer the reference's lists."""
-        found = self._preferences.get(name)
-        return found is not None and found.wealth_worse >= 1 / LEVEL
-
-    @property
-    def _trial_shown(self) -> _Trial | None:
-        return next((one for one in self._trials if one.evidence is self._shown), None)
+        preference = self._preferences.get(name)
+        return preference is not None and preference.wealth_worse >= 1 / LEVEL
 
     def _find_proof(self, name: str) -> RungName | None:
         """Return the highest rung that shows a candidate to be better."""
-        proofs: list[RungName] = [
-            one.rung
-            for one in self._proving
-            if one.proves(name, self._level) and self._is_beyond_flattery(one, name)
-        ]
-        preferred = self._preferences.get(name)
-        if (
-            preferred is not None
-            and preferred.wealth_better >= len(self._preferences) / self._level
-        ):
+        proofs: list[RungName] = []
+        for trial in self._proving:
+            if trial.proves(name, self._level) and self._is_beyond_flattery(trial, name):
+                proofs.append(trial.rung)
+        preference = self._preferences.get(name)
+        needed_wealth = len(self._preferences) / self._level
+        if preference is not None and preference.wealth_better >= needed_wealth:
             proofs.append("preferred")
         return min(proofs, key=RUNGS.index, default=None)
 
     def _is_beyond_flattery(self, trial: _Trial, name: str) -> bool:
-        """Tell whether a gain is larger than what queries of a kind that was trained on may
-        pretend.
-        """
+        """Tell whether a gain exceeds what queries of a kind that was trained on may pretend."""
         if trial.rung not in FLATTERING:
             return True
-        return trial.mean(name) > Z * float(
-            np.hypot(trial.error(name), self._rung_error(trial.rung))
-        )
+        error = float(np.hypot(trial.error(name), self._rung_error(trial.rung)))
+        return trial.mean(name) > Z * error
 
     def _rung_error(self, rung: RungName) -> float:
-        """Return by how many points a kind of queries is off."""
+        """Return the points by which a kind of queries may differ from judged questions."""
         if rung == "judged":
             return 0.0
         return self._foreseen.rung_errors.get(rung, RUNG_ERRORS[rung][self._mode])
 
-    def _excluded_by(self, name: str, proof: RungName | None) -> RungName | None:
-        """Return the highest rung that shows a candidate to be worse; of one that is proved,
-        only if it is above the proof.
-        """
-        harms: list[RungName] = [one.rung for one in self._trials if one.harms(name)]
+    def _find_exclusion(self, name: str) -> RungName | None:
+        """Return the highest rung that shows a candidate to be worse and outranks its proof."""
+        harms: list[RungName] = [trial.rung for trial in self._trials if trial.harms(name)]
         if self._is_disliked(name):
             harms.append("preferred")
+        proof = self._proofs[name]
         if proof is not None:
             harms = [rung for rung in harms if RUNGS.index(rung) < RUNGS.index(proof)]
         return min(harms, key=RUNGS.index, default=None)
 
-    def _expectation(self, name: str) -> Expectation | None:
-        """Update the prior by what every kind of evidence says, each with its own error and that
-        of its kind.
-        """
+    def _build_expectation(self, name: str) -> Expectation | None:
+        """Update a candidate's prior by every rung, each with its sampling error and rung error."""
         prior = self._foreseen.priors.get(name)
         if prior is None:
             return None
         effect = prior.effect
         for trial in self._trials:
             if trial.describes(name):
-                off = self._rung_error(trial.rung)
-                effect = effect.updated(trial.mean(name), float(np.hypot(trial.error(name), off)))
+                error = float(np.hypot(trial.error(name), self._rung_error(trial.rung)))
+                effect = effect.update(trial.mean(name), error)
         reach = Z * effect.deviation
         return Expectation(
             effect.mean,
@@ -460,152 +452,152 @@ class _Gate:
         )
 
     def choose(self, rows: Sequence[GateRow]) -> GateRow | None:
-        """Return the candidate that comes into use; None for the reference.
+        """Return the candidate that comes into use, or None for the reference.
 
-        The best is what will probably gain most, as far as that is foreseen; without experience the
-        best of those proved. Of all within one standard error of it the first is taken, which is
+        The best candidate is the one with the largest expected gain, or without experience the
+        largest proved gain. Of all within one standard error of it the first is returned, which is
         nearest to the reference (Breiman et al. 1984).
         """
-        admitted = [one for one in rows if one.outcome in ("proved", "expected")]
-        if any(one.expectation is not None for one in admitted):
+        admitted = [row for row in rows if row.outcome in ("proved", "expected")]
+        if not admitted:
+            return None
+        if any(row.expectation is not None for row in admitted):
             return self._first_within_one_error(admitted)
-        if admitted:
-            shown = self._proving_trial(admitted[0].name)
-        else:
-            shown = None
-        if shown is None:
-            return admitted[0] if admitted else None
-        measured = [one for one in admitted if shown.has(one.name)]
-        best = max(measured, key=lambda one: shown.mean(one.name))
-        for one in measured:
-            lead, error = shown.lead(best.name, one.name)
+        trial = self._find_proving_trial(admitted[0].name)
+        if trial is None:
+            return admitted[0]
+        measured = [row for row in admitted if trial.has(row.name)]
+        best = max(measured, key=lambda row: trial.mean(row.name))
+        for row in measured:
+            lead, error = trial.lead(best.name, row.name)
             if lead <= error:
-                return one
+                return row
         return best
 
     def _first_within_one_error(self, admitted: Sequence[GateRow]) -> GateRow:
-        """Return the first candidate whose foreseen gain lies within one standard deviation of
-        the best one's.
-        """
-        best = max(admitted, key=self._foreseen_gain)
-        reach = 0.0
+        """Return the first candidate within one standard deviation of the best expected gain."""
+        best = max(admitted, key=self._expected_gain)
+        deviation = 0.0
         if best.expectation is not None:
-            reach = (best.expectation.high - best.expectation.low) / (2 * Z)
-        least = self._foreseen_gain(best) - reach
-        return next(one for one in admitted if self._foreseen_gain(one) >= least)
+            deviation = (best.expectation.high - best.expectation.low) / (2 * Z)
+        lowest = self._expected_gain(best) - deviation
+        return next(row for row in admitted if self._expected_gain(row) >= lowest)
 
-    def _foreseen_gain(self, row: GateRow) -> float:
-        """Return what a candidate will probably gain; what its proof measured where experience
-        does not know it.
-        """
+    def _expected_gain(self, row: GateRow) -> float:
+        """Return a candidate's expected gain in points, or what its proof measured without one."""
         if row.expectation is not None:
             return row.expectation.mean
-        trial = self._proving_trial(row.name)
+        trial = self._find_proving_trial(row.name)
         if trial is not None:
             return trial.mean(row.name)
         return 0.0
 
-    def _trial_of(self, rung: RungName, name: str) -> _Trial | None:
+    def _find_trial(self, rung: RungName, name: str) -> _Trial | None:
         """Return the trial of a rung that measures a candidate."""
-        return next((one for one in self._trials if one.rung == rung and one.has(name)), None)
-
-    def _proving_trial(self, name: str) -> _Trial | None:
-        """Return the trial that shows a candidate to be better; None where none, or preferences
-        do.
-        """
-        proof = self._proofs[name]
-        if proof is not None:
-            return self._trial_of(proof, name)
+        for trial in self._trials:
+            if trial.rung == rung and trial.has(name):
+                return trial
         return None
 
-    def decision(self, rows: Sequence[GateRow], chosen: GateRow | None) -> Decision:
-        """Sum up; the rows are of the rung that proved the candidate in use, else of the one
-        that is shown.
-        """
-        if chosen is not None and chosen.outcome == "proved":
-            proof = self._proofs[chosen.name]
-        else:
-            proof = None
-        last_word = next(
-            (one for one in self._trials if one.evidence.suffices(self._reference)), None
-        )
-        rung = proof or (last_word.rung if last_word is not None else None)
-        trial = self._described_by(chosen, proof)
+    def _find_proving_trial(self, name: str) -> _Trial | None:
+        """Return the trial that proves a candidate, or None if none or preferences do."""
+        proof = self._proofs[name]
+        if proof is None:
+            return None
+        return self._find_trial(proof, name)
+
+    def build_decision(self, rows: Sequence[GateRow], chosen: GateRow | None) -> Decision:
+        """Return the decision, with rows that show the figures of the rung it rests on."""
+        name = self._reference
         standing: Standing = "base"
+        proof: RungName | None = None
         if chosen is not None:
+            name = chosen.name
+            standing = "expected"
             if chosen.outcome == "proved":
                 standing = "proved"
-            else:
-                standing = "expected"
-        shown = [self._as_shown(row, trial, chosen) for row in rows]
+                proof = self._proofs[name]
+        preferences = None
+        if proof == "preferred":
+            preferences = self._preferences[name]
+        trial = self._find_describing_trial(chosen, proof)
+        queries = 0
+        measured_rung = proof
+        if trial is not None:
+            queries = trial.evidence.queries
+            measured_rung = proof or trial.rung
+        if preferences is not None:
+            queries = preferences.count
+        described = [self._describe_row(row, trial, row is chosen) for row in rows]
         return Decision(
             self._mode,
-            chosen.name if chosen is not None else self._reference,
+            name,
             self._reference,
             standing,
-            rung,
-            self._queries(proof, trial, chosen),
-            tuple(shown),
-            self._ladder(),
-            self._judged_needed(),
-            measured_on=proof or (trial.rung if trial is not None else None),
-            preferences=(
-                self._preferences[chosen.name]
-                if chosen is not None and proof == "preferred"
-                else None
-            ),
+            proof or self._find_last_word(),
+            queries,
+            tuple(described),
+            self._build_ladder(),
+            self._count_judged_needed(),
+            measured_on=measured_rung,
+            preferences=preferences,
         )
 
-    def _described_by(self, chosen: GateRow | None, proof: RungName | None) -> _Trial | None:
-        """Return the trial whose figures describe the decision: the one that proved it; of a
-        candidate that is only expected, the highest with enough queries, as lower kinds may
-        flatter; else the one that is shown.
-        """
-        if chosen is None:
-            return self._trial_shown
-        if proof is not None:
-            return self._trial_of(proof, chosen.name) or self._trial_shown
+    def _find_last_word(self) -> RungName | None:
+        """Return the highest rung with enough queries to decide."""
         for trial in self._trials:
-            if trial.describes(chosen.name):
-                return trial
-        return self._trial_shown
+            if trial.evidence.suffices(self._reference):
+                return trial.rung
+        return None
 
-    def _ladder(self) -> tuple[RungResult, ...]:
-        """Return each rung once, judged questions as those of the candidate that has most of
-        them.
+    def _find_describing_trial(
+        self, chosen: GateRow | None, proof: RungName | None
+    ) -> _Trial | None:
+        """Return the trial whose figures describe the decision.
+
+        This is the one that proved the candidate; for an expected candidate the highest with
+        enough queries, since lower kinds may flatter; else the one on the rung that is shown.
         """
-        found: dict[RungName, RungResult] = {}
+        trial = None
+        if chosen is not None and proof is not None:
+            trial = self._find_trial(proof, chosen.name)
+        elif chosen is not None:
+            describing = (trial for trial in self._trials if trial.describes(chosen.name))
+            trial = next(describing, None)
+        if trial is not None:
+            return trial
+        return next((trial for trial in self._trials if trial.evidence is self._shown), None)
+
+    def _build_ladder(self) -> tuple[RungResult, ...]:
+        """Return each rung once; of two trials of judged questions, the larger one."""
+        results: dict[RungName, RungResult] = {}
         for trial in self._trials:
             evidence = trial.evidence
             result = RungResult(
                 evidence.rung,
                 evidence.queries,
-                evidence.needed(self._reference),
+                evidence.count_needed(self._reference),
                 evidence.independent,
             )
-            found.setdefault(evidence.rung, result)
-        return tuple(found.values())
+            results.setdefault(evidence.rung, result)
+        return tuple(results.values())
 
-    def _as_shown(self, row: GateRow, described: _Trial | None, chosen: GateRow | None) -> GateRow:
-        row = replace(row, in_use=row is chosen)
+    def _describe_row(self, row: GateRow, described: _Trial | None, in_use: bool) -> GateRow:
+        """Return a row with the figures of the described rung, as far as it measured it."""
+        row = replace(row, in_use=in_use)
+        trial = None
         if described is not None:
-            trial = self._trial_of(described.rung, row.name)
-        else:
-            trial = None
+            trial = self._find_trial(described.rung, row.name)
         if trial is None:
             return row
         return replace(row, difference=trial.difference(row.name), p=trial.p(row.name))
 
-    def _queries(self, proof: RungName | None, trial: _Trial | None, chosen: GateRow | None) -> int:
-        if proof == "preferred" and chosen is not None:
-            return self._preferences[chosen.name].count
-        return trial.evidence.queries if trial is not None else 0
-
-    def _judged_needed(self) -> int | None:
+    def _count_judged_needed(self) -> int | None:
+        """Return how many judged questions would show a gain of `PLANNED` points."""
         if self._shown is None:
             return None
-        judged = next((one for one in self._trials if one.rung == "judged"), None)
+        judged = next((trial for trial in self._trials if trial.rung == "judged"), None)
         if judged is not None and judged.evidence.queries >= MIN_FOR_SPREAD:
-            return judged.evidence.needed(self._reference, PLANNED)
-        # Nobody knows how many of the questions to come a document will have.
-        return replace(self._shown, clusters=None).needed(self._reference, PLANNED)
+            return judged.evidence.count_needed(self._reference, PLANNED)
+        # The documents of future questions are unknown, so the questions count as independent.
+        return replace(self._shown, clusters=None).count_needed(self._reference, PLANNED)

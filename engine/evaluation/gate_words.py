@@ -1,7 +1,8 @@
-"""What a decision of the gate means, in a sentence."""
+"""Sentences that explain a decision of the gate to users."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from engine.core.figures import Difference
@@ -33,29 +34,27 @@ Label = Callable[[GateRow], str]
 
 
 def label_of_row(row: GateRow) -> str:
-    """Return what a sentence calls a candidate, such as "the adapted encoder (60 % meaning, 40 %
-    keywords)".
-    """
-    what = label_of_encoder(row.encoder)
+    """Return a candidate's label, such as "the adapted encoder (60 % meaning, 40 % keywords)"."""
+    encoder = label_of_encoder(row.encoder)
     if row.share is None:
-        return what
+        return encoder
     meaning = round(100 * row.share)
-    return f"{what} ({meaning} % meaning, {100 - meaning} % keywords)"
+    return f"{encoder} ({meaning} % meaning, {100 - meaning} % keywords)"
 
 
 def label_of_encoder(name: str) -> str:
     """Return what a sentence calls an encoder."""
-    mixed = "a mix of the base and the adapted encoder"
-    return {BASE: "the base encoder", ADAPTED: "the adapted encoder"}.get(name, mixed)
+    labels = {BASE: "the base encoder", ADAPTED: "the adapted encoder"}
+    return labels.get(name, "a mix of the base and the adapted encoder")
 
 
-def reason(
+def explain_decision(
     decision: Decision,
     kept: str = "the base encoder",
     subject: str = "",
     label: Label = label_of_row,
 ) -> str:
-    """Say what is in use in a search mode and why.
+    """Say which encoder a search mode uses and why.
 
     `kept` names the reference; `subject` begins the sentence.
     """
@@ -63,40 +62,38 @@ def reason(
     row = decision.row
     if row is None:
         return f"{subject} keeps {kept}: {why_kept(decision, label)}."
-    what = label(row)
     if decision.standing == "proved" and decision.rung is not None:
-        proof = f"{decision.queries:,} {EVIDENCE[decision.rung]}"
+        evidence = f"{decision.queries:,} {EVIDENCE[decision.rung]}"
         if decision.preferences is not None:
-            return (
-                f"{subject} uses {what}: proved on"
-                f" {proof}{format_preferences(decision.preferences)}."
-            )
-        return f"{subject} uses {what}: proved on {proof}{format_gain(row)}."
+            detail = format_preferences(decision.preferences)
+        else:
+            detail = format_gain(row)
+        return f"{subject} uses {label(row)}: proved on {evidence}{detail}."
     expectation = row.expectation
     assert expectation is not None, "a candidate that is not proved is in use by experience"
     return (
-        f"{subject} uses {what} because it {format_experience(expectation)}; not yet proved on your"
-        f" documents{format_measured(decision, row)}."
+        f"{subject} uses {label(row)} because it {format_experience(expectation)}; not yet proved"
+        f" on your documents{format_measured(decision, row)}."
     )
 
 
-def format_experience(found: Expectation) -> str:
-    """Say what experience shows, such as "helped on five of six public collections (+4.0 points
-    on average)".
-    """
-    many = _number(found.collections)
+def format_experience(expectation: Expectation) -> str:
+    """Return words such as "helped on five of six public collections (+4.0 points on average)"."""
+    helped = _spell_number(expectation.helped)
+    collections = _spell_number(expectation.collections)
     text = (
-        f"helped on {_number(found.helped)} of {many} public collections ({found.average:+.1f}"
-        " points on average)"
+        f"helped on {helped} of {collections} public collections"
+        f" ({expectation.average:+.1f} points on average)"
     )
-    if found.widened:
+    if expectation.widened:
         text += ", with another encoder or another amount of training"
     return text
 
 
 def format_gain(row: GateRow) -> str:
-    """Return words such as ", better by 6.7 points (95 % interval 3.9 to 9.6)"; empty where
-    nothing was measured.
+    """Return words such as ", better by 6.7 points (95 % interval 3.9 to 9.6)".
+
+    Empty if nothing was measured.
     """
     gap = row.difference
     if gap is None:
@@ -104,23 +101,21 @@ def format_gain(row: GateRow) -> str:
     return f", better by {gap.value:.1f} points (95 % interval {gap.low:.1f} to {gap.high:.1f})"
 
 
-def format_preferences(found: PreferenceEvidence) -> str:
+def format_preferences(preferences: PreferenceEvidence) -> str:
     """Return words such as " (30 for it, 6 against it, 4 undecided)"."""
-    text = f"{found.wins:,} for it, {found.losses:,} against it"
-    undecided = found.count - found.wins - found.losses
+    text = f"{preferences.wins:,} for it, {preferences.losses:,} against it"
+    undecided = preferences.count - preferences.wins - preferences.losses
     if undecided:
         text += f", {undecided:,} undecided"
     return f" ({text})"
 
 
 def format_measured(decision: Decision, row: GateRow) -> str:
-    """Say what the documents say of a candidate that they do not prove."""
+    """Say what was measured on the documents for a candidate that they do not prove."""
     if row.difference is None or decision.measured_on not in CERTIFYING:
         return ""
-    return (
-        f" (on {decision.queries:,} {EVIDENCE[decision.measured_on]}:"
-        f" {format_points(row.difference)})"
-    )
+    evidence = f"{decision.queries:,} {EVIDENCE[decision.measured_on]}"
+    return f" (on {evidence}: {format_points(row.difference)})"
 
 
 def format_points(gap: Difference) -> str:
@@ -130,38 +125,39 @@ def format_points(gap: Difference) -> str:
 
 def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     """Say why the reference stays in use."""
-    rows = [row for row in decision.candidates if row.difference is not None]
     if not decision.candidates:
         return "there is nothing to compare it with"
-    best = max(
-        rows,
-        key=lambda row: row.difference.value if row.difference else 0.0,
-        default=decision.candidates[-1],
-    )
-    disliked = [row for row in decision.candidates if row.excluded_by == "preferred"]
-    if disliked:
-        best = disliked[0]
+    best = _best_candidate(decision)
     if best.outcome == "excluded" and best.excluded_by is not None:
         return f"{label(best)} is worse on {EVIDENCE[best.excluded_by]}"
     if decision.rung is None:
-        return missing(decision)
-    gap = best.difference
-    if gap is not None:
-        figures = f" ({format_points(gap)})"
-    else:
-        figures = ""
+        return describe_missing(decision)
     why = (
         f"{label(best)} is not proved to be better on {decision.queries:,}"
-        f" {EVIDENCE[decision.rung]}{figures}"
+        f" {EVIDENCE[decision.rung]}"
     )
+    gap = best.difference
+    if gap is not None:
+        why += f" ({format_points(gap)})"
     if gap is not None and gap.low > 0:
         why += f": {why_not_enough(decision.rung)}"
     if best.expectation is not None:
-        why += (
-            f", and the risk of losing more than {TOLERANCE:g} points is"
-            f" {100 * best.expectation.risk:.0f} %"
-        )
+        risk = 100 * best.expectation.risk
+        why += f", and the risk of losing more than {TOLERANCE:g} points is {risk:.0f} %"
     return why
+
+
+def _best_candidate(decision: Decision) -> GateRow:
+    """Return the first candidate that people dislike, else the one that measured best."""
+    best = decision.candidates[-1]
+    best_gain = -math.inf
+    for row in decision.candidates:
+        if row.excluded_by == "preferred":
+            return row
+        if row.difference is not None and row.difference.value > best_gain:
+            best = row
+            best_gain = row.difference.value
+    return best
 
 
 def why_not_enough(rung: RungName) -> str:
@@ -171,36 +167,39 @@ def why_not_enough(rung: RungName) -> str:
     return "several candidates were compared, of which one may be ahead by chance"
 
 
-def missing(decision: Decision) -> str:
+def describe_missing(decision: Decision) -> str:
     """Say which queries a decision lacks."""
-    able = {one.rung: one for one in decision.ladder if one.rung in CERTIFYING}
+    results = {result.rung: result for result in decision.ladder if result.rung in CERTIFYING}
     needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}
-    needed |= {rung: one.needed for rung, one in able.items() if rung != "judged"}
-    short = [
-        f"about {about_count(count)} {EVIDENCE[rung]}{_there(able.get(rung))}"
-        for rung, count in needed.items()
-    ]
-    if able:
-        only = ""
-    else:
-        only = "; extractive queries prove nothing"
-    return (
+    for rung, result in results.items():
+        if rung != "judged":
+            needed[rung] = result.needed
+    wanted = []
+    for rung, count in needed.items():
+        wanted.append(
+            f"about {about_count(count)} {EVIDENCE[rung]}{_format_existing(results.get(rung))}"
+        )
+    text = (
         f"there are too few queries to show a gain of {DIFFERENCE:g} points, which would take"
-        f" {' or '.join(short)}{only}"
+        f" {' or '.join(wanted)}"
     )
+    if not results:
+        text += "; extractive queries prove nothing"
+    return text
 
 
-def _there(one: RungResult | None) -> str:
-    """Say how many queries of a rung there are."""
-    if one is None:
+def _format_existing(result: RungResult | None) -> str:
+    """Say how many queries of a rung exist."""
+    if result is None:
         return ""
-    text = f" (there are {one.queries:,}"
-    if one.queries >= MIN_QUERIES > one.texts:
-        text += f", about {one.texts} document{'s' * (one.texts > 1)}; {MIN_QUERIES} are needed"
+    text = f" (there are {result.queries:,}"
+    if result.queries >= MIN_QUERIES > result.texts:
+        plural = "s" * (result.texts > 1)
+        text += f", about {result.texts} document{plural}; {MIN_QUERIES} are needed"
     return f"{text})"
 
 
-def _number(count: int) -> str:
+def _spell_number(count: int) -> str:
     if count < len(NUMBERS):
         return NUMBERS[count]
     return str(count)

@@ -1,4 +1,4 @@
-"""Known answers → the chunks or documents that count as relevant (METHODS.md §1 Metrics)."""
+"""Judgments: which chunks or documents are relevant to a query (METHODS.md §1, Metrics)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ Occurrence = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """What counts as relevant for one query.
+    """The chunks or documents that are relevant to one query.
 
-    `grades`: id → grade above 0; chunk ids at level `chunk`, document ids at level `document`,
-        where a ranking is first
-    collapsed to documents by their best chunk. `held`: chunk id → indices of the evidence strings
-    it holds; `evidence`: number of distinct evidence strings, found or not. `unmatched`: evidence
-    strings, document ids and paths that the corpus does not have: they count for no system, so they
-    are to be reported. `source`: the text that the query was made from, by the id of its first
-    document; None where that is not known.
+    `grades`: id → grade above 0. Ids are of chunks at level `chunk`, of documents at level
+    `document`, where a ranking is first collapsed to documents by their best chunk.
+    `held`: chunk id → indices of the evidence strings that it holds.
+    `evidence`: the number of distinct evidence strings, matched or not.
+    `unmatched`: evidence strings, document ids and paths that the corpus lacks. They count for no
+    system, so they are reported.
+    `source`: the text that the query was made from, by the id of its first document; None if
+    unknown.
     """
 
     key: str
@@ -47,108 +48,123 @@ class Judgment:
         return bool(self.grades)
 
 
-def relevant_chunks(
+def judge_queries(
     judged: Sequence[JudgedQuery], chunks: Sequence[Chunk], documents: Sequence[Document]
 ) -> list[Judgment]:
-    """One judgment for each of `judged`, in order.
+    """Return a judgment for each judged query, in order.
 
-    Evidence first: a chunk is relevant (grade 1) when its text contains an evidence string, white
-    space removed; a string that stands in a document but in none of its chunks as a whole counts
-    for the chunk that holds the largest part of it (the earlier one of equals). A `path` narrows
-    the search to that document. Without matching evidence, graded document ids (a document's
-    external id, else its path) make whole documents relevant; with neither evidence nor grades, the
-    document that `path` names is the answer. What `also` names is right as well. `chunks` may be in
-    any order; their offsets must be those of the `documents`' texts.
+    A chunk is relevant (grade 1) if it contains an evidence string, regardless of white space. If
+    no chunk contains a string of a document as a whole, the chunk with its largest part is relevant
+    (the first of equals). A `path` narrows the search to that document. Without matching evidence,
+    graded document ids (external ids, else paths) make whole documents relevant; with neither
+    evidence nor grades, the document at `path` is the answer. What `also` names is relevant, too.
+    `chunks` may be in any order; their offsets must be those of the documents' texts.
     """
     return _Corpus(chunks, documents).judge(judged)
 
 
-def from_queries(queries: Iterable[Query], related: Mapping[int, int]) -> list[Judgment]:
-    """Judgments of generated queries: the source chunk is the one relevant chunk.
+def judge_generated(queries: Iterable[Query], related: Mapping[int, int]) -> list[Judgment]:
+    """Return judgments of generated queries, whose only relevant chunk is their source chunk.
 
-    `related`: document id → first of its text.
+    `related` maps a document id to the first document of its text.
     """
-    return [
-        Judgment(
-            str(query.id),
-            query.text,
-            "chunk",
-            {query.chunk_id: 1},
-            {query.chunk_id: (0,)},
-            1,
-            source=related.get(query.document_id),
+    judgments = []
+    for query in queries:
+        judgments.append(
+            Judgment(
+                str(query.id),
+                query.text,
+                "chunk",
+                grades={query.chunk_id: 1},
+                held={query.chunk_id: (0,)},
+                evidence=1,
+                source=related.get(query.document_id),
+            )
         )
-        for query in queries
-    ]
+    return judgments
 
 
 def clusters_of(judgments: Iterable[Judgment]) -> NDArray[np.int64]:
-    """(q,) The source of each query, as queries of one text are not independent; a number of its
-    own where it is not known.
+    """Return the source of each query (q,), since queries of one text are not independent.
+
+    A query of unknown source gets a negative number of its own.
     """
-    return np.array(
-        [-1 - row if one.source is None else one.source for row, one in enumerate(judgments)],
-        dtype=np.int64,
-    )
+    clusters = []
+    for row, judgment in enumerate(judgments):
+        if judgment.source is None:
+            clusters.append(-1 - row)
+        else:
+            clusters.append(judgment.source)
+    return np.array(clusters, dtype=np.int64)
 
 
-def combined(judgments: Sequence[Judgment], owners: Mapping[int, int]) -> Judgment:
-    """One judgment of the same question given several times (imported, and marked in the app):
-    right is what any holds for right. `owners`: chunk id → document id, by which right chunks
-    count for judgments of whole documents.
+def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) -> Judgment:
+    """Combine several judgments of the same question, such as an imported one and a marked one.
+
+    Whatever is relevant in any of them is relevant. `owners` maps a chunk id to its document id, by
+    which relevant chunks count for judgments of whole documents.
     """
-    level: Level = (
-        "document" if any(one.usable and one.level == "document" for one in judgments) else "chunk"
-    )
+    level: Level = "chunk"
+    if "document" in {judgment.level for judgment in judgments if judgment.usable}:
+        level = "document"
     grades: dict[int, int] = {}
     held: dict[int, tuple[int, ...]] = {}
     evidence = 0
-    for one in judgments:
-        fresh = sorted(
-            {index for row, indices in one.held.items() if row not in grades for index in indices}
-        )
-        for row, indices in one.held.items() if level == "chunk" else ():
-            held[row] = (
-                *held.get(row, ()),
-                *(evidence + fresh.index(index) for index in indices if index in fresh),
-            )
-        evidence += len(fresh) if grades else one.evidence
-        to_document = level == "document" and one.level == "chunk"
-        for row, grade in one.grades.items():
-            if to_document:
-                key = owners.get(row, 0)
-            else:
-                key = row
+    for judgment in judgments:
+        new_indices = _find_new_evidence(judgment, grades)
+        if level == "chunk":
+            for chunk_id, indices in judgment.held.items():
+                numbers = [evidence + new_indices.index(i) for i in indices if i in new_indices]
+                held[chunk_id] = (*held.get(chunk_id, ()), *numbers)
+        if grades:
+            evidence += len(new_indices)
+        else:
+            evidence += judgment.evidence
+        for key, grade in judgment.grades.items():
+            if level == "document" and judgment.level == "chunk":
+                key = owners.get(key, 0)
             grades[key] = max(grade, grades.get(key, 0))
+    unmatched: list[str] = []
+    for judgment in judgments:
+        unmatched += judgment.unmatched
     first = judgments[0]
-    unmatched = tuple(text for one in judgments for text in one.unmatched)
-    return Judgment(first.key, first.text, level, grades, held, evidence, unmatched)
+    return Judgment(first.key, first.text, level, grades, held, evidence, tuple(unmatched))
+
+
+def _find_new_evidence(judgment: Judgment, grades: Mapping[int, int]) -> list[int]:
+    """Return the indices of evidence in chunks that are not relevant yet, in order."""
+    new_indices: set[int] = set()
+    for chunk_id, indices in judgment.held.items():
+        if chunk_id not in grades:
+            new_indices.update(indices)
+    return sorted(new_indices)
 
 
 class _Corpus:
+    """Documents and chunks, searchable by evidence strings, ids and paths."""
+
     def __init__(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> None:
         self._documents = documents
         self._owners = {chunk.id: chunk.document_id for chunk in chunks}
         self._texts = CompactTexts([document.text for document in documents])
-        self._number = {document.id: number for number, document in enumerate(documents)}
-        self._spans: dict[int, list[tuple[int, int, int]]] = defaultdict(
-            list
-        )  # text → (start, end, chunk id)
-        for chunk in sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal)):
-            number = self._number.get(chunk.document_id)
-            if number is not None:
-                span = self._texts.compact_span(number, chunk.start, chunk.end)
-                self._spans[number].append((*span, chunk.id))
+        # Document number → (start, end, chunk id) of its chunks in order.
+        self._spans: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
         self._named: dict[str, set[int]] = defaultdict(set)
-        self._at_path: dict[str, set[int]] = defaultdict(
-            set
-        )  # also by any tail of a path from a folder border on
+        # A document is also found by any tail of its path that starts at a folder.
+        self._at_path: dict[str, set[int]] = defaultdict(set)
+        number_of = {document.id: number for number, document in enumerate(documents)}
+        for chunk in sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal)):
+            number = number_of.get(chunk.document_id)
+            if number is not None:
+                start, end = self._texts.compact_span(number, chunk.start, chunk.end)
+                self._spans[number].append((start, end, chunk.id))
         for document in documents:
             self._named[document.external_id or document.path].add(document.id)
+            if document.external_id:
+                self._at_path[document.external_id].add(document.id)
             parts = document.path.split("/")
-            tails = {"/".join(parts[index:]) for index in range(len(parts))}
-            for name in tails | ({document.external_id} if document.external_id else set()):
-                self._at_path[name].add(document.id)
+            for index in range(len(parts)):
+                self._at_path["/".join(parts[index:])].add(document.id)
 
     def judge(self, judged: Sequence[JudgedQuery]) -> list[Judgment]:
         strings: list[str] = []
@@ -156,61 +172,52 @@ class _Corpus:
             strings += query.evidence
             for answer in query.also:
                 strings += answer.evidence
-        found = self._texts.find(strings)
-        return [self._judge_all(query, found) for query in judged]
+        occurrences = self._texts.find(strings)
+        return [self._judge_all_answers(query, occurrences) for query in judged]
 
-    def _judge_all(self, query: JudgedQuery, found: Mapping[str, list[Occurrence]]) -> Judgment:
-        """Judge a query by each of its answers; right is what any of them names."""
-        judgments = [self._judge(query, found)]
+    def _judge_all_answers(
+        self, query: JudgedQuery, occurrences: Mapping[str, list[Occurrence]]
+    ) -> Judgment:
+        """Judge a query by each of its answers and combine the judgments."""
+        judgments = [self._judge(query, occurrences)]
         for answer in query.also:
             further = JudgedQuery(query.key, query.text, answer.evidence, path=answer.path)
-            judgments.append(self._judge(further, found))
+            judgments.append(self._judge(further, occurrences))
         if query.also:
-            return combined(judgments, self._owners)
+            return combine_judgments(judgments, self._owners)
         return judgments[0]
 
-    def _judge(self, query: JudgedQuery, found: Mapping[str, list[Occurrence]]) -> Judgment:
-        if query.path is None:
-            allowed = None
-        else:
+    def _judge(self, query: JudgedQuery, occurrences: Mapping[str, list[Occurrence]]) -> Judgment:
+        """Judge a query by its evidence, else by its graded documents, else by its path."""
+        allowed: set[int] | None = None
+        unmatched = []
+        if query.path is not None:
             allowed = self._at_path.get(query.path.replace("\\", "/"), set())
-        if query.path is not None and not allowed:
-            lost = [query.path]
-        else:
-            lost = []
-        strings = list(
-            {
-                "".join(string.split()): string for string in query.evidence if string.strip()
-            }.values()
-        )
+            if not allowed:
+                unmatched.append(query.path)
+        by_compact = {"".join(text.split()): text for text in query.evidence if text.strip()}
+        strings = list(by_compact.values())
         held: dict[int, tuple[int, ...]] = {}
         for index, string in enumerate(strings):
-            holders = self._holders(found[string], allowed)
+            holders = self._find_holders(occurrences[string], allowed)
             for chunk_id in holders:
                 held[chunk_id] = (*held.get(chunk_id, ()), index)
             if not holders:
-                lost.append(string)
-        if held:
-            return Judgment(
-                query.key,
-                query.text,
-                "chunk",
-                dict.fromkeys(held, 1),
-                held,
-                len(strings),
-                tuple(lost),
-            )
-        grades, absent = self._graded(query)
-        if not strings and not query.grades and allowed:
-            grades = dict.fromkeys(sorted(allowed), 1)
-        return Judgment(
-            query.key, query.text, "document", grades, {}, len(strings), (*lost, *absent)
-        )
+                unmatched.append(string)
+        level: Level = "chunk"
+        grades = dict.fromkeys(held, 1)
+        if not held:
+            level = "document"
+            grades, absent = self._grade_documents(query)
+            unmatched += absent
+            if not strings and not query.grades and allowed:
+                grades = dict.fromkeys(sorted(allowed), 1)
+        return Judgment(query.key, query.text, level, grades, held, len(strings), tuple(unmatched))
 
-    def _holders(self, occurrences: Iterable[Occurrence], allowed: set[int] | None) -> list[int]:
-        """The chunks that hold one of the occurrences whole, else the one that holds the largest
-        part of one.
-        """
+    def _find_holders(
+        self, occurrences: Iterable[Occurrence], allowed: set[int] | None
+    ) -> list[int]:
+        """Return the chunks that hold an occurrence whole, else the one with the largest part."""
         whole: dict[int, None] = {}
         best = None
         largest = 0
@@ -218,17 +225,18 @@ class _Corpus:
             if allowed is not None and self._documents[number].id not in allowed:
                 continue
             for low, high, chunk_id in self._spans.get(number, ()):
-                part = min(end, high) - max(start, low)
-                if part == end - start:
+                overlap = min(end, high) - max(start, low)
+                if overlap == end - start:
                     whole[chunk_id] = None
-                elif part > largest:
+                elif overlap > largest:
                     best = chunk_id
-                    largest = part
+                    largest = overlap
         if whole or best is None:
             return list(whole)
         return [best]
 
-    def _graded(self, query: JudgedQuery) -> tuple[dict[int, int], list[str]]:
+    def _grade_documents(self, query: JudgedQuery) -> tuple[dict[int, int], list[str]]:
+        """Return the grades of the documents that a query names, and the names of absent ones."""
         grades: dict[int, int] = {}
         absent = []
         for name, grade in query.grades:
@@ -242,17 +250,13 @@ class _Corpus:
 
 
 def judgments_fingerprint(store: Store) -> str:
-    """A hash of all judged queries with what is known to answer them.
+    """Return a hash of all judged queries and their answers.
 
-    Further answers count where there are some: comparisons made before there were any stay up to
-    date.
+    Further answers are only hashed if there are any, so that comparisons made before they existed
+    stay up to date.
     """
-    judged = [
-        [query.key, query.text, query.evidence, query.grades, query.path, *_named_answers(query)]
-        for query in store.judged()
-    ]
+    judged: list[list[object]] = []
+    for query in store.judged():
+        further = [[answer.path, answer.evidence] for answer in query.also]
+        judged.append([query.key, query.text, query.evidence, query.grades, query.path, *further])
     return fingerprint(judged=judged)
-
-
-def _named_answers(query: JudgedQuery) -> list[list[object]]:
-    return [[answer.path, answer.evidence] for answer in query.also]

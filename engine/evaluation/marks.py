@@ -1,5 +1,6 @@
-"""Hits that the user marked as right or wrong, kept in the imports folder, and the judged
-queries that they make.
+"""Hits that the user marked as right or wrong, and the judged queries made from them.
+
+The marks are kept in the imports folder.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from engine.core.disk import disk_errors
 from engine.core.records import Chunk, JudgedQuery
-from engine.evaluation.judgments import relevant_chunks
+from engine.evaluation.judgments import judge_queries
 from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint
 from engine.project.store.store import Store
@@ -26,13 +27,13 @@ from engine.written_queries.imports import (
     kept_rows,
 )
 
-# characters without white space up to which a text may well stand in other documents by chance
 SHORT = 80
+"""Characters without white space up to which a text may occur in other documents by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A chunk that was marked: its text and content hash, and its document's path."""
+    """A marked chunk: its document's path, its text and its content hash."""
 
     path: str
     text: str
@@ -42,10 +43,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class MarkedQuery:
-    """A query and the marks given to its hits, none where none were asked for.
+    """A query and the marks of its hits, which may be none.
 
-    `generated`: it was one of the generated queries when the first was given. `focused`: a person
-    was asked only about passages that tell two systems apart.
+    `generated`: it was a generated query when first marked. `focused`: a person was asked only
+    about passages that tell two systems apart.
     """
 
     text: str
@@ -55,102 +56,109 @@ class MarkedQuery:
 
     @property
     def key(self) -> str:
-        """The judged query's key: the same for texts that differ in case and white space only."""
+        """The key of the judged query: the same for texts that differ in case and white space."""
         return MARKED + hashlib.sha256(fold(self.text).encode()).hexdigest()[:16]
 
     def with_mark(self, former: set[Mark], mark: Mark | None) -> MarkedQuery:
-        """Without the `former` marks, and with a new one."""
-        kept = tuple(one for one in self.marks if one not in former)
-        return replace(self, marks=kept if mark is None else (*kept, mark))
+        """Return the query without the `former` marks, and with a new one."""
+        marks = [kept for kept in self.marks if kept not in former]
+        if mark is not None:
+            marks.append(mark)
+        return replace(self, marks=tuple(marks))
 
-    def judged(self) -> JudgedQuery | None:
-        """What the evaluation measures with; None while no chunk is relevant.
+    def to_judged_query(self) -> JudgedQuery | None:
+        """Return the judged query to measure with, or None if no chunk is marked as right.
 
-        A right chunk's text is the evidence, so that it is found again when documents are renamed,
-        copied or cut otherwise. Of a short text the document counts, too.
+        A right chunk's text is the evidence, so it is found again if documents are renamed, copied
+        or chunked differently. A short text also needs its document.
         """
         right = [mark for mark in self.marks if mark.relevant]
         if not right:
             return None
         evidence = tuple(dict.fromkeys(mark.text for mark in right))
         paths = {mark.path for mark in right}
-        is_short = any(len("".join(text.split())) <= SHORT for text in evidence)
-        return JudgedQuery(
-            self.key,
-            self.text,
-            evidence,
-            path=paths.pop() if is_short and len(paths) == 1 else None,
-        )
+        path = None
+        if len(paths) == 1 and any(_is_short(text) for text in evidence):
+            path = paths.pop()
+        return JudgedQuery(self.key, self.text, evidence, path=path)
+
+
+def _is_short(text: str) -> bool:
+    """Tell whether a text may occur in other documents by chance."""
+    return len("".join(text.split())) <= SHORT
 
 
 def focused_fingerprint(project: ProjectFolder) -> str:
-    """A hash of what was said of passages that tell two systems apart, wrong ones included;
-    empty where nothing was.
-    """
-    asked = [one for one in read_marks(project).values() if one.focused and not one.generated]
-    rows = [
-        [one.text, *sorted([mark.content_hash, mark.relevant] for mark in one.marks)]
-        for one in asked
-    ]
+    """Return a hash of all marks of passages that tell two systems apart, empty without any."""
+    rows = []
+    for query in read_marks(project).values():
+        if query.focused and not query.generated:
+            marks = sorted([mark.content_hash, mark.relevant] for mark in query.marks)
+            rows.append([query.text, *marks])
     if rows:
         return fingerprint(focused=sorted(rows))
     return ""
 
 
 def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
-    """Marked queries by key. Raises DatasetError where the file was damaged."""
+    """Read the marked queries by key. Raises DatasetError if the file is damaged."""
+    path = project.path / "imports" / MARKS_FILE
+    rows = kept_rows(path, _parse_row, "your marks of hits", code="marks-unreadable")
+    return dict(rows)
 
-    def marked(row: dict[str, Any]) -> tuple[str, MarkedQuery]:
-        marks = tuple(
-            Mark(m["path"], m["text"], m["hash"], bool(m["relevant"])) for m in row["marks"]
-        )
-        query = MarkedQuery(
-            row["text"], marks, bool(row.get("generated")), bool(row.get("focused"))
-        )
-        return query.key, query
 
-    return dict(
-        kept_rows(
-            project.path / "imports" / MARKS_FILE,
-            marked,
-            "your marks of hits",
-            code="marks-unreadable",
+def _parse_row(row: dict[str, Any]) -> tuple[str, MarkedQuery]:
+    marks = []
+    for mark in row["marks"]:
+        marks.append(Mark(mark["path"], mark["text"], mark["hash"], bool(mark["relevant"])))
+    generated = bool(row.get("generated"))
+    focused = bool(row.get("focused"))
+    query = MarkedQuery(row["text"], tuple(marks), generated, focused)
+    return query.key, query
+
+
+def _format_row(query: MarkedQuery) -> dict[str, Any]:
+    """Return the row of the marks file, which is also that of an imported judged query."""
+    judged = query.to_judged_query() or JudgedQuery(query.key, query.text)
+    marks = []
+    for mark in query.marks:
+        marks.append(
+            {
+                "path": mark.path,
+                "hash": mark.content_hash,
+                "relevant": mark.relevant,
+                "text": mark.text,
+            }
         )
-    )
+    return {
+        "key": judged.key,
+        "text": judged.text,
+        "evidence": judged.evidence,
+        "grades": [],
+        "path": judged.path,
+        "marks": marks,
+        "generated": query.generated,
+        "focused": query.focused,
+    }
 
 
 def is_generated(store: Store, text: str) -> bool:
-    """Whether a query is one that was made from the documents."""
+    """Tell whether a query was made from the documents."""
     return question_key(text) in {question_key(query.text) for query in store.queries()}
 
 
 def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> None:
-    """Keep all marks; the next ingest puts a lost database's judged queries back from them."""
-    rows: list[dict[str, Any]] = []
-    for query in queries.values():
-        judged = query.judged() or JudgedQuery(query.key, query.text)
-        marks = [
-            {"path": m.path, "hash": m.content_hash, "relevant": m.relevant, "text": m.text}
-            for m in query.marks
-        ]
-        as_imported = {
-            "key": judged.key,
-            "text": judged.text,
-            "evidence": judged.evidence,
-            "grades": [],
-        }
-        flags = {"generated": query.generated, "focused": query.focused}
-        rows.append({**as_imported, "path": judged.path, "marks": marks, **flags})
-    keep_rows(project, MARKS_FILE, rows)
+    """Write all marks, from which the next ingest restores judged queries of a lost database."""
+    keep_rows(project, MARKS_FILE, [_format_row(query) for query in queries.values()])
 
 
-def note_asked(
+def record_asked(
     project: ProjectFolder, store: Store, texts: Iterable[str], *, focused: bool
 ) -> None:
-    """Keep queries that a person was asked about, also those without a mark: where two systems
-    give the same list, none is needed.
+    """Record queries that a person was asked about, even without any mark.
 
-    A query whose hits were all asked about is no longer `focused`.
+    No mark is needed if two systems return the same list. A query whose hits have all been asked
+    about is no longer `focused`.
     """
     with (
         project.locked(JUDGING, wait=JUDGING_SECONDS),
@@ -171,10 +179,10 @@ def note_asked(
 
 
 @contextmanager
-def kept_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> Iterator[None]:
-    """`write_marks`, undone when the block raises: what could not be kept must not come back
-    later.
-    """
+def write_marks_or_restore(
+    project: ProjectFolder, queries: Mapping[str, MarkedQuery]
+) -> Iterator[None]:
+    """Write marks, and restore the former ones if the block raises."""
     former = read_marks(project)
     write_marks(project, queries)
     try:
@@ -185,31 +193,44 @@ def kept_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> It
         raise
 
 
-def marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]]:
-    """Chunk id → the marks that stand for it now.
+def find_marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]]:
+    """Return the marks that apply to each chunk now, by chunk id.
 
-    A mark stands for the chunks of its document with the same text; where there are none, for
-    chunks of the same content elsewhere (the file was renamed), else for the chunk of its document
-    that holds most of it (cut otherwise).
+    A mark applies to the chunks of its document with the same text; else to chunks of the same
+    content elsewhere (the file was renamed); else to the chunk of its document that holds most of
+    it (the text is chunked differently).
     """
-    found: dict[int, list[Mark]] = {}
+    marks_of: dict[int, list[Mark]] = {}
     at_path: dict[str, tuple[list[int], list[Chunk]]] = {}
     for mark in query.marks:
         if mark.path not in at_path:
-            ids = store.documents_at(mark.path)
-            at_path[mark.path] = ids, [chunk for one in ids for chunk in store.chunks_of(one)]
+            at_path[mark.path] = _read_documents(store, mark.path)
         documents, chunks = at_path[mark.path]
-        ids = [chunk.id for chunk in chunks if chunk.text == mark.text] or store.chunk_ids_of(
-            mark.content_hash
-        )
-        for chunk_id in ids or _by_evidence(store, mark, documents, chunks):
-            found.setdefault(chunk_id, []).append(mark)
-    return found
+        ids = [chunk.id for chunk in chunks if chunk.text == mark.text]
+        if not ids:
+            ids = store.chunk_ids_of(mark.content_hash)
+        if not ids:
+            ids = _find_by_evidence(store, mark, documents, chunks)
+        for chunk_id in ids:
+            marks_of.setdefault(chunk_id, []).append(mark)
+    return marks_of
 
 
-def _by_evidence(store: Store, mark: Mark, documents: list[int], chunks: list[Chunk]) -> list[int]:
-    texts = [document for one in documents if (document := store.document(one))]
-    (judgment,) = relevant_chunks([JudgedQuery("", "", (mark.text,))], chunks, texts)
+def _read_documents(store: Store, path: str) -> tuple[list[int], list[Chunk]]:
+    """Return the ids and the chunks of the documents at a path."""
+    documents = store.documents_at(path)
+    chunks = []
+    for document in documents:
+        chunks += store.chunks_of(document)
+    return documents, chunks
+
+
+def _find_by_evidence(
+    store: Store, mark: Mark, documents: list[int], chunks: list[Chunk]
+) -> list[int]:
+    """Return the chunk of these documents that holds most of a mark's text."""
+    texts = [document for id in documents if (document := store.document(id))]
+    (judgment,) = judge_queries([JudgedQuery("", "", (mark.text,))], chunks, texts)
     if judgment.level == "chunk":
         return list(judgment.grades)
     return []

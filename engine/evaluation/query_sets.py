@@ -1,4 +1,4 @@
-"""The queries that systems are compared on: the user's judged ones, and held-out generated ones."""
+"""The queries on which systems are compared: judged, measuring and held-out generated ones."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class QuerySet:
-    """Queries of one kind with known answers, and every system's rankings of them (q, depth), −1
-    where padded.
+    """Queries of one kind with known answers, and every system's rankings of them.
 
-    `matches`: per query, what it is looked for as, and in which documents. `made`: of held-out
-        ones, how. `generated`: judged
-    ones that a generator made, not people: they flatter, too. `beside`: per encoder, the cosines of
-    BM25's chunks. `ignored`: per query, chunks that are neither right nor wrong (empty where there
-    are none).
+    `matches`: per query, the text to search for, and the documents to search in.
+    `made`: how held-out queries were made.
+    `generated`: these judged queries were made by a generator, not people, so they flatter, too.
+    `rankings`, `scores`: per system, (q, depth), padded with −1.
+    `cross_scores`: per encoder, its scores of the chunks that BM25 ranked.
+    `ignored`: per query, chunks that are neither right nor wrong; empty if there are none.
     """
 
     name: str
@@ -41,7 +41,7 @@ class QuerySet:
     generated: bool = False
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
-    beside: dict[str, Any] = field(default_factory=dict)
+    cross_scores: dict[str, Any] = field(default_factory=dict)
     ignored: Sequence[Collection[int]] = ()
 
     @property
@@ -51,28 +51,31 @@ class QuerySet:
 
     @property
     def rung(self) -> RungName | None:
-        """Of the ladder of evidence; None where they are not on it."""
+        """The rung of the ladder of evidence, or None for queries that are not on it."""
         if self.kind in ("measuring", "focused"):
             return None
         if self.kind in ("judged", "document"):
-            return None if self.generated else self.kind
+            if self.generated:
+                return None
+            return self.kind
         return self.made
 
     def usable(self) -> list[int]:
-        """Rows of the queries that can be measured."""
-        return [row for row, one in enumerate(self.judgments) if one.usable]
+        """Return the rows of the queries that can be measured."""
+        return [row for row, judgment in enumerate(self.judgments) if judgment.usable]
 
     @property
     def texts(self) -> list[str]:
-        """What is looked for, in order of the judgments."""
+        """The texts to search for, in order of the judgments."""
         return [match.text for match in self.matches]
 
 
 def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
-    """The judged queries, if there are any, those that only measure, then the held-out ones
-    whose chunks still exist.
+    """Return the judged queries, those that only measure, and the held-out ones, as far as any.
+
+    Held-out queries are left out if their chunks no longer exist.
     """
-    from engine.evaluation.judgments import from_queries
+    from engine.evaluation.judgments import judge_generated
 
     documents = context.store.documents()
     related = related_in(context.store, documents)
@@ -83,31 +86,29 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
     if deciding:
         judgments = _fair_judgments(context, deciding, chunks, related)
         sets.append(_judged_set(context, judgments, names, related))
-    known = {question_key(query.text) for query in deciding}
-    measuring = [
-        query for query in judged if query.only_measures and question_key(query.text) not in known
-    ]
+    keys = {question_key(query.text) for query in deciding}
+    only_measuring = [query for query in judged if query.only_measures]
+    measuring = [query for query in only_measuring if question_key(query.text) not in keys]
     if measuring:
         judgments = _fair_judgments(context, measuring, chunks, related)
-        matches = [names.match(one.text) for one in judgments]
+        matches = [names.match(judgment.text) for judgment in judgments]
         sets.append(QuerySet(QUERY_SETS["measuring"], "measuring", judgments, matches))
-    if kept := heldout_queries(context, chunks):
-        matches = [names.match(query.text) for query in kept]
-        made = rung_of(kept[0], made_by(context))
-        name = f"held-out{' imported' * (made == 'imported')} queries"
-        sets.append(QuerySet(name, "synthetic", from_queries(kept, related), matches, made))
+    if heldout := heldout_queries(context, chunks):
+        matches = [names.match(query.text) for query in heldout]
+        made = rung_of(heldout[0], made_by(context))
+        name = "held-out queries"
+        if made == "imported":
+            name = "held-out imported queries"
+        sets.append(QuerySet(name, "synthetic", judge_generated(heldout, related), matches, made))
     return sets
 
 
 def document_names(snapshot: ProjectSnapshot) -> DocumentNames:
-    """What queries may call the documents; nothing where names have no meaning in the project's
-    searches.
-    """
+    """Return the names by which queries may mention documents, none if search ignores names."""
+    documents = []
     if snapshot.settings.search.named_documents:
-        named = snapshot.store.documents()
-    else:
-        named = []
-    return DocumentNames((document.id, document.title, document.path) for document in named)
+        documents = snapshot.store.documents()
+    return DocumentNames((document.id, document.title, document.path) for document in documents)
 
 
 def _fair_judgments(
@@ -116,42 +117,54 @@ def _fair_judgments(
     chunks: Sequence[Chunk],
     related: Mapping[int, int],
 ) -> list[Judgment]:
-    """What answers the questions that were not trained on; the same question asked several times
-    has one judgment.
-    """
-    from engine.evaluation.judgments import combined, relevant_chunks
+    """Return judgments of the questions that were not trained on, one for each distinct question.
 
-    trained = {
-        question_key(query.text) for query in context.store.queries() if query.split != "heldout"
-    }
+    Warns if questions are left out.
+    """
+    from engine.evaluation.judgments import combine_judgments, judge_queries
+
+    training = [query for query in context.store.queries() if query.split != "heldout"]
+    trained = {question_key(query.text) for query in training}
     fair = [query for query in judged if question_key(query.text) not in trained]
-    if left := len(judged) - len(fair):
-        context.warn(f"{left} judged questions were trained on and are left out of the figures.")
-    same: dict[str, list[Judgment]] = {}
-    for judgment in relevant_chunks(fair, chunks, context.store.documents(with_text=True)):
-        same.setdefault(question_key(judgment.text), []).append(judgment)
+    if left_out := len(judged) - len(fair):
+        context.warn(
+            f"{left_out} judged questions were trained on and are left out of the figures."
+        )
+    by_key: dict[str, list[Judgment]] = {}
+    for judgment in judge_queries(fair, chunks, context.store.documents(with_text=True)):
+        by_key.setdefault(question_key(judgment.text), []).append(judgment)
     owners = {chunk.id: chunk.document_id for chunk in chunks}
-    judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
-    return [replace(one, source=_source(one, owners, related)) for one in judgments]
+    judgments = []
+    for same in by_key.values():
+        judgment = same[0]
+        if len(same) > 1:
+            judgment = combine_judgments(same, owners)
+        judgments.append(replace(judgment, source=_find_source(judgment, owners, related)))
+    return judgments
 
 
-def _source(one: Judgment, owners: Mapping[int, int], related: Mapping[int, int]) -> int | None:
-    """The text that answers a judged question, None where several do; where all texts are too
-    few for a verdict, the passage.
+def _find_source(
+    judgment: Judgment, owners: Mapping[int, int], related: Mapping[int, int]
+) -> int | None:
+    """Return the text that answers a judged question, or None if several do.
+
+    If the project has too few texts for a verdict, returns the passage instead.
     """
-    if len({*related.values()}) < MIN_QUERIES:
-        found: set[int | None] = {*one.grades} if one.level == "chunk" else set()
+    sources: set[int | None] = set()
+    if len(set(related.values())) < MIN_QUERIES:
+        if judgment.level == "chunk":
+            sources.update(judgment.grades)
+    elif judgment.level == "chunk":
+        sources.update(related.get(owners.get(chunk, 0)) for chunk in judgment.grades)
     else:
-        found = {
-            related.get(owners.get(key, 0) if one.level == "chunk" else key) for key in one.grades
-        }
-    if len(found) == 1:
-        return found.pop()
+        sources.update(related.get(document) for document in judgment.grades)
+    if len(sources) == 1:
+        return sources.pop()
     return None
 
 
 def rung_of(query: Query, backend: str) -> RungName:
-    """Of a query that a backend has made."""
+    """Return the rung of a query that a backend has made."""
     if query.imported:
         return "imported"
     if is_extractive(query, backend):
@@ -165,68 +178,71 @@ def _judged_set(
     names: DocumentNames,
     related: Mapping[int, int],
 ) -> QuerySet:
-    """Those that people asked; where there are none, those that were generated before hits of
-    them were judged.
+    """Return the questions that people asked, or if there are none, generated ones they judged.
+
+    Warns if generated questions are left out.
     """
     sources = generated_queries(context)
-    own = [one for one in judgments if question_key(one.text) not in sources]
-    if own and (left := len(judgments) - len(own)):
-        context.warn(
-            f"{left} judged questions were made from the documents and are left out of the figures."
-        )
-    made = [(one, sources[question_key(one.text)]) for one in judgments if not own]
-    chosen = own or [
-        replace(one, source=related.get(query.document_id)) if query else one for one, query in made
-    ]
-    if own:
-        name = "judged questions"
-    else:
-        name = "judged questions that were made from the documents (synthetic)"
-    return QuerySet(
-        name, "judged", chosen, [names.match(one.text) for one in chosen], generated=not own
-    )
+    asked = [judgment for judgment in judgments if question_key(judgment.text) not in sources]
+    if asked:
+        if left_out := len(judgments) - len(asked):
+            context.warn(
+                f"{left_out} judged questions were made from the documents and are left out of the"
+                " figures."
+            )
+        matches = [names.match(judgment.text) for judgment in asked]
+        return QuerySet("judged questions", "judged", asked, matches)
+    generated = []
+    for judgment in judgments:
+        query = sources[question_key(judgment.text)]
+        if query is not None:
+            judgment = replace(judgment, source=related.get(query.document_id))
+        generated.append(judgment)
+    name = "judged questions that were made from the documents (synthetic)"
+    matches = [names.match(judgment.text) for judgment in generated]
+    return QuerySet(name, "judged", generated, matches, generated=True)
 
 
 def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
-    """By folded text, those held out, and those that hits were marked of; None where they are no
-    longer queries of the project.
+    """Return the held-out queries and the generated ones with marked hits, by folded text.
+
+    The value is None for queries that are no longer among the project's queries.
     """
     from engine.evaluation.marks import read_marks
 
-    marked = dict.fromkeys(
-        question_key(one.text) for one in read_marks(snapshot.project).values() if one.generated
-    )
-    return marked | {
-        question_key(query.text): query
-        for query in snapshot.store.queries()
-        if query.split == "heldout"
-    }
+    queries: dict[str, Query | None] = {}
+    for marked in read_marks(snapshot.project).values():
+        if marked.generated:
+            queries[question_key(marked.text)] = None
+    for query in snapshot.store.queries():
+        if query.split == "heldout":
+            queries[question_key(query.text)] = query
+    return queries
 
 
-def answerable(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[JudgedQuery]:
-    """The judged queries that the documents hold an answer to: others are not measured."""
-    from engine.evaluation.judgments import relevant_chunks
+def answerable_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[JudgedQuery]:
+    """Return the judged queries that the documents hold an answer to; others are not measured."""
+    from engine.evaluation.judgments import judge_queries
 
-    if not (judged := snapshot.store.judged()):
+    judged = snapshot.store.judged()
+    if not judged:
         return []
-    found = relevant_chunks(judged, chunks, snapshot.store.documents(with_text=True))
-    return [query for query, judgment in zip(judged, found, strict=True) if judgment.usable]
+    judgments = judge_queries(judged, chunks, snapshot.store.documents(with_text=True))
+    pairs = zip(judged, judgments, strict=True)
+    return [query for query, judgment in pairs if judgment.usable]
 
 
 def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[Query]:
-    """The held-out ones whose chunks still exist, at most `evaluation.max_heldout`: those that
-    are worded as questions would be, or extractive ones where there are none of these.
+    """Return held-out queries whose chunks still exist, at most `evaluation.max_heldout`.
+
+    Extractive queries are only returned if there are no others.
     """
     present = {chunk.id for chunk in chunks}
     backend = made_by(snapshot)
-    heldout = [
-        query
-        for query in snapshot.store.queries()
-        if query.split == "heldout" and query.chunk_id in present
-    ]
+    heldout = [query for query in snapshot.store.queries() if query.split == "heldout"]
+    heldout = [query for query in heldout if query.chunk_id in present]
     heldout = [query for query in heldout if not is_extractive(query, backend)] or heldout
     settings = snapshot.settings
-    rows = cap_queries(
-        [query.text for query in heldout], settings.evaluation.max_heldout, settings.training.seed
-    )
+    texts = [query.text for query in heldout]
+    rows = cap_queries(texts, settings.evaluation.max_heldout, settings.training.seed)
     return [heldout[row] for row in rows]

@@ -1,5 +1,6 @@
-"""Whether the reranker comes into use: search in the default mode with it, against the same
-without, by the gate.
+"""The choice whether the reranker comes into use.
+
+The gate compares search in the default mode with and without it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from engine.core.messages.report import SearchMode
 from engine.evaluation.comparison import DocumentOf, measure
 from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence
 from engine.evaluation.gate import Decision, Option, decide
-from engine.evaluation.gate_words import reason
+from engine.evaluation.gate_words import explain_decision
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -32,17 +33,17 @@ WITHOUT = "without"
 WITH = "reranked"
 MAX_QUERIES = 600
 MAX_SECONDS = 600.0
+"""Seconds that reranking the sampled queries of a rung may take."""
 MIN_QUERIES = 100
-"""Of a rung, drawn by the seed: as many as take ten minutes, with bounds."""
 TIMED_QUERIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RerankerChoice:
-    """`name`: of the reranker.
+    """The outcome of a trial of the reranker called `name`.
 
-    `mode`: of search that was measured; `passages`: how many of each query fit into the time of a
-    search, `seconds`, and were reranked.
+    `mode` is the search mode that was measured, `passages` how many of each query fit into the
+    `seconds` of a search and were reranked.
     """
 
     name: str
@@ -56,7 +57,10 @@ class RerankerChoice:
 
 
 class RerankerTrial:
-    """`rankings`: of a set, as search in `mode` has them now (q, depth); `texts`: of its chunks."""
+    """A comparison of search in one mode with and without the reranker.
+
+    `rankings` returns the present ranking (q, depth) of a set, `texts` the texts of its chunks.
+    """
 
     def __init__(
         self,
@@ -73,10 +77,10 @@ class RerankerTrial:
         self._texts = texts
         self._passages = 0
 
-    def choice(self, sets: Sequence[QuerySet]) -> RerankerChoice | None:
-        """What the gate says of the reranker; None where project.toml names none.
+    def choose(self, sets: Sequence[QuerySet]) -> RerankerChoice | None:
+        """Return what the gate decides, or None if project.toml names no reranker.
 
-        One that fails is not in use.
+        A reranker that fails is not in use.
         """
         settings = self._context.settings
         reranker = reranker_of(self._context.project, settings)
@@ -86,7 +90,7 @@ class RerankerTrial:
             reranker.name, reranker.fingerprint, self._mode, settings.search.rerank_seconds
         )
         try:
-            ladder = self._ladder(reranker, sets)
+            ladder = self._build_ladder(reranker, sets)
         except CancelledError:
             raise
         except EngineError as error:
@@ -94,13 +98,17 @@ class RerankerTrial:
             return replace(
                 choice, reason=f"The reranker is not in use, because it failed: {error.what}"
             )
-        samples = settings.evaluation.bootstrap_samples
-        seed = settings.training.seed
-        reference = Option(WITHOUT, WITHOUT)
         decision = decide(
-            self._mode, ladder, reference, [Option(WITH, WITH)], samples=samples, seed=seed
+            self._mode,
+            ladder,
+            Option(WITHOUT, WITHOUT),
+            [Option(WITH, WITH)],
+            samples=settings.evaluation.bootstrap_samples,
+            seed=settings.training.seed,
         )
-        why = reason(decision, "its order without the reranker", label=lambda _: "the reranker")
+        why = explain_decision(
+            decision, "its order without the reranker", label=lambda _: "the reranker"
+        )
         return replace(
             choice,
             in_use=decision.chosen == WITH,
@@ -109,64 +117,73 @@ class RerankerTrial:
             decision=decision,
         )
 
-    def _ladder(self, reranker: Reranker, sets: Sequence[QuerySet]) -> list[Evidence]:
-        """The highest rung that can decide, and those above it."""
+    def _build_ladder(self, reranker: Reranker, sets: Sequence[QuerySet]) -> list[Evidence]:
+        """Measure from the top of the ladder down to the highest rung that can decide."""
+        certifying = [queries for queries in sets if queries.rung in CERTIFYING]
+        usable = [queries for queries in certifying if queries.usable()]
+        if not self._context.settings.evaluation.use_judged:
+            usable = [queries for queries in usable if queries.rung != "judged"]
         ladder: list[Evidence] = []
-        use_judged = self._context.settings.evaluation.use_judged
-        able = [
-            one
-            for one in sets
-            if one.rung in CERTIFYING and one.usable() and (use_judged or one.rung != "judged")
-        ]
-        for one in sorted(able, key=lambda one: RUNGS.index(one.rung or "extractive")):
-            self._passages = self._passages or self._fitting(reranker, one)
-            ladder.append(self._evidence(reranker, one))
-            if ladder[-1].suffices(WITHOUT):
+        for queries in sorted(usable, key=lambda queries: RUNGS.index(queries.rung or RUNGS[-1])):
+            if not self._passages:
+                self._passages = self._count_affordable(reranker, queries)
+            evidence = self._measure(reranker, queries)
+            ladder.append(evidence)
+            if evidence.suffices(WITHOUT):
                 break
         return ladder
 
-    def _fitting(self, reranker: Reranker, one: QuerySet) -> int:
-        """How many passages fit into the time of a search on this machine: the median of some
-        queries.
+    def _count_affordable(self, reranker: Reranker, queries: QuerySet) -> int:
+        """Return how many passages fit into the time of a search here, the median of some queries.
+
+        Raises the error of a reranker that fails.
         """
         timed = BudgetedReranker(reranker, self._context.settings.search.rerank_seconds)
-        texts = self._texts(one)
+        texts = self._texts(queries)
         counts = list[int]()
         timed.load()
-        for row in one.usable()[:TIMED_QUERIES]:
-            first = [texts[chunk] for chunk in self._first(one, row, MAX_PASSAGES)]
-            scored = timed.scores(one.texts[row], first)
+        for row in queries.usable()[:TIMED_QUERIES]:
+            passages = [texts[chunk] for chunk in self._first_chunks(queries, row, MAX_PASSAGES)]
+            scored = timed.scores(queries.texts[row], passages)
             if scored.problem:
                 raise scored.problem
-            counts.append(MAX_PASSAGES if len(scored.scores) == len(first) else len(scored.scores))
+            count = len(scored.scores)
+            if count == len(passages):
+                count = MAX_PASSAGES
+            counts.append(count)
         return int(np.median(counts))
 
-    def _first(self, one: QuerySet, row: int, count: int) -> list[int]:
-        return [chunk for chunk in self._rankings(one)[row, :count].tolist() if chunk >= 0]
+    def _first_chunks(self, queries: QuerySet, row: int, count: int) -> list[int]:
+        return [chunk for chunk in self._rankings(queries)[row, :count].tolist() if chunk >= 0]
 
-    def _evidence(self, reranker: Reranker, one: QuerySet) -> Evidence:
-        """nDCG@10 per query, with the reranker and without."""
-        assert one.rung is not None, "`_ladder` has looked"
-        settings = self._context.settings
-        texts = self._texts(one)
-        rows = one.usable()
-        most = min(MAX_QUERIES, max(MIN_QUERIES, int(MAX_SECONDS / settings.search.rerank_seconds)))
-        if len(rows) > most:
-            rng = np.random.default_rng(settings.training.seed)
-            rows = sorted(rng.choice(rows, most, replace=False).tolist())
-        former = self._rankings(one)[rows]
+    def _measure(self, reranker: Reranker, queries: QuerySet) -> Evidence:
+        """Measure nDCG@10 per query with and without the reranker."""
+        assert queries.rung is not None, "`_build_ladder` selects sets with a rung"
+        texts = self._texts(queries)
+        rows = self._sample_rows(queries)
+        former = self._rankings(queries)[rows]
         reranked = former.copy()
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             self._context.check_stop()
-            first = self._first(one, row, self._passages)
-            scores = reranker.scores(one.texts[row], [texts[chunk] for chunk in first])
-            reranked[place, : len(first)] = np.array(first, np.int64)[
-                np.argsort(-scores, kind="stable")
-            ]
-            self._context.progress(place + 1, len(rows), "queries (reranked)")
-        judgments = [one.judgments[row] for row in rows]
-        found = {}
+            chunks = self._first_chunks(queries, row, self._passages)
+            scores = reranker.scores(queries.texts[row], [texts[chunk] for chunk in chunks])
+            order = np.argsort(-scores, kind="stable")
+            reranked[index, : len(chunks)] = np.array(chunks, np.int64)[order]
+            self._context.progress(index + 1, len(rows), "queries (reranked)")
+        judgments = [queries.judgments[row] for row in rows]
+        values = {}
         for name, ids in ((WITHOUT, former), (WITH, reranked)):
-            values = measure(ids, judgments, self._document_of, ("ndcg@10",))["ndcg@10"]
-            found[name] = values
-        return Evidence(one.rung, found, clusters_of(judgments))
+            values[name] = measure(ids, judgments, self._document_of, ("ndcg@10",))["ndcg@10"]
+        return Evidence(queries.rung, values, clusters_of(judgments))
+
+    def _sample_rows(self, queries: QuerySet) -> list[int]:
+        """Return the usable rows, or a sample of those if reranking all takes too long."""
+        settings = self._context.settings
+        affordable = int(MAX_SECONDS / settings.search.rerank_seconds)
+        count = min(MAX_QUERIES, max(MIN_QUERIES, affordable))
+        rows = queries.usable()
+        if len(rows) <= count:
+            return rows
+        rng = np.random.default_rng(settings.training.seed)
+        sample: list[int] = rng.choice(rows, count, replace=False).tolist()
+        return sorted(sample)

@@ -1,10 +1,11 @@
-"""The end of an evaluation: every system compared, the report written and made current."""
+"""The end of an evaluation: compare every system, write the report and make it current."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.systems import (
@@ -15,7 +16,7 @@ from engine.core.systems import (
     IN_USE,
     INTERPOLATED,
     WAYS,
-    ordered,
+    sort_systems,
     weight_of,
 )
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
@@ -48,18 +49,17 @@ if TYPE_CHECKING:
 def publish_results(
     context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice
 ) -> dict[str, Any]:
-    """Write the report, make it current, and sum it up."""
+    """Write the report, make it current, and return a summary."""
     from engine.evaluation.reporting.report import write_report
 
-    compared = [
-        (one, _compare(context, work, one, selection))
-        for one in work.sets
-        if any(j.usable for j in one.judgments)
-    ]
+    compared = []
+    for queries in work.sets:
+        if queries.usable():
+            compared.append((queries, _compare_systems(context, work, queries, selection)))
     with context.project.building("reports", context.fingerprint) as building:
-        data = _report(context, work, selection, fusion, compared)
+        data = _build_report(context, work, selection, fusion, compared)
         write_report(building.folder, data, project=context.project.argument)
-    info = _info(context, work, selection, fusion, compared)
+    info = _build_info(context, work, selection, fusion, compared)
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
     return {
         "in_use": {mode: chosen.encoder for mode, chosen in selection.by_mode.items()},
@@ -68,17 +68,19 @@ def publish_results(
     }
 
 
-def _info(
+def _build_info(
     context: StageContext,
     work: Evaluation,
     selection: Selection,
     fusion: FusionChoice,
     compared: Compared,
 ) -> EvaluationInfo:
-    """What search and the status need of the evaluation; all figures are in report.json."""
+    """Return what search and the status need of the evaluation; all figures are in report.json."""
     trained = work.trained.info
     semantic = selection.semantic
-    adapter = work.adapter if semantic.weight else None
+    adapter: Path | None = None
+    if semantic.weight:
+        adapter = work.adapter
     encoder = encoder_fingerprint_of(context, adapter, semantic.weight or 1.0)
     reranker = None
     if work.reranker is not None:
@@ -108,7 +110,9 @@ def _contender(chosen: ModeSelection) -> ContenderInfo | None:
 
 
 def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
-    adapter = trained.adapter if chosen.weight else None
+    adapter: str | None = None
+    if chosen.weight:
+        adapter = trained.adapter
     return InUseInfo(
         chosen.encoder,
         chosen.weight,
@@ -119,31 +123,34 @@ def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
     )
 
 
-def _compare(
-    context: StageContext, work: Evaluation, one: QuerySet, selection: Selection
+def _compare_systems(
+    context: StageContext, work: Evaluation, queries: QuerySet, selection: Selection
 ) -> Comparison:
+    """Compare the systems on a query set; synthetic queries that decided nothing prove nothing."""
     from engine.evaluation.comparison import compare
 
-    order = ordered(name for name in one.rankings if not name.startswith(INTERPOLATED))
-    pairs = [(f"{way}{name}", f"{way}{BASE}") for way in FUSED for name in (IN_USE, ADAPTED)]
+    order = sort_systems(name for name in queries.rankings if not name.startswith(INTERPOLATED))
+    pairs = []
+    for way in FUSED:
+        pairs.append((f"{way}{IN_USE}", f"{way}{BASE}"))
+        pairs.append((f"{way}{ADAPTED}", f"{way}{BASE}"))
     pairs += [(f"{way}{IN_USE}", BM25) for way in WAYS]
-    found = compare(
-        {name: one.rankings[name] for name in order},
-        one.judgments,
+    comparison = compare(
+        {name: queries.rankings[name] for name in order},
+        queries.judgments,
         work.rankers.document_of,
         samples=context.settings.evaluation.bootstrap_samples,
         seed=context.settings.training.seed,
         pairs=[pair for pair in pairs if set(pair) <= set(order)],
-        synthetic=one.synthetic,
+        synthetic=queries.synthetic,
     )
     proved_on = {chosen.decision.rung for chosen in selection.by_mode.values()}
-    flatters = one.synthetic and one.rung not in proved_on
-    if flatters:
-        return replace(found, table=found.table.of_flattering_queries())
-    return found
+    if queries.synthetic and queries.rung not in proved_on:
+        return replace(comparison, table=comparison.table.of_flattering_queries())
+    return comparison
 
 
-def _report(
+def _build_report(
     context: StageContext,
     work: Evaluation,
     selection: Selection,
@@ -151,12 +158,22 @@ def _report(
     compared: Compared,
 ) -> ReportData:
     from engine.evaluation.reporting.diagnostics import densities
-    from engine.evaluation.reporting.report import ReportData, choices_and_warnings
+    from engine.evaluation.reporting.report import ReportData, read_choices_and_warnings
     from engine.evaluation.studies.forgetting import measure_general
     from engine.training.history import history_of
 
-    choices, warnings = choices_and_warnings(
-        context.project.path / "runs" / context.run / "events.jsonl"
+    events = context.project.path / "runs" / context.run / "events.jsonl"
+    choices, warnings = read_choices_and_warnings(events)
+    reranker = None
+    if work.reranker is not None:
+        reranker = asdict(work.reranker)
+    general = measure_general(
+        work.known,
+        work.general,
+        work.general_geometry,
+        work.distances,
+        context.settings.evaluation.bootstrap_samples,
+        similarities=densities(work.general_similarities, "general", work.known.name),
     )
     return ReportData(
         advice=_advice(context, fusion, compared),
@@ -165,7 +182,7 @@ def _report(
         version=__version__,
         selection=selection.by_mode,
         fusion=asdict(fusion),
-        reranker=asdict(work.reranker) if work.reranker else None,
+        reranker=reranker,
         query_sets=_query_set_reports(context, work, compared, _changed_system(work, selection)),
         training=history_of(context.project, work.trained.info),
         settings=context.settings.model_dump(),
@@ -177,18 +194,12 @@ def _report(
         robustness=work.robustness,
         threshold=work.threshold,
         sentences=work.sentences.figures(),
-        general=measure_general(
-            work.known,
-            work.general,
-            work.general_geometry,
-            work.distances,
-            context.settings.evaluation.bootstrap_samples,
-            similarities=densities(work.general_similarities, "general", work.known.name),
-        ),
+        general=general,
     )
 
 
 def _changed_system(work: Evaluation, selection: Selection) -> str:
+    """Return the system whose queries are listed against base: the adapted one if it is unused."""
     if work.adapter and not selection.semantic.weight:
         return ADAPTED
     return IN_USE
@@ -197,31 +208,39 @@ def _changed_system(work: Evaluation, selection: Selection) -> str:
 def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:
     from engine.evaluation.reporting.verdict import advice
 
-    judged = next((comparison.table for one, comparison in compared if one.kind == "judged"), None)
+    judged = None
+    for queries, comparison in compared:
+        if queries.kind == "judged":
+            judged = comparison.table
+            break
     return advice(judged, fusion.method, context.settings.search.mode_in_json)
 
 
 def _query_set_reports(
     context: StageContext, work: Evaluation, compared: Compared, changed: str
 ) -> list[QuerySetReport]:
-    """`changed`: the system whose queries are shown one by one, against base."""
+    """Return a report for each query set that lists the `changed` system's queries against base."""
     from engine.core.messages.report import QuerySetReport
-    from engine.evaluation.reporting.changes import hit_finder, query_changes
+    from engine.evaluation.reporting.changes import build_hit_finder, find_changes
 
     chunks = {chunk.id: chunk for chunk in work.chunks}
-    titles = {
-        document.id: document.title or document.path for document in context.store.documents()
-    }
-    return [
-        QuerySetReport(
-            one.name,
-            one.kind,
-            comparison.table,
-            query_changes(
-                comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)
-            ),
-            changed,
-            tuple(text for judgment in one.judgments for text in judgment.unmatched),
+    titles = {}
+    for document in context.store.documents():
+        titles[document.id] = document.title or document.path
+    reports = []
+    for queries, comparison in compared:
+        hits = build_hit_finder(queries.rankings, queries.judgments, chunks, titles)
+        unmatched: list[str] = []
+        for judgment in queries.judgments:
+            unmatched += judgment.unmatched
+        reports.append(
+            QuerySetReport(
+                queries.name,
+                queries.kind,
+                comparison.table,
+                find_changes(comparison, changed, hits=hits),
+                changed,
+                tuple(unmatched),
+            )
         )
-        for one, comparison in compared
-    ]
+    return reports

@@ -1,6 +1,4 @@
-"""Stage `evaluate`: base, adapted and interpolations of both are compared on the best evidence
-there is; each search mode gets one.
-"""
+"""Stage `evaluate`: chooses an encoder for each search mode by the best evidence available."""
 
 from __future__ import annotations
 
@@ -24,15 +22,14 @@ VERSION = 31
 
 
 class EvaluateStage(Stage):
-    """Compare base, adapted and interpolations of both on the best evidence there is, and give
-    each search mode one.
-    """
+    """Comparison of base, adapted and interpolated encoders, of which each search mode uses one."""
 
     version = VERSION
     artifact = EvaluationInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The adapter, the judgments, and how to compare."""
+        """Return the adapter, the judgments, and how to compare."""
+        settings = snapshot.settings
         adapter = snapshot.need(AdapterInfo)
         if adapter.info.model not in ("", model_fingerprint(snapshot)):
             raise NotBuiltError(
@@ -44,34 +41,36 @@ class EvaluateStage(Stage):
                 stage="train",
                 command="adapt",
             )
-        return {
+        experience = ""
+        if settings.evaluation.gate == "expected":
+            experience = experience_fingerprint()
+        inputs = {
             "adapter": adapter.fingerprint,
             "judged": judgments_fingerprint(snapshot.store),
             "preferences": preferences_fingerprint(snapshot.project),
             "focused": focused_fingerprint(snapshot.project),
-            "experience": (
-                experience_fingerprint() if snapshot.settings.evaluation.gate == "expected" else ""
-            ),
-            "evaluation": _settings_of(snapshot),
-            "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
-            "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
+            "experience": experience,
+            "evaluation": _evaluation_settings(snapshot),
+            "search": settings.search.model_dump(include=_search_settings(snapshot)),
+            "lexical": [settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
             "base": encoder_fingerprint_of(snapshot, None, 1.0),
-            **_synonyms(snapshot),
-            **_reranker(snapshot),
-            **(
-                {"pairs": pairs_fingerprint(snapshot)}
-                if snapshot.settings.evaluation.sentence_pairs
-                else {}
-            ),
-            **({"general": _times(folder)} if (folder := general_folder(snapshot)) else {}),
+            **_synonyms_input(snapshot),
+            **_reranker_input(snapshot),
         }
+        if settings.evaluation.sentence_pairs:
+            inputs["pairs"] = pairs_fingerprint(snapshot)
+        if folder := general_folder(snapshot):
+            inputs["general"] = _modification_times(folder)
+        return inputs
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DatasetError for sentence pairs or general text that cannot be used, ModelError
-        for such a reranker, UsageError for a device that is not there.
+        """Check that everything the evaluation needs can be used.
+
+        Raises DatasetError for unusable sentence pairs or general text, ModelError for an unusable
+        reranker, UsageError for a missing device.
         """
         check_device(snapshot.settings)
-        _reranker(snapshot)
+        _reranker_input(snapshot)
         general_set(general_folder(snapshot))
         if not snapshot.settings.evaluation.sentence_pairs:
             return
@@ -81,23 +80,25 @@ class EvaluateStage(Stage):
             read_pairs(path)
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DamagedError when the report is gone, or the adapter that was chosen has been
-        replaced.
-        """
+        """Raise DamagedError if the report is missing or the chosen adapter has been replaced."""
         artifact = snapshot.need(EvaluationInfo)
         adapter = snapshot.need(AdapterInfo).info.adapter
         if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
             raise DamagedError.of_stage("evaluate", "The report is missing.", code="report-missing")
-        if any(one.adapter not in (None, adapter) for one in artifact.info.in_use.values()):
-            raise DamagedError.of_stage(
-                "evaluate", "The adapter was trained again.", code="adapter-changed"
-            )
+        for choice in artifact.info.in_use.values():
+            if choice.adapter not in (None, adapter):
+                raise DamagedError.of_stage(
+                    "evaluate", "The adapter was trained again.", code="adapter-changed"
+                )
 
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
-        """Says when judgments were added or changed."""
-        found = snapshot.store.artifact(EvaluationInfo)
-        same = not found or found.info.judgments in ("", judgments_fingerprint(snapshot.store))
-        return "" if same else "judgments were added or changed"
+        """Return a note if judgments were added or changed."""
+        artifact = snapshot.store.artifact(EvaluationInfo)
+        if artifact is None:
+            return ""
+        if artifact.info.judgments in ("", judgments_fingerprint(snapshot.store)):
+            return ""
+        return "judgments were added or changed"
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Compare, choose what comes into use, write the report."""
@@ -119,19 +120,19 @@ class EvaluateStage(Stage):
 STAGE = EvaluateStage()
 
 
-def _settings_of(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """Return [evaluation].
+def _evaluation_settings(snapshot: ProjectSnapshot) -> dict[str, Any]:
+    """Return the section [evaluation].
 
-    A key that came later counts only where it is set: evaluations of before stay up to date.
+    `plain_bm25` was added later and only counts if set, so earlier evaluations stay up to date.
     """
     settings = snapshot.settings.evaluation
-    return settings.model_dump(exclude=None if settings.plain_bm25 else {"plain_bm25"})
+    if settings.plain_bm25:
+        return settings.model_dump()
+    return settings.model_dump(exclude={"plain_bm25"})
 
 
-def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
-    """The language model whose words for others robustness is measured with; nothing where there
-    is none.
-    """
+def _synonyms_input(snapshot: ProjectSnapshot) -> dict[str, str]:
+    """Return the language model whose synonyms measure robustness, empty without one."""
     from engine.evaluation.studies.robustness import language_model_of
 
     if name := language_model_of(snapshot):
@@ -139,36 +140,34 @@ def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
     return {}
 
 
-def _reranker(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """What a comparison with the reranker depends on; nothing where there is none.
+def _reranker_input(snapshot: ProjectSnapshot) -> dict[str, Any]:
+    """Return what a comparison with the reranker depends on, empty without one.
 
     Raises as `reranker_of`.
     """
-    if not snapshot.settings.search.reranker:
+    search = snapshot.settings.search
+    if not search.reranker:
         return {}
     from engine.reranking.chosen import reranker_of
 
-    found = reranker_of(snapshot.project, snapshot.settings)
-    seconds = snapshot.settings.search.rerank_seconds
-    if found:
-        return {"reranker": {"fingerprint": found.fingerprint, "seconds": seconds}}
-    return {}
+    reranker = reranker_of(snapshot.project, snapshot.settings)
+    if reranker is None:
+        return {}
+    return {"reranker": {"fingerprint": reranker.fingerprint, "seconds": search.rerank_seconds}}
 
 
-def _times(folder: Path) -> list[int]:
-    return [
-        file.stat().st_mtime_ns
-        for part in ("*.jsonl", "qrels/test.tsv")
-        for file in sorted(folder.glob(part))
-    ]
+def _modification_times(folder: Path) -> list[int]:
+    files = [*sorted(folder.glob("*.jsonl")), *sorted(folder.glob("qrels/test.tsv"))]
+    return [file.stat().st_mtime_ns for file in files]
 
 
-def _fused(snapshot: ProjectSnapshot) -> set[str]:
-    """The settings that decide what is ranked, and how they are fused."""
+def _search_settings(snapshot: ProjectSnapshot) -> set[str]:
+    """Return the names of settings that decide what is ranked and how it is fused."""
     search = snapshot.settings.search
-    found = {"rrf_k", "fusion", "named_documents"}
+    names = {"rrf_k", "fusion", "named_documents"}
     if search.fusion == "weighted":
-        found.add("weight")
-    if search.reranker and search.mode == "semantic":  # it is tried in the default mode
-        found.add("mode")
-    return found
+        names.add("weight")
+    # The reranker is tried in the default mode.
+    if search.reranker and search.mode == "semantic":
+        names.add("mode")
+    return names

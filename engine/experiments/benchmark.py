@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ def benchmark(
             on_event(event)
 
     try:
-        project = beir_project(place, dataset, queries, settings or {})
+        project = beir_project(place, dataset, [queries] if queries else [], settings or {})
         project.run(STAGES, on_event=watch, should_stop=should_stop)
         return _result(dataset, project, stages)
     except CancelledError as stopped:
@@ -67,10 +67,16 @@ def benchmark(
 
 
 def beir_project(
-    place: Path, dataset: Path, queries: Path | None, settings: dict[str, dict[str, Any]]
+    place: Path,
+    dataset: Path,
+    queries: Sequence[Path],
+    settings: dict[str, dict[str, Any]],
+    validation: Path | None = None,
 ) -> Project:
     """The project in `place` over a BEIR folder, made where it is missing, with its judgments,
     which decide nothing.
+
+    `queries`: files of training queries; `validation`: one of queries that only stop the training.
 
     UsageError where `place` holds another measurement, DatasetError for a folder or judgments that
     cannot be used.
@@ -87,15 +93,19 @@ def beir_project(
     chosen = _chosen(settings, queries)
     if (place / "project.toml").exists():
         project = Project.open(place)
-        _refuse_another(project, dataset, chosen, queries)
+        _refuse_another(project, dataset, chosen, queries, validation)
     else:
         project = Project.create(place, [dataset / "corpus.jsonl"], **chosen)
-    if queries:
-        project.import_queries(queries)
+    for path in queries:
+        project.import_queries(path)
+    if validation:
+        project.import_queries(validation, validation=True)
     return project
 
 
-def _chosen(settings: dict[str, dict[str, Any]], queries: Path | None) -> dict[str, dict[str, Any]]:
+def _chosen(
+    settings: dict[str, dict[str, Any]], queries: Sequence[Path]
+) -> dict[str, dict[str, Any]]:
     """The settings of the measurement: those that are asked for, with what it needs and what a
     kept project must match.
     """
@@ -103,12 +113,18 @@ def _chosen(settings: dict[str, dict[str, Any]], queries: Path | None) -> dict[s
     chosen.setdefault("evaluation", {})["use_judged"] = False
     chosen.setdefault("encoder", {}).setdefault("model", DEFAULT_MODEL)
     section = chosen.setdefault("queries", {})
-    section["backend"] = "imported" if queries else section.get("backend", "extractive")
+    if queries and section.get("backend") != "both":
+        section["backend"] = "imported"
+    section.setdefault("backend", "extractive")
     return chosen
 
 
 def _refuse_another(
-    project: Project, dataset: Path, chosen: dict[str, dict[str, Any]], queries: Path | None
+    project: Project,
+    dataset: Path,
+    chosen: dict[str, dict[str, Any]],
+    queries: Sequence[Path],
+    validation: Path | None,
 ) -> None:
     """Raises UsageError when a kept project was made from another data set, other settings or
     other queries.
@@ -129,12 +145,13 @@ def _refuse_another(
         if stored[section][key] != wanted[section][key]
     ]
     known = {(query.text, query.evidence) for query in imported_queries(project.folder)}
-    if queries:
-        new = {(query.text, query.evidence) for query in read_training_queries(queries)}
+    if validation:
+        files = [*queries, validation]
     else:
-        new = set()
+        files = [*queries]
+    new = {(query.text, query.evidence) for path in files for query in read_training_queries(path)}
     if queries and known and known != new:
-        different.append(f"its training queries are not those of {queries}")
+        different.append(f"its training queries are not those of {', '.join(map(str, queries))}")
     if different:
         raise UsageError(
             f"{project.path} holds another measurement.",

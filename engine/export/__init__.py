@@ -1,6 +1,5 @@
-"""What was made of the documents → a folder to take away, readable without this program.
+"""A project's results as a folder to take away, readable without this program.
 
-In: a project. Out: a folder that is complete or absent, with what was asked for: the adapter, the
-    merged encoder, vectors,
-chunks, queries and judgments; and a model card that holds no document text.
+The folder is complete or absent. It holds the adapter, the merged encoder, vectors, chunks, queries
+and judgments as requested, and a model card without document text.
 """

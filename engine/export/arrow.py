@@ -1,5 +1,6 @@
-"""The chunks with vectors and BM25 terms as Arrow tables: in a Parquet file, or in a LanceDB
-database, which has BM25's postings in a table of terms.
+"""Chunks with vectors and BM25 terms as Arrow tables: a Parquet file or a LanceDB database.
+
+In LanceDB, BM25's postings are a table of terms.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.export.serving import Block, blocks, described, search_facts
+from engine.export.serving import Block, create_target_folder, read_blocks, search_facts
 from engine.export.source import Source
 
 if TYPE_CHECKING:
@@ -28,15 +29,14 @@ _TYPES = {
 
 
 def write_parquet(source: Source, folder: Path) -> None:
-    """`parquet/chunks.parquet`: a row for each chunk, with `vector`, and `terms` beside their
-    `impacts`.
+    """Write `parquet/chunks.parquet`: for each chunk `vector`, `terms` and their `impacts`.
 
-    Where semantic search has vectors of its own, they are the column `semantic_vector`.
+    Vectors that only semantic search uses are the column `semantic_vector`.
     """
     from pyarrow import parquet
 
-    place = described(search_facts(source), folder, "parquet")
-    tables = (with_terms(block) for block in blocks(source))
+    place = create_target_folder(search_facts(source), folder, "parquet")
+    tables = (add_terms(block) for block in read_blocks(source))
     first = next(tables)
     with parquet.ParquetWriter(str(place / "chunks.parquet"), first.schema) as file:
         file.write_table(first)
@@ -45,91 +45,87 @@ def write_parquet(source: Source, folder: Path) -> None:
 
 
 def chunk_table(block: Block) -> Any:
-    """What users see of the chunks, their `codes` and their `vector` or vectors: a
-    pyarrow.Table.
-    """
+    """Return a pyarrow.Table of the chunks' visible fields, `codes` and vectors."""
     import pyarrow
 
-    columns = {
-        name: pyarrow.array(
-            values,
-            pyarrow.list_(pyarrow.string()) if name == "headings" else _TYPES.get(name, "string"),
-        )
-        for name, values in block.fields.items()
-    }
-    codes = pyarrow.array(
-        [[*terms.codes] for *_, terms in block.chunks], pyarrow.list_(pyarrow.string())
-    )
-    table = pyarrow.table({**columns, "codes": codes, "vector": _as_lists(block.vectors)})
-    if block.semantic_vectors is None:
-        return table
-    return table.append_column("semantic_vector", _as_lists(block.semantic_vectors))
+    strings = pyarrow.list_(pyarrow.string())
+    columns = {}
+    for name, values in block.fields.items():
+        kind = strings if name == "headings" else _TYPES.get(name, "string")
+        columns[name] = pyarrow.array(values, kind)
+    columns["codes"] = pyarrow.array([[*terms.codes] for *_, terms in block.chunks], strings)
+    columns["vector"] = _convert_vectors(block.vectors)
+    if block.semantic_vectors is not None:
+        columns["semantic_vector"] = _convert_vectors(block.semantic_vectors)
+    return pyarrow.table(columns)
 
 
-def _as_lists(vectors: NDArray[np.float32]) -> Any:
+def _convert_vectors(vectors: NDArray[np.float32]) -> Any:
     import pyarrow
 
     return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
 
 
-def with_terms(block: Block) -> Any:
-    """`chunk_table` with the terms of each chunk and what each adds to its BM25 score."""
+def add_terms(block: Block) -> Any:
+    """Return `chunk_table` with the terms of each chunk and what each adds to its BM25 score."""
     import pyarrow
 
     impacts = [terms.impacts for *_, terms in block.chunks]
-    names = pyarrow.array([[*one] for one in impacts], pyarrow.list_(pyarrow.string()))
-    values = pyarrow.array([[*one.values()] for one in impacts], pyarrow.list_(pyarrow.float32()))
+    names = pyarrow.array([[*terms] for terms in impacts], pyarrow.list_(pyarrow.string()))
+    values = pyarrow.array(
+        [[*terms.values()] for terms in impacts], pyarrow.list_(pyarrow.float32())
+    )
     return chunk_table(block).append_column("terms", names).append_column("impacts", values)
 
 
 def write_lance(source: Source, folder: Path) -> None:
-    """`lancedb/`: what `lancedb.connect` opens.
+    """Write `lancedb/`, which `lancedb.connect` opens.
 
-    A term has a row for each block of chunks that holds it, so that none grows with the corpus; the
-    rows of a query's terms are found by an index.
+    A term has a row for each block of chunks that contains it, so that no row grows with the
+    corpus; an index finds the rows of a query's terms.
     """
     import lancedb
     import pyarrow
     from lancedb.index import BTree
 
-    place = described(search_facts(source), folder, "lancedb")
+    place = create_target_folder(search_facts(source), folder, "lancedb")
     database = lancedb.connect(str(place))
     kinds = {
         "term": pyarrow.string(),
         "chunks": pyarrow.list_(pyarrow.int64()),
         "impacts": pyarrow.list_(pyarrow.float32()),
     }
-    postings = database.create_table("postings", schema=pyarrow.schema([*kinds.items()]))
+    schema = pyarrow.schema([*kinds.items()])
+    postings = database.create_table("postings", schema=schema)
 
-    def batches() -> Iterator[Any]:
-        for block in blocks(source):
-            postings.add(pyarrow.table(_postings(block), schema=pyarrow.schema([*kinds.items()])))
+    def write_postings() -> Iterator[Any]:
+        for block in read_blocks(source):
+            postings.add(pyarrow.table(_build_postings(block), schema=schema))
             yield from chunk_table(block).to_batches()
 
     try:
-        made = batches()
-        first = next(made)
-        database.create_table(
-            "chunks", pyarrow.RecordBatchReader.from_batches(first.schema, chain([first], made))
-        )
+        batches = write_postings()
+        first = next(batches)
+        reader = pyarrow.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+        database.create_table("chunks", reader)
         postings.create_index("term", config=BTree())
-    except (
-        RuntimeError,
-        OSError,
-    ) as error:  # what the system refuses comes as either, with paths of LanceDB's source
-        if not (found := re.search(r"\(os error (\d+)\)", str(error))):
+    except (RuntimeError, OSError) as error:
+        # LanceDB raises either for system errors, with paths of its source code.
+        match = re.search(r"\(os error (\d+)\)", str(error))
+        if match is None:
             raise
-        raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+        number = int(match[1])
+        raise OSError(number, os.strerror(number)) from error
 
 
-def _postings(block: Block) -> dict[str, list[Any]]:
-    """By term, the chunks of a block that hold it, and what it adds to their scores."""
-    held: dict[str, dict[int, float]] = {}
+def _build_postings(block: Block) -> dict[str, list[Any]]:
+    """Return, by term, the chunks of a block that contain it, and what it adds to their scores."""
+    postings: dict[str, dict[int, float]] = {}
     for chunk, _, terms in block.chunks:
         for term, impact in terms.impacts.items():
-            held.setdefault(term, {})[chunk.id] = impact
+            postings.setdefault(term, {})[chunk.id] = impact
     return {
-        "term": [*held],
-        "chunks": [[*chunks] for chunks in held.values()],
-        "impacts": [[*chunks.values()] for chunks in held.values()],
+        "term": [*postings],
+        "chunks": [[*impacts] for impacts in postings.values()],
+        "impacts": [[*impacts.values()] for impacts in postings.values()],
     }

@@ -6,6 +6,7 @@ It holds no document text and no query.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path, PureWindowsPath
@@ -16,7 +17,7 @@ from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
 from engine.core.messages.report import SearchMode
 from engine.core.records import query_label
-from engine.core.systems import IN_USE, IN_USE_ALONE, label_of, twins
+from engine.core.systems import IN_USE, IN_USE_ALONE, find_twins, label_of
 from engine.encoders.geometry import OwnLengths, read_geometry
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import own_systems_of, tables_of
@@ -53,55 +54,54 @@ _PRIVATE = {
 
 
 def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
-    """What the card and the manifest say; JSON types only, and nothing of it is text of a
-    document or a query.
+    """Return what the card and the manifest say.
+
+    It has JSON types only, and no text of a document or a query.
     """
     evaluation = source.evaluation
+    info = EvaluationInfo()
+    own_systems: Sequence[str] = IN_USE_ALONE
+    figures = {}
     if evaluation:
         info = evaluation.info
-    else:
-        info = EvaluationInfo()
-    if evaluation:
         report = read_report(source.project.folder_of(evaluation))
-    else:
-        report = None
-    if report:
-        tables = tables_of(report)
-    else:
-        tables = {}
+        own_systems = own_systems_of(report)
+        figures = {kind: _select_figures(table) for kind, table in tables_of(report).items()}
     return {
         "format": FORMAT,
         "program": f"bmembed-tui {__version__}",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "kinds": [*kinds],
-        **_encoders(source),
-        "adapter": _adapter(source),
+        **_describe_encoders(source),
+        "adapter": _describe_adapter(source),
         "notes": [asdict(note) for note in source.notes(kinds)],
-        "stale": _stale(source),
-        "sizes": _sizes(source),
-        "settings": _settings(source),
+        "stale": _list_stale_stages(source),
+        "sizes": _count_sizes(source),
+        "settings": _select_settings(source),
         "in_use": {mode: chosen.name for mode, chosen in info.in_use.items()},
         "reasons": {mode: chosen.reason for mode, chosen in info.in_use.items()},
-        "own_systems": own_systems_of(report) if report else IN_USE_ALONE,
+        "own_systems": own_systems,
         "fusion": asdict(info.fusion),
-        "figures": {kind: _figures(table) for kind, table in tables.items()},
+        "figures": figures,
     }
 
 
 def write_cards(known: Mapping[str, Any], folder: Path) -> None:
-    """README.md of the export, and of every folder in it that may be taken alone."""
+    """Write README.md of the export, and of every folder in it that may be used alone."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
         autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    own = known["own_systems"]
-    hidden = twins(own)
-    environment.filters["label"] = lambda name: (
-        f"{label_of(name)} (in use)"
-        if name in own and not name.endswith(IN_USE)
-        else label_of(name)
-    )
+    own_systems = known["own_systems"]
+    hidden = find_twins(own_systems)
+
+    def label_system(name: str) -> str:
+        if name in own_systems and not name.endswith(IN_USE):
+            return f"{label_of(name)} (in use)"
+        return label_of(name)
+
+    environment.filters["label"] = label_system
     template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
     for part in ("", *PARTS):
         if (folder / part).is_dir():
@@ -115,12 +115,10 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
             (folder / part / "README.md").write_text(text, encoding="utf-8")
 
 
-def _encoders(source: Source) -> dict[str, Any]:
-    """`encoder`: what search uses, None before anything is embedded; `semantic_encoder`: that of
-    semantic search, where it is another.
-    """
+def _describe_encoders(source: Source) -> dict[str, Any]:
+    """Return `encoder` (None before anything is embedded), and `semantic_encoder` if different."""
     try:
-        described = {mode: _encoder(source, mode) for mode in source.modes}
+        described = {mode: _describe_encoder(source, mode) for mode in source.modes}
     except EngineError:
         return {"encoder": None}
     if "semantic" not in described:
@@ -128,18 +126,15 @@ def _encoders(source: Source) -> dict[str, Any]:
     return {"encoder": described["hybrid"], "semantic_encoder": described["semantic"]}
 
 
-def _encoder(source: Source, mode: SearchMode) -> dict[str, Any]:
+def _describe_encoder(source: Source, mode: SearchMode) -> dict[str, Any]:
     encoder = source.encoders[mode]
-    if mode == "semantic":
+    index = source.index
+    if mode == "semantic" and source.semantic_index is not None:
         index = source.semantic_index
-    else:
-        index = None
-    index = index or source.index
+    folder = encoder.source.folder
     return {
         "base_model": _plain(encoder.source.name),
-        "base_weights_sha256": (
-            encoder.source.folder.weights_sha256 if encoder.source.folder else ""
-        ),
+        "base_weights_sha256": folder.weights_sha256 if folder else "",
         "base_fingerprint": encoder.source.fingerprint,
         "interpolation_weight": encoder.weight,
         "adapter_scope": encoder.scope,
@@ -152,8 +147,8 @@ def _encoder(source: Source, mode: SearchMode) -> dict[str, Any]:
     }
 
 
-def _adapter(source: Source) -> dict[str, Any] | None:
-    """What was trained; None where nothing was."""
+def _describe_adapter(source: Source) -> dict[str, Any] | None:
+    """Return what was trained, None if nothing was."""
     trained = source.store.artifact(AdapterInfo)
     if trained is None or not trained.info.adapter:
         return None
@@ -174,13 +169,13 @@ def _adapter(source: Source) -> dict[str, Any] | None:
     }
 
 
-def _stale(source: Source) -> list[str]:
+def _list_stale_stages(source: Source) -> list[str]:
     from engine.runs.pipeline import all_status
 
     return [status.stage for status in all_status(source) if status.state == "stale"]
 
 
-def _sizes(source: Source) -> dict[str, int]:
+def _count_sizes(source: Source) -> dict[str, int]:
     counts = source.store.counts()
     _, splits = source.store.query_counts()
     return {
@@ -191,63 +186,61 @@ def _sizes(source: Source) -> dict[str, int]:
     }
 
 
-def _settings(source: Source) -> dict[str, dict[str, Any]]:
-    """Every setting that shaped the encoder; of files their names alone, and nothing about where
-    documents lie.
+def _select_settings(source: Source) -> dict[str, dict[str, Any]]:
+    """Return every setting that shaped the encoder.
+
+    Files appear by name only, and nothing says where documents lie.
     """
     from engine.queries.choosing import with_backend
     from engine.training.recipe import config_of
 
     settings = with_backend(source)
     chosen = settings.model_dump(mode="json", exclude={"search"})
-    try:
-        chosen["training"] = {
-            "preset": chosen["training"]["preset"],
-            **asdict(config_of(settings)),
-        }
-    except EngineError:  # settings that do not go together are reported by the next run
-        chosen["training"] = {
-            key: value for key, value in chosen["training"].items() if value is not None
-        }
-    return {
-        section: {
-            name: _setting(value)
-            for name, value in values.items()
-            if (section, name) not in _PRIVATE and value not in ("", None)
-        }
-        for section, values in chosen.items()
-    }
+    # The next run reports training settings that contradict each other; show them as they are.
+    with suppress(EngineError):
+        preset = chosen["training"]["preset"]
+        chosen["training"] = {"preset": preset, **asdict(config_of(settings))}
+    shown: dict[str, dict[str, Any]] = {}
+    for section, values in chosen.items():
+        shown[section] = {}
+        for name, value in values.items():
+            if (section, name) not in _PRIVATE and value not in ("", None):
+                shown[section][name] = _show_setting(value)
+    return shown
 
 
-def _setting(value: Any) -> Any:
-    """A value as the card shows it: of everything that looks like a path its last part alone,
-    and no Markdown.
-    """
+def _show_setting(value: Any) -> Any:
+    """Return a value as the card shows it: paths reduced to their last part, no Markdown."""
     if isinstance(value, str):
-        return _plain(PureWindowsPath(value).name)  # takes both kinds of separators
+        # A Windows path accepts both kinds of separators.
+        return _plain(PureWindowsPath(value).name)
     if isinstance(value, (list, tuple)):
-        return [_setting(one) for one in value]
+        return [_show_setting(item) for item in value]
     return value
 
 
-def _figures(table: FigureTable) -> dict[str, Any]:
-    """Of one set of queries: system → metric → {value, low, high} in percent, and the
-    differences to base.
+def _select_figures(table: FigureTable) -> dict[str, Any]:
+    """Return the figures of one set of queries, in percent, and the differences to base.
+
+    Figures: system → metric → {value, low, high}.
     """
     data = asdict(table)
-    shown = {
-        system: {name: cells[name] for name in METRICS if name in cells}
-        for system, cells in data["systems"].items()
+    systems = {}
+    for system, cells in data["systems"].items():
+        systems[system] = {name: cells[name] for name in METRICS if name in cells}
+    differences = {}
+    for system, cells in data["differences"].items():
+        if "ndcg@10" in cells:
+            differences[system] = cells["ndcg@10"]
+    return {
+        "queries": table.queries,
+        "synthetic": table.synthetic,
+        "left_out": table.left_out,
+        "systems": systems,
+        "differences": differences,
     }
-    gaps = {
-        system: cells["ndcg@10"]
-        for system, cells in data["differences"].items()
-        if "ndcg@10" in cells
-    }
-    counts = {"queries": table.queries, "synthetic": table.synthetic, "left_out": table.left_out}
-    return {**counts, "systems": shown, "differences": gaps}
 
 
 def _plain(name: str) -> str:
-    """A file's name, fit for a line of Markdown."""
+    """Return a file's name without characters that Markdown would interpret."""
     return "".join(char for char in name if char.isprintable() and char not in "`|<>[]*")

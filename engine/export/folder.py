@@ -1,6 +1,4 @@
-"""Folders outside the project that are complete or absent, and the list of those that a project
-has given away.
-"""
+"""Folders outside the project that are complete or absent, and the list of a project's exports."""
 
 from __future__ import annotations
 
@@ -22,12 +20,14 @@ from engine.project.folder import ProjectFolder
 
 RECORD = "exports.json"
 LOCK = "work.lock"
-LETTERS_OF_NAME = 80  # of the target, in the name of the folder that it is built in
+LETTERS_OF_NAME = 80  # Letters of the target's name in the name of its workplace.
 
 
-def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) -> Path:
-    """Where an export may be written: a new or empty folder, or a new `file`, outside the
-    project and its documents.
+def check_target(project: ProjectFolder, target: Path, *, file: bool = False) -> Path:
+    """Return where an export may be written: a new or empty folder, or a new `file`.
+
+    It must lie outside the project and its documents; else UsageError, or InputError for a missing
+    parent folder.
     """
     try:
         path = target.expanduser().absolute()
@@ -35,9 +35,7 @@ def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) 
         if not parent.is_dir():
             to_do = "Create it, or choose another."
             raise InputError(f"{path.parent} is not a folder.", "", to_do, code="path-missing")
-        if path.is_symlink() or (
-            path.exists() and (file or not path.is_dir() or any(path.iterdir()))
-        ):
+        if _is_taken(path, file):
             raise UsageError(
                 f"{path} exists already.",
                 "Nothing was overwritten.",
@@ -71,18 +69,24 @@ def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) 
     return final
 
 
+def _is_taken(path: Path, file: bool) -> bool:
+    if path.is_symlink():
+        return True
+    return path.exists() and (file or not path.is_dir() or any(path.iterdir()))
+
+
 @contextmanager
 def complete_or_absent(
     project: ProjectFolder, target: Path, kinds: Sequence[str]
 ) -> Iterator[Path]:
-    """Yield an empty private folder, which becomes `target` when the block has ended well.
+    """Yield an empty private folder, which becomes `target` when the block has succeeded.
 
-    Hold the project's lock. What killed exports of this project left is removed first. The project
-    remembers the folder, from before anything is in it.
+    The caller holds the project's lock. Leftovers of killed exports of this project are removed
+    first. The project remembers the folder before anything is written to it.
     """
     former = known_exports(project)
-    for left in unfinished_exports(project):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in unfinished_exports(project):
+        shutil.rmtree(leftover, ignore_errors=True)
     with disk_errors(f"The export to {target} could not be written."), workplace(target) as work:
         remember(project, target, kinds)
         try:
@@ -98,13 +102,14 @@ def complete_or_absent(
 
 @contextmanager
 def workplace(target: Path) -> Iterator[Path]:
-    """Yield an empty private folder beside `target`, removed in the end; by the next one where
-    this process is killed.
+    """Yield an empty private folder next to `target`, which is removed at the end.
+
+    If this process is killed, the next export removes it.
     """
     from filelock import FileLock
 
-    for former in _left(target):
-        shutil.rmtree(former, ignore_errors=True)
+    for leftover in _find_leftovers(target):
+        shutil.rmtree(leftover, ignore_errors=True)
     folder = target.with_name(f".{target.name[:LETTERS_OF_NAME]}.{secrets.token_hex(4)}.part")
     folder.mkdir(mode=0o700)
     try:
@@ -114,47 +119,45 @@ def workplace(target: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _left(target: Path) -> Iterator[Path]:
-    """The folders of workplaces beside `target` whose processes were killed: ours, and nobody
-    holds their locks.
-    """
+def _find_leftovers(target: Path) -> Iterator[Path]:
+    """Yield the workplaces next to `target` whose processes were killed: ours, with free locks."""
     from filelock import FileLock, Timeout
 
-    for folder in target.parent.glob(
-        f".{glob.escape(target.name[:LETTERS_OF_NAME])}.????????.part"
-    ):
+    name = glob.escape(target.name[:LETTERS_OF_NAME])
+    for folder in target.parent.glob(f".{name}.????????.part"):
         with suppress(Timeout, OSError, NotImplementedError):
-            found = folder.lstat()
-            if (
-                stat.S_ISDIR(found.st_mode)
-                and found.st_uid == os.geteuid()
-                and (folder / LOCK).is_file()
-            ):
+            status = folder.lstat()
+            is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            if is_ours and (folder / LOCK).is_file():
                 with FileLock(folder / LOCK, timeout=0):
                     yield folder
 
 
 def remember(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> None:
-    """The project remembers what was given away, for a purge to name."""
-    others = [one for one in known_exports(project) if one["folder"] != str(target)]
+    """Record an export in the project, for a purge to name."""
+    others = [entry for entry in known_exports(project) if entry["folder"] != str(target)]
     now = datetime.now(UTC).isoformat(timespec="seconds")
     _write(project, [*others, {"folder": str(target), "kinds": [*kinds], "created": now}])
 
 
 def known_exports(project: ProjectFolder) -> list[dict[str, Any]]:
-    """The exports of a project, finished or killed: `folder`, `kinds`, `created`."""
+    """Return the exports of a project, finished or killed: `folder`, `kinds`, `created`."""
     try:
-        found = json.loads((project.path / RECORD).read_text(encoding="utf-8"))
+        entries = json.loads((project.path / RECORD).read_text(encoding="utf-8"))
         return [
-            {**entry, "folder": str(entry["folder"]), "kinds": [*entry["kinds"]]} for entry in found
+            {**entry, "folder": str(entry["folder"]), "kinds": [*entry["kinds"]]}
+            for entry in entries
         ]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
 
 def unfinished_exports(project: ProjectFolder) -> list[Path]:
-    """Folders that killed exports left beside their targets."""
-    return [folder for entry in known_exports(project) for folder in _left(Path(entry["folder"]))]
+    """Return folders that killed exports left next to their targets."""
+    folders: list[Path] = []
+    for entry in known_exports(project):
+        folders += _find_leftovers(Path(entry["folder"]))
+    return folders
 
 
 def _write(project: ProjectFolder, entries: Sequence[dict[str, Any]]) -> None:

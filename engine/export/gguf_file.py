@@ -1,6 +1,6 @@
-"""An encoder of BERT's architecture as GGUF: tokenizer, pooling and length limit in one file
-with the weights, for llama.cpp and what is built on it. Made with the package gguf of the same
-makers, which also knows what llama.cpp calls the weights.
+"""A BERT encoder as GGUF, for llama.cpp: weights, tokenizer, pooling and length limit in one file.
+
+The package gguf, by the authors of llama.cpp, writes the file and knows the names of the weights.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from gguf import GGUFWriter
     from numpy.typing import NDArray
 
-_POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}  # llama.cpp's numbers
+_POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}  # Numbers of llama.cpp.
 _UNUSED = ("pooler.", "embeddings.position_ids")
 _ALWAYS_FLOAT32 = ("position_embd.weight", "token_types.weight")
 _NORMAL = 1
 _UNKNOWN = 2
 _CONTROL = 3
 _NO_TOKEN = 5
-# marks where words begin in llama.cpp's vocabulary, as ## marks where they go on in BERT's
+# Marks the start of words in llama.cpp's vocabulary, as ## marks their continuation in BERT's.
 _SPACE = "▁"
 
 
@@ -37,16 +37,18 @@ class _Bert(NamedTuple):
 
 
 def check_bert(model: ModelFolder) -> _Bert:
-    """What the files of a model say that GGUF can hold.
+    """Return what GGUF can hold of a model's files.
 
-    Raises UsageError where it is anything else.
+    Raises UsageError for any other architecture, tokenizer or pooling.
     """
     modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in module_folders(model.path)]
     config = read_object(model.transformer_path / "config.json")
     tokenizer = read_object(model.tokenizer_file)
-    pooler = next(
-        (read_object(folder / "config.json") for kind, folder in modules if kind == "Pooling"), {}
-    )
+    pooler: dict[str, Any] = {}
+    for kind, folder in modules:
+        if kind == "Pooling":
+            pooler = read_object(folder / "config.json")
+            break
     modes = (model.pooling,) if model.pooling else own_modes(pooler)
     prompts = read_prompts(model)
     parts = {
@@ -66,7 +68,8 @@ def check_bert(model: ModelFolder) -> _Bert:
             pooler.get("include_prompt") is False and bool(prompts.query or prompts.document)
         ),
     }
-    if reasons := [name for name, is_wrong in wrong.items() if is_wrong]:
+    reasons = [name for name, is_wrong in wrong.items() if is_wrong]
+    if reasons:
         raise UsageError(
             f"The model {model.name} cannot be written as GGUF.",
             f"Its {reasons[0]} is not of the kind that is supported: BERT with a WordPiece"
@@ -79,10 +82,10 @@ def check_bert(model: ModelFolder) -> _Bert:
 
 
 def save_gguf(model: ModelFolder, folder: Path) -> None:
-    """Write `model-f32.gguf` and `model-f16.gguf` of a saved encoder into `folder`, which is made.
+    """Write `model-f32.gguf` and `model-f16.gguf` of a saved encoder into the new folder `folder`.
 
     The context is as long as the model's limit. Raises UsageError for a model that is no BERT,
-    ResourceError when the disk is full.
+    ResourceError if the disk is full.
     """
     from gguf import MODEL_ARCH, get_tensor_name_map
     from safetensors.numpy import load_file
@@ -93,7 +96,8 @@ def save_gguf(model: ModelFolder, folder: Path) -> None:
     for name, values in load_file(model.transformer_path / "model.safetensors").items():
         if name.startswith(_UNUSED):
             continue
-        if (known := names.get_name(name, (".weight", ".bias"))) is None:
+        known = names.get_name(name, (".weight", ".bias"))
+        if known is None:
             raise UsageError(
                 f"The model {model.name} cannot be written as GGUF.",
                 f"BERT has no weights named {name}.",
@@ -106,9 +110,8 @@ def save_gguf(model: ModelFolder, folder: Path) -> None:
     with disk_errors(f"{folder} could not be written."):
         folder.mkdir()
         for precision in ("f32", "f16"):
-            _write(
-                folder / f"model-{precision}.gguf", model, bert, weights, half=precision == "f16"
-            )
+            path = folder / f"model-{precision}.gguf"
+            _write(path, model, bert, weights, half=precision == "f16")
 
 
 def _write(
@@ -146,41 +149,44 @@ def _write(
 def _add_tokenizer(writer: GGUFWriter, bert: _Bert, size: int) -> None:
     rules = bert.tokenizer["model"]
     normalizer = bert.tokenizer["normalizer"]
-    ids: dict[str, int] = {
-        **rules["vocab"],
-        **{one["content"]: one["id"] for one in bert.tokenizer["added_tokens"]},
-    }
-    control = {one["id"] for one in bert.tokenizer["added_tokens"] if one["special"]}
+    added = bert.tokenizer["added_tokens"]
+    ids: dict[str, int] = dict(rules["vocab"])
+    ids |= {token["content"]: token["id"] for token in added}
+    control = {token["id"] for token in added if token["special"]}
     tokens = [f"[PAD{row}]" for row in range(size)]
     kinds = [_NO_TOKEN] * size
     for token, row in ids.items():
-        starts = token if row in control else f"{_SPACE}{token}"
-        tokens[row] = token.removeprefix("##") if token.startswith("##") else starts
-        kinds[row] = (
-            _UNKNOWN if token == rules["unk_token"] else _CONTROL if row in control else _NORMAL
-        )
+        if token.startswith("##"):
+            tokens[row] = token.removeprefix("##")
+        else:
+            tokens[row] = token if row in control else f"{_SPACE}{token}"
+        if token == rules["unk_token"]:
+            kinds[row] = _UNKNOWN
+        else:
+            kinds[row] = _CONTROL if row in control else _NORMAL
     writer.add_tokenizer_model("bert")
     writer.add_tokenizer_pre("default")
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
     writer.add_token_type_count(bert.config.get("type_vocab_size", 1))
-    first, last = _around(bert.tokenizer["post_processor"])
+    first, last = _find_end_tokens(bert.tokenizer["post_processor"])
     named = {"unk": rules["unk_token"], "bos": first, "sep": last, "pad": "[PAD]", "mask": "[MASK]"}
     for name, token in named.items():
         if token in ids:
             getattr(writer, f"add_{name}_token_id")(ids[token])
     writer.add_uint32("tokenizer.ggml.cls_token_id", ids[first])
-    lowers = bool(normalizer["lowercase"])
-    strips = normalizer["strip_accents"]
-    writer.add_bool("tokenizer.ggml.normalizer.lowercase", lowers)
-    writer.add_bool(
-        "tokenizer.ggml.normalizer.strip_accents", lowers if strips is None else bool(strips)
-    )
+    lowercase = bool(normalizer["lowercase"])
+    strip_accents = normalizer["strip_accents"]
+    # BERT's normalizer strips accents by default if it lowercases.
+    if strip_accents is None:
+        strip_accents = lowercase
+    writer.add_bool("tokenizer.ggml.normalizer.lowercase", lowercase)
+    writer.add_bool("tokenizer.ggml.normalizer.strip_accents", bool(strip_accents))
 
 
-def _around(processor: dict[str, Any]) -> tuple[str, str]:
-    """The tokens before and after a text."""
+def _find_end_tokens(processor: dict[str, Any]) -> tuple[str, str]:
+    """Return the tokens before and after a text."""
     if processor["type"] == "BertProcessing":
         return processor["cls"][0], processor["sep"][0]
-    marks = [one["SpecialToken"]["id"] for one in processor["single"] if "SpecialToken" in one]
-    return marks[0], marks[-1]
+    tokens = [part["SpecialToken"]["id"] for part in processor["single"] if "SpecialToken" in part]
+    return tokens[0], tokens[-1]

@@ -1,4 +1,4 @@
-"""What can be exported: names, whether a project has it, and who writes it."""
+"""What can be exported: names, availability in a project, and writers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown
+from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown_name
 from engine.core.extras import EXTRAS, check_extra
 from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.encoders.kinds.given import is_map
@@ -25,9 +25,11 @@ from engine.project.store.artifact_info import CorpusInfo
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`what` it is, in a few words; `holds_text`: whether words of the documents are in it;
-    `check` raises EngineError where a project does not have it; `write` puts it into a folder.
-    One that needs an extra has its name.
+    """A kind of export.
+
+    `what`: a description in a few words. `holds_text`: whether it contains words of the documents.
+    `check`: raises EngineError if a project does not have it. `write`: writes it into a folder. A
+    kind that needs an extra has the extra's name.
     """
 
     name: str
@@ -37,7 +39,7 @@ class Kind:
     write: Callable[[Source, Path], None]
 
 
-def _has_adapter(source: Source) -> None:
+def _check_adapter(source: Source) -> None:
     folder, _ = source.adapter()
     if is_map(folder):
         raise UsageError(
@@ -48,32 +50,38 @@ def _has_adapter(source: Source) -> None:
             command="export",
         )
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
-        of_small_model = bool(source.settings.encoder.small_model)
+        to_do = "Export the model (--only model)."
+        if source.settings.encoder.small_model:
+            to_do = "Export vectors or chunks."
         raise UsageError(
             "The adapter cannot be exported alone.",
             "Training changed all weights, and peft would load none of them.",
-            "Export vectors or chunks." if of_small_model else "Export the model (--only model).",
+            to_do,
             code="adapter-of-all-weights",
             command="export",
         )
 
 
-def _has_model(source: Source) -> None:
+def _check_model(source: Source) -> None:
     for encoder in source.encoders.values():
         _ = encoder.folder
 
 
-def _has_vectors(source: Source) -> None:
+def _check_vectors(source: Source) -> None:
     _ = source.index
     _ = source.semantic_index
 
 
-def _has_onnx(source: Source) -> None:
-    _has_model(source)
+def _check_chunks(source: Source) -> None:
+    source.need(CorpusInfo)
+
+
+def _check_onnx(source: Source) -> None:
+    _check_model(source)
     _refuse_hyperbolic(source, "ONNX", code="onnx-unsupported")
 
 
-def _has_gguf(source: Source) -> None:
+def _check_gguf(source: Source) -> None:
     check_bert(source.in_use.folder)
     _refuse_hyperbolic(source, "GGUF", code="gguf-unsupported")
 
@@ -90,7 +98,7 @@ def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
         )
 
 
-def _has_queries(source: Source) -> None:
+def _check_queries(source: Source) -> None:
     if not (source.store.queries() or source.store.judged()):
         raise NotBuiltError(
             f"The project {source.project.name} has no queries yet.",
@@ -104,27 +112,27 @@ def _has_queries(source: Source) -> None:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("adapter", "the adapter as a peft folder", False, _has_adapter, write_adapter),
+        Kind("adapter", "the adapter as a peft folder", False, _check_adapter, write_adapter),
         Kind(
             "model",
             "the encoder in use, for sentence-transformers",
             False,
-            _has_model,
+            _check_model,
             write_models,
         ),
-        Kind("onnx", "the encoder in use, as ONNX", False, _has_onnx, write_onnx),
+        Kind("onnx", "the encoder in use, as ONNX", False, _check_onnx, write_onnx),
         Kind(
             "gguf",
             "the encoder in use, as GGUF in float32 and float16",
             False,
-            _has_gguf,
+            _check_gguf,
             write_gguf,
         ),
         Kind(
             "vectors",
             "the chunks' vectors as .npy, their ids as .jsonl",
             True,
-            _has_vectors,
+            _check_vectors,
             write_vectors,
         ),
         Kind(
@@ -145,12 +153,12 @@ KINDS = {
             check_searchable,
             write_opensearch,
         ),
-        Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need(CorpusInfo), write_chunks),
+        Kind("chunks", "the chunks as .jsonl", True, _check_chunks, write_chunks),
         Kind(
             "beir",
             "queries, judgments and preferences in BEIR's layout",
             True,
-            _has_queries,
+            _check_queries,
             write_beir,
         ),
     )
@@ -160,32 +168,36 @@ DEFAULT = ("adapter", "model")
 
 
 def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
-    """The kinds that are named, each once, in their own order. Raises UsageError."""
+    """Return the kinds with these names, each once, in a fixed order.
+
+    Raises UsageError.
+    """
     wanted = {name.strip() for name in names}
     for name in sorted(wanted - set(KINDS)):
-        raise unknown("export", name, (*KINDS, "all"), code="export-unknown")
+        raise unknown_name("export", name, (*KINDS, "all"), code="export-unknown")
     return tuple(name for name in KINDS if name in wanted)
 
 
 def available(
     source: Source, kinds: Iterable[str], *, insist: bool
 ) -> tuple[list[Kind], dict[str, str]]:
-    """Those of the kinds that the project has, and why it lacks the others.
+    """Return the kinds that the project has, and why it lacks the others.
 
-    Raises the first EngineError where it has none of them, or with `insist` where it lacks one.
+    Raises the first EngineError if it has none of them, or with `insist` if it lacks one.
     """
-    found = []
+    present = []
     errors = dict[str, EngineError]()
     for name in kinds:
         try:
             if name in EXTRAS:
                 check_extra(name, f"The export {name} cannot be written", "Nothing else needs it.")
             KINDS[name].check(source)
-            found.append(KINDS[name])
+            present.append(KINDS[name])
         except EngineError as error:
             errors[name] = error
-    if errors and (insist or not found):
+    if errors and (insist or not present):
         raise next(iter(errors.values()))
-    return found, {
-        name: " ".join(filter(None, (error.what, error.why))) for name, error in errors.items()
-    }
+    reasons = {}
+    for name, lack in errors.items():
+        reasons[name] = f"{lack.what} {lack.why}" if lack.why else lack.what
+    return present, reasons

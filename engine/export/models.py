@@ -17,13 +17,14 @@ CHUNK_FOLDER = "chunk-encoder"
 MODEL_FOLDER = "model"
 ADAPTER_FOLDER = "adapter"
 OF_SEMANTIC_SEARCH = "semantic-"
-"""Begins the name of what only semantic search uses, where hybrid search has another encoder."""
+"""Prefix of what only semantic search uses, if hybrid search has another encoder."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """An encoder of an export: its folder, the search mode that it is of, and whether it encodes
-    chunks alone.
+    """An encoder of an export: its folder, and its search mode.
+
+    `of_chunks`: it encodes chunks only.
     """
 
     folder: str
@@ -32,11 +33,10 @@ class ModelPart:
 
 
 def write_adapter(source: Source, folder: Path) -> None:
-    """`adapter/`: loading it with peft gives what search uses, its weight taken into
-    `lora_alpha`.
+    """Write `adapter/`, which gives with peft what search uses; `lora_alpha` includes its weight.
 
-    It is the queries' where chunks have another, which is then `adapter/chunks/`. Where both search
-    modes use it with weights of their own, that of semantic search is `semantic-adapter/`.
+    It is the adapter of queries if chunks have another one. If both search modes use it with
+    different weights, `semantic-adapter/` is that of semantic search.
     """
     adapter, weight = source.adapter()
     _copy_adapter(adapter, folder / ADAPTER_FOLDER, weight or 1.0)
@@ -56,26 +56,23 @@ def _copy_adapter(adapter: Path, target: Path, weight: float) -> None:
 
 
 def write_models(source: Source, folder: Path) -> None:
-    """`model/`; where queries and chunks are encoded differently, `query-encoder/` and
-    `chunk-encoder/`.
+    """Write `model/`, or `query-encoder/` and `chunk-encoder/` if they differ.
 
-    Those that only semantic search uses have `semantic-` before their names.
+    Folders that only semantic search uses have the prefix `semantic-`.
     """
     for part in model_parts(source):
         _save(source, part, folder / part.folder)
 
 
 def write_onnx(source: Source, folder: Path) -> None:
-    """`model-onnx/`; where queries and chunks are encoded differently, `query-encoder-onnx/` and
-    `chunk-encoder-onnx/`.
-    """
+    """Write `model-onnx/`, or `query-encoder-onnx/` and `chunk-encoder-onnx/` if they differ."""
     from engine.encoders.graph.onnx_file import save_onnx
 
     _convert(source, folder, "onnx", save_onnx)
 
 
 def write_gguf(source: Source, folder: Path) -> None:
-    """As `write_onnx`: `model-gguf/`, or `query-encoder-gguf/` and `chunk-encoder-gguf/`."""
+    """Write `model-gguf/`, or `query-encoder-gguf/` and `chunk-encoder-gguf/` if they differ."""
     from engine.export.gguf_file import save_gguf
 
     _convert(source, folder, "gguf", save_gguf)
@@ -84,48 +81,47 @@ def write_gguf(source: Source, folder: Path) -> None:
 def _convert(
     source: Source, folder: Path, form: str, save: Callable[[ModelFolder, Path], None]
 ) -> None:
-    """Another form of the encoders, from folders that are removed unless they are exported, too."""
+    """Write the encoders in another form.
+
+    Their sentence-transformers folders are removed unless they are exported too.
+    """
     from engine.encoders.model_folder import resolve_model
 
     for part in model_parts(source):
-        name = part.folder
-        if (folder / name).is_dir():
-            saved = folder / name
-        else:
-            saved = folder / f".{name}"
-        if saved.name != name:
-            _save(source, part, saved)
-        save(resolve_model(str(saved)), folder / f"{name}-{form}")
-        if saved.name != name:
-            shutil.rmtree(saved)
+        target = folder / f"{part.folder}-{form}"
+        exported = folder / part.folder
+        if exported.is_dir():
+            save(resolve_model(str(exported)), target)
+            continue
+        temporary = folder / f".{part.folder}"
+        _save(source, part, temporary)
+        save(resolve_model(str(temporary)), target)
+        shutil.rmtree(temporary)
 
 
 def _save(source: Source, part: ModelPart, folder: Path) -> None:
     from engine.encoders.saving import save_encoder
 
     in_use = source.encoders[part.mode]
-    if part.of_chunks:
-        adapter = in_use.chunk_adapter
-    else:
-        adapter = in_use.adapter
+    adapter = in_use.chunk_adapter if part.of_chunks else in_use.adapter
     save_encoder(
         in_use.folder, folder, adapter=adapter, scale=in_use.weight, max_tokens=in_use.max_tokens
     )
 
 
 def model_parts(source: Source) -> tuple[ModelPart, ...]:
-    """The encoders that search uses.
+    """Return the encoders that search uses.
 
-    Where semantic search has its own for queries alone, its chunks are those of hybrid search.
+    If semantic search has its own encoder for queries only, its chunks are those of hybrid search.
     """
     parts: list[ModelPart] = []
     for mode, encoder in source.encoders.items():
-        before = OF_SEMANTIC_SEARCH if mode == "semantic" else ""
+        prefix = OF_SEMANTIC_SEARCH if mode == "semantic" else ""
         if mode == "semantic" and encoder.chunk_encoder == source.in_use.chunk_encoder:
-            parts.append(ModelPart(before + QUERY_FOLDER, mode))
+            parts.append(ModelPart(prefix + QUERY_FOLDER, mode))
         elif encoder.scope == "both":
-            parts.append(ModelPart(before + MODEL_FOLDER, mode))
+            parts.append(ModelPart(prefix + MODEL_FOLDER, mode))
         else:
-            parts.append(ModelPart(before + QUERY_FOLDER, mode))
-            parts.append(ModelPart(before + CHUNK_FOLDER, mode, of_chunks=True))
+            parts.append(ModelPart(prefix + QUERY_FOLDER, mode))
+            parts.append(ModelPart(prefix + CHUNK_FOLDER, mode, of_chunks=True))
     return tuple(parts)

@@ -1,7 +1,7 @@
 """Files for OpenSearch: an index, a search pipeline, and the chunks for its bulk interface.
 
-BM25 is OpenSearch's own, by Lucene as here: its terms are given to it as they are indexed here,
-parted by spaces.
+OpenSearch computes BM25 itself, with Lucene's formula as here, over the terms of our index joined
+by spaces.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.export.serving import blocks, described, fields_of, search_facts
+from engine.export.serving import create_target_folder, fields_of, read_blocks, search_facts
 from engine.export.source import Source
 from engine.lexical.bm25 import K1, B
 
 BULK_BYTES = 50_000_000
-"""Of one file, at most: a request may have 100 MB."""
+"""Largest size of a file: a request may have 100 MB."""
 _KINDS = {
     "chunk_id": "long",
     "start": "long",
@@ -36,11 +36,9 @@ _KINDS = {
 
 
 def write_opensearch(source: Source, folder: Path) -> None:
-    """`opensearch/`: `index.json`, `pipeline.json` of the fusion, and `bulk-0001.ndjson` and so
-    on.
-    """
+    """Write `opensearch/`: `index.json`, `pipeline.json`, and files such as `bulk-0001.ndjson`."""
     facts = search_facts(source)
-    place = described(facts, folder, "opensearch")
+    place = create_target_folder(facts, folder, "opensearch")
     widths = {"vector": source.index.width}
     if source.semantic_index is not None:
         widths["semantic_vector"] = source.semantic_index.width
@@ -49,23 +47,24 @@ def write_opensearch(source: Source, folder: Path) -> None:
         _write(place / "pipeline.json", pipeline_body(facts))
     number = 0
     file = None
-    for block in blocks(source):
-        for at, (chunk, document, terms) in enumerate(block.chunks):
+    for block in read_blocks(source):
+        for position, (chunk, document, terms) in enumerate(block.chunks):
             row = {**fields_of(chunk, document), "codes": [*terms.codes], "words": terms.words}
-            row["vector"] = block.vectors[at].tolist()
+            row["vector"] = block.vectors[position].tolist()
             if block.semantic_vectors is not None:
-                row["semantic_vector"] = block.semantic_vectors[at].tolist()
+                row["semantic_vector"] = block.semantic_vectors[position].tolist()
             if file is None or file.tell() > BULK_BYTES:
-                number, file = number + 1, _next(file, place / f"bulk-{number + 1:04}.ndjson")
+                number += 1
+                file = _open_next(file, place / f"bulk-{number:04}.ndjson")
             file.write(f'{{"index": {{"_id": "{chunk.id}"}}}}\n{json.dumps(row)}\n'.encode())
     if file:
         file.close()
 
 
 def index_body(widths: Mapping[str, int]) -> dict[str, Any]:
-    """Settings and mappings of the index, with fields of vectors of these `widths`.
+    """Return settings and mappings of the index, with vector fields of these `widths`.
 
-    One shard: BM25 counts words in each on its own.
+    It has one shard, since each shard counts words for BM25 on its own.
     """
     vectors = {
         name: {
@@ -101,7 +100,7 @@ def index_body(widths: Mapping[str, int]) -> dict[str, Any]:
 
 
 def pipeline_body(facts: dict[str, Any]) -> dict[str, Any]:
-    """The fusion in use, of the semantic scores and those of BM25, in this order."""
+    """Return the fusion in use, of the semantic scores and those of BM25, in this order."""
     if facts["fusion"] == "rrf":
         combination = {"technique": "rrf", "rank_constant": facts["rrf_k"]}
         return {
@@ -115,7 +114,7 @@ def pipeline_body(facts: dict[str, Any]) -> dict[str, Any]:
     return {"phase_results_processors": [{"normalization-processor": processor}]}
 
 
-def _next(former: Any, path: Path) -> Any:
+def _open_next(former: Any, path: Path) -> Any:
     if former:
         former.close()
     return path.open("wb")

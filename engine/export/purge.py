@@ -1,6 +1,4 @@
-"""A project taken off the machine: what is removed, what is kept, and where else words of its
-documents may be.
-"""
+"""Removal of a project: what is deleted, what is kept, and where else its text may be."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from engine.encoders.graph.shared_graphs import (
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.endpoint.servers import known_servers
 from engine.export.folder import RECORD, known_exports, unfinished_exports
-from engine.project.cached import overlapping
+from engine.project.cached import find_overlapping_projects
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 
 SETTINGS = "project.toml"
@@ -48,151 +46,137 @@ _MADE = {
     SETTINGS: "settings",
 }
 _PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}")
-LOCKS = (
-    "run",
-    "stage",
-    "sweep",
-    "watch",
-    "judging",
-    "settings",
-)  # of all that writes into a project
-LOCK_SECONDS = 2.0  # a stage whose run was killed ends within moments
+# The locks of everything that writes into a project.
+LOCKS = ("run", "stage", "sweep", "watch", "judging", "settings")
+LOCK_SECONDS = 2.0  # A stage whose run was killed ends within moments.
 
 
 def extent(project: ProjectFolder) -> tuple[int, int]:
-    """Files and bytes that a purge would remove."""
-    found = _found(project)
-    graphs = unused_graphs(without=[project.path, *found])
-    sizes = [
-        _size(path) for path in (*_own(project.path), *unfinished_exports(project), *found, *graphs)
-    ]
-    return sum(files for files, _ in sizes), sum(size for _, size in sizes)
+    """Return the number of files and bytes that a purge would remove."""
+    cached = _find_cached(project)
+    graphs = unused_graphs(without=[project.path, *cached])
+    file_count = 0
+    size = 0
+    for path in (*_list_made(project.path), *unfinished_exports(project), *cached, *graphs):
+        path_files, path_size = _measure(path)
+        file_count += path_files
+        size += path_size
+    return file_count, size
 
 
 def found_sources(project: ProjectFolder) -> list[Path]:
-    """The folders, which may be documents of other projects, too, of which a purge would remove
-    the index of 'engine find'.
+    """Return the folders whose index of 'engine find' a purge would remove.
+
+    They may be documents of other projects too.
     """
-    return [
-        source
-        for one in map(ProjectFolder, _found(project))
-        for source in one.sources(one.settings())
-    ]
+    sources: list[Path] = []
+    for cached in map(ProjectFolder, _find_cached(project)):
+        sources += cached.sources(cached.settings())
+    return sources
 
 
 def purge(project: ProjectFolder) -> Purged:
-    """Remove all that the engine has made for a project, killed exports included, and its place
-    in the list of recents.
+    """Remove everything that the engine has made for a project, killed exports included.
 
-    Files of the user in the project's folder stay. A purge that was broken off can be repeated:
-    project.toml goes last. Raises ProjectBusyError while a run holds the project, ResourceError or
-    EngineError where the system refuses.
+    It also leaves the list of recent projects. The user's files in the project's folder stay. An
+    interrupted purge can be repeated: project.toml goes last. Raises ProjectBusyError while a run
+    holds the project, ResourceError or EngineError if the system refuses.
     """
     root = project.path
     with ExitStack() as held:
         for name in LOCKS:
             held.enter_context(project.locked(name, wait=LOCK_SECONDS))
-        elsewhere = tuple(_elsewhere(project))
+        elsewhere = tuple(_list_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
-            found = _found(project)
-            elsewhere_removed = [
-                *(remove(path, GRAPH) for path in unused_graphs(without=[root, *found])),
-                *(remove(path, FOUND) for path in found),
-                *(remove(path, UNFINISHED) for path in unfinished_exports(project)),
-            ]
-            for path in (root, *found):
+            cached = _find_cached(project)
+            removed = [remove(path, GRAPH) for path in unused_graphs(without=[root, *cached])]
+            removed += [remove(path, FOUND) for path in cached]
+            removed += [remove(path, UNFINISHED) for path in unfinished_exports(project)]
+            for path in (root, *cached):
                 forget_project(path)
             forget_unused_projects()
-            removed = (*elsewhere_removed, *map(remove, _own(root)))
+            removed += [remove(path) for path in _list_made(root)]
     for name in LOCKS:
         (root / f"{name}.lock").unlink(missing_ok=True)
     kept = tuple(sorted(path.name for path in root.iterdir()))
     if not kept:
-        with suppress(OSError):  # such as a folder that somebody has just put a file into
+        # Somebody may have just put a file into the folder.
+        with suppress(OSError):
             root.rmdir()
     _forget_recent(root)
-    return Purged(str(root), removed, kept, elsewhere)
+    return Purged(str(root), tuple(removed), kept, elsewhere)
 
 
-def _own(root: Path) -> list[Path]:
-    """What the engine has made in a project's folder, settings last; its locks are not among it:
-    they are held.
+def _list_made(root: Path) -> list[Path]:
+    """Return what the engine has made in a project's folder, settings last.
+
+    Its locks are left out, because they are held.
     """
-    files = sorted(
-        {path for pattern in _PATTERNS for path in root.glob(pattern)}
-        | {root / RECORD, root / SERVERS}
-    )
-    found = [
-        path
-        for path in (*(root / name for name in OWN_FOLDERS), *files)
-        if path.exists() or path.is_symlink()
-    ]
-    return [*found, root / SETTINGS]
+    files = {root / RECORD, root / SERVERS}
+    for pattern in _PATTERNS:
+        files |= set(root.glob(pattern))
+    candidates = [root / name for name in OWN_FOLDERS] + sorted(files)
+    made = [path for path in candidates if path.exists() or path.is_symlink()]
+    return [*made, root / SETTINGS]
 
 
 def remove(path: Path, what: str = "") -> Removed:
-    """Delete a file or a folder with all that is in it.
+    """Delete a file, or a folder with everything in it.
 
-    `what` it is, if it lies outside the project.
+    `what`: a description, if it lies outside the project.
     """
-    files, size = _size(path)
+    files, size = _measure(path)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
     if what:
         return Removed(what, str(path), files, size)
-    if path.name.startswith((".tmp-project.db", "project.db")):
-        name = "project.db"
-    else:
-        name = path.name
+    is_database = path.name.startswith((".tmp-project.db", "project.db"))
+    name = "project.db" if is_database else path.name
     return Removed(_MADE.get(name, "unfinished file"), path.name, files, size)
 
 
-def _found(project: ProjectFolder) -> list[Path]:
-    """What 'engine find' keeps of the same documents."""
-    with suppress(EngineError):  # settings that cannot be read name no documents
-        others = overlapping(project.sources(project.settings()))
-        return [one.path for one in others if one.path != project.path]
+def _find_cached(project: ProjectFolder) -> list[Path]:
+    """Return the folders that 'engine find' keeps for the same documents."""
+    # Invalid settings name no documents.
+    with suppress(EngineError):
+        others = find_overlapping_projects(project.sources(project.settings()))
+        return [other.path for other in others if other.path != project.path]
     return []
 
 
-def _size(path: Path) -> tuple[int, int]:
-    """Number of files and bytes; of a link nothing, as what it leads to stays."""
+def _measure(path: Path) -> tuple[int, int]:
+    """Return the number of files and bytes; nothing for a link, as its target stays."""
     if path.is_symlink():
         return 0, 0
-    if path.is_file():
-        files = [path]
-    else:
-        files = [one for one in path.rglob("*") if one.is_file() and not one.is_symlink()]
-    return len(files), sum(one.stat().st_size for one in files)
+    candidates = [path] if path.is_file() else path.rglob("*")
+    files = [file for file in candidates if file.is_file() and not file.is_symlink()]
+    return len(files), sum(file.stat().st_size for file in files)
 
 
-def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
-    """What is there for certain first, then what only the user can know."""
-    with suppress(EngineError):  # settings that cannot be read name no documents
+def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
+    """Yield places that exist for certain, then those that only the user can know."""
+    # Invalid settings name no documents.
+    with suppress(EngineError):
         for source in project.sources(project.settings()):
-            yield Elsewhere(
-                "your documents",
-                "They are yours, and were only read.",
-                str(source),
-                source.exists(),
-            )
+            why = "They are yours, and were only read."
+            yield Elsewhere("your documents", why, str(source), source.exists())
     for entry in known_exports(project):
-        there = Path(entry["folder"]).exists()
+        exists = Path(entry["folder"]).exists()
         kinds = ", ".join(entry["kinds"])
-        if kinds == "bundle":
-            holds = "It is a bundle of the project."
+        if not exists:
+            why = "It is not there now."
+        elif kinds == "bundle":
+            why = "It is a bundle of the project."
         else:
-            holds = f"It holds: {kinds}."
-        yield Elsewhere(
-            "an export", holds if there else "It is not there now.", entry["folder"], there
-        )
+            why = f"It holds: {kinds}."
+        yield Elsewhere("an export", why, entry["folder"], exists)
     for name in OWN_FOLDERS:
         if (project.path / name).is_symlink():
             where = str((project.path / name).resolve())
             yield Elsewhere("what a link led to", "The link alone was removed.", where, True)
-    for path in _leftovers():
+    for path in _list_leftovers():
         yield Elsewhere(
             "a file of this program", "It may be of this or of another project.", str(path), True
         )
@@ -226,15 +210,14 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
         "It was sent text of the documents, and may have been sent judged questions"
         " (evaluation.robustness) or what was searched for (encoder.endpoint)."
     )
-    yield from (
-        Elsewhere("a server that made queries or vectors", why, url, True)
-        for url in known_servers(project.path)
-    )
+    for url in known_servers(project.path):
+        yield Elsewhere("a server that made queries or vectors", why, url, True)
 
 
-def _leftovers() -> Iterator[Path]:
-    """Records of faults, and temporary folders of other commands, but for those that nobody uses
-    any more: they go.
+def _list_leftovers() -> Iterator[Path]:
+    """Yield records of faults and temporary folders of other commands that are in use.
+
+    Those that nobody uses any more are deleted.
     """
     from platformdirs import user_state_path
 
@@ -243,15 +226,13 @@ def _leftovers() -> Iterator[Path]:
     yield from sorted(user_state_path("bmembed", appauthor=False).glob("fault-*.txt"))
     for place in {Path(tempfile.gettempdir()), Path("/dev/shm")}:
         drop_stale_copies(place)
-        yield from sorted(
-            path for name in ("bmembed-benchmark-*", "bmembed-index-*") for path in place.glob(name)
-        )
+        yield from sorted([*place.glob("bmembed-benchmark-*"), *place.glob("bmembed-index-*")])
 
 
 def _forget_recent(root: Path) -> None:
-    """Take a project off the app's list of recents.
+    """Remove a project from the app's list of recent ones.
 
-    A list that cannot be changed is no reason to fail.
+    A list that cannot be changed is ignored.
     """
     from platformdirs import user_state_path
 

@@ -1,6 +1,4 @@
-"""A collection of Qdrant's local mode: dense vectors, BM25 as sparse ones, and what users see of
-the chunks as payload.
-"""
+"""A Qdrant collection in local mode: dense vectors, BM25 as sparse vectors, fields as payload."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from engine.export.serving import Block, blocks, described, fields_of, search_facts
+from engine.export.serving import Block, create_target_folder, fields_of, read_blocks, search_facts
 from engine.export.source import Source
 
 COLLECTION = "chunks"
@@ -18,16 +16,15 @@ TERMS = "terms.json"
 
 
 def write_qdrant(source: Source, folder: Path) -> None:
-    """`qdrant/`: what `QdrantClient(path=…)` opens, and `terms.json`, the number of each term in
-    sparse vectors.
+    """Write `qdrant/`, which `QdrantClient(path=…)` opens, and `terms.json`.
 
-    Points are written one by one into the file of local mode: its client would keep all in memory,
-    and wait for the disk at each.
+    `terms.json` gives the number of each term in sparse vectors. Points are written one by one into
+    the file of local mode: the client would keep all in memory and sync the disk for each.
     """
     from qdrant_client import QdrantClient, models
     from qdrant_client.local.persistence import CollectionPersistence
 
-    place = described(search_facts(source), folder, "qdrant")
+    place = create_target_folder(search_facts(source), folder, "qdrant")
     dense = {"dense": models.VectorParams(size=source.index.width, distance=models.Distance.COSINE)}
     if source.semantic_index is not None:
         width = source.semantic_index.width
@@ -40,12 +37,11 @@ def write_qdrant(source: Source, folder: Path) -> None:
         )
     numbers: dict[str, int] = {}
     with closing(CollectionPersistence(str(place / "collection" / COLLECTION))) as file:
-        file.storage.execute(
-            "PRAGMA synchronous = OFF"
-        )  # an export counts when all of it is synced
+        # An export counts only when all of it is synced.
+        file.storage.execute("PRAGMA synchronous = OFF")
         file.storage.execute("PRAGMA journal_mode = OFF")
-        for block in blocks(source):
-            for point in _points(block, numbers):
+        for block in read_blocks(source):
+            for point in _build_points(block, numbers):
                 _persist(file, point)
     (place / TERMS).write_text(json.dumps(numbers, ensure_ascii=False), encoding="utf-8")
 
@@ -57,22 +53,20 @@ def _persist(file: Any, point: Any) -> None:
         raise OSError(errno.ENOSPC, str(error)) from error
 
 
-def _points(block: Block, numbers: dict[str, int]) -> list[Any]:
-    """The points of chunks; terms that have no number get the next one."""
+def _build_points(block: Block, numbers: dict[str, int]) -> list[Any]:
+    """Return the points of chunks; new terms get the next number."""
     from qdrant_client import models
 
-    found = []
-    for place, (chunk, document, terms) in enumerate(block.chunks):
-        sparse = sorted(
-            (numbers.setdefault(term, len(numbers)), impact)
-            for term, impact in terms.impacts.items()
-        )
-        bm25 = models.SparseVector(
-            indices=[one for one, _ in sparse], values=[impact for _, impact in sparse]
-        )
+    points = []
+    for position, (chunk, document, terms) in enumerate(block.chunks):
+        sparse = {}
+        for term, impact in terms.impacts.items():
+            sparse[numbers.setdefault(term, len(numbers))] = impact
+        indices = sorted(sparse)
+        bm25 = models.SparseVector(indices=indices, values=[sparse[index] for index in indices])
         payload = {**fields_of(chunk, document), "codes": [*terms.codes]}
-        vectors: dict[str, Any] = {"dense": block.vectors[place].tolist(), "bm25": bm25}
+        vectors: dict[str, Any] = {"dense": block.vectors[position].tolist(), "bm25": bm25}
         if block.semantic_vectors is not None:
-            vectors["semantic"] = block.semantic_vectors[place].tolist()
-        found.append(models.PointStruct(id=chunk.id, vector=vectors, payload=payload))
-    return found
+            vectors["semantic"] = block.semantic_vectors[position].tolist()
+        points.append(models.PointStruct(id=chunk.id, vector=vectors, payload=payload))
+    return points

@@ -1,6 +1,4 @@
-"""What a search engine elsewhere needs for the hits of this one: every chunk with its vector and
-its BM25 terms, and how search ranks by the two.
-"""
+"""What another search engine needs for the same hits: chunks, vectors, BM25 terms, ranking."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from engine.lexical.impacts import ChunkTerms
 
-BLOCK = 4096  # chunks in memory at once
+BLOCK = 4096  # Chunks in memory at once.
 _TEMPLATE = "export/search.md.j2"
 
 
@@ -33,7 +32,7 @@ _TEMPLATE = "export/search.md.j2"
 class Block:
     """Chunks in order of id, each with its document and its terms, and their unit vectors (n, d).
 
-    `semantic_vectors`: those of semantic search, where it has its own.
+    `semantic_vectors`: those of semantic search, if it has its own.
     """
 
     chunks: list[tuple[Chunk, Document, ChunkTerms]]
@@ -42,13 +41,16 @@ class Block:
 
     @property
     def fields(self) -> dict[str, list[Any]]:
-        """What users see of the chunks, by name."""
+        """The visible fields of the chunks, by name."""
         rows = [fields_of(chunk, document) for chunk, document, _ in self.chunks]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
-    """What users see of a chunk. `document`: the id that no run changes."""
+    """Return the fields of a chunk that users see.
+
+    `document`: the id of the document that is the same in every run.
+    """
     return {
         "chunk_id": chunk.id,
         "path": document.path,
@@ -67,19 +69,19 @@ def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
 
 
 def check_complete(source: Source) -> None:
-    """Raises NotBuiltError where an index does not hold just the chunks that there are."""
+    """Raise NotBuiltError unless every index holds exactly the chunks of the database."""
     known = source.need(LexicalInfo).info
     counts = {source.index.count, known.chunks, source.store.counts()["chunks"]}
     if source.semantic_index is not None:
         counts.add(source.semantic_index.count)
     if len(counts) > 1 or known.chunks_fingerprint != source.store.corpus_fingerprint():
-        raise _outdated(source)
+        raise _explain_outdated(source)
 
 
 def check_searchable(source: Source) -> None:
-    """As `check_complete`.
+    """Do as `check_complete`, and refuse vectors that are not compared by cosine.
 
-    Raises UsageError where search does not rank by the cosine of vectors.
+    Raises UsageError for such vectors.
     """
     indexes = [source.index, source.semantic_index]
     if not all(index.form.of_cosines for index in indexes if index is not None):
@@ -93,11 +95,11 @@ def check_searchable(source: Source) -> None:
     check_complete(source)
 
 
-def blocks(source: Source) -> Iterator[Block]:
-    """All chunks.
+def read_blocks(source: Source) -> Iterator[Block]:
+    """Yield all chunks in blocks.
 
-    Memory does not grow with them, but for what an opened index takes. Raises NotBuiltError as
-    `check_complete`, DamagedError.
+    Memory does not grow with the number of chunks, except for the opened index. Raises
+    NotBuiltError as `check_complete`, and DamagedError.
     """
     import numpy as np
 
@@ -107,45 +109,47 @@ def blocks(source: Source) -> Iterator[Block]:
     keys = np.sort(source.index.keys())
     semantic = source.semantic_index
     if semantic is not None and not np.array_equal(keys, np.sort(semantic.keys())):
-        raise _outdated(source)
+        raise _explain_outdated(source)
     terms = chunk_terms(LexicalIndex.open(source.project.folder_of(source.need(LexicalInfo))))
     for first in range(0, len(keys), BLOCK):
         wanted = keys[first : first + BLOCK]
-        chunks = source.store.chunks_by_id(wanted.tolist())
-        documents = {
-            key: source.store.document_card(key)
-            for key in {one.document_id for one in chunks.values()}
-        }
-        found = [next(terms, None) for _ in wanted]
-        if [one and one.id for one in found] != wanted.tolist() or len(chunks) < len(wanted):
-            raise _outdated(source)
-        rows = [
-            (chunk := chunks[one.id], documents[chunk.document_id], one) for one in found if one
-        ]
+        ids = wanted.tolist()
+        chunks = source.store.chunks_by_id(ids)
+        document_ids = {chunk.document_id for chunk in chunks.values()}
+        documents = {key: source.store.document_card(key) for key in document_ids}
+        block_terms = list(islice(terms, len(ids)))
+        if [entry.id for entry in block_terms] != ids or len(chunks) < len(ids):
+            raise _explain_outdated(source)
+        rows = []
+        for entry in block_terms:
+            chunk = chunks[entry.id]
+            rows.append((chunk, documents[chunk.document_id], entry))
         vectors = source.index.form.vectors(source.index.rows(wanted))
-        yield Block(
-            rows,
-            vectors,
-            semantic.form.vectors(semantic.rows(wanted)) if semantic is not None else None,
-        )
+        semantic_vectors = None
+        if semantic is not None:
+            semantic_vectors = semantic.form.vectors(semantic.rows(wanted))
+        yield Block(rows, vectors, semantic_vectors)
 
 
 def search_facts(source: Source) -> dict[str, Any]:
-    """How search ranks, and by what: what a manifest says beside the chunks. JSON types only."""
+    """Return how search ranks, and by what, for the manifest; JSON types only."""
     lexical = source.need(LexicalInfo)
     vectors = source.need(VectorsInfo)
     form = source.index.form
     with closing(LoadedProject(source.project)) as loaded:
         chosen = loaded.fusion(source.settings.search)
-    semantic = source.vectors("semantic")
-    own: dict[str, Any] = {}
+    fingerprints: dict[str, Any] = {
+        "encoder": vectors.info.encoder,
+        "chunk_encoder": vectors.info.chunk_encoder,
+        "vectors": vectors.fingerprint,
+        "keywords": lexical.fingerprint,
+    }
     if len(source.modes) > 1:
-        own = {
-            "semantic": {
-                "encoder": semantic.info.encoder,
-                "chunk_encoder": semantic.info.chunk_encoder,
-                "vectors": semantic.fingerprint,
-            }
+        semantic = source.vectors("semantic")
+        fingerprints["semantic"] = {
+            "encoder": semantic.info.encoder,
+            "chunk_encoder": semantic.info.chunk_encoder,
+            "vectors": semantic.fingerprint,
         }
     return {
         "project": source.project.name,
@@ -161,40 +165,33 @@ def search_facts(source: Source) -> dict[str, Any]:
         "language": lexical.info.language,
         "other_languages": [*lexical.info.languages],
         "query_prompt": source.in_use.source.prompts.query,
-        "fingerprints": {
-            "encoder": vectors.info.encoder,
-            "chunk_encoder": vectors.info.chunk_encoder,
-            "vectors": vectors.fingerprint,
-            "keywords": lexical.fingerprint,
-            **own,
-        },
+        "fingerprints": fingerprints,
     }
 
 
-def described(facts: dict[str, Any], folder: Path, target: str) -> Path:
-    """`folder/target`, with a README that holds the code of a query there, and a manifest of the
-    `search_facts`.
+def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Path:
+    """Create `folder/target` with a README that shows a query there, and a manifest of the facts.
+
+    `facts`: from `search_facts`. Returns the folder.
     """
-    vectors = facts["fingerprints"]
-    has_two_indexes = vectors.get("semantic", vectors)["chunk_encoder"] != vectors["chunk_encoder"]
     from jinja2 import Environment, StrictUndefined
 
+    vectors = facts["fingerprints"]
+    has_two_indexes = vectors.get("semantic", vectors)["chunk_encoder"] != vectors["chunk_encoder"]
     place = folder / target
     place.mkdir()
     environment = Environment(
         autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    text = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8")).render(
-        target=target, has_two_indexes=has_two_indexes, **facts
-    )
+    template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
+    text = template.render(target=target, has_two_indexes=has_two_indexes, **facts)
     (place / "README.md").write_text(text, encoding="utf-8")
-    (place / "manifest.json").write_text(
-        json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-    )
+    manifest = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
+    (place / "manifest.json").write_text(manifest, encoding="utf-8")
     return place
 
 
-def _outdated(source: Source) -> NotBuiltError:
+def _explain_outdated(source: Source) -> NotBuiltError:
     return NotBuiltError(
         "The indexes do not hold the documents as they are now.",
         "Search elsewhere would find other chunks than here.",

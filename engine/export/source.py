@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncoderInUse:
-    """The encoder that a search mode uses: a model, with `adapter` merged in with an
-    interpolation `weight`, or without one.
+    """The encoder of a search mode: a model, with or without a merged `adapter`.
 
-    `chunk_adapter`: the one that chunks are encoded with; None where they are by the model as it
-        is. `encoder` and
-    `chunk_encoder` are the fingerprints of what encodes queries and chunks.
+    `weight`: the interpolation weight of the adapter. `chunk_adapter`: the adapter for chunks; None
+    if the plain model encodes them. `encoder` and `chunk_encoder`: fingerprints of what encodes
+    queries and chunks.
     """
 
     source: EncoderSource
@@ -47,7 +46,10 @@ class EncoderInUse:
 
     @property
     def folder(self) -> ModelFolder:
-        """The model's. Raises UsageError for an encoder that is not exported."""
+        """The model's folder.
+
+        Raises UsageError for an encoder that is not exported.
+        """
         if self.source.folder is None or not self.source.exports:
             raise UsageError(
                 f"The encoder {self.source.name} cannot be exported.",
@@ -70,74 +72,75 @@ class EncoderInUse:
 class Source(ProjectSnapshot):
     """A project's database and settings, what search uses, and what was trained.
 
-    What is called `index` and `in_use` is of hybrid search, and of semantic search unless that has
-    its own.
+    `index` and `in_use` belong to hybrid search, and to semantic search unless that has its own.
     """
 
     @cached_property
     def modes(self) -> tuple[SearchMode, ...]:
-        """The search modes whose encoders differ; hybrid search alone where both have the same."""
-        own = self.store.artifact(SemanticVectorsInfo)
-        if own is None:
+        """The search modes whose encoders differ; only hybrid search if both have the same."""
+        if self.store.artifact(SemanticVectorsInfo) is None:
             return ("hybrid",)
         return ("hybrid", "semantic")
 
     def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
-        """What the stage noted of the index and the encoder of a mode. Raises NotBuiltError."""
+        """Return the record of the index and the encoder of a mode.
+
+        Raises NotBuiltError.
+        """
         first = self.need(VectorsInfo)
         if mode == "semantic":
-            own = self.store.artifact(SemanticVectorsInfo)
-        else:
-            own = None
-        return own or first
+            return self.store.artifact(SemanticVectorsInfo) or first
+        return first
 
     @cached_property
     def index(self) -> VectorIndex:
-        """The vector index. Raises NotBuiltError, DamagedError."""
+        """The vector index.
+
+        Raises NotBuiltError, DamagedError.
+        """
         from engine.vectors.index import VectorIndex
 
         return VectorIndex.open(self.project.folder_of(self.need(VectorsInfo)))
 
     @cached_property
     def semantic_index(self) -> VectorIndex | None:
-        """The index that only semantic search uses; None where it uses that of hybrid search.
+        """The index that only semantic search uses; None if it shares that of hybrid search.
 
         Raises as `index`.
         """
         from engine.vectors.index import VectorIndex
 
-        own = self.vectors("semantic")
-        if not isinstance(own.info, SemanticVectorsInfo) or own.info.shared:
+        artifact = self.vectors("semantic")
+        if not isinstance(artifact.info, SemanticVectorsInfo) or artifact.info.shared:
             return None
-        return VectorIndex.open(self.project.folder_of(own))
+        return VectorIndex.open(self.project.folder_of(artifact))
 
     @property
     def in_use(self) -> EncoderInUse:
-        """The encoder of hybrid search. Raises NotBuiltError, ModelError."""
+        """The encoder of hybrid search.
+
+        Raises NotBuiltError, ModelError.
+        """
         return self.encoders["hybrid"]
 
     @cached_property
     def encoders(self) -> Mapping[SearchMode, EncoderInUse]:
-        """The encoders that the vectors were made for, by mode, for each of `modes`.
+        """The encoders that the vectors were made with, for each of `modes`.
 
         Raises NotBuiltError, ModelError.
         """
-        return {mode: self._encoder(mode) for mode in self.modes}
+        return {mode: self._find_encoder(mode) for mode in self.modes}
 
-    def _encoder(self, mode: SearchMode) -> EncoderInUse:
+    def _find_encoder(self, mode: SearchMode) -> EncoderInUse:
         from engine.encoders.for_project import source_of
 
         info = self.vectors(mode).info
         self._check_evaluated(mode)
         encoder = source_of(info, self.settings)
-        if info.adapter:
-            adapter = self.project.path / info.adapter
-        else:
-            adapter = None
-        if (
-            encoder.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
-            != info.encoder
-        ):
+        adapter = self.project.path / info.adapter if info.adapter else None
+        chunk_adapter = self.project.path / info.chunk_adapter if info.chunk_adapter else None
+        current = encoder.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
+        if current != info.encoder:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.",
                 "Its files have changed since.",
@@ -150,19 +153,22 @@ class Source(ProjectSnapshot):
             adapter,
             info.interpolation_weight if adapter else 0.0,
             info.max_tokens,
-            self.project.path / info.chunk_adapter if info.chunk_adapter else None,
+            chunk_adapter,
             info.encoder,
             info.chunk_encoder,
         )
 
     def _check_evaluated(self, mode: SearchMode) -> None:
-        """What the last evaluation chose must be what is embedded: its figures go into the card."""
+        """Raise NotBuiltError unless the embedded encoder is what the last evaluation chose.
+
+        The card shows the figures of that evaluation.
+        """
         if self.evaluation is None:
             return
         checked: tuple[SearchMode, ...] = (mode,) if len(self.modes) > 1 else ("hybrid", "semantic")
-        for one in checked:
-            info = self.vectors(one).info
-            chosen = self.evaluation.info.in_use[one]
+        for checked_mode in checked:
+            info = self.vectors(checked_mode).info
+            chosen = self.evaluation.info.in_use[checked_mode]
             has_weight = (
                 not info.adapter or chosen.interpolation_weight == info.interpolation_weight
             )
@@ -183,16 +189,16 @@ class Source(ProjectSnapshot):
         return self.store.artifact(EvaluationInfo)
 
     def adapter(self) -> tuple[Path, float]:
-        """The folder of the trained adapter, and the weight with which search uses it (0: it
-        does not): hybrid search, else semantic search.
+        """Return the folder of the trained adapter, and the weight with which search uses it.
 
-        Raises NotBuiltError where there is none.
+        The weight is that of hybrid search, else of semantic search; 0 if search does not use it.
+        Raises NotBuiltError if there is no adapter.
         """
         folder, weights = self.adapter_weights()
         return folder, weights["hybrid"] or weights["semantic"]
 
     def adapter_weights(self) -> tuple[Path, Mapping[SearchMode, float]]:
-        """The folder of the trained adapter, and the weight with which each mode uses it.
+        """Return the folder of the trained adapter, and the weight with which each mode uses it.
 
         Raises as `adapter`.
         """
@@ -206,26 +212,30 @@ class Source(ProjectSnapshot):
                 stage="train",
             )
         in_use = (self.evaluation.info if self.evaluation else EvaluationInfo()).in_use
-        weights = {
-            mode: chosen.interpolation_weight if chosen.adapter == trained.adapter else 0.0
-            for mode, chosen in in_use.items()
-        }
+        weights: dict[SearchMode, float] = dict.fromkeys(in_use, 0.0)
+        for mode, chosen in in_use.items():
+            if chosen.adapter == trained.adapter:
+                weights[mode] = chosen.interpolation_weight
         return self.project.path / trained.adapter, weights
 
     def notes(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
-        """What to know of an export of these kinds."""
-        return (*self._of_geometry(kinds), *self._of_use(kinds))
+        """Return what to know about an export of these kinds."""
+        return (*self._note_geometry(kinds), *self._note_use(kinds))
 
-    def _of_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
-        of_use = {"model", "vectors", "parquet"} & {*kinds}
-        if of_use:
-            adapters = [encoder.adapter for encoder in self.encoders.values()]
-        else:
-            adapters = []
+    def _find_hyperbolic(self, kinds: Collection[str]) -> Hyperbolic | None:
+        adapters: list[Path | None] = []
         if "adapter" in kinds:
             adapters = [self.adapter()[0]]
-        geometries = [read_geometry(adapter) for adapter in adapters if adapter]
-        geometry = next((one for one in geometries if isinstance(one, Hyperbolic)), None)
+        elif {"model", "vectors", "parquet"} & {*kinds}:
+            adapters = [encoder.adapter for encoder in self.encoders.values()]
+        for adapter in adapters:
+            geometry = read_geometry(adapter) if adapter else None
+            if isinstance(geometry, Hyperbolic):
+                return geometry
+        return None
+
+    def _note_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
+        geometry = self._find_hyperbolic(kinds)
         if geometry is None:
             return ()
         what = (
@@ -239,37 +249,34 @@ class Source(ProjectSnapshot):
         )
         return (ExportNote(code="encoder-hyperbolic", what=what, to_do=to_do),)
 
-    def _of_use(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
-        """Whether the encoder is adapted, and what the last evaluation found."""
+    def _note_use(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
+        """Return a note whether the encoder is adapted, and what the last evaluation found."""
         from engine.evaluation.reporting.report import read_report
         from engine.evaluation.reporting.verdict import verdict_of
 
-        unused = "adapter" in kinds and not self.adapter()[1]
-        if not unused and "model" not in kinds:
+        is_unused = "adapter" in kinds and not self.adapter()[1]
+        if not is_unused and "model" not in kinds:
             return ()
-        if "model" in kinds:
-            adapted = any(encoder.weight for encoder in self.encoders.values())
-        else:
-            adapted = False
+        code = "model-base"
         what = "Search does not use this adapter."
         if "model" in kinds:
             what = self._describe_models()
-        found = "Nothing was measured yet."
+            if any(encoder.weight for encoder in self.encoders.values()):
+                code = "model-adapted"
+        result = "Nothing was measured yet."
         if self.evaluation is not None:
             verdict = verdict_of(read_report(self.project.folder_of(self.evaluation)))
-            found = " ".join(one.sentence for one in verdict.modes)
-        code = "model-adapted" if adapted else "model-base"
-        return (ExportNote(code="adapter-unused" if unused else code, what=what, to_do=found),)
+            result = " ".join(mode.sentence for mode in verdict.modes)
+        return (ExportNote(code="adapter-unused" if is_unused else code, what=what, to_do=result),)
 
     def _describe_models(self) -> str:
-        names = {
-            mode: "adapted" if encoder.weight else "base" for mode, encoder in self.encoders.items()
-        }
+        names = {}
+        for mode, encoder in self.encoders.items():
+            names[mode] = "adapted" if encoder.weight else "base"
+        hybrid = names["hybrid"]
         if len(names) == 1:
-            return f"The model is the {names['hybrid']} encoder."
-        if names["hybrid"] == names["semantic"]:
-            return f"Both search modes have an {names['hybrid']} encoder, each with its own weight."
-        return (
-            f"Hybrid search has the {names['hybrid']} encoder, semantic search the"
-            f" {names['semantic']} one."
-        )
+            return f"The model is the {hybrid} encoder."
+        semantic = names["semantic"]
+        if hybrid == semantic:
+            return f"Both search modes have an {hybrid} encoder, each with its own weight."
+        return f"Hybrid search has the {hybrid} encoder, semantic search the {semantic} one."

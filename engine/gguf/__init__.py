@@ -1,1 +1,1 @@
-"""Service: GGUF files on this machine: their headers, where they are, what they need."""
+"""GGUF files on this machine: headers, places, memory, and loading by llama.cpp."""

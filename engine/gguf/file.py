@@ -1,6 +1,4 @@
-"""The GGUF file of a language model: found, checked as far as its first bytes go, and named by
-its content.
-"""
+"""The GGUF file of a language model: found, checked by its first bytes, identified by content."""
 
 from __future__ import annotations
 
@@ -11,19 +9,21 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.core.errors import ModelError, SettingsError
+from engine.models.installed import find_installed_folder, own_folder, read_installed
 
 PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 _LFS = b"version https://git-lfs"
-HEAD = 1 << 20  # bytes that name a file: its head, and blocks spread over the rest
+# Bytes that identify a file: its head, and blocks spread over the rest.
+HEAD = 1 << 20
 BLOCK = 1 << 16
 BLOCKS = 32
 
 
 def gguf_file(folder: Path, named: str) -> Path:
-    """The file that queries.model names, by its path (a relative one lies in the project's
-    `folder`), or by its name in the folder of `engine models add`.
+    """Return the file that queries.model names.
 
-    Raises SettingsError where none is named, ModelError where it cannot be one.
+    `named`: a path (a relative one starts at the project's `folder`), or a name in the folder of
+    `engine models add`. Raises SettingsError if it is empty, ModelError if the file cannot be one.
     """
     if not named:
         raise SettingsError(
@@ -35,19 +35,29 @@ def gguf_file(folder: Path, named: str) -> Path:
     try:
         path = (folder / Path(named).expanduser()).absolute()
         if not path.exists() and Path(named).name == named:
-            added = own_folder() / named
-            path = added if added.exists() else path
+            path = _find_added(named) or path
         check_gguf(path)
-    except (
-        ValueError,
-        RuntimeError,
-    ) as error:  # a path that no file can have, or a home that is not known
+    except (ValueError, RuntimeError) as error:
+        # The path is invalid, or the home folder is unknown.
         raise unusable(named, f"{error}") from None
     return path
 
 
+def _find_added(named: str) -> Path | None:
+    """The file of a model in the folder of models, by its own name or that of the catalogue."""
+    installed = find_installed_folder(named)
+    if installed:
+        model = read_installed(installed.name)
+    else:
+        model = None
+    if model and model.kind == "language model":
+        return model.path
+    added = own_folder() / named
+    return added if added.is_file() else None
+
+
 def check_gguf(path: Path) -> None:
-    """Raises ModelError unless the file is there, can be read and begins as a GGUF file does."""
+    """Raise ModelError unless the file can be read and begins as a GGUF file does."""
     if path.is_dir():
         raise unusable(path, "It is a folder.")
     try:
@@ -75,40 +85,39 @@ def check_gguf(path: Path) -> None:
 
 
 def parts_of(path: Path) -> tuple[Path, ...]:
-    """The files of a model: of one in several, all of them where `path` is the first, whether
-    they are there or not.
+    """Return the files of a model; all parts of a split one, whether they exist or not.
+
+    `path` must be the first part of a split model.
     """
     part = PART.search(path.name)
     if part is None or int(part[1]) != 1:
         return (path,)
     stem = path.name[: part.start()]
-    return tuple(
-        path.with_name(f"{stem}-{number:05}-of-{part[2]}.gguf")
-        for number in range(1, int(part[2]) + 1)
-    )
+    numbers = range(1, int(part[2]) + 1)
+    return tuple(path.with_name(f"{stem}-{number:05}-of-{part[2]}.gguf") for number in numbers)
 
 
 def content_identity(path: Path) -> str:
-    """16 hex digits that stand for the content of a model, not its place or time: of the size
-    and samples of the bytes of each of its files. ModelError where one of them is missing or
-    cannot be read.
+    """Return 16 hex digits that identify a model's content, independent of its place and time.
 
-    A model of many gigabytes is not read whole: other weights differ nearly everywhere.
+    They hash the size and samples of the bytes of each file: a model of many gigabytes is not read
+    completely, as other weights differ nearly everywhere. Raises ModelError if a file is missing or
+    cannot be read.
     """
-    found = []
+    identities = []
     for part in parts_of(path):
         try:
-            state = part.stat()
-            found.append(_identity(part, state.st_size, state.st_mtime_ns))
+            status = part.stat()
+            identities.append(_hash_samples(part, status.st_size, status.st_mtime_ns))
         except OSError as error:
             raise unusable(path, f"{part.name}: {error.strerror or error}.") from None
-    if len(found) == 1:
-        return found[0]
-    return hashlib.sha256("".join(found).encode()).hexdigest()[:16]
+    if len(identities) == 1:
+        return identities[0]
+    return hashlib.sha256("".join(identities).encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=64)
-def _identity(path: Path, size: int, _modified: int) -> str:
+def _hash_samples(path: Path, size: int, _modified: int) -> str:
     digest = hashlib.sha256(f"{size}\0".encode())
     with path.open("rb") as file:
         digest.update(file.read(HEAD))
@@ -119,17 +128,10 @@ def _identity(path: Path, size: int, _modified: int) -> str:
 
 
 def unusable(path: Path | str, why: str, code: str = "language-model-invalid") -> ModelError:
-    """The error that says why a model file cannot be used, and what else could be."""
+    """Return the error that says why a model file cannot be used, and what else could be."""
     return ModelError(
         f"The language model {path} cannot be used.",
         why,
         "Set queries.model to a GGUF file of a language model, or queries.backend to extractive.",
         code=code,
     )
-
-
-def own_folder() -> Path:
-    """The folder of models that `engine models add` fills, in the user's data folder."""
-    from platformdirs import user_data_path
-
-    return user_data_path("bmembed", appauthor=False) / "models"

@@ -1,4 +1,4 @@
-"""Where llama.cpp runs a model: how many threads, how much of it on a GPU, each with its reason."""
+"""Where llama.cpp runs a model: how many threads, and how much of it on a GPU, with reasons."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from engine.gguf.header import Header, read_header
 
 ALL_LAYERS = -1
 LOOK_SECONDS = 0.3
-GPU_WORKSPACE = 600_000_000  # bytes of a GPU that computing takes beside weights and cache
-_GPU = 1  # enum ggml_backend_dev_type
+GPU_WORKSPACE = 600_000_000  # Bytes of a GPU that computing takes besides weights and cache.
+# Values of enum ggml_backend_dev_type.
+_GPU = 1
 _INTEGRATED = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What a model takes: bytes of all its weights, its layers, bytes of a token of context (0:
-    not known), and the tokens of context that are wanted.
+    """What a model takes in memory.
+
+    `size`: bytes of its weights. `token`: bytes of a token of context; 0 if unknown. `context`: the
+    tokens of context wanted.
     """
 
     size: int
@@ -34,7 +37,7 @@ class Weight:
 
     @classmethod
     def of(cls, size: int, header: Header, context: int) -> Weight:
-        """By a header. A model has no cache for more tokens than it knows."""
+        """Return the weight by a header; a model has no cache for more tokens than it knows."""
         return cls(size, header.layers, header.cache_bytes, min(context, header.context or context))
 
     @property
@@ -44,16 +47,17 @@ class Weight:
 
 
 def weight_of(path: Path, context: int) -> Weight:
-    """By the file's header; of one that cannot be read, as far as it is known."""
+    """Return the weight by the file's header; without layers and cache if it cannot be read."""
     size = sum(part.stat().st_size for part in parts_of(path) if part.exists())
     try:
         return Weight.of(size, read_header(path), context)
-    except ModelError:  # llama.cpp may know more than we do, or say why it cannot be used
+    except ModelError:
+        # llama.cpp may know more than we do, or say why the model cannot be used.
         return Weight(size, 0, 0, context)
 
 
 def too_large(weight: Weight) -> str:
-    """What to say of a model that does not fit into the free memory; empty where it does."""
+    """Return a warning about a model that exceeds the free memory; empty if it fits."""
     import psutil
 
     free = psutil.virtual_memory().available
@@ -68,52 +72,55 @@ def too_large(weight: Weight) -> str:
 
 
 def free_gpu_memory() -> tuple[tuple[str, int], ...]:
-    """(name, bytes free) of every GPU that llama.cpp can use."""
+    """Return (name, bytes free) of every GPU that llama.cpp can use."""
     return tuple((name, free) for kind, name, free in devices() if kind in (_GPU, _INTEGRATED))
 
 
 def devices() -> list[tuple[int, str, int]]:
-    """(kind, name, bytes free) of all that llama.cpp computes on, the processor among them."""
+    """Return (kind, name, bytes free) of every device of llama.cpp, processors included."""
     from llama_cpp import _ggml
 
     lib: Any = _ggml.libggml
     lib.ggml_backend_dev_count.restype = ctypes.c_size_t
     lib.ggml_backend_dev_get.restype = ctypes.c_void_p
     lib.ggml_backend_dev_description.restype = ctypes.c_char_p
-    found = []
+    listed = []
     for number in range(lib.ggml_backend_dev_count()):
         device = ctypes.c_void_p(lib.ggml_backend_dev_get(ctypes.c_size_t(number)))
         free = ctypes.c_size_t()
         total = ctypes.c_size_t()
         lib.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
         name = (lib.ggml_backend_dev_description(device) or b"").decode("utf-8", "replace")
-        found.append((int(lib.ggml_backend_dev_type(device)), name, free.value))
-    return found
+        listed.append((int(lib.ggml_backend_dev_type(device)), name, free.value))
+    return listed
 
 
 def choose_layers(gpus: Sequence[tuple[str, int]], weight: Weight) -> tuple[int, str]:
-    """Layers to put on the GPUs: all (-1), some, or none (0), by the memory that is free there.
+    """Return how many layers to put on GPUs, by their free memory, and why.
 
-    `gpus`: (name, bytes free).
-
-    The last part of a model, its output, counts as one layer more.
+    The number is all (-1), some, or none (0). `gpus`: (name, bytes free). The last part of a model,
+    its output, counts as one more layer.
     """
     if not gpus:
         return 0, "this build of llama.cpp has no GPU support, or finds no GPU"
     free = sum(free for _, free in gpus)
-    where = f"{free / 1e9:.1f} GB are free on {', '.join(dict.fromkeys(name for name, _ in gpus))}"
-    if weight.memory + GPU_WORKSPACE * len(gpus) <= free:
-        return ALL_LAYERS, f"{where}, the model takes {weight.memory / 1e9:.1f} GB"
+    names = ", ".join(dict.fromkeys(name for name, _ in gpus))
+    reason = f"{free / 1e9:.1f} GB are free on {names}"
+    usable = free - GPU_WORKSPACE * len(gpus)
+    if weight.memory <= usable:
+        return ALL_LAYERS, f"{reason}, the model takes {weight.memory / 1e9:.1f} GB"
     if not weight.layers:
-        return 0, f"{where}, which is too little for a model of {weight.size / 1e9:.1f} GB"
-    each = weight.memory / (weight.layers + 1)
-    layers = max(0, min(weight.layers, int((free - GPU_WORKSPACE * len(gpus)) / each)))
-    return layers, f"{where}; each of the model's {weight.layers} layers takes {each / 1e9:.2f} GB"
+        return 0, f"{reason}, which is too little for a model of {weight.size / 1e9:.1f} GB"
+    layer_size = weight.memory / (weight.layers + 1)
+    layers = max(0, min(weight.layers, int(usable / layer_size)))
+    reason += f"; each of the model's {weight.layers} layers takes {layer_size / 1e9:.2f} GB"
+    return layers, reason
 
 
 def free_threads() -> tuple[int, str]:
-    """Cores that this process may use and that nobody is using now: a busy core slows all the
-    others down.
+    """Return how many cores this process may use that nobody uses now, and why.
+
+    A busy core slows all the others down.
     """
     import psutil
 
@@ -123,7 +130,10 @@ def free_threads() -> tuple[int, str]:
 
 
 def threads_for(cores: int, reason: str, busy: float) -> tuple[int, str]:
-    """At least one thread; `busy` is the number of cores that other programs keep busy."""
+    """Return the number of threads, at least one, and why.
+
+    `busy`: the number of cores that other programs keep busy.
+    """
     taken = min(cores - 1, round(busy))
     if taken:
         return (cores - taken, f"{reason}, less {taken} in use by other programs")

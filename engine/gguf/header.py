@@ -1,6 +1,4 @@
-"""What a GGUF file says of itself, read from its header: nothing is loaded, and no library is
-needed.
-"""
+"""The header of a GGUF file, read without any library and without loading the model."""
 
 from __future__ import annotations
 
@@ -16,9 +14,9 @@ from engine.core.errors import ModelError
 from engine.gguf.file import check_gguf, parts_of, unusable
 
 VERSIONS = (2, 3)
-MAX_DEPTH = 4  # lists within lists
-MAX_KEPT_LIST = 64  # of longer lists, such as a vocabulary, only the length is kept
-MAX_TEXT_LENGTH = 1 << 24  # bytes: more is not cut off but corrupt
+MAX_DEPTH = 4  # Lists within lists.
+MAX_KEPT_LIST = 64  # Longer lists, such as a vocabulary, are skipped.
+MAX_TEXT_LENGTH = 1 << 24  # Bytes; longer texts mean a corrupt file.
 MAX_LIST_LENGTH = 1 << 28
 _NUMBERS = {
     0: "<B",
@@ -36,7 +34,7 @@ _NUMBERS = {
 _TEXT = 8
 _ARRAY = 9
 _ALIGNMENT = "general.alignment"
-_ONE_WAY_OUT = frozenset(
+_ENCODERS = frozenset(
     {
         "bert",
         "modern-bert",
@@ -134,11 +132,11 @@ FILE_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`context`: tokens it was trained for.
+    """What a model's header says.
 
-    `writes`: whether it is a language model. `cache_bytes`: memory that a token of context takes in
-    16 bits; 0 where the header does not say. `dimension`: of its vectors; `languages`: codes that
-    it names.
+    `context`: tokens that it was trained for. `writes`: whether it is a language model.
+    `cache_bytes`: memory of a token of context in 16 bits; 0 if unknown. `dimension`: of its
+    vectors. `languages`: codes that it names.
     """
 
     architecture: str
@@ -155,19 +153,17 @@ class Header:
 
     @property
     def embeds(self) -> bool:
-        """Whether it may be an embedding model: one that reads texts and writes none."""
-        return (
-            not self.writes
-            and bool(self.parameters and self.dimension)
-            and self.architecture not in _NO_TEXT
-        )
+        """Whether it may be an embedding model, which reads texts and writes none."""
+        if self.writes or self.architecture in _NO_TEXT:
+            return False
+        return self.parameters > 0 and self.dimension > 0
 
 
 def read_header(path: Path) -> Header:
-    """The header of a model; of one in several files its first is named, and all are looked at.
+    """Return the header of a model; for a split one, of its first part with all parameters.
 
-    Raises ModelError with the true reason where a file is none, cut off, corrupt or of an unknown
-    version.
+    Raises ModelError with the true reason for a file that is not GGUF, cut off, corrupt or of an
+    unknown version.
     """
     first, *others = [_read(part) for part in parts_of(path)]
     parameters = first.parameters + sum(other.parameters for other in others)
@@ -187,103 +183,115 @@ def _read(path: Path) -> Header:
 
 
 class _SpoiltError(Exception):
-    pass
+    """A file that is cut off or corrupt."""
 
 
 class _Reader:
+    """Reads the header from the position of a file."""
+
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
         self._size = size
 
     def header(self) -> Header:
         self._file.seek(4)
-        version = self._number("<I")
+        version = self._read_number("<I")
         if version not in VERSIONS:
             raise _SpoiltError(f"Its version of GGUF is {version}; 2 and 3 are known.")
-        tensors = self._number("<Q")
-        pairs = self._number("<Q")
+        tensors = self._read_number("<Q")
+        pairs = self._read_number("<Q")
         facts: dict[str, Any] = {}
-        for _ in range(self._possible(pairs, 13)):
-            key = self._text()
-            facts[key] = self._value(self._number("<I"))
-        counts, parameters = self._tensors(self._possible(tensors, 24), facts)
-        return _header(facts, counts, parameters)
+        self._check_count(pairs, 13)
+        for _ in range(pairs):
+            key = self._read_text()
+            facts[key] = self._read_value(self._read_number("<I"))
+        self._check_count(tensors, 24)
+        counts, parameters = self._read_tensors(tensors, facts)
+        return _build_header(facts, counts, parameters)
 
-    def _tensors(self, count: int, facts: dict[str, Any]) -> tuple[Counter[str], int]:
-        """Numbers by type, and in all. Raises where the file is too short to hold them."""
-        held: Counter[str] = Counter()
+    def _read_tensors(self, count: int, facts: dict[str, Any]) -> tuple[Counter[str], int]:
+        """Return the numbers in tensors by type, and in all.
+
+        Raises _SpoiltError if the file is too short to hold them.
+        """
+        counts: Counter[str] = Counter()
         end = 0
         for _ in range(count):
-            name = self._text()
-            sides = self._number("<I")
-            if sides > 8:
-                raise self._corrupt(f"the tensor '{name[:80]}' has {sides} dimensions")
-            numbers = math.prod(self._number("<Q") for _ in range(sides))
-            kind = self._number("<I")
-            offset = self._number("<Q")
+            name = self._read_text()
+            dimensions = self._read_number("<I")
+            if dimensions > 8:
+                raise self._corrupt(f"the tensor '{name[:80]}' has {dimensions} dimensions")
+            numbers = math.prod(self._read_number("<Q") for _ in range(dimensions))
+            kind = self._read_number("<I")
+            offset = self._read_number("<Q")
             if kind not in TENSOR_TYPES:
                 raise self._corrupt(f"the tensor '{name[:80]}' is of the unknown type {kind}")
-            called, block, size = TENSOR_TYPES[kind]
-            held[called] += numbers
+            type_name, block, size = TENSOR_TYPES[kind]
+            counts[type_name] += numbers
             end = max(end, offset + -(-numbers // block) * size)
-        step = facts.get(_ALIGNMENT, 32)
-        step = step if isinstance(step, int) and step > 0 else 32
-        needed = -(-self._file.tell() // step) * step + end
+        alignment = facts.get(_ALIGNMENT, 32)
+        if not isinstance(alignment, int) or alignment <= 0:
+            alignment = 32
+        needed = -(-self._file.tell() // alignment) * alignment + end
         if count and needed > self._size:
             raise _SpoiltError(
                 f"It is cut off: its tensors end at byte {needed:,}, the file at {self._size:,}. A"
                 " download may have broken off."
             )
-        return held, held.total()
+        return counts, counts.total()
 
-    def _value(self, kind: int, depth: int = 0) -> Any:
+    def _read_value(self, kind: int, depth: int = 0) -> Any:
         if kind in _NUMBERS:
-            return self._number(_NUMBERS[kind])
+            return self._read_number(_NUMBERS[kind])
         if kind == _TEXT:
-            return self._text()
-        if kind != _ARRAY or depth == MAX_DEPTH:
-            raise self._corrupt(
-                f"a value is of the unknown type {kind}"
-                if kind != _ARRAY
-                else "a list in a list in a list"
-            )
-        inner = self._number("<I")
-        count = self._number("<Q")
-        if inner in _NUMBERS:
-            width = struct.calcsize(_NUMBERS[inner])
-            if self._possible(count, width) > MAX_KEPT_LIST:
+            return self._read_text()
+        if kind != _ARRAY:
+            raise self._corrupt(f"a value is of the unknown type {kind}")
+        if depth == MAX_DEPTH:
+            raise self._corrupt("a list in a list in a list")
+        return self._read_list(depth)
+
+    def _read_list(self, depth: int) -> list[Any] | None:
+        """Read the items of a list; skip those of a long one and return None."""
+        kind = self._read_number("<I")
+        count = self._read_number("<Q")
+        if kind in _NUMBERS:
+            width = struct.calcsize(_NUMBERS[kind])
+            self._check_count(count, width)
+            if count > MAX_KEPT_LIST:
                 self._file.seek(count * width, os.SEEK_CUR)
                 return None
-        elif inner not in (_TEXT, _ARRAY):
-            raise self._corrupt(f"a list is of the unknown type {inner}")
-        elif self._possible(count, 8) > MAX_KEPT_LIST and inner == _TEXT:
-            for _ in range(count):
-                self._file.seek(self._length(), os.SEEK_CUR)
-            return None
-        return [self._value(inner, depth + 1) for _ in range(count)]
+        elif kind in (_TEXT, _ARRAY):
+            self._check_count(count, 8)
+            if count > MAX_KEPT_LIST and kind == _TEXT:
+                for _ in range(count):
+                    self._file.seek(self._read_length(), os.SEEK_CUR)
+                return None
+        else:
+            raise self._corrupt(f"a list is of the unknown type {kind}")
+        return [self._read_value(kind, depth + 1) for _ in range(count)]
 
-    def _text(self) -> str:
-        return self._bytes(self._length()).decode("utf-8", "replace")
+    def _read_text(self) -> str:
+        return self._read_bytes(self._read_length()).decode("utf-8", "replace")
 
-    def _length(self) -> int:
-        length: int = self._number("<Q")
+    def _read_length(self) -> int:
+        length: int = self._read_number("<Q")
         if length > MAX_TEXT_LENGTH:
             raise self._corrupt(f"a text of {length:,} bytes")
         return length
 
-    def _number(self, form: str) -> Any:
-        return struct.unpack(form, self._bytes(struct.calcsize(form)))[0]
+    def _read_number(self, form: str) -> Any:
+        return struct.unpack(form, self._read_bytes(struct.calcsize(form)))[0]
 
-    def _bytes(self, count: int) -> bytes:
+    def _read_bytes(self, count: int) -> bytes:
         data = self._file.read(count)
         if len(data) < count:
             raise _SpoiltError("The file ends within its header. A download may have broken off.")
         return data
 
-    def _possible(self, count: int, least: int) -> int:
-        if count * least > max(MAX_LIST_LENGTH, self._size):
+    def _check_count(self, count: int, item_bytes: int) -> None:
+        if count * item_bytes > max(MAX_LIST_LENGTH, self._size):
             raise self._corrupt(f"a list of {count:,} entries")
-        return count
 
     def _corrupt(self, what: str) -> _SpoiltError:
         return _SpoiltError(
@@ -291,52 +299,46 @@ class _Reader:
         )
 
 
-def _header(facts: dict[str, Any], held: Counter[str], parameters: int) -> Header:
-    kind = str(facts.get("general.architecture", ""))
+def _build_header(facts: dict[str, Any], counts: Counter[str], parameters: int) -> Header:
+    architecture = str(facts.get("general.architecture", ""))
 
-    def number(name: str) -> int:
-        """The largest where the layers differ."""
-        found = facts.get(f"{kind}.{name}")
-        return max(
-            (
-                one
-                for one in (found if isinstance(found, list) else [found])
-                if isinstance(one, int)
-            ),
-            default=0,
-        )
+    def read_number(name: str) -> int:
+        """Return a number, the largest if the layers differ; 0 if it is missing."""
+        value = facts.get(f"{architecture}.{name}")
+        values = value if isinstance(value, list) else [value]
+        return max((value for value in values if isinstance(value, int)), default=0)
 
-    heads = max(1, number("attention.head_count"))
-    width = number("embedding_length") // heads
-    lengths = (number("attention.key_length") or width) + (
-        number("attention.value_length") or width
-    )
-    cache = number("block_count") * (number("attention.head_count_kv") or heads) * lengths * 2
-    pooled = number("pooling_type") != 0
-    one_way = facts.get(f"{kind}.attention.causal") is not False
-    if held:
-        most = held.most_common(1)[0][0]
-    else:
-        most = ""
-    known = facts.get("general.file_type")
+    heads = max(1, read_number("attention.head_count"))
+    key_value_heads = read_number("attention.head_count_kv") or heads
+    head_width = read_number("embedding_length") // heads
+    key_width = read_number("attention.key_length") or head_width
+    value_width = read_number("attention.value_length") or head_width
+    layers = read_number("block_count")
+    quantisation = counts.most_common(1)[0][0] if counts else ""
+    file_type = facts.get("general.file_type")
+    if isinstance(file_type, int):
+        quantisation = FILE_TYPES.get(file_type, quantisation)
+    pools = read_number("pooling_type") != 0
+    is_causal = facts.get(f"{architecture}.attention.causal") is not False
+    is_decoder = bool(architecture) and architecture not in _ENCODERS
     languages = facts.get("general.languages")
     return Header(
-        architecture=kind,
+        architecture=architecture,
         name=str(facts.get("general.name", "")),
-        quantisation=FILE_TYPES.get(known, most) if isinstance(known, int) else most,
+        quantisation=quantisation,
         parameters=parameters,
-        context=number("context_length"),
+        context=read_number("context_length"),
         chat_template=bool(facts.get("tokenizer.chat_template")),
-        writes=bool(kind) and not pooled and one_way and kind not in _ONE_WAY_OUT,
-        cache_bytes=cache,
-        layers=number("block_count"),
-        dimension=number("embedding_length"),
+        writes=is_decoder and is_causal and not pools,
+        cache_bytes=layers * key_value_heads * (key_width + value_width) * 2,
+        layers=layers,
+        dimension=read_number("embedding_length"),
         languages=tuple(map(str, languages)) if isinstance(languages, list) else (),
     )
 
 
 def not_a_writer(path: Path, header: Header) -> ModelError | None:
-    """The error of a model that does not write text; None for one that does."""
+    """Return the error of a model that does not write text; None for one that does."""
     if header.writes:
         return None
     if header.architecture and not header.parameters:

@@ -1,44 +1,44 @@
-"""The language models on this machine: what each is, whether it fits, whether it is whole; and
-adding one to our folder.
-"""
+"""The language models on this machine: their properties, memory and integrity; adding one."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.disk import check_room, disk_errors, replaced, sync
+from engine.core.disk import check_room, disk_errors, replace_file, sync
 from engine.core.errors import CancelledError, InputError, ModelError, UsageError
-from engine.core.extras import lack
+from engine.core.extras import describe_missing
 from engine.core.messages.queries import ModelFile
 from engine.core.subprocesses import run_in_subprocess
-from engine.gguf.file import PART, own_folder
+from engine.gguf.file import PART
 from engine.gguf.hardware import Weight
 from engine.gguf.header import Header, not_a_writer, read_header
 from engine.gguf.places import Found, find_models
+from engine.models.installed import own_folder
 
 BLOCK = 1 << 20
 CHECK = "engine.gguf.llama"
-WORKSPACE = 300_000_000  # bytes of llama.cpp's buffers beside the weights and the cache
+WORKSPACE = 300_000_000  # Bytes of llama.cpp's buffers besides weights and cache.
 _FROM_HEADER = ("architecture", "quantisation", "parameters", "context", "chat_template")
 
 
 def list_models(context: int, free: int | None = None) -> list[ModelFile]:
-    """All models in the usual places.
+    """Return all models in the usual places.
 
-    `context`: tokens to keep room for. `free`: bytes of free memory, else measured.
+    `context`: tokens to keep room for. `free`: bytes of free memory, measured by default.
     """
     if free is None:
         import psutil
 
         free = int(psutil.virtual_memory().available)
-    return [_model(found, context, free) for found in find_models()]
+    return [_describe_model(found, context, free) for found in find_models()]
 
 
-def _model(found: Found, context: int, free: int) -> ModelFile:
+def _describe_model(found: Found, context: int, free: int) -> ModelFile:
     size = 0
     header = None
     problem = ""
@@ -49,19 +49,19 @@ def _model(found: Found, context: int, free: int) -> ModelFile:
                 f"It has {size:,} bytes instead of {found.size:,}: a download may have broken off."
             )
         header = read_header(found.path)
-        wrong = not_a_writer(found.path, header)
-        problem = problem or (wrong.why if wrong else "") or lack("llm")
+        unsuitable = not_a_writer(found.path, header)
+        if not problem:
+            problem = unsuitable.why if unsuitable else describe_missing("llm")
     except ModelError as error:
         problem = problem or error.why
     except OSError as error:
-        problem = (
-            problem or f"{Path(error.filename or found.path).name}: {error.strerror or error}."
-        )
+        name = Path(error.filename or found.path).name
+        problem = problem or f"{name}: {error.strerror or error}."
+    memory = 0
+    fits = None
     if header and not problem:
         memory = WORKSPACE + Weight.of(size, header, context).memory
-    else:
-        memory = 0
-    fits = memory <= free if memory else None
+        fits = memory <= free
     described = {name: getattr(header, name, None) for name in _FROM_HEADER}
     return ModelFile(
         found.path,
@@ -79,7 +79,7 @@ def _sha256(path: Path, should_stop: Callable[[], bool]) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(BLOCK):
-            _check(should_stop)
+            _check_stop(should_stop)
             digest.update(block)
     return digest.hexdigest()
 
@@ -91,17 +91,15 @@ def add_model(
     name: str = "",
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """Put a copy of a model file, or a symbolic link to it, into our own folder.
+    """Put a copy of a model file, or a symbolic link to it, into our folder; return its path.
 
-    Returns its place there.
-
-    The file appears under its name when it is whole. Raises ModelError with the reason where it is
-    no usable language model, UsageError where another file has its name, ResourceError on a full
-    disk, CancelledError.
+    The file appears under its name only when complete. Raises ModelError with the reason if it is
+    no usable language model, UsageError if another file has its name, ResourceError on a full disk,
+    CancelledError.
     """
     source = source.expanduser().absolute()
     try:
-        header = _checked(source, should_stop)
+        header = _check_source(source, should_stop)
     except ModelError as error:
         error.to_do = (
             "Name another GGUF file of a language model, or get this one again. Nothing was added."
@@ -121,8 +119,11 @@ def add_model(
     return target
 
 
-def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
-    """The header of a language model that can be used. Raises as `add_model`."""
+def _check_source(source: Path, should_stop: Callable[[], bool]) -> Header:
+    """Return the header of a usable language model.
+
+    Raises as `add_model`.
+    """
     if PART.search(source.name):
         raise UsageError(
             f"{source.name} is one part of a model.",
@@ -132,10 +133,12 @@ def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
             code="language-model-part",
         )
     header = read_header(source)
-    if (wrong := not_a_writer(source, header)) is not None:
-        raise wrong
+    unsuitable = not_a_writer(source, header)
+    if unsuitable is not None:
+        raise unsuitable
     run_in_subprocess(CHECK, [str(source)], f"llama.cpp, reading {source.name},", should_stop)
-    if (expected := _expected(source)) and _sha256(source, should_stop) != expected:
+    expected = _read_expected_digest(source)
+    if expected and _sha256(source, should_stop) != expected:
         raise ModelError(
             f"The language model {source} cannot be used.",
             "Its sha256 is not the one in its name: it was changed or damaged.",
@@ -144,8 +147,8 @@ def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
     return header
 
 
-def _expected(source: Path) -> str:
-    """The sha256 in the names of blobs."""
+def _read_expected_digest(source: Path) -> str:
+    """Return the sha256 in the name of a blob; empty for other names."""
     name = source.resolve().name.removeprefix("sha256-")
     if len(name) == 64 and set(name) <= set("0123456789abcdef"):
         return name
@@ -153,24 +156,21 @@ def _expected(source: Path) -> str:
 
 
 def _file_name(name: str, header: Header) -> str:
-    """A blob is named after what its header says."""
+    """Return the name for a file; a blob is named after what its header says."""
     if name.lower().endswith(".gguf"):
         return Path(name).name
     if name.startswith("sha256-"):
-        words = f"{header.name or header.architecture}-{header.quantisation}"
-    else:
-        words = name
-    kept = "".join(char if char.isalnum() or char in "._-" else "-" for char in words).strip(".-")
-    return f"{kept or 'model'}.gguf"
+        name = f"{header.name or header.architecture}-{header.quantisation}"
+    stem = re.sub(r"[^\w.-]", "-", name).strip(".-")
+    return f"{stem or 'model'}.gguf"
 
 
 def _refuse_another(target: Path, source: Path, should_stop: Callable[[], bool]) -> None:
     with suppress(OSError):
-        same = target.samefile(source) or (
-            target.stat().st_size == source.stat().st_size
-            and _sha256(target, should_stop) == _sha256(source, should_stop)
-        )
-        if same:
+        if target.samefile(source):
+            return
+        has_same_size = target.stat().st_size == source.stat().st_size
+        if has_same_size and _sha256(target, should_stop) == _sha256(source, should_stop):
             return
     raise UsageError(
         f"{target} already exists.",
@@ -181,16 +181,14 @@ def _refuse_another(target: Path, source: Path, should_stop: Callable[[], bool])
 
 
 def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
-    """Nothing is left of a copy that does not come to its end, not even of one that was killed,
-    once it is done again.
-    """
+    """Copy a file; an incomplete copy is removed now, or by the next attempt."""
     size = source.stat().st_size
     temporary = target.with_name(f".tmp-{target.name}")
     temporary.unlink(missing_ok=True)
     check_room(target.parent, size, "use --link")
-    with source.open("rb") as old, replaced(target, temporary) as new:
+    with source.open("rb") as old, replace_file(target, temporary) as new:
         while block := old.read(BLOCK):
-            _check(should_stop)
+            _check_stop(should_stop)
             new.write(block)
         if new.tell() != size:
             raise InputError(
@@ -201,6 +199,6 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
             )
 
 
-def _check(should_stop: Callable[[], bool]) -> None:
+def _check_stop(should_stop: Callable[[], bool]) -> None:
     if should_stop():
         raise CancelledError("Cancelled.", to_do="Nothing was changed.")

@@ -1,4 +1,4 @@
-"""llama.cpp with its log in our hands: it alone says why a file cannot be loaded.
+"""llama.cpp with its log captured, since only the log says why a file cannot be loaded.
 
 `python -m engine.gguf.llama FILE` says whether llama.cpp can use a model, which may crash it.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.errors import ModelError
 from engine.core.extras import check_llm
-from engine.core.subprocesses import answer
+from engine.core.subprocesses import run_as_child
 from engine.gguf.file import unusable
 from engine.gguf.header import not_a_writer, read_header
 
@@ -21,28 +21,29 @@ _WARNING = 3
 _ERROR = 4
 _CONTINUED = 5
 _log: deque[str] = deque(maxlen=40)
-_kept: list[Any] = []  # C calls these as long as the process lives
+_callbacks: list[Any] = []  # Kept, as C calls them for the life of the process.
 
 
 def library() -> Any:
-    """The llama_cpp module, with its backend initialised.
+    """Return the llama_cpp module, with its backend initialised.
 
-    Raises UsageError where it is not installed.
+    Raises UsageError if it is not installed.
     """
     check_llm()
     import llama_cpp
 
-    if not _kept:
+    if not _callbacks:
         level = 0
 
-        def note(given: int, text: bytes, _data: object) -> None:
+        def record(message_level: int, text: bytes, _data: object) -> None:
             nonlocal level
-            level = level if given == _CONTINUED else given
+            if message_level != _CONTINUED:
+                level = message_level
             if level in (_WARNING, _ERROR):
                 _log.append(text.decode("utf-8", "replace"))
 
-        _kept.append(llama_cpp.llama_log_callback(note))
-        llama_cpp.llama_log_set(_kept[0], ctypes.c_void_p(0))
+        _callbacks.append(llama_cpp.llama_log_callback(record))
+        llama_cpp.llama_log_set(_callbacks[0], ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
     return llama_cpp
 
@@ -53,65 +54,66 @@ def clear_log() -> None:
 
 
 def complaint(path: Path) -> str:
-    """The last complaints of llama.cpp on one line, without those that only say that loading
-    failed.
-    """
-    lines = [" ".join(line.split()) for line in "".join(_log).splitlines()]
-    texts = [
-        line.replace(str(path), path.name).rpartition("error loading model: ")[2] for line in lines
-    ]
-    useful = [line for line in texts if line and "failed to load model" not in line]
-    if useful:
-        return f"llama.cpp says: {' / '.join(useful[-3:])[:500]}."
+    """Return the last specific complaints of llama.cpp on one line."""
+    complaints = []
+    for line in "".join(_log).splitlines():
+        text = " ".join(line.split()).replace(str(path), path.name)
+        text = text.rpartition("error loading model: ")[2]
+        # This one says nothing more than that loading failed.
+        if text and "failed to load model" not in text:
+            complaints.append(text)
+    if complaints:
+        return f"llama.cpp says: {' / '.join(complaints[-3:])[:500]}."
     return "llama.cpp gives no reason."
 
 
 def why_not_loaded(path: Path) -> str:
-    """What is wrong with a file by its own header, else what llama.cpp complained about."""
+    """Return what is wrong with a file by its header, else what llama.cpp complained about."""
     try:
-        wrong = not_a_writer(path, read_header(path))
+        unsuitable = not_a_writer(path, read_header(path))
     except ModelError as error:
-        wrong = error
-    if wrong:
-        return wrong.why
-    return complaint(path)
+        return error.why
+    return unsuitable.why if unsuitable else complaint(path)
 
 
 def load(path: Path, **options: Any) -> Any:
-    """A model loaded with these parameters of llama.cpp; None where it cannot be, and
-    `complaint` says why.
-    """
+    """Return a model loaded with these parameters of llama.cpp; None with a `complaint`."""
     lib = library()
     clear_log()
     params = lib.llama_model_default_params()
-    params.use_extra_bufts = False  # with them, quantised models crash on CPUs with AMX
+    # With these buffers, quantised models crash on CPUs with AMX.
+    params.use_extra_bufts = False
     for name, value in options.items():
         setattr(params, name, value)
     return lib.llama_model_load_from_file(os.fsencode(path), params)
 
 
 def tokenise(vocabulary: Any, text: str, *, around: bool, control: bool) -> list[int]:
-    """Tokens of a text: with the model's own marks `around` it; with `control`, what is written
-    as a control token is one.
+    """Return the tokens of a text.
+
+    `around`: add the model's own tokens at start and end. `control`: read control tokens in the
+    text as such.
     """
     lib = library()
     data = text.encode("utf-8", "replace")
-    found = -(len(data) + 8)
-    while found < 0:  # it is the room that is needed: a space may be three tokens
-        buffer = (lib.llama_token * -found)()
-        found = lib.llama_tokenize(vocabulary, data, len(data), buffer, -found, around, control)
-    return list(buffer[:found])
+    # A negative count is the room that the tokens need: a space may be three tokens.
+    count = -(len(data) + 8)
+    while count < 0:
+        buffer = (lib.llama_token * -count)()
+        count = lib.llama_tokenize(vocabulary, data, len(data), buffer, -count, around, control)
+    return list(buffer[:count])
 
 
 def check_vocabulary(path: Path) -> None:
-    """Load all of a model but its weights.
+    """Load all of a model except its weights.
 
-    Raises ModelError with the true reason where llama.cpp cannot use it.
+    Raises ModelError with the true reason if llama.cpp cannot use it.
     """
-    if (model := load(path, vocab_only=True, n_gpu_layers=0)) is None:
+    model = load(path, vocab_only=True, n_gpu_layers=0)
+    if model is None:
         raise unusable(path, why_not_loaded(path))
     library().llama_model_free(model)
 
 
 if __name__ == "__main__":
-    answer(lambda _should_stop, file: check_vocabulary(Path(file)))
+    run_as_child(lambda _should_stop, file: check_vocabulary(Path(file)))

@@ -1,6 +1,4 @@
-"""Where GGUF files of other programs lie: LM Studio, Ollama, the Hugging Face cache, and our own
-folder.
-"""
+"""Where GGUF files lie: LM Studio, Ollama, the Hugging Face cache, and our own folder."""
 
 from __future__ import annotations
 
@@ -13,7 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from engine.gguf.file import PART, own_folder, parts_of
+from engine.gguf.file import PART, parts_of
+from engine.models.installed import own_folder
 
 OWN = "own folder"
 NAMED = "settings"
@@ -23,8 +22,10 @@ _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A model file: whose place it lies in, the names it goes by there, and the size that it
-    should have (0: not known). `parts`: all files of a model in several.
+    """A model file.
+
+    `place`: the program whose folder it lies in. `names`: its names there. `size`: the size that it
+    should have; 0 if unknown. `parts`: all files of a split model.
     """
 
     path: Path
@@ -35,69 +36,77 @@ class Found:
 
 
 def own_models() -> list[Path]:
-    """Files in our own folder by name, each as far as its header goes a language model."""
+    """Return the language models in our own folder, by name, judged by their headers."""
     from engine.core.errors import ModelError
     from engine.gguf.header import read_header
 
-    found = []
-    for one in sorted(_files(own_folder(), OWN), key=lambda one: one.path.name):
+    paths = []
+    for model in sorted(_files(own_folder(), OWN), key=lambda model: model.path.name):
         with suppress(ModelError):
-            if read_header(one.path).writes:
-                found.append(one.path)
-    return found
+            if read_header(model.path).writes:
+                paths.append(model.path)
+    return paths
 
 
 def find_models(folders: Iterable[Path] = ()) -> list[Found]:
-    """Model files in the usual places, and in `folders` that settings name, each once.
+    """Return model files in the usual places, and in `folders` that settings name, each once.
 
-    What cannot be read is passed over.
+    Unreadable files are skipped.
     """
     home = Path.home()
-    found: dict[Path, Found] = {}
-    for one in chain(_everywhere(os.environ, home), *(_files(folder, NAMED) for folder in folders)):
-        real = real_path(one.path)
-        if real in found:
-            former = found[real]
-            names = tuple(dict.fromkeys(former.names + one.names))
-            found[real] = replace(former, names=names, size=former.size or one.size)
+    models: dict[Path, Found] = {}
+    in_folders = [_files(folder, NAMED) for folder in folders]
+    for model in chain(_search_usual_places(os.environ, home), *in_folders):
+        real = real_path(model.path)
+        if real in models:
+            former = models[real]
+            names = tuple(dict.fromkeys(former.names + model.names))
+            models[real] = replace(former, names=names, size=former.size or model.size)
         else:
-            found[real] = one
-    return list(found.values())
+            models[real] = model
+    return list(models.values())
 
 
-def _everywhere(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
+def _search_usual_places(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
     yield from _files(own_folder(), OWN)
     for folder in (home / ".lmstudio", home / ".cache" / "lm-studio", lm_studio(home)):
         yield from _files(folder / "models", "LM Studio")
     for folder in _ollama(environment, home):
-        yield from _manifests(folder)
+        yield from _search_manifests(folder)
     for folder in hugging_face(environment, home):
-        yield from _cached(folder)
+        yield from _search_hub(folder)
 
 
 def real_path(path: Path) -> Path:
-    """Where links lead to; the path itself where they lead nowhere."""
+    """Return where links lead; the path itself if they lead nowhere."""
     try:
         return path.resolve()
-    except (OSError, RuntimeError):  # a link to itself
+    except (OSError, RuntimeError):
+        # It is a link to itself.
         return path
 
 
 def lm_studio(home: Path) -> Path:
-    """LM Studio's folder, also where the user has moved it."""
+    """Return LM Studio's folder, also if the user has moved it."""
     with suppress(OSError, ValueError):
         return Path((home / ".lmstudio-home-pointer").read_text(encoding="utf-8").strip())
     return home / ".lmstudio"
 
 
 def _ollama(environment: Mapping[str, str], home: Path) -> list[Path]:
+    folders = [
+        home / ".ollama" / "models",
+        Path("/usr/share/ollama/.ollama/models"),
+        Path("/var/lib/ollama/models"),
+    ]
     named = environment.get("OLLAMA_MODELS")
-    system = [Path("/usr/share/ollama/.ollama/models"), Path("/var/lib/ollama/models")]
-    return [*([Path(named)] if named else []), home / ".ollama" / "models", *system]
+    if named:
+        folders.insert(0, Path(named))
+    return folders
 
 
 def hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
-    """Folders of the Hugging Face cache that hold repositories."""
+    """Return the folders of the Hugging Face cache that contain repositories."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(variable):
             return [Path(environment[variable])]
@@ -108,7 +117,7 @@ def hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         shown = (
             name for name in sorted(names) if not name.startswith(".")
         )  # the others are not yet whole
@@ -124,36 +133,40 @@ def _files(folder: Path, place: str) -> Iterator[Found]:
             yield Found(path, place, (path.name,), parts=parts_of(path))
 
 
-def _cached(hub: Path) -> Iterator[Found]:
-    """Files of snapshots."""
+def _search_hub(hub: Path) -> Iterator[Found]:
+    """Yield files of snapshots."""
     for repository in sorted(hub.glob("models--*")):
-        for one in _files(repository / "snapshots", "Hugging Face"):
-            yield replace(one, names=("/".join([*repository.name.split("--")[1:], one.path.name]),))
+        owner_and_name = repository.name.split("--")[1:]
+        for model in _files(repository / "snapshots", "Hugging Face"):
+            name = "/".join([*owner_and_name, model.path.name])
+            yield replace(model, names=(name,))
 
 
-def _manifests(folder: Path) -> Iterator[Found]:
-    """Models by their manifests; their files are named by their sha256."""
+def _search_manifests(folder: Path) -> Iterator[Found]:
+    """Yield models by their manifests; their files are named by their sha256."""
     root = folder / "manifests"
     for parent, folders, names in os.walk(root):
         folders.sort()
         for name in sorted(names):
             manifest = Path(parent, name)
-            for digest, size in _layers(manifest):
-                steps = manifest.relative_to(root).parts
-                called = "/".join(steps[2 if steps[1:2] == ("library",) else 1 : -1]) + f":{name}"
-                yield Found(folder / "blobs" / f"sha256-{digest}", "Ollama", (called,), size)
+            # REGISTRY/library/MODEL/TAG, or REGISTRY/OWNER/MODEL/TAG.
+            steps = manifest.relative_to(root).parts
+            first = 2 if steps[1:2] == ("library",) else 1
+            model_name = "/".join(steps[first:-1]) + f":{name}"
+            for digest, size in _read_layers(manifest):
+                path = folder / "blobs" / f"sha256-{digest}"
+                yield Found(path, "Ollama", (model_name,), size)
 
 
-def _layers(manifest: Path) -> list[tuple[str, int]]:
-    """(sha256, bytes) of the models in an Ollama manifest; none of what cannot be read."""
+def _read_layers(manifest: Path) -> list[tuple[str, int]]:
+    """Return (sha256, bytes) of the models in an Ollama manifest; none if it cannot be read."""
     try:
         layers = json.loads(manifest.read_text(encoding="utf-8"))["layers"]
-        found = [
-            (str(one["digest"]), int(one.get("size", 0)))
-            for one in layers
-            if one["mediaType"] == _OLLAMA_MODEL
+        models = [layer for layer in layers if layer["mediaType"] == _OLLAMA_MODEL]
+        digests = [
+            (str(model["digest"]).removeprefix("sha256:"), int(model.get("size", 0)))
+            for model in models
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
-    named = [(digest.removeprefix("sha256:"), size) for digest, size in found]
-    return [(digest, size) for digest, size in named if _DIGEST.fullmatch(digest)]
+    return [(digest, size) for digest, size in digests if _DIGEST.fullmatch(digest)]

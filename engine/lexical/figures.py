@@ -32,11 +32,16 @@ _DAY_AFTER_MONTH = (
     rf"[^\W\d_]{{3,10}}\.?[{_BLANK}]{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?,?[{_BLANK}]{{1,2}}\d{{4}}"
 )
 _GROUPS = rf"\d{{2,8}}(?:[{_BLANK}]\d{{2,8}}){{1,7}}(?![{_BLANK}]?\d)"
+_MORE_DIGITS = rf"(?:[{_BLANK}\u2010\u2011-]\d{{2,8}}){{0,4}}(?![{_BLANK}]?\d)"
+_AREA = rf"(?<=\()\d{{2,6}}\)[{_BLANK}]?\d{{2,8}}{_MORE_DIGITS}"
+_EAN = rf"\d[{_BLANK}]\d{{6}}[{_BLANK}]\d{{6}}(?![{_BLANK}]?\d)"
 _IBAN = rf"[a-z]{{2}}\d{{2}}(?:[{_BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{_BLANK}][a-z0-9]{{1,3}})?"
-_AFTER_DIGIT = rf"(?=\d)(?<!\d[.,'\u2019])(?:{_DAY}|{_AMOUNT}|{_GROUPS}){_END}"
+_AFTER_DIGIT = rf"(?=\d)(?<!\d[.,'\u2019])(?:{_DAY}|{_AREA}|{_EAN}|{_AMOUNT}|{_GROUPS}){_END}"
 _AFTER_LETTER = rf"{_DAY_AFTER_MONTH}{_END}|{_IBAN}{_END}|(?<!\w)\.net(?!\w)"
 # what tells that a text may hold one: looked for first, as most texts hold none
-_DIGIT_HINT = re.compile(rf"\d(?:[.,'\u2019{_BLANK}]\d|[a-z.]{{0,2}}[{_BLANK}]{{1,2}}[^\W\d_])")
+_DIGIT_HINT = re.compile(
+    rf"\d(?:\)[{_BLANK}]?\d|[.,'\u2019{_BLANK}]\d|[a-z.]{{0,2}}[{_BLANK}]{{1,2}}[^\W\d_])"
+)
 _LETTER_HINT = re.compile(
     rf"\d(?:[a-z]{{2}})?,?[{_BLANK}]{{1,2}}\d{{4}}(?!\d)|\d\d[{_BLANK}][a-z0-9]{{4}}[{_BLANK}][a-z0-9]{{4}}",
     re.IGNORECASE,
@@ -44,6 +49,7 @@ _LETTER_HINT = re.compile(
 
 _IS_AMOUNT = re.compile(_AMOUNT)
 _IS_GROUPS = re.compile(rf"\d+(?:[{_BLANK}./\u2010\u2011-]\d+)+")
+_AFTER_AREA = re.compile(rf"\)[{_BLANK}]?")
 _IS_IBAN = re.compile(r"[a-z]{2}\d{2}[a-z0-9]{8,30}")
 _FOUR_DIGITS = re.compile(rf"(?<=[{_BLANK}])\d{{4}}(?!\w)")
 _NUMBER = re.compile(r"\d{4,34}")
@@ -104,6 +110,7 @@ def read_figure(compound: str) -> Figure | None:
         values = tuple(dict.fromkeys(_read_values(compound)))
         whole = (value.removesuffix(".0") for value in values if value.endswith(".0"))
         return Figure(values, tuple(digits for digits in whole if len(digits) > 3))
+    compound = _AFTER_AREA.sub(" ", compound)
     joined = "".join(char for char in compound if char.isalnum())
     if _IS_GROUPS.fullmatch(compound):
         if not _MIN_DIGITS <= len(joined) <= _MAX_DIGITS or _ALL_YEARS.fullmatch(compound):

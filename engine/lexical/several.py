@@ -157,8 +157,9 @@ class Analyzers:
                 others = [analyzer.term_of(spelt)]
             else:
                 others = []
-            if _SPELT_IN_TWO_WAYS.search(word):
-                others += self._spellings().get(term, ())
+            if _SPELT_IN_TWO_WAYS.search(spelt):
+                for known in dict.fromkeys((term, *others)):
+                    others += self._spellings().get(known, ())
             forms[analyzer.language] = (
                 tuple(filter(None, dict.fromkeys((term, *others)))) if term else ()
             )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from engine.lexical.index import LexicalIndex
 
-VERSION = 6
+VERSION = 7
 DETECTION = 1
 """Of `language_of` and what it is given.
 

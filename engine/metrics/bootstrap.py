@@ -1,15 +1,13 @@
 """Percentile bootstrap over queries: intervals of means.
 
-Efron & Tibshirani 1993; for retrieval: Sakai 2006 (paired bootstrap). Queries are the sampling
-unit: one resample draws n of the n queries with replacement, the same for every system, which is
-what makes the differences paired. Queries of one document answer alike, so that where documents are
-known these are drawn, with all their queries (Davison & Hinkley 1997, §3.8).
-
-`Sampling` draws samples of a fixed size ("Domain-adapted embeddings, evaluated", §2 and §3: m = 500
-samples of l = 100 questions with replacement). They are smaller than the paper's query sets, so
-that data sets of any size have intervals of the same meaning. Of fewer queries than l samples are
-as large as the set: larger ones would make the interval narrower than so few queries allow.
+Efron & Tibshirani 1993; for retrieval: Sakai 2006 (paired bootstrap); for documents with all their
+queries: Davison & Hinkley 1997, §3.8; for samples of a fixed size: "Domain-adapted embeddings,
+evaluated", §2 and §3.
 """
+
+# Queries are the sampling unit: one resample draws n of the n queries with replacement, the same
+# for every system, which makes the differences paired. Queries of one document behave alike, so
+# documents are drawn with all their queries if they are known.
 
 from __future__ import annotations
 
@@ -29,64 +27,69 @@ BLOCK = 2_000_000
 def bootstrap_means(
     values: ArrayLike, samples: int = SAMPLES, seed: int = 0, clusters: ArrayLike | None = None
 ) -> Floats:
-    """(samples, c) means of `values` (n, c) over resampled rows, the same resamples for every
-    column; of rows in two or more `clusters` (n,) over resampled clusters.
+    """Return means (samples, c) of `values` (n, c) over resampled rows.
 
-    The rows' multiplicities (samples, n) are multiplied with the values block by block: memory
-    stays below about 60 MB whatever n. ValueError for an empty or non-finite matrix.
+    All columns share the same resamples. If there are two or more `clusters` (n,), clusters are
+    resampled instead of rows. Raises ValueError for an empty or non-finite matrix.
     """
-    matrix = checked(values)
+    matrix = check_values(values)
     if samples < 1:
         raise ValueError(f"samples must be at least 1, not {samples}")
     sums, sizes = cluster_sums(matrix, clusters)
+    # A single cluster would have an interval without width.
     if len(sums) > 1:
         matrix = sums
-    else:  # one cluster alone would have an interval without width
+    else:
         sizes = np.ones(len(matrix))
     n = len(matrix)
     rng = np.random.default_rng(seed)
     means = np.empty((samples, matrix.shape[1]))
+    # Multiplying multiplicities of rows block by block keeps memory below about 60 MB.
     step = max(1, BLOCK // n)
     for start in range(0, samples, step):
         rows = min(step, samples - start)
         drawn = rng.integers(0, n, size=(rows, n))
         drawn += np.arange(rows)[:, None] * n
         counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
-        drawings = counts.astype(np.float64)
-        means[start : start + rows] = drawings @ matrix / (drawings @ sizes)[:, None]
+        multiplicities = counts.astype(np.float64)
+        totals = multiplicities @ matrix
+        means[start : start + rows] = totals / (multiplicities @ sizes)[:, None]
     return means
 
 
 def cluster_sums(values: Floats, clusters: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Sums (k, c) of `values` (n, c) over each of k `clusters` (n,), in the order of their first
-    rows, and how many rows they have (k,). Without clusters every row is one.
+    """Return sums (k, c) of `values` (n, c) over each cluster, and the clusters' sizes (k,).
+
+    Clusters are in the order of their first rows. Without clusters every row is its own.
     """
     if clusters is None:
         return values, np.ones(len(values))
     numbers: dict[int, int] = {}
-    places = [numbers.setdefault(one, len(numbers)) for one in np.asarray(clusters).tolist()]
-    if len(places) != len(values):
-        raise ValueError(f"{len(places)} clusters of {len(values)} values")
+    rows = []
+    for cluster in np.asarray(clusters).tolist():
+        rows.append(numbers.setdefault(cluster, len(numbers)))
+    if len(rows) != len(values):
+        raise ValueError(f"{len(rows)} clusters of {len(values)} values")
     sums = np.zeros((len(numbers), values.shape[1]))
-    np.add.at(sums, places, values)
-    return sums, np.bincount(places).astype(np.float64)
+    np.add.at(sums, rows, values)
+    return sums, np.bincount(rows).astype(np.float64)
 
 
 def interval(values: Floats, means: Floats) -> Interval:
-    """The interval of `values` (n,) from its bootstrap `means` (samples,)."""
+    """Return the mean of `values` (n,) with the interval of its bootstrap `means` (samples,)."""
     low, high = bounds(means)
     return Interval(float(values.mean()), low, high)
 
 
 def bounds(means: Floats) -> tuple[float, float]:
-    """The percentile interval of bootstrap `means` (samples,)."""
+    """Return the percentile interval of bootstrap `means` (samples,)."""
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
 
 
-def checked(values: ArrayLike) -> Floats:
-    """Per-query values (n, c). ValueError for an empty or non-finite matrix."""
+def check_values(values: ArrayLike) -> Floats:
+    """Return per-query values (n, c). Raises ValueError for an empty or non-finite matrix."""
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:
         raise ValueError(f"nothing to resample: values of shape {matrix.shape}")
@@ -97,9 +100,12 @@ def checked(values: ArrayLike) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A query's best `top` (K) chunks, `samples` (m) of `size` (l) queries, and ψ of COE and ROE
-    in percent, which the paper leaves open; its tables, whose COE lies above the accuracy, need
-    a low one.
+    """Samples of a fixed size, which give data sets of any size intervals of the same meaning.
+
+    `top` (K) chunks of a query, `samples` (m) of `size` (l) queries, and ψ of COE and ROE in
+    percent. The paper leaves ψ open; its tables, whose COE lies above the accuracy, need a low one.
+    With fewer queries than l, samples are as large as the set, since larger ones would make the
+    interval too narrow.
     """
 
     top: int = 5
@@ -109,27 +115,26 @@ class Sampling:
     seed: int = 0
 
     def draw(self, count: int) -> Ints:
-        """(m, min(l, count)) row numbers below `count`, drawn with replacement.
+        """Draw row numbers (m, min(l, count)) below `count` with replacement.
 
-        ValueError where a number is below 1.
+        Raises ValueError if a number is below 1.
         """
         if min(count, self.samples, self.size) < 1:
             raise ValueError(
                 f"{self.samples} samples of {self.size} cannot be drawn from {count} queries"
             )
-        return np.random.default_rng(self.seed).integers(
-            0, count, size=(self.samples, min(self.size, count))
-        )
+        rng = np.random.default_rng(self.seed)
+        return rng.integers(0, count, size=(self.samples, min(self.size, count)))
 
 
 PAPER = Sampling()
 
 
 def bootstrapped_mean(values: ArrayLike, sampling: Sampling = PAPER) -> Interval:
-    """a = 1/m Σ_j a_j, a_j the mean of sample j's queries; its 2.5th and 97.5th percentile
-    (§2.1; of nDCG: appendix A.5).
+    """Return a = 1/m Σ_j a_j, a_j the mean of sample j, with 2.5th and 97.5th percentile.
 
-    `values` (q,): bootstrapped accuracy of what `hit_at_k` gives, bootstrapped nDCG of `ndcg_at_k`.
+    §2.1; for nDCG appendix A.5. `values` (q,): of `hit_at_k` for bootstrapped accuracy, of
+    `ndcg_at_k` for bootstrapped nDCG.
     """
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim != 1 or not np.isfinite(rows).all():

@@ -1,6 +1,4 @@
-"""Wins and losses tested by betting, so that one may look after every answer and stop at any
-time.
-"""
+"""A test of wins and losses by betting, which allows a look after every answer and any stop."""
 
 from __future__ import annotations
 
@@ -18,19 +16,21 @@ Shown = Literal["better", "worse", "neither"]
 THRESHOLD = 20.0
 """Wealth that shows a difference: 1 / 0.05."""
 PRIOR = (3, 5)
-"""Of the share of the wealth that is bet, Beta(3, 5): chosen by exact power
-(docs/log/evaluation.md, "Preferences").
+"""Beta distribution of the share of the wealth that is bet, chosen by exact power.
+
+See docs/log/evaluation.md, "Preferences".
 """
 FRACTIONS = np.arange(1, 50) / 50.0
-_LOG_LIMIT = 700.0  # e to a power above it is no float
+# e to a higher power is not a float.
+_LOG_LIMIT = 700.0
 
 
 @dataclass(frozen=True, slots=True)
 class EProcess:
     """What wins and losses show.
 
-    `better`: the wealth of who bets on wins, from 1; `worse`: that of who bets on losses. `ties`
-    are counted, and change neither.
+    `better` is the wealth of a bettor on wins, from 1; `worse` that of a bettor on losses. `ties`
+    change neither.
     """
 
     wins: int = 0
@@ -52,24 +52,28 @@ class EProcess:
         """What is shown at 5 % each, however often one has looked."""
         if self.better >= THRESHOLD:
             return "better"
-        return "worse" if self.worse >= THRESHOLD else "neither"
+        if self.worse >= THRESHOLD:
+            return "worse"
+        return "neither"
 
 
 def e_process(outcomes: Iterable[int]) -> EProcess:
-    """Count `outcomes`: above 0 a win, below 0 a loss, 0 a tie."""
+    """Count outcomes: above 0 a win, below 0 a loss, 0 a tie."""
     signs = np.sign(np.fromiter(outcomes, np.int64))
-    return EProcess(int((signs > 0).sum()), int((signs < 0).sum()), int((signs == 0).sum()))
+    wins = int((signs > 0).sum())
+    losses = int((signs < 0).sum())
+    return EProcess(wins, losses, len(signs) - wins - losses)
 
 
 def wealth(wins: int, losses: int) -> float:
-    """What 1 has become after bets on every win, at even odds, by a mixture of bettors.
+    """Return what 1 has become after bets on every win, at even odds, by a mixture of bettors.
 
-    Bettor k begins with π_k and bets the share f_k of what he has, so that after w wins and l
-    losses all have
+    Bettor k begins with π_k and bets the share f_k of its wealth, so that after w wins and l losses
+    all have
 
         W = Σ_k π_k (1 + f_k)^w (1 − f_k)^l,    π_k ∝ f_k² (1 − f_k)⁴,    f_k = 0.02, 0.04 … 0.98.
 
-    Where a win has a probability of at most 1/2 whatever came before, W is a non-negative
+    If a win has a probability of at most 1/2 whatever came before, W is a non-negative
     supermartingale that begins at 1, and the probability that it ever reaches 20 is at most 1/20
     (Ville 1939). A bettor who knew the share of wins p would bet f = 2p − 1 (Kelly 1956); the
     mixture (Robbins 1970; Cover 1991) need not know it. Betting as a test: Shafer 2021;
@@ -89,9 +93,12 @@ def _weights() -> Floats:
 
 
 def fewest_wins(answers: int) -> int:
-    """Wins among so many `answers` that show a share above 1/2; one more than there are answers
-    where none do.
+    """Return how many wins among so many answers show a share above 1/2.
+
+    Returns one more than there are answers if no number of wins does.
     """
-    return bisect_left(
-        range(answers + 1), True, key=lambda wins: wealth(wins, answers - wins) >= THRESHOLD
-    )
+
+    def shows(wins: int) -> bool:
+        return wealth(wins, answers - wins) >= THRESHOLD
+
+    return bisect_left(range(answers + 1), True, key=shows)

@@ -1,5 +1,4 @@
-"""Random-effects meta-analysis: one effect measured on several collections, and what it will be
-on the next one.
+"""Random-effects meta-analysis: from an effect on several collections to that on the next one.
 
 DerSimonian & Laird 1986, "Meta-analysis in clinical trials"; prediction for a new study: Higgins,
 Thompson & Spiegelhalter 2009, "A re-evaluation of random-effects meta-analysis".
@@ -13,9 +12,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 TAIL = 0.8
-"""The gate asks whether a loss has a probability of less than a fifth."""
+"""Probability whose quantile is matched: the gate asks for losses with a probability of 0.2."""
 MIN_COLLECTIONS = 3
-"""Fewer say nothing of how much an effect varies from one to another."""
+"""Minimum number of collections to estimate how much an effect varies between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +30,20 @@ class Normal:
             return float(self.mean < limit)
         return NormalDist(self.mean, self.deviation).cdf(limit)
 
-    def updated(self, value: float, error: float) -> Normal:
-        """Return the posterior after one more measurement with its standard `error`
-        (normal-normal conjugacy).
+    def update(self, value: float, error: float) -> Normal:
+        """Return the posterior after another measurement with its standard error.
+
+        This is normal-normal conjugacy.
         """
         if self.deviation == 0:
             return self
         if error == 0:
             return Normal(value, 0.0)
-        own = 1 / self.deviation**2
-        new = 1 / error**2
-        return Normal((own * self.mean + new * value) / (own + new), math.sqrt(1 / (own + new)))
+        prior_weight = 1 / self.deviation**2
+        weight = 1 / error**2
+        total = prior_weight + weight
+        mean = (prior_weight * self.mean + weight * value) / total
+        return Normal(mean, math.sqrt(1 / total))
 
 
 def predicted_effect(
@@ -49,17 +51,16 @@ def predicted_effect(
 ) -> Normal:
     """Return the distribution of the effect on a collection that was not measured.
 
-    `effects` and their standard `errors` (k,), one for each collection. With w_i = 1/s_i², ȳ the
-    weighted mean and Q = Σ w_i (y_i − ȳ)², the variance between collections is τ² = max(0, (Q − (k
-    − 1)) / (Σ w_i − Σ w_i² / Σ w_i)). The mean has weights 1/(s_i² + τ²), and a new collection the
-    variance τ² + 1/Σ 1/(s_i² + τ²). ValueError for fewer than `MIN_COLLECTIONS`, or an error that
-    is not above 0.
-
-    `least_deviation`: of τ, as few collections may be alike by chance.
+    `effects` (k,) and their standard `errors` (k,) are one for each collection. With w_i = 1/s_i²,
+    ȳ the weighted mean and Q = Σ w_i (y_i − ȳ)², the variance between collections is τ² = max(0, (Q
+    − (k − 1)) / (Σ w_i − Σ w_i² / Σ w_i)). The mean has weights 1/(s_i² + τ²), and a new collection
+    the variance τ² + 1/Σ 1/(s_i² + τ²). τ is at least `least_deviation`, since few collections may
+    be alike by chance. Raises ValueError for fewer than `MIN_COLLECTIONS`, or an error that is not
+    above 0.
 
     τ is estimated, so that a new effect has a t distribution with k − 2 degrees of freedom (Higgins
-    et al. 2009). What is returned is the normal distribution with the same probability of 20 % in
-    either tail, which own evidence can update.
+    et al. 2009). The result is the normal distribution with the same probability of 20 % in either
+    tail, which other evidence can update.
     """
     count = len(effects)
     if count < MIN_COLLECTIONS or count != len(errors):
@@ -72,19 +73,21 @@ def predicted_effect(
     weights = [1 / error**2 for error in errors]
     total = sum(weights)
     mean = weighted_mean(effects, weights)
-    heterogeneity = sum(
-        weight * (effect - mean) ** 2 for weight, effect in zip(weights, effects, strict=True)
-    )
+    pairs = zip(weights, effects, strict=True)
+    heterogeneity = sum(weight * (effect - mean) ** 2 for weight, effect in pairs)
     scale = total - sum(weight**2 for weight in weights) / total
     between = max(least_deviation**2, (heterogeneity - (count - 1)) / scale)
     weights = [1 / (error**2 + between) for error in errors]
+    deviation = math.sqrt(between + 1 / sum(weights))
     heavier = t_quantile(TAIL, count - 2) / NormalDist().inv_cdf(TAIL)
-    return Normal(weighted_mean(effects, weights), heavier * math.sqrt(between + 1 / sum(weights)))
+    return Normal(weighted_mean(effects, weights), heavier * deviation)
 
 
 def t_quantile(probability: float, degrees: int) -> float:
-    """Return a quantile of Student's t distribution: exact for 1 and 2 degrees of freedom, else
-    by the expansion of Fisher and Cornish 1960, which is right to 0.001 at 80 %.
+    """Return a quantile of Student's t distribution.
+
+    It is exact for 1 and 2 degrees of freedom, else by the expansion of Fisher and Cornish 1960,
+    which is right to 0.001 at 80 %.
     """
     if degrees == 1:
         return math.tan(math.pi * (probability - 0.5))
@@ -99,4 +102,5 @@ def t_quantile(probability: float, degrees: int) -> float:
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
     """Return Σ w_i x_i / Σ w_i."""
-    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+    total = sum(value * weight for value, weight in zip(values, weights, strict=True))
+    return total / sum(weights)

@@ -1,6 +1,4 @@
-"""The working form of a judged ranking: grades in rank order beside the grades that an ideal
-ranking would show.
-"""
+"""Judged rankings as arrays: grades in rank order, and the grades of an ideal ranking."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ Number = TypeVar("Number", bound=np.generic)
 class Relevance:
     """Graded relevance of q rankings.
 
-    `ranked`: (q, depth) grades of the retrieved items in rank order, 0 for an irrelevant item and
-        for padding.
-    `ideal`: (q, width) grades of all relevant items of each query, highest first, padded with 0.
+    `ranked` (q, depth): grades of the retrieved items in rank order, 0 for an irrelevant item and
+    for padding. `ideal` (q, width): grades of all relevant items of each query, highest first,
+    padded with 0.
     """
 
     ranked: Ints
@@ -36,12 +34,12 @@ class Relevance:
 
     @property
     def relevant(self) -> Ints:
-        """(q,) number of relevant items of each query."""
+        """The number of relevant items of each query (q,)."""
         counts: Ints = np.count_nonzero(self.ideal > 0, axis=1).astype(np.int64)
         return counts
 
     def at(self, k: int) -> Ints:
-        """(q, min(k, depth)) grades of the first k ranks. ValueError when k < 1."""
+        """Return the grades of the first k ranks (q, min(k, depth)). Raises ValueError if k < 1."""
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
         return self.ranked[:, :k]
@@ -50,24 +48,16 @@ class Relevance:
     def from_lists(
         cls, ranked: Sequence[Sequence[int]], ideal: Sequence[Sequence[int]]
     ) -> Relevance:
-        """From ragged lists of grades; `ideal` in any order, grades of 0 or less are not
-        relevant.
-        """
-        positive = [
-            sorted((grade for grade in grades if grade > 0), reverse=True) for grades in ideal
-        ]
-        shown = [[max(grade, 0) for grade in grades] for grades in ranked]
-        return cls(pad_rows(shown, 0, np.int64), pad_rows(positive, 0, np.int64))
+        """Build from ragged lists of grades; `ideal` in any order, only grades above 0 count."""
+        clipped = [[max(grade, 0) for grade in grades] for grades in ranked]
+        return cls(pad_rows(clipped, 0, np.int64), _ideal_grades(ideal))
 
     @classmethod
     def from_rankings(cls, ids: ArrayLike, judgments: Sequence[Mapping[int, int]]) -> Relevance:
-        """From rankings by item id: `ids` (q, depth), -1 for padding, and each query's item id →
-        grade.
+        """Build from rankings by item id (q, depth), padded with -1, and each query's grades by id.
 
-        A relevant item that no ranking can hold may stand under an id below -1: it counts in the
-        ideal only.
-
-        ValueError when the two differ in length or a ranking names an item twice.
+        A relevant item that no ranking can contain may have an id below -1: it counts only in the
+        ideal. Raises ValueError if the two differ in length or a ranking names an item twice.
         """
         rankings = np.asarray(ids, dtype=np.int64)
         if rankings.ndim != 2 or len(rankings) != len(judgments):
@@ -77,18 +67,23 @@ class Relevance:
         refuse_duplicates(rankings)
         ranked = np.zeros(rankings.shape, dtype=np.int64)
         for row, grades in enumerate(judgments):
-            positive = {item: grade for item, grade in grades.items() if grade > 0 and item >= 0}
-            if positive:
-                ranked[row] = _lookup(rankings[row], positive)
-        ideal = [
-            sorted((grade for grade in grades.values() if grade > 0), reverse=True)
-            for grades in judgments
-        ]
-        return cls(ranked, pad_rows(ideal, 0, np.int64))
+            relevant = {item: grade for item, grade in grades.items() if grade > 0 and item >= 0}
+            if relevant:
+                ranked[row] = _look_up(rankings[row], relevant)
+        return cls(ranked, _ideal_grades([list(grades.values()) for grades in judgments]))
+
+
+def _ideal_grades(rows: Sequence[Sequence[int]]) -> Ints:
+    """Return each row's grades above 0, highest first, padded with 0."""
+    ideal = []
+    for grades in rows:
+        relevant = [grade for grade in grades if grade > 0]
+        ideal.append(sorted(relevant, reverse=True))
+    return pad_rows(ideal, 0, np.int64)
 
 
 def refuse_duplicates(ids: Ints) -> None:
-    """ValueError when a row of `ids` (q, depth) names an item (not -1) twice."""
+    """Raise ValueError if a row of `ids` (q, depth) names an item (not -1) twice."""
     ordered = np.sort(ids, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     if twice.any():
@@ -96,37 +91,38 @@ def refuse_duplicates(ids: Ints) -> None:
         raise ValueError(f"ranking {row} names item {ordered[row, column + 1]} twice")
 
 
-def _lookup(items: Ints, grades: Mapping[int, int]) -> Ints:
+def _look_up(items: Ints, grades: Mapping[int, int]) -> Ints:
+    """Return the grade of each item, 0 for items without one."""
     keys = np.fromiter(grades.keys(), dtype=np.int64, count=len(grades))
     values = np.fromiter(grades.values(), dtype=np.int64, count=len(grades))
     order = np.argsort(keys)
     keys = keys[order]
     values = values[order]
-    place = np.minimum(np.searchsorted(keys, items), len(keys) - 1)
-    return np.where(keys[place] == items, values[place], 0)
+    positions = np.minimum(np.searchsorted(keys, items), len(keys) - 1)
+    return np.where(keys[positions] == items, values[positions], 0)
 
 
 def pad_rows(
     rows: Sequence[ArrayLike], fill: float, dtype: type[Number], width: int | None = None
 ) -> NDArray[Number]:
-    """Ragged rows as one array (q, width), filled at the end, cut at `width`; None: as wide as
-    the longest.
+    """Return ragged rows as one array (q, width), filled at the end and cut at `width`.
+
+    None: as wide as the longest row.
     """
     arrays = [np.asarray(row, dtype)[:width] for row in rows]
-    padded = np.full(
-        (len(arrays), max(map(len, arrays), default=0) if width is None else width), fill, dtype
-    )
+    if width is None:
+        width = max(map(len, arrays), default=0)
+    padded = np.full((len(arrays), width), fill, dtype)
     for index, row in enumerate(arrays):
         padded[index, : len(row)] = row
     return padded
 
 
 def ratio(part: ArrayLike, whole: ArrayLike) -> Floats:
-    """part / whole element by element, 0 where the whole is 0."""
+    """Return part / whole element by element, 0 where the whole is 0."""
     numerator, denominator = np.broadcast_arrays(
         np.asarray(part, np.float64), np.asarray(whole, np.float64)
     )
-    shares: Floats = np.divide(
-        numerator, denominator, out=np.zeros(numerator.shape), where=denominator > 0
-    )
+    zeros = np.zeros(numerator.shape)
+    shares: Floats = np.divide(numerator, denominator, out=zeros, where=denominator > 0)
     return shares

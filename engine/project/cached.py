@@ -1,6 +1,4 @@
-"""The projects that `engine find` keeps of folders that have none of their own, in the user's
-cache folder.
-"""
+"""Projects that `engine find` keeps in the user's cache for folders without a project."""
 
 from __future__ import annotations
 
@@ -14,14 +12,17 @@ from engine.project.folder import ProjectFolder, projects_root
 
 
 def cache_root() -> Path:
-    """The folder that holds them (platformdirs)."""
+    """Return the folder of the cached projects (platformdirs)."""
     from platformdirs import user_cache_path
 
     return user_cache_path("bmembed", appauthor=False) / "find"
 
 
-def cached_project(folder: Path) -> ProjectFolder:
-    """The one over `folder`, made where there is none. Raises InputError where nothing is there."""
+def open_cached_project(folder: Path) -> ProjectFolder:
+    """Return the cached project over `folder`, created if needed.
+
+    Raises InputError if `folder` does not exist.
+    """
     source = folder.expanduser().resolve()
     if not source.exists():
         is_project = (projects_root() / folder / "project.toml").is_file()
@@ -36,24 +37,27 @@ def cached_project(folder: Path) -> ProjectFolder:
     return ProjectFolder.create(path, {"corpus": {"paths": [str(source)]}})
 
 
-def existing_cached_project(name: str) -> ProjectFolder | None:
-    """The one over the folder that `name` is the path of, if there is one."""
+def find_cached_project(name: str) -> ProjectFolder | None:
+    """Return the cached project over the folder at path `name`, None if there is none."""
     path = _place(Path(name).expanduser().resolve())
     if (path / "project.toml").is_file():
         return ProjectFolder(path)
     return None
 
 
-def overlapping(sources: Sequence[Path]) -> list[ProjectFolder]:
-    """Those over a folder that holds, or lies in, one of `sources`."""
-    wanted = [source.resolve() for source in sources]
-    found = []
+def find_overlapping_projects(sources: Sequence[Path]) -> list[ProjectFolder]:
+    """Return the cached projects over a folder that contains, or lies in, one of `sources`."""
+    folders = [source.resolve() for source in sources]
+    projects = []
     for path in sorted(cache_root().glob("*/project.toml")):
         project = ProjectFolder(path.parent)
-        own = project.sources(project.settings())
-        if any(a.is_relative_to(b) or b.is_relative_to(a) for a in own for b in wanted):
-            found.append(project)
-    return found
+        if any(_overlaps(source, folders) for source in project.sources(project.settings())):
+            projects.append(project)
+    return projects
+
+
+def _overlaps(source: Path, folders: Sequence[Path]) -> bool:
+    return any(source.is_relative_to(folder) or folder.is_relative_to(source) for folder in folders)
 
 
 def _place(source: Path) -> Path:

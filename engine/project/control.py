@@ -1,9 +1,6 @@
-"""Steering a run from another process: cancel, pause, resume, finish.
+"""Steer a run from another process: cancel, pause, resume, finish.
 
-Each is a file in `runs/ID/`.
-
-A run is asked by the presence of `cancel`, `pause` and `finish` in its own folder, so that no later
-run sees them.
+A request is a file in the run's own folder `runs/ID/`, so later runs do not see it.
 """
 
 from __future__ import annotations
@@ -31,50 +28,49 @@ FINISH = "finish"
 
 
 def run_records(project: ProjectFolder) -> Iterator[RunRecord]:
-    """Every readable run.json, the newest first."""
+    """Yield every readable run.json, newest first."""
     from engine.core.messages.project import RunRecord
     from engine.core.messages.wire import from_json
 
     for path in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
         with suppress(OSError, ValueError, TypeError, RecursionError):
-            yield from_json(
-                RunRecord,
-                {**json.loads(path.read_text(encoding="utf-8")), "folder": str(path.parent)},
-            )
+            values = json.loads(path.read_text(encoding="utf-8"))
+            yield from_json(RunRecord, {**values, "folder": str(path.parent)})
 
 
 def latest_run(project: ProjectFolder) -> RunRecord | None:
-    """The newest run; None before the first."""
+    """Return the newest run, None before the first."""
     return next(run_records(project), None)
 
 
-def running(project: ProjectFolder) -> RunRecord | None:
-    """The run that holds the project; None where none does.
+def find_run(project: ProjectFolder) -> RunRecord | None:
+    """Return the run that holds the project, None if no run does.
 
-    A killed run's run.json says "running" too, but its process is gone.
+    A killed run's run.json still says "running", so its process is checked too.
     """
     import psutil
 
     if not project.is_running():
         return None
-    records = (record for record in run_records(project) if record.state == "running")
-    alive = [record for record in records if record.pid and psutil.pid_exists(record.pid)]
+    alive = []
+    for record in run_records(project):
+        if record.state == "running" and record.pid and psutil.pid_exists(record.pid):
+            alive.append(record)
     return max(alive, key=lambda record: record.time or 0.0, default=None)
 
 
 def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
-    """`error`; where it advises a run although one goes on, as one of its kind that says to wait
-    for that.
-    """
+    """Return `error`, or during a run a copy that advises to wait instead of starting one."""
     if error.command not in ("run", "adapt"):
         return error
     current = None
-    with suppress(EngineError):  # a disk that cannot be written to: nobody knows
-        current = running(project)
+    # The lock may be unreadable: then it is unknown whether a run is in progress.
+    with suppress(EngineError):
+        current = find_run(project)
     if current is None:
         return error
     hint = copy.copy(error)
-    stages = stages_of(current.folder)
+    stages = read_run_stages(current.folder)
     if error.stage and stages and error.stage not in stages:
         hint.to_do = f"The current run does not do that. After it: {error.to_do}"
         return hint
@@ -86,9 +82,10 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
     return hint
 
 
-def stages_of(folder: Path) -> list[str]:
-    """The stages that the run in that folder brings up to date; empty where its log does not say
-    yet.
+def read_run_stages(folder: Path) -> list[str]:
+    """Return the stages that the run in that folder brings up to date.
+
+    Empty if its log does not say yet.
     """
     from engine.core.events import RunStarted, decode
 
@@ -105,7 +102,7 @@ def stages_of(folder: Path) -> list[str]:
 
 @contextmanager
 def run_hints(project: ProjectFolder) -> Iterator[None]:
-    """Errors of the block pass through `with_run_hint`."""
+    """Pass errors of the block through `with_run_hint`."""
     try:
         yield
     except EngineError as error:
@@ -116,44 +113,42 @@ def run_hints(project: ProjectFolder) -> Iterator[None]:
 
 
 def is_paused(folder: Path) -> bool:
-    """Whether the run in that folder is asked to wait."""
+    """Return whether the run in that folder is asked to wait."""
     return (folder / PAUSE).exists()
 
 
 def stage_at_work(folder: Path) -> str:
-    """The stage whose process the run in that folder started last; empty before the first."""
+    """Return the stage that the run in that folder started last; empty before the first."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         return str(json.loads((folder / "stage.json").read_text(encoding="utf-8"))["stage"])
     return ""
 
 
 def cancel(project: ProjectFolder) -> str:
-    """Ask the run that holds the project to stop at the next safe point, paused or not; returns
-    its id.
+    """Ask the current run, paused or not, to stop at the next safe point; return its id.
 
-    Raises UsageError when none is running.
+    Raises UsageError if no run is in progress.
     """
-    return _ask(project, CANCEL, "There is nothing to cancel.")
+    return _send_request(project, CANCEL, "There is nothing to cancel.")
 
 
 def pause(project: ProjectFolder) -> str:
-    """Ask the run that holds the project to wait at the next safe point, within a stage or
-    between two.
+    """Ask the current run to wait at the next safe point; return its id.
 
-    It keeps its memory and the project's lock until `resume` or `cancel`. Returns its id; asking
-    twice changes nothing. Raises UsageError when none is running.
+    A safe point lies within a stage or between two. The run keeps its memory and the project's lock
+    until `resume` or `cancel`. Asking twice changes nothing. Raises UsageError if no run is in
+    progress.
     """
-    return _ask(project, PAUSE, "There is nothing to pause.")
+    return _send_request(project, PAUSE, "There is nothing to pause.")
 
 
 def resume(project: ProjectFolder) -> str:
-    """Let a paused run go on; returns its id.
+    """Let a paused run continue; return its id.
 
-    Raises UsageError when none is running, or when it is not paused.
+    Raises UsageError if no run is in progress or it is not paused.
     """
-    current = _current(
-        project, "There is nothing to resume.", f"Run 'engine run {project.argument}' to start one."
-    )
+    to_do = f"Run 'engine run {project.argument}' to start one."
+    current = _need_run(project, "There is nothing to resume.", to_do)
     if not is_paused(current.folder):
         raise UsageError(
             "The run is not paused.", "There is nothing to resume.", "", code="run-not-paused"
@@ -163,23 +158,21 @@ def resume(project: ProjectFolder) -> str:
 
 
 def finish(project: ProjectFolder) -> str:
-    """Ask the running training to end at its next step with its best adapter; later stages go on.
+    """Ask the running training to end at its next step with its best adapter; return the run's id.
 
-    Returns the run's id.
-
-    What it trained counts as up to date afterwards; a forced training starts anew. A paused run
-    goes on to do it. Raises UsageError when no run is training.
+    Later stages follow. The adapter counts as up to date afterwards; a forced training starts over.
+    A paused run continues to do this. Raises UsageError if no run is training.
     """
-    current = _current(project, "There is no training to finish.", "")
+    current = _need_run(project, "There is no training to finish.", "")
     stage = stage_at_work(current.folder)
     if stage != "train":
+        if stage:
+            why = f"The run is at the stage '{stage}' now."
+        else:
+            why = "The run has not reached it yet."
         raise UsageError(
             "Only training can be finished early.",
-            (
-                f"The run is at the stage '{stage}' now."
-                if stage
-                else "The run has not reached it yet."
-            ),
+            why,
             f"Wait until it trains ('engine status {project.argument}'), or stop it ('engine cancel"
             f" {project.argument}').",
             code="run-not-training",
@@ -191,14 +184,15 @@ def finish(project: ProjectFolder) -> str:
     return current.run
 
 
-def _ask(project: ProjectFolder, what: str, otherwise: str) -> str:
-    current = _current(project, otherwise, "")
-    (current.folder / what).touch(mode=0o600)
+def _send_request(project: ProjectFolder, request: str, otherwise: str) -> str:
+    current = _need_run(project, otherwise, "")
+    (current.folder / request).touch(mode=0o600)
     return current.run
 
 
-def _current(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
-    current = running(project)
+def _need_run(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
+    """Return the current run; `otherwise` explains the UsageError if there is none."""
+    current = find_run(project)
     if current is None and project.is_running():
         raise UsageError(
             f"No run of the project {project.name} has started yet, but the project is in use.",
@@ -218,9 +212,9 @@ def _current(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
 
 
 class Gate:
-    """What is asked at safe points: waits while the run is paused, then says whether to stop.
+    """Check for requests at safe points: wait while the run is paused, then say whether to stop.
 
-    `paused_seconds` is the time waited so far. A wait ends within moments when `stopping` becomes
+    `paused_seconds`: the time waited so far. A wait ends within moments after `stopping` becomes
     true. Threads that ask at the same time wait together, and the pause is reported once.
     """
 
@@ -233,7 +227,7 @@ class Gate:
         self.paused_seconds = 0.0
 
     def __call__(self) -> bool:
-        """Whether the user has asked to stop."""
+        """Wait while the run is paused; return whether the user has asked to stop."""
         if self._stopping():
             return True
         if is_paused(self._folder):
@@ -243,19 +237,19 @@ class Gate:
 
     def _wait(self) -> None:
         if self._stopping() or not is_paused(self._folder):
-            return  # another thread has waited for both
+            # Another thread has waited for both.
+            return
         from engine.core.events import Paused, Resumed
 
         started = time.monotonic()
         self._emit(Paused(stage=self._stage))
         while is_paused(self._folder) and not self._stopping():
-            time.sleep(
-                POLL_SECONDS
-            )  # and no lock: a signal's handler may set what `stopping` reads
+            # Sleep, not a lock: a signal handler may set what `stopping` reads.
+            time.sleep(POLL_SECONDS)
         self.paused_seconds += time.monotonic() - started
         if not self._stopping():
             self._emit(Resumed(stage=self._stage))
 
     def should_finish(self) -> bool:
-        """Whether the user wants the stage to end early with what it has."""
+        """Return whether the user wants the stage to end early with its result so far."""
         return (self._folder / FINISH).exists()

@@ -1,11 +1,7 @@
-"""A project folder: create, open, lock, paths, and artifacts that are complete or absent.
-
-Long, as one class holds all of it.
-"""
+"""A project folder: create, open, lock, paths, and artifacts that are complete or absent."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import shlex
@@ -36,32 +32,26 @@ from engine.settings.schema import Settings
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
 FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
-OWN_FOLDERS = (
-    *FOLDERS,
-    "checkpoints",
-    "studies",
-    "sweep",
-)  # those that only some projects have, too
-KEPT = "sweep-"  # how the names of reports begin that are kept
+# With the folders that only some projects have.
+OWN_FOLDERS = (*FOLDERS, "checkpoints", "studies", "sweep")
+KEPT = "sweep-"  # Reports whose names begin so are kept.
 
 
 def projects_root() -> Path:
-    """Folder of the projects that are named, not given by path: in the user's data folder
-    (platformdirs).
-    """
+    """Return the folder of projects given by name, in the user's data folder (platformdirs)."""
     from platformdirs import user_data_path
 
     return user_data_path("bmembed", appauthor=False) / "projects"
 
 
 def locate(name_or_path: str | os.PathLike[str]) -> Path:
-    """The folder of a project given by path, or by name in `projects_root()`.
+    """Return the folder of a project given by path, or by name in `projects_root()`.
 
-    A name that no project there has may be that of a folder here: so a name means the same project
-    wherever one is.
+    A name that no project there has may be that of a folder in the working directory: so a name
+    means the same project from everywhere.
     """
     text = os.fspath(name_or_path)
-    path = _expanded(text)
+    path = _expand(text)
     named = projects_root() / text
     is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
     if is_here or path.is_absolute() or os.sep in text or text.startswith("."):
@@ -77,15 +67,13 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
 
 
 def full_path(path: Path) -> Path:
-    """A path from the root; one that leads upwards is followed as the system does, through
-    links.
-    """
+    """Return a path from the root, resolving ".." through links as the system does."""
     if ".." in path.parts:
         return Path(os.path.realpath(path))
     return path.absolute()
 
 
-def _expanded(text: str) -> Path:
+def _expand(text: str) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
@@ -111,7 +99,7 @@ def _is_file(path: Path) -> bool:
 
 
 def known_projects() -> list[Path]:
-    """Folders under `projects_root()` that hold a project, in order of name."""
+    """Return the folders under `projects_root()` that hold a project, by name."""
     root = projects_root()
     if root.is_dir():
         return sorted(path.parent for path in root.glob("*/project.toml"))
@@ -119,17 +107,14 @@ def known_projects() -> list[Path]:
 
 
 SAMPLE_SETTINGS: dict[str, dict[str, Any]] = {
-    "queries": {
-        "backend": "imported"
-    },  # a large language model wrote them: assets/sample/README.md
+    # A large language model wrote the queries: assets/sample/README.md.
+    "queries": {"backend": "imported"},
     "training": {"preset": "quick"},
 }
 SAMPLE_QUERIES = "sample/queries.jsonl"
 SAMPLE_QUESTIONS = "sample/questions.jsonl"
 SAMPLE_MEASURING = "sample/questions-measuring.jsonl"
-"""Half of the sample's judged questions decide what comes into use; the other half measures
-that.
-"""
+"""The half of the sample's judged questions that measures what the other half chose."""
 
 
 _BACKGROUND = "a run in the background"
@@ -137,17 +122,16 @@ _IS_RUN = re.compile(
     rf"{_BACKGROUND}|engine"
     r" (?:run|adapt|ingest|index|generate|rank|train|evaluate|embed|resume|watch|demo)\b"
 )
-"""Who holds a project for a run, whose state 'engine status' shows and which 'engine cancel'
-stops.
-"""
+"""Matches the holder of a project that 'engine status' shows and 'engine cancel' stops."""
 
 
 def record_holder(lock: Path) -> None:
-    """Name this process in the file of a lock that it holds: its command, without arguments:
-    they may be a query. A full disk leaves it without a name.
+    """Write this process's id and command into the file of a lock that it holds.
+
+    Arguments are left out, as they may be a query. On a full disk nothing is written.
     """
-    own = "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1
-    command = f"engine {sys.argv[1]}" if own else _BACKGROUND
+    is_command_line = "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1
+    command = f"engine {sys.argv[1]}" if is_command_line else _BACKGROUND
     with suppress(OSError):
         lock.write_text(
             f"{os.getpid()} {datetime.now():%Y-%m-%d %H:%M} {command}",
@@ -157,7 +141,7 @@ def record_holder(lock: Path) -> None:
 
 
 def holder_of(lock: Path) -> str:
-    """`engine run (process 4711, since 2026-11-28 13:05)`; empty where that is not known."""
+    """Return `engine run (process 4711, since 2026-11-28 13:05)`; empty if unknown."""
     import psutil
 
     with suppress(OSError, ValueError):
@@ -169,9 +153,7 @@ def holder_of(lock: Path) -> str:
 
 @dataclass(frozen=True)
 class Building:
-    """An artifact in the making: write into `folder`; `name` is where it will lie, relative to
-    the project.
-    """
+    """An artifact in the making: write into `folder`; `name` is its later place in the project."""
 
     folder: Path
     name: str
@@ -187,10 +169,8 @@ class ProjectFolder:
     def create(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> ProjectFolder:
         """Make the folder (0700), project.toml (0600) and an empty database.
 
-        `chosen`: section → key → value.
-
-        Raises SettingsError for a bad value, EngineError where a project or other files are already
-        there.
+        `chosen`: section → key → value. Raises SettingsError for a bad value, EngineError if a
+        project or other files are already there.
         """
         text = cls.check_new(path, chosen)
         try:
@@ -221,9 +201,7 @@ class ProjectFolder:
 
     @classmethod
     def check_new(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> str:
-        """The text of project.toml that `create` would write; raises what it would raise, but
-        writes nothing.
-        """
+        """Return the project.toml that `create` would write, or raise what `create` would."""
         settings_module.validate(chosen, "The new project")
         text = settings_module.template(chosen)
         if _is_file(path / "project.toml"):
@@ -245,7 +223,7 @@ class ProjectFolder:
 
     @classmethod
     def open(cls, name_or_path: str | os.PathLike[str]) -> ProjectFolder:
-        """The project of that name or path.
+        """Return the project of that name or path.
 
         Raises UsageError that names the nearest known project.
         """
@@ -272,10 +250,10 @@ class ProjectFolder:
 
     @property
     def argument(self) -> str:
-        """What names this project on the command line, quoted for a shell: its name, or its path
-        when it lies elsewhere.
-        """
-        return shlex.quote(self.name if self.path.parent == projects_root() else str(self.path))
+        """The project as a quoted command-line argument: its name, or its path if elsewhere."""
+        if self.path.parent == projects_root():
+            return shlex.quote(self.name)
+        return shlex.quote(str(self.path))
 
     @property
     def name(self) -> str:
@@ -283,46 +261,52 @@ class ProjectFolder:
         return self.path.name
 
     def settings(self) -> Settings:
-        """project.toml as it is now. Raises SettingsError."""
+        """Read project.toml as it is now.
+
+        Raises SettingsError.
+        """
         return settings_module.load(self.path / "project.toml")
 
     def change_settings(
         self, changes: Mapping[str, Any], check: Callable[[Settings], None] = lambda _: None
     ) -> Settings:
-        """Set keys of project.toml ("section.key" → value; None goes back to the default);
-        returns all settings.
+        """Set keys of project.toml ("section.key" → value, None: default); return all settings.
 
-        Comments, order, and what was changed by hand up to this moment stay. Raises SettingsError
-        for a change that is not valid, and what `check` raises; the file is then left as it is.
+        Comments, order and manual changes up to this moment are kept. Raises SettingsError for an
+        invalid change, and what `check` raises; the file then stays as it is.
         """
         from engine.settings import edit as settings_file
 
-        shown = self.path / "project.toml"
-        with self.locked("settings", wait=5.0), disk_errors(f"{shown} could not be written."):
+        path = self.path / "project.toml"
+        with self.locked("settings", wait=5.0), disk_errors(f"{path} could not be written."):
             while True:
-                text = settings_module.file_text(shown)
-                settings, changed = settings_file.change(text, changes, str(shown))
+                text = settings_module.read_text(path)
+                settings, changed = settings_file.change(text, changes, str(path))
                 check(settings)
                 if changed == text:
                     return settings
-                if settings_module.file_text(shown) == text:  # else an editor has just saved it
-                    write_text(shown.resolve(), changed)
+                # If the text differs now, an editor has just saved it: try again.
+                if settings_module.read_text(path) == text:
+                    write_text(path.resolve(), changed)
                     return settings
 
     def settings_text(self) -> str:
-        """The text of project.toml, valid or not. Raises SettingsError where it cannot be read."""
-        return settings_module.file_text(self.path / "project.toml")
+        """Return the text of project.toml, valid or not.
+
+        Raises SettingsError if it cannot be read.
+        """
+        return settings_module.read_text(self.path / "project.toml")
 
     def sources(self, settings: Settings) -> list[Path]:
-        """The folders and files to read; relative ones are taken from the project folder."""
-        return [(self.path / _expanded(text)).absolute() for text in settings.corpus.paths]
+        """Return the folders and files to read; relative ones start at the project folder."""
+        return [(self.path / _expand(text)).absolute() for text in settings.corpus.paths]
 
     def store(self, *, check: bool = False) -> Store:
-        """A new connection to project.db; the caller closes it."""
-        self._check_there()
+        """Return a new connection to project.db, which the caller closes."""
+        self._check_exists()
         return Store.open(self.path / "project.db", check=check)
 
-    def _check_there(self) -> None:
+    def _check_exists(self) -> None:
         if not self.path.is_dir():
             raise UsageError(
                 f"There is no project at {self.path}.",
@@ -341,8 +325,9 @@ class ProjectFolder:
                 (self.path / name).rmdir()
 
     def repair(self) -> Repair | None:
-        """Make folders that are missing and put the last good database in a damaged one's place;
-        what was done to the database, None where it is sound. The caller holds the lock.
+        """Make missing folders and replace a damaged database by its last good copy.
+
+        Returns what was done to the database, None if it is sound. The caller holds the lock.
         """
         with disk_errors(f"The project {self.path} could not be repaired."):
             self._make_folders()
@@ -352,27 +337,27 @@ class ProjectFolder:
     def locked(self, name: str = "run", wait: float = 0.5) -> Iterator[None]:
         """Hold the project for one process.
 
-        Raises ProjectBusyError after `wait` seconds, UsageError when it is gone.
-
-        The default wait outlasts `is_running`, which holds the lock for a moment.
+        The default wait outlasts `is_running`, which holds the lock for a moment. Raises
+        ProjectBusyError after `wait` seconds, UsageError if the project is gone.
         """
         from filelock import FileLock, Timeout
 
-        self._check_there()  # the lock would make the folder anew
+        # Taking the lock would create the folder again.
+        self._check_exists()
         lock = FileLock(self.path / f"{name}.lock", mode=file_mode(self.path))
         try:
             lock.acquire(timeout=wait)
         except Timeout:
-            raise self._busy(name) from None
+            raise self._explain_busy(name) from None
         except (OSError, NotImplementedError) as error:
-            raise self._not_locked(error) from error
+            raise self._explain_unlockable(error) from error
         try:
             record_holder(self.path / f"{name}.lock")
             yield
         finally:
             lock.release()
 
-    def _busy(self, name: str) -> ProjectBusyError:
+    def _explain_busy(self, name: str) -> ProjectBusyError:
         stop = f"'engine cancel {self.argument}' stops a run early; what it has done so far stays."
         if name in ("settings", "judging"):
             changed = "settings" if name == "settings" else "marks"
@@ -399,7 +384,7 @@ class ProjectFolder:
         )
         return ProjectBusyError(what, why, to_do, command="status")
 
-    def _not_locked(self, error: Exception) -> EngineError:
+    def _explain_unlockable(self, error: Exception) -> EngineError:
         return EngineError(
             f"The project {self.name} cannot be locked.",
             reason_of(error),
@@ -408,13 +393,14 @@ class ProjectFolder:
         )
 
     def is_running(self, lock: str = "run") -> bool:
-        """Whether a run holds the project now, or the `lock`: seen also by one who may only read.
+        """Return whether a run, or the holder of another `lock`, holds the project now.
 
-        Raises EngineError where the lock may not be read, UsageError when the project is gone.
+        Read access suffices. Raises EngineError if the lock may not be read, UsageError if the
+        project is gone.
         """
         import fcntl
 
-        self._check_there()
+        self._check_exists()
         try:
             with (self.path / f"{lock}.lock").open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -424,25 +410,29 @@ class ProjectFolder:
         except BlockingIOError:
             return True
         except OSError as error:
-            raise self._not_locked(error) from error
+            raise self._explain_unlockable(error) from error
 
     @contextmanager
     def building(self, root: str, name: str) -> Iterator[Building]:
-        """Yield an empty temporary folder; on success it is fsynced and renamed to `root/name`
-        (or `root/name-2` …).
+        """Yield an empty temporary folder that becomes `root/name` (or `root/name-2` …).
 
-        On any exception the temporary folder is removed. What was there before stays either way,
-        until `sweep`.
+        On any exception the temporary folder is removed. Existing folders stay until `sweep`.
         """
         parent = self.path / root
         parent.mkdir(mode=0o700, exist_ok=True)
-        names = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
-        final = next(candidate for candidate in names if not (parent / candidate).exists())
+        final = name
+        number = 1
+        while (parent / final).exists():
+            number += 1
+            final = f"{name}-{number}"
         with complete_folder(parent / f".tmp-{name}", parent / final) as temporary:
             yield Building(temporary, f"{root}/{final}")
 
     def folder_of(self, artifact: Artifact[ArtifactInfo]) -> Path:
-        """Absolute folder of an artifact. Raises DamagedError when it is gone."""
+        """Return the absolute folder of an artifact.
+
+        Raises DamagedError if it is gone.
+        """
         folder = self.path / artifact.folder
         if not folder.is_dir():
             raise DamagedError(
@@ -455,16 +445,14 @@ class ProjectFolder:
         return folder
 
     def sweep(self, in_use: set[str]) -> None:
-        """Remove artifact folders and leftovers of interrupted builds that nothing in `in_use`
-        ('root/name') names.
+        """Remove artifact folders and leftovers of builds, except `in_use` ('root/name').
 
-        Reports of 'engine sweep' stay: no stage made them, and none makes them again.
+        Reports of 'engine sweep' stay, as no stage can make them again.
         """
         for root in ARTIFACT_ROOTS:
-            for folder in (self.path / root).iterdir() if (self.path / root).is_dir() else ():
-                if (
-                    f"{root}/{folder.name}" not in in_use
-                    and folder.is_dir()
-                    and not folder.name.startswith(KEPT)
-                ):
+            if not (self.path / root).is_dir():
+                continue
+            for folder in (self.path / root).iterdir():
+                is_kept = f"{root}/{folder.name}" in in_use or folder.name.startswith(KEPT)
+                if folder.is_dir() and not is_kept:
                     shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,7 @@
-"""Puts the last good copy of a project's database in a damaged one's place."""
+"""Replace a damaged project database by its last good copy."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import time
@@ -17,10 +16,11 @@ from engine.project.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done to a database.
+    """What was done to a damaged database.
 
-    `damage`: why; `aside`: where the damaged one lies, None where there was none; `restored`:
-    whether the copy of the last good run is in its place, else it is an empty one.
+    `damage`: why it was replaced. `aside`: where the damaged file lies now, None if there was no
+    file. `restored`: whether the copy of the last good run was restored; if not, the database is
+    empty.
     """
 
     damage: DamagedError
@@ -40,12 +40,11 @@ class Repair:
 
 
 def repair(folder: Path) -> Repair | None:
-    """Check a project's database, and replace a damaged one by the copy of the last good run,
-    else by an empty one.
+    """Check a project's database; replace a damaged one by its last good copy or an empty one.
 
-    The caller holds the project's lock. None where the database is sound; a damaged one stays, set
-    aside. A large one that has just been copied, page by page, is only opened. Raises OSError, and
-    UsageError for a newer version's database.
+    Returns None for a sound database. A damaged one is set aside. A large database that was copied
+    recently (and so read page by page) is only opened. The caller holds the project's lock. Raises
+    OSError, and UsageError for a newer version's database.
     """
     database = folder / "project.db"
     backup = folder / COPY
@@ -54,20 +53,18 @@ def repair(folder: Path) -> Repair | None:
         return None
     except DamagedError as error:
         damage = error
-    good = _good_copy(backup)
+    replacement = _copy_backup(backup)
     aside = _set_aside(database)
-    if good is None:
+    if replacement is None:
         Store.create(database).close()
     else:
-        good.replace(database)
+        replacement.replace(database)
         sync(folder)
-    return Repair(damage, aside, good is not None)
+    return Repair(damage, aside, replacement is not None)
 
 
-def _good_copy(backup: Path) -> Path | None:
-    """A private, checked copy of the backup, to be renamed into place; None where there is no
-    good backup.
-    """
+def _copy_backup(backup: Path) -> Path | None:
+    """Return a private, checked copy of the backup, ready to be renamed; None without one."""
     if not backup.is_file():
         return None
     temporary = backup.with_name(".tmp-project.db")
@@ -87,14 +84,13 @@ def _good_copy(backup: Path) -> Path | None:
 
 
 def _set_aside(database: Path) -> Path | None:
-    """Rename a damaged database, with SQLite's files beside it; its new path, None where there
-    was no file.
-    """
+    """Rename a damaged database and SQLite's files; return its new path, None without a file."""
     stem = f"project.db.damaged-{int(time.time())}"
-    names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
-    aside = next(
-        database.with_name(name) for name in names if not database.with_name(name).exists()
-    )
+    aside = database.with_name(stem)
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = database.with_name(f"{stem}-{number}")
     moved = False
     for suffix in ("", "-wal", "-shm"):
         source = Path(f"{database}{suffix}")

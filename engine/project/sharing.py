@@ -1,8 +1,7 @@
-"""A project that a group reads: folders 2750, whose group is that of all that is made in them,
-and files 0640.
+"""Share a project with a group: folders 2750, files 0640.
 
-What a run makes is private until it is put in place (`engine.core.disk.complete_folder`) or the run
-ends (`follow`).
+A run writes privately until its result is put in place (`engine.core.disk.complete_folder`) or the
+run ends (`share_new_files`). The setgid bit of the folders passes their group on.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ KINDS = {stat.S_IFDIR: "folders", stat.S_IFREG: "files"}
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What is to change.
+    """The permissions that sharing a project would change.
 
-    `modes`: of folders and of files. `group`: its number, None where it stays. `folders`, `files`:
-    how many have other modes or another group now. `closed`: folders above the project that the
-    group cannot pass.
+    `modes`: of folders and of files. `group`: its number, None to keep each entry's group.
+    `folders`, `files`: how many entries have other modes or another group now. `closed`: folders
+    above the project that the group cannot pass.
     """
 
     project: ProjectFolder
@@ -38,18 +37,20 @@ class Sharing:
     closed: tuple[Path, ...] = ()
 
     def apply(self) -> None:
-        """Change it, and nothing that a link leads to. Raises EngineError."""
+        """Change the permissions without following links.
+
+        Raises EngineError.
+        """
         with disk_errors(f"The permissions of {self.project.path} could not be changed."):
-            for path, kind, found in _entries(self.project.path):
-                if _differs(found, self.modes[kind], self.group):
+            for path, kind, status in _list_entries(self.project.path):
+                if _differs(status, self.modes[kind], self.group):
                     _change(path, self.modes[kind], self.group)
 
 
-def sharing(project: ProjectFolder, group: str | None) -> Sharing:
-    """What makes the project readable by a group, or with None by its owner alone.
+def plan_sharing(project: ProjectFolder, group: str | None) -> Sharing:
+    """Return what makes the project readable by a group, or with None by its owner alone.
 
-    Raises UsageError where something in it is another user's, or where the group is none of the
-    user's.
+    Raises UsageError if an entry belongs to another user, or the user is not in the group.
     """
     if not hasattr(os, "O_PATH"):
         raise UsageError(
@@ -60,67 +61,72 @@ def sharing(project: ProjectFolder, group: str | None) -> Sharing:
         )
     if group is None:
         number = None
+        modes = PRIVATE
+        closed: tuple[Path, ...] = ()
     else:
-        number = _group(group)
-    counts = {"folders": 0, "files": 0}
+        number = _find_group(group)
+        modes = SHARED
+        closed = _find_closed_folders(project.path, number)
     if os.geteuid() == 0:
         owner = project.path.stat().st_uid
     else:
         owner = os.geteuid()
-    modes = PRIVATE if group is None else SHARED
-    for path, kind, found in _entries(project.path):
-        if found.st_uid != owner:
+    counts = {"folders": 0, "files": 0}
+    for path, kind, status in _list_entries(project.path):
+        if status.st_uid != owner:
             raise UsageError(
                 f"{path} is not yours.",
                 "Only its owner can change its permissions.",
                 "Nothing was changed.",
                 code="share-not-owner",
             )
-        counts[kind] += _differs(found, modes[kind], number)
-    if number is None:
-        above = []
-    else:
-        above = [one for one in project.path.resolve().parents if not _passes(one, number)]
-    return Sharing(project, modes, number, **counts, closed=tuple(above))
+        counts[kind] += _differs(status, modes[kind], number)
+    return Sharing(project, modes, number, **counts, closed=closed)
 
 
-def follow(project: ProjectFolder) -> None:
-    """Let the group read what has come into a shared project since."""
+def share_new_files(project: ProjectFolder) -> None:
+    """Let the group read what runs have added to a shared project."""
     if not is_shared(project.path):
         return
     with suppress(OSError):
         group = project.path.stat().st_gid
-        for path, kind, found in _entries(project.path):
-            if found.st_uid == os.geteuid() and _differs(found, SHARED[kind], group):
+        for path, kind, status in _list_entries(project.path):
+            if status.st_uid == os.geteuid() and _differs(status, SHARED[kind], group):
                 _change(path, SHARED[kind], group)
 
 
-def _entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
-    """Folders and files, `top` first; links, pipes and what a run removes meanwhile are passed
-    over.
+def _list_entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
+    """Yield the folders and files under `top`, `top` first.
+
+    Skips links, pipes and what a run removes during the walk.
     """
     yield top, "folders", top.stat()
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):
             path = Path(folder) / name
             with suppress(FileNotFoundError):
-                found = path.lstat()
-                if kind := KINDS.get(stat.S_IFMT(found.st_mode)):
-                    yield path, kind, found
+                status = path.lstat()
+                if kind := KINDS.get(stat.S_IFMT(status.st_mode)):
+                    yield path, kind, status
 
 
-def _differs(found: os.stat_result, mode: int, group: int | None) -> bool:
-    return stat.S_IMODE(found.st_mode) != mode or (group is not None and found.st_gid != group)
+def _differs(status: os.stat_result, mode: int, group: int | None) -> bool:
+    if stat.S_IMODE(status.st_mode) != mode:
+        return True
+    return group is not None and status.st_gid != group
 
 
 def _change(path: Path, mode: int, group: int | None) -> None:
-    """Not by opening it: to close a file again takes the locks off that SQLite holds on it in
-    this process.
+    """Set mode and group through a descriptor that only names the path.
+
+    Opening the file itself would be wrong: closing it again drops the locks that SQLite holds on it
+    in this process.
     """
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW)
         try:
-            if not stat.S_ISLNK(os.fstat(descriptor).st_mode):  # a link may have come in its place
+            # A link may have replaced the file since it was listed.
+            if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
                 place = Path(f"/proc/self/fd/{descriptor}")
                 if group is not None:
                     os.chown(place, -1, group)
@@ -129,12 +135,18 @@ def _change(path: Path, mode: int, group: int | None) -> None:
             os.close(descriptor)
 
 
-def _passes(folder: Path, group: int) -> bool:
-    found = folder.stat()
-    return bool(found.st_mode & (stat.S_IXGRP if found.st_gid == group else stat.S_IXOTH))
+def _find_closed_folders(project: Path, group: int) -> tuple[Path, ...]:
+    """Return the folders above a project that the group cannot pass."""
+    return tuple(folder for folder in project.resolve().parents if not _can_pass(folder, group))
 
 
-def _group(name: str) -> int:
+def _can_pass(folder: Path, group: int) -> bool:
+    status = folder.stat()
+    needed = stat.S_IXGRP if status.st_gid == group else stat.S_IXOTH
+    return bool(status.st_mode & needed)
+
+
+def _find_group(name: str) -> int:
     import grp
 
     try:

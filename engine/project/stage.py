@@ -19,14 +19,12 @@ from engine.settings.schema import Settings
 
 ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 SEARCH = ("ingest", "index", "embed")
-"""What makes documents searchable, with the encoder in use; the other stages adapt the encoder
-to them.
-"""
+"""The stages that make documents searchable with the encoder in use; the others adapt it."""
 PROGRESS_SECONDS = 1.0
 
 
 def command_for(stage: str) -> str:
-    """The command that brings a stage up to date, with those that it needs."""
+    """Return the command that brings a stage, and those it needs, up to date."""
     return "run" if stage in SEARCH else "adapt"
 
 
@@ -39,7 +37,10 @@ class ProjectSnapshot:
     store: Store
 
     def need(self, kind: type[Info]) -> Artifact[Info]:
-        """The current artifact of a kind. Raises NotBuiltError that names the stage to run."""
+        """Return the current artifact of a kind.
+
+        Raises NotBuiltError that names the stage to run.
+        """
         artifact = self.store.artifact(kind)
         stage = kind.stage
         command = command_for(stage)
@@ -48,18 +49,19 @@ class ProjectSnapshot:
         else:
             ask = ""
         run = f"run 'engine {command} {self.project.argument}'{ask}."
+        pronoun = "them" if kind.plural else "it"
+        verb = "are" if kind.plural else "is"
         if artifact is None:
             raise NotBuiltError(
                 f"The project {self.project.name} has no {kind.called} yet.",
                 "",
-                f"To make {'them' if kind.plural else 'it'}, {run}",
+                f"To make {pronoun}, {run}",
                 stage=stage,
                 command=command,
             )
         if artifact.fingerprint == INCOMPLETE:
             raise NotBuiltError(
-                f"The {kind.called} of the project {self.project.name}"
-                f" {'are' if kind.plural else 'is'} not complete.",
+                f"The {kind.called} of the project {self.project.name} {verb} not complete.",
                 "A run was stopped before its end.",
                 f"To go on, {run}",
                 code="stage-unfinished",
@@ -71,11 +73,11 @@ class ProjectSnapshot:
 
 @dataclass(frozen=True)
 class StageContext(ProjectSnapshot):
-    """A stage that runs: it may emit events and must ask `should_stop` at safe points.
+    """What a running stage gets: it may emit events and must call `should_stop` at safe points.
 
-    `should_stop` returns only when the run is not, or no longer, paused. `should_finish` says
-    whether the user wants the stage to end early with what it has; training alone asks it.
-    `forced`: the user asked for the stage, up to date or not.
+    `should_stop` returns only while the run is not paused. `should_finish` says whether the user
+    wants the stage to end early with its result so far; only training calls it. `forced`: the user
+    asked for the stage even if up to date.
     """
 
     stage: str
@@ -88,7 +90,7 @@ class StageContext(ProjectSnapshot):
     _chosen: set[tuple[str, str]] = field(default_factory=set)
 
     def progress(self, done: int, total: int, unit: str, item: str = "") -> None:
-        """Report how far the stage is."""
+        """Report the progress of the stage."""
         self.emit(Progress(stage=self.stage, done=done, total=total, unit=unit, item=item))
 
     def choose(self, setting: str, value: object, reason: str) -> None:
@@ -103,15 +105,15 @@ class StageContext(ProjectSnapshot):
         self.emit(Warned(stage=self.stage, text=text))
 
     def check_stop(self) -> None:
-        """Wait while the run is paused; raise CancelledError when the user has asked to stop."""
+        """Wait while the run is paused; raise CancelledError if the user has asked to stop."""
         if self.should_stop():
             raise CancelledError("The run was cancelled.")
 
 
 class ThrottledProgress:
-    """Progress reports: about a hundred per task, and one a second where that takes longer.
+    """Progress reports: about a hundred a task, and at least one a second.
 
-    `before`: what was done already.
+    `before`: units done already.
     """
 
     def __init__(self, context: StageContext, total: int, unit: str, before: int = 0) -> None:
@@ -123,7 +125,7 @@ class ThrottledProgress:
         self._due = 0.0
 
     def __call__(self, done: int) -> None:
-        """Report it when another hundredth is done, or a second has passed."""
+        """Report progress if another hundredth is done or a second has passed."""
         done += self._before
         share = 100 * done // max(1, self._total)
         now = time.monotonic()
@@ -134,63 +136,60 @@ class ThrottledProgress:
 
 
 class Stage(Protocol):
-    """A step of the pipeline that brings one artifact up to date. Stages derive from this class."""
+    """A step of the pipeline that brings one artifact up to date; the base class of stages."""
 
     artifact: type[ArtifactInfo]
     """The kind of the artifact that the stage makes."""
     version: int
-    """Part of the fingerprint: a higher one makes every artifact of before stale."""
+    """Part of the fingerprint: a higher version invalidates existing artifacts."""
     always: bool = False
     """Whether the stage runs even when its fingerprint has not changed."""
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """All that decides what the stage builds, for its fingerprint.
+        """Return all that decides what the stage builds, for its fingerprint.
 
-        Raises NotBuiltError where an input is missing.
+        Raises NotBuiltError if an input is missing.
         """
         ...
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Build the artifact and make it current; returns the figures of the event
-        `StageFinished`.
-        """
+        """Build the artifact and make it current; return the figures of `StageFinished`."""
         ...
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
         """Raise, before a run begins, what would end the stage later.
 
-        Looks at settings and at the files they name; fast.
+        Checks settings and the files they name; fast.
         """
         return
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
-        """Raise where the files of an artifact that is up to date are damaged."""
+        """Raise if the files of an up-to-date artifact are damaged."""
         return
 
     def status_note(self, snapshot: ProjectSnapshot) -> str:
-        """What the status adds to "up to date"; empty for nothing."""
+        """Return what the status adds to "up to date"; empty for nothing."""
         return ""
 
     def is_outdated(self, snapshot: ProjectSnapshot) -> bool:
-        """Return whether what is up to date would be built otherwise by the program's current
-        defaults. Only who runs this stage alone wants that: `engine generate`, not `engine
+        """Return whether the program's current defaults would build the artifact differently.
+
+        Only commands that run this stage alone rebuild it then: `engine generate`, not `engine
         adapt`.
         """
         return False
 
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
-        """Why what the stage built is stale, where that is known better than "its settings or
-        inputs changed".
-        """
+        """Return why the artifact is stale, if a better reason than changed inputs is known."""
         return ""
 
 
 def fingerprint(**parts: Any) -> str:
-    """16 hex digits over named JSON values; equal parts give an equal value on every machine."""
+    """Return 16 hex digits over named JSON values, the same on every machine."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def stage_fingerprint(stage: str, version: int, inputs: Mapping[str, Any]) -> str:
-    """What a stage would build: the hash of its name, version and inputs."""
+    """Return the fingerprint of what a stage would build: its name, version and inputs."""
     return fingerprint(stage=stage, version=version, **inputs)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import ModelError
-from engine.core.extras import lack, missing_packages
+from engine.core.extras import describe_missing, missing_packages
 from engine.gguf.file import content_identity
 from engine.project.store.artifact_info import QueriesInfo, QueryBackendInfo
 from engine.project.store.artifacts import Artifact
@@ -107,7 +107,7 @@ def _choose() -> QueryBackendInfo:
     models = own_models()
     if models:
         reason = f"{models[0].name} was added with 'engine models add'"
-        missing = lack("llm")
+        missing = describe_missing("llm")
         if missing:
             return QueryBackendInfo("extractive", f"{reason}, but {missing}")
         if len(models) > 1:

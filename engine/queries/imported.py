@@ -6,13 +6,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.core.records import Chunk, Document, Query
+from engine.core.records import Chunk, Document, Query, Split
 from engine.project.folder import ProjectFolder
 from engine.queries.filters.evidence import is_distinctive
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
 from engine.written_queries.beir import ImportedQuery
-from engine.written_queries.imports import graded_queries
+from engine.written_queries.imports import graded_queries, has_validation_queries
 
 _MIN_HALF = 24
 """Minimum number of characters of the half of long evidence that is searched for."""
@@ -43,7 +43,8 @@ def attach_imported(
             continue
         chunk, evidence = hit
         text = " ".join(item.text.split())
-        query = Query(text, item.kind, chunk.id, chunk.document_id, evidence, imported=True)
+        split: Split = "validation" if item.validation else "train"
+        query = Query(text, item.kind, chunk.id, chunk.document_id, evidence, split, imported=True)
         attached.append(query)
     return Filtered(attached, rejected)
 
@@ -67,12 +68,16 @@ def graded_answers(
 ) -> dict[str, dict[int, int]]:
     """Return the graded chunks of training queries: text of the query → chunk id → grade.
 
-    Chunks that held-out or validation queries ask for are left out. Empty if no import has grades.
+    Chunks that held-out or validation queries ask for are left out, but not those of validation
+    queries from a file of their own. Empty if no import has grades.
     """
     items = graded_queries(project)
     answers = defaultdict[str, dict[int, int]](dict)
     trained = {query.text for query in queries if query.split == "train"}
-    held_out = {query.chunk_id for query in queries if query.split != "train"}
+    asking: set[Split] = {"heldout"}
+    if not has_validation_queries(project):
+        asking.add("validation")
+    held_out = {query.chunk_id for query in queries if query.split in asking}
     for grade in sorted({item.grade or 1 for item in items}):
         same_grade = [item for item in items if (item.grade or 1) == grade]
         for query in attach_imported(same_grade, chunks, documents).kept:

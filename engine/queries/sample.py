@@ -19,7 +19,7 @@ from engine.core.errors import CancelledError, StageError
 from engine.core.messages.queries import QuerySample, SampledChunk, SampledQuery, SampleEstimate
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk, Query
-from engine.core.subprocesses import answer, run_in_subprocess
+from engine.core.subprocesses import run_as_child, run_in_subprocess
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
@@ -270,4 +270,4 @@ def _sample_in_subprocess(should_stop: Callable[[], bool], folder: str, count: s
 
 
 if __name__ == "__main__":
-    answer(_sample_in_subprocess)
+    run_as_child(_sample_in_subprocess)

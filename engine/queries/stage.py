@@ -23,7 +23,7 @@ from engine.project.store.artifact_info import (
     QueryBackendInfo,
 )
 from engine.project.store.artifacts import Artifact
-from engine.project.store.chunks import drawn
+from engine.project.store.chunks import sample_indices
 from engine.queries import rejection
 from engine.queries.choosing import (
     AUTO,
@@ -40,7 +40,14 @@ from engine.queries.filters.consistency import (
     format_share,
     max_depth,
 )
-from engine.queries.heldout import cap_queries, related_in, sample_keys, split_documents, text_keys
+from engine.queries.heldout import (
+    assign_split,
+    cap_queries,
+    related_in,
+    sample_keys,
+    split_documents,
+    text_keys,
+)
 from engine.queries.opening import check_kinds, check_model, writer_info
 from engine.queries.recipe import current_defaults, filter_encoder, recipe
 from engine.queries.rejection import Filtered, Reason, Rejected
@@ -352,7 +359,7 @@ def base_ranks(
     encoder = load_encoder(context)
     positions = {chunk.id: position for position, chunk in enumerate(chunks)}
     sources = np.array([positions[query.chunk_id] for query in queries])
-    sampled = drawn(len(chunks), context.settings.training.seed, [sources])
+    sampled = sample_indices(len(chunks), context.settings.training.seed, [sources])
     sampled_chunks = [chunks[position] for position in sampled]
     passages = chunk_vectors(context, encoder, sampled_chunks, "chunks encoded")  # (N, d)
     texts = [query.text for query in queries]
@@ -389,8 +396,11 @@ def split_queries(
 ) -> list[Query]:
     """Split queries by document into trained, validation and held-out ones.
 
-    Validation queries decide when training stops, held-out ones which encoder is used.
+    Validation queries decide when training stops, held-out ones which encoder is used. Those of a
+    file of their own keep their split.
     """
+    if any(query.split == "validation" for query in queries):
+        return _split_beside_validation(context, queries)
     documents = context.store.documents()
     keys = text_keys(documents, related_in(context.store, documents))
     groups = {query.document_id: keys[query.document_id] for query in queries}
@@ -401,6 +411,32 @@ def split_queries(
     share = context.settings.evaluation.heldout_share
     splits = split_documents(groups, share, context.settings.training.seed)
     return [replace(query, split=splits.get(query.document_id, "train")) for query in queries]
+
+
+def _split_beside_validation(context: StageContext, queries: list[Query]) -> list[Query]:
+    """Return all imported queries as they were read: trained on, or for validation.
+
+    Generated ones are held out by document, of documents that no imported query asks for; none of
+    them stops the training.
+    """
+    documents = context.store.documents()
+    keys = text_keys(documents, related_in(context.store, documents))
+    asked = {keys[query.document_id] for query in queries if query.imported}
+    free = {query.document_id: keys[query.document_id] for query in queries}
+    free = {document: key for document, key in free.items() if key not in asked}
+    seed = context.settings.training.seed
+    aside = assign_split(free, context.settings.evaluation.heldout_share, seed)
+    count = sum(query.split == "validation" for query in queries)
+    context.choose(
+        "validation queries",
+        count,
+        "a file of them was imported; all other imported queries are trained on",
+    )
+    found = []
+    for query in queries:
+        held_out = not query.imported and query.document_id in aside
+        found.append(replace(query, split="heldout") if held_out else query)
+    return found
 
 
 def _split_by_parts(

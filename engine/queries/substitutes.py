@@ -1,15 +1,18 @@
-"""Substitutes for words of a query, by the language model that writes the project's queries.
+"""Keywords of queries, and other words for them, by the language model that writes the project's
+queries.
 
-Answers are kept in `cache/substitutes-RECIPE.jsonl`, one query per line, so that nothing is asked
-twice. As they contain words of queries, answers that are no longer needed are deleted.
+Its answers are kept in `cache/substitutes-RECIPE.jsonl` and `cache/keywords-RECIPE.jsonl`, a query
+a line, and asked for once. They hold words of queries, and so of documents: answers that are no
+longer needed are dropped.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,82 +26,131 @@ from engine.queries.llm.shapes import BadAnswerError, Shape
 from engine.queries.opening import model_identity, open_chat
 from engine.queries.rules.tokens import fold
 
-PROMPT = "substitutes"
-PATTERN = "substitutes-*.jsonl"
-SHAPE = Shape("words", (("word", "text"), ("other", "text")))
-LIMIT = 384
-"""Maximum number of tokens in an answer."""
-MAX_LENGTH = 60
-"""Maximum number of characters of a substitute."""
-MAX_WORDS = 12
-"""Maximum number of words that are asked about in a query."""
-Substitutes = dict[str, str]
-"""Word in lower case → another word."""
+LIMIT = 384  # tokens of an answer
+MAX_LENGTH = 60  # characters of a replacement
+MAX_PASSAGE = 4_000  # characters of an answer that are shown
+Found = dict[str, str]
 
 
-def language_model(snapshot: ProjectSnapshot) -> str:
-    """Return the fingerprint of the language model and of how it is asked.
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the model is asked about at most `max_words` words of each query.
 
-    Empty if no language model writes the project's queries. Raises SettingsError or ModelError if
-    the named one is missing.
+    `name` is that of the prompt and of the cache.
+    """
+
+    name: str
+    shape: Shape
+    max_words: int
+
+    @property
+    def pattern(self) -> str:
+        """The names of the files that keep its answers."""
+        return f"{self.name}-*.jsonl"
+
+
+SUBSTITUTES = Task("substitutes", Shape("words", (("word", "text"), ("other", "text"))), 12)
+KEYWORDS = Task("keywords", Shape("words", (("word", "text"),)), 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query, those of its words that the model is asked about, and what answers it."""
+
+    query: str
+    words: Sequence[str]
+    passage: str = ""
+
+
+def language_model(snapshot: ProjectSnapshot, task: Task = SUBSTITUTES) -> str:
+    """Name the language model that would be asked, and how; empty if no model writes queries.
+
+    Raises SettingsError or ModelError where the one that is named is not there.
     """
     if backend_of(snapshot) not in MODELS:
         return ""
     seed = snapshot.settings.training.seed
-    return fingerprint(
-        model=model_identity(snapshot), prompt=load_prompt(PROMPT).version, limit=LIMIT, seed=seed
-    )
+    prompt = load_prompt(task.name).version
+    return fingerprint(model=model_identity(snapshot), prompt=prompt, limit=LIMIT, seed=seed)
 
 
 def substitutes(
     context: StageContext,
     queries: Sequence[tuple[str, Sequence[str]]],
     progress: Callable[[int], None],
-) -> tuple[list[Substitutes], str]:
-    """Return the known substitutes for the words of each query, and the model's name.
+) -> tuple[list[Found], str]:
+    """Ask for other words, and return those of each query, and the model's name.
 
-    Raises SettingsError, ModelError or StageError if the model cannot be asked, CancelledError;
-    answers so far are kept.
+    Lower-case word → another, of those for which the model knows one. Raises SettingsError,
+    ModelError or StageError where the model cannot be asked, CancelledError; answers so far are
+    kept.
     """
-    path = context.project.path / "cache" / f"substitutes-{language_model(context)}.jsonl"
-    cached = _read(path)
-    used: dict[str, Substitutes] = {}
+    questions = [Question(query, words) for query, words in queries]
+    return _ask_about(context, SUBSTITUTES, questions, progress), _name(context)
+
+
+def keywords(
+    context: StageContext, questions: Sequence[Question], progress: Callable[[int], None]
+) -> list[frozenset[str]]:
+    """Ask which words of each query are keywords of its passage, and return them in lower case.
+
+    Empty for a query of which the model names none. Raises as `substitutes` does.
+    """
+    return [frozenset(found) for found in _ask_about(context, KEYWORDS, questions, progress)]
+
+
+def _ask_about(
+    context: StageContext,
+    task: Task,
+    questions: Sequence[Question],
+    progress: Callable[[int], None],
+) -> list[Found]:
+    """Return the model's answer to each question; former answers are not asked for again."""
+    path = context.project.path / "cache" / f"{task.name}-{language_model(context, task)}.jsonl"
+    former = _read(path)
+    kept = dict[str, Found]()
     model: ChatModel | None = None
-    results = []
+    answers = []
     try:
-        for number, (query, words) in enumerate(queries, 1):
+        for number, question in enumerate(questions):
             if context.should_stop():
                 raise CancelledError("Cancelled.")
-            distinct = list(dict.fromkeys(word.lower() for word in words))[:MAX_WORDS]
-            key = _key(query, distinct)
-            answer = used.get(key, cached.get(key))
+            words = list(dict.fromkeys(word.lower() for word in question.words))[: task.max_words]
+            wanted = Question(question.query, words, question.passage[:MAX_PASSAGE])
+            key = _key(wanted)
+            answer = kept.get(key, former.get(key))
             if answer is None:
                 model = model or open_chat(context, context, context.should_stop)
-                answer = _ask(model, query, distinct, context.settings.training.seed)
+                answer = _answered(model, task, wanted, context.settings.training.seed)
                 if answer is not None:
-                    _write(path, {**cached, **used, key: answer})
+                    _write(path, {**former, **kept, key: answer})
             if answer is not None:
-                used[key] = answer
-            results.append(answer or {})
-            progress(number)
+                kept[key] = answer
+            answers.append(answer or {})
+            progress(number + 1)
     finally:
         if model is not None:
             model.close()
-    if cached.keys() - used.keys():
-        _write(path, used)
-    forget_substitutes(context.project.path, but=path)
-    return results, _model_name(context)
+    if former.keys() - kept.keys():
+        _write(path, kept)
+    _forget(context.project.path, task, but=path)
+    return answers
 
 
-def forget_substitutes(project: Path, but: Path | None = None) -> None:
-    """Delete all answers in a project's folder, except one file."""
-    for path in (project / "cache").glob(PATTERN):
+def forget_substitutes(project: Path) -> None:
+    """Drop all answers that are kept in a project's folder."""
+    for task in (SUBSTITUTES, KEYWORDS):
+        _forget(project, task)
+
+
+def _forget(project: Path, task: Task, but: Path | None = None) -> None:
+    for path in (project / "cache").glob(task.pattern):
         if path != but:
             path.unlink(missing_ok=True)
 
 
-def _model_name(snapshot: ProjectSnapshot) -> str:
-    """Return the name of the model's file or of the model, or else the server's address."""
+def _name(snapshot: ProjectSnapshot) -> str:
+    """As the report calls it: a file's or a model's name, or the server's address."""
     settings = with_backend(snapshot).queries
     if backend_of(snapshot) == "endpoint":
         return settings.endpoint_model or f"at {settings.endpoint}"
@@ -107,54 +159,70 @@ def _model_name(snapshot: ProjectSnapshot) -> str:
     return gguf_file(snapshot.project.path, settings.model).name
 
 
-def _ask(model: ChatModel, query: str, words: Sequence[str], seed: int) -> Substitutes | None:
-    """Ask for substitutes; None if it may help to ask again, such as after a busy server."""
+def _answered(model: ChatModel, task: Task, question: Question, seed: int) -> Found | None:
+    """None where asking again may bring more, such as of a server that was busy."""
+    words = question.words
     if not words:
         return {}
-    values = {"query": query.replace("=", " "), "words": ", ".join(words)}
-    message = load_prompt(PROMPT).filled(values)
+    values = {
+        "query": question.query.replace("=", " "),
+        "words": ", ".join(words),
+        "passage": question.passage,
+    }
+    message = load_prompt(task.name).filled(values)
     try:
-        reply = model.complete(Request(message, SHAPE, len(words), LIMIT, seed))
-        entries = SHAPE.read(reply.text)
+        reply = model.complete(Request(message, task.shape, len(words), LIMIT, seed))
+        entries = task.shape.read(reply.text)
     except UnansweredError as error:
         return {} if error.lasting else None
     except BadAnswerError:
         return {}
-    if reply.cut:
-        entries = entries[:-1]  # the last one may be incomplete
-    return _select_usable(entries, set(words))
+    if reply.cut:  # a word that was cut is none
+        entries = entries[:-1]
+    if task is KEYWORDS:
+        named = [entry["word"].strip().lower() for entry in entries]
+        return {word: "" for word in named if word in words}
+    return dict(_usable(entries, set(words)))
 
 
-def _select_usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Substitutes:
-    usable = {}
+def _usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Iterator[tuple[str, str]]:
     for entry in entries:
         word = entry["word"].strip().lower()
         other = " ".join(entry["other"].split())
-        if word not in words or word in fold(other):
-            continue
-        if other and other.isprintable() and len(other) <= MAX_LENGTH:
-            usable[word] = other
-    return usable
+        if (
+            word in words
+            and other
+            and other.isprintable()
+            and len(other) <= MAX_LENGTH
+            and word not in fold(other)
+        ):
+            yield word, other
 
 
-def _read(path: Path) -> dict[str, Substitutes]:
-    """Read the answers by key; malformed lines are skipped and asked about again."""
-    answers = {}
+def _read(path: Path) -> dict[str, Found]:
+    """Answers by key. A line that makes no sense is asked for again."""
+    found = {}
     with suppress(OSError):
         for line in path.read_text(encoding="utf-8").splitlines():
             with suppress(ValueError, KeyError, TypeError):
                 entry = json.loads(line)
-                words = {str(word): str(other) for word, other in entry["words"].items()}
-                answers[entry["key"]] = words
-    return answers
+                found[entry["key"]] = {
+                    str(word): str(other) for word, other in entry["words"].items()
+                }
+    return found
 
 
-def _write(path: Path, answers: Mapping[str, Substitutes]) -> None:
+def _write(path: Path, answers: Mapping[str, Found]) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    lines = [json.dumps({"key": key, "words": words}) for key, words in answers.items()]
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    write_text(
+        path,
+        "".join(json.dumps({"key": key, "words": found}) + "\n" for key, found in answers.items()),
+    )
 
 
-def _key(query: str, words: Sequence[str]) -> str:
-    """Return a hash of a query and its words, so that the cache does not contain the query."""
-    return hashlib.blake2b(json.dumps([query, *words]).encode(), digest_size=16).hexdigest()
+def _key(question: Question) -> str:
+    """The order of a query's words stays out of the cache."""
+    parts = [question.query, *question.words]
+    if question.passage:
+        parts = [question.passage, *parts]
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from engine.core.records import Chunk, Query
 from engine.core.text import duration
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
-from engine.project.store.chunks import IN_MEMORY, drawn
+from engine.project.store.chunks import IN_MEMORY, sample_indices
 from engine.queries.filters.consistency import format_share
 from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
@@ -138,7 +138,9 @@ class _GenerationRun:
             return list(rounds(self.chunks, seed))
         from engine.lexical.analysis import Analyzer
 
-        positions = drawn(len(self.chunks), seed, most=max(IN_MEMORY, budget.queries)).tolist()
+        positions = sample_indices(
+            len(self.chunks), seed, most=max(IN_MEMORY, budget.queries)
+        ).tolist()
         chunks = [self.chunks[position] for position in positions]
         vectors = word_vectors(chunks, Analyzer(corpus_language(self.context)), check)
         order, clusters = covering_order(chunks, vectors, seed, check)

@@ -31,8 +31,8 @@ _TYPES: dict[str, np.dtype[Any]] = {
 class RankedLists:
     """The best chunks of n queries, best first.
 
-    `query_ids` (n,) int64; `ids` (n, k) int64 chunk ids, padded at the end with -1; `scores` (n, k)
-    float32, -inf where padded (so that a softmax gives padding nothing).
+    `query_ids` (n,) int64; `ids` (n, k) int64 chunk ids, padded with -1; `scores` (n, k) float32,
+    padded with -inf, so that a softmax gives padding nothing.
     """
 
     query_ids: Ids
@@ -40,7 +40,7 @@ class RankedLists:
     scores: Scores
 
     def __post_init__(self) -> None:
-        fault = self._fault()
+        fault = self._find_fault()
         if fault:
             raise ValueError(fault)
 
@@ -49,29 +49,28 @@ class RankedLists:
 
     @property
     def lengths(self) -> Ids:
-        """(n,) number of chunks in each list."""
+        """The number of chunks in each list (n,)."""
         counts: Ids = np.count_nonzero(self.ids >= 0, axis=1).astype(np.int64)
         return counts
 
     @classmethod
     def from_lists(cls, query_ids: Sequence[int], lists: Sequence[tuple[Any, Any]]) -> RankedLists:
-        """From one (ids, scores) pair of equally long sequences for each query."""
-        ids = pad_rows([found for found, _ in lists], ABSENT, np.int64)
-        scores = pad_rows([values for _, values in lists], -np.inf, np.float32)
+        """Build from a pair of equally long sequences (ids, scores) for each query."""
+        ids = pad_rows([list_ids for list_ids, _ in lists], ABSENT, np.int64)
+        scores = pad_rows([list_scores for _, list_scores in lists], -np.inf, np.float32)
         return cls(np.asarray(query_ids, dtype=np.int64), ids, scores)
 
     def save(self, folder: Path) -> None:
-        """Write into `folder`, which is made if missing. OSError when the disk refuses."""
+        """Write into a folder, which is created if missing. Raises OSError if the disk refuses."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, dtype in _TYPES.items():
-            np.save(
-                folder / f"{name}.npy", np.asarray(getattr(self, name), dtype), allow_pickle=False
-            )
+            array = np.asarray(getattr(self, name), dtype)
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
         (folder / _META).write_text(json.dumps({"version": VERSION}), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> RankedLists:
-        """Read what `save` wrote. DamagedError when a file is missing or makes no sense."""
+        """Read what `save` wrote. Raises DamagedError if a file is missing or invalid."""
         try:
             meta = json.loads((folder / _META).read_text(encoding="utf-8"))
             if meta["version"] != VERSION:
@@ -90,17 +89,13 @@ class RankedLists:
                 command="run",
             ) from error
 
-    def _fault(self) -> str:
+    def _find_fault(self) -> str:
+        """Return what is wrong with the arrays, empty if nothing is."""
         n = len(self.query_ids)
-        if (
-            self.query_ids.ndim != 1
-            or self.ids.ndim != 2
-            or len(self.ids) != n
-            or self.ids.shape != self.scores.shape
-        ):
-            return (
-                f"shapes do not fit: {self.query_ids.shape}, {self.ids.shape}, {self.scores.shape}"
-            )
+        two_dimensional = self.query_ids.ndim == 1 and self.ids.ndim == 2
+        if not two_dimensional or len(self.ids) != n or self.ids.shape != self.scores.shape:
+            shapes = f"{self.query_ids.shape}, {self.ids.shape}, {self.scores.shape}"
+            return f"shapes do not fit: {shapes}"
         if len(np.unique(self.query_ids)) != n:
             return "a query id occurs twice"
         if (self.ids < ABSENT).any():

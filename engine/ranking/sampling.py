@@ -1,5 +1,6 @@
-"""Lists to learn from: one chunk at random from each interval of a query's ranking (METHODS.md
-§1 Partition, Sampling; BMEmbed, section 3.2).
+"""Lists to learn from: one random chunk from each interval of a query's ranking.
+
+METHODS.md §1 Partition, Sampling; BMEmbed, section 3.2.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ POSITIVE = 3
 
 
 def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds:
-    """At most m ≥ 2 half-open intervals that cover the ranks [0, k) in order, none of them
-    empty.
+    """Return at most m ≥ 2 non-empty half-open intervals that cover the ranks [0, k) in order.
 
     The m - 1 intervals after the first share [3, k): in equal lengths, or each twice as long as the
-    last. Real bounds are floored (in whole-number arithmetic, so exactly); one that falls on its
+    last. Real bounds are floored exactly, in integer arithmetic; a bound that falls on its
     predecessor moves up by one.
     """
     if k <= POSITIVE:
@@ -33,8 +33,13 @@ def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds
     rest = min(m - 1, k - POSITIVE)
     bounds = [0, POSITIVE]
     for i in range(1, rest + 1):
-        part, whole = (i, rest) if scheme == "uniform" else (2**i - 1, 2**rest - 1)
-        bounds.append(max(POSITIVE + (k - POSITIVE) * part // whole, bounds[-1] + 1))
+        part = 2**i - 1
+        whole = 2**rest - 1
+        if scheme == "uniform":
+            part = i
+            whole = rest
+        bound = POSITIVE + (k - POSITIVE) * part // whole
+        bounds.append(max(bound, bounds[-1] + 1))
     return tuple(itertools.pairwise(bounds))
 
 
@@ -42,9 +47,8 @@ def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds
 class SampledLists:
     """L lists of at most m chunks, best interval first.
 
-    `queries` (L,), a query's lists side by side; `chunks` (L, m), -1 where padded: both ids, or
-    positions in the training data.
-    `scores` (L, m): BM25, -inf where padded.
+    `queries` (L,) are ids or positions in the training data, with a query's lists side by side.
+    `chunks` (L, m) are the same, padded with -1; `scores` (L, m) are BM25's, padded with -inf.
     """
 
     queries: Ids
@@ -59,34 +63,32 @@ def sample_lists(
     seed: int = 0,
     scheme: Scheme = "fine-to-coarse",
 ) -> SampledLists:
-    """`lists_per_query` lists for each query of `ranked`, whose width k is what gets
-    partitioned.
+    """Sample lists for each query of `ranked`, whose width k is partitioned.
 
-    A query with fewer than k results gets a partition of the results it has, so it may have fewer
-    than m intervals; one without results gets no list. Each query draws from its own generator,
-    seeded by (seed, query id): the lists do not depend on which other queries there are or in which
-    order.
+    A query with fewer than k results gets a partition of its results, possibly of fewer than m
+    intervals; a query without results gets no list. Each query has its own generator, seeded by
+    (seed, query id), so that its lists do not depend on the other queries.
     """
     lengths = ranked.lengths
-    kept = np.flatnonzero(lengths > 0)
+    nonempty = np.flatnonzero(lengths > 0)
     partitions: dict[int, Bounds] = {}
-    ranks = np.full((len(kept), lists_per_query, m), -1, dtype=np.int32)
-    for row, source in enumerate(kept):
+    ranks = np.full((len(nonempty), lists_per_query, m), -1, dtype=np.int32)
+    for row, source in enumerate(nonempty):
         k = int(lengths[source])
         bounds = partitions.setdefault(k, partition_ranks(k, m, scheme))
-        ranks[row, :, : len(bounds)] = _draw(
-            bounds, lists_per_query, seed, int(ranked.query_ids[source])
-        )
+        query_id = int(ranked.query_ids[source])
+        ranks[row, :, : len(bounds)] = _draw_ranks(bounds, lists_per_query, seed, query_id)
     flat = ranks.reshape(-1, m)
-    rows = np.repeat(kept, lists_per_query)[:, None]
+    rows = np.repeat(nonempty, lists_per_query)[:, None]
     padded = flat < 0
     return SampledLists(
-        queries=np.repeat(ranked.query_ids[kept], lists_per_query),
+        queries=np.repeat(ranked.query_ids[nonempty], lists_per_query),
         chunks=np.where(padded, ABSENT, ranked.ids[rows, flat]),
         scores=np.where(padded, np.float32(-np.inf), ranked.scores[rows, flat]),
     )
 
 
-def _draw(bounds: Bounds, lists: int, seed: int, query_id: int) -> NDArray[np.int64]:
+def _draw_ranks(bounds: Bounds, lists: int, seed: int, query_id: int) -> NDArray[np.int64]:
     low, high = np.asarray(bounds).T
-    return np.random.default_rng([seed, query_id]).integers(low, high, size=(lists, len(bounds)))
+    rng = np.random.default_rng([seed, query_id])
+    return rng.integers(low, high, size=(lists, len(bounds)))

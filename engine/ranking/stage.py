@@ -1,4 +1,4 @@
-"""Stage `rank`: queries × BM25 → the ranked lists that training learns from."""
+"""Stage `rank`: BM25 ranks the chunks for every training query."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 
 
 class RankStage(Stage):
-    """Queries × BM25 → the ranked lists that training learns from."""
+    """BM25 rankings of the training queries, which training learns from."""
 
     version = VERSION
     artifact = RankingsInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The queries and the depth of the rankings; partition and sampling belong to training."""
+        """Return the queries and the depth; partition and sampling belong to training."""
         info = snapshot.need(QueriesInfo).info
         return {"queries": info.content, "corpus": info.corpus, "k": snapshot.settings.ranking.k}
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DamagedError when the lists on disk cannot be read."""
+        """Raise DamagedError if the lists on disk cannot be read."""
         RankedLists.load(snapshot.project.folder_of(snapshot.need(RankingsInfo)))
 
     def status_note(self, snapshot: ProjectSnapshot) -> str:
-        """What is to be said of rankings that are up to date; empty where that is nothing."""
+        """Return a note about current rankings, empty if there are queries."""
         if snapshot.store.counts()["queries"]:
             return ""
         return NO_QUERIES
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Mine BM25's best k chunks of every query."""
+        """Rank BM25's best k chunks for every query."""
         if not context.store.counts()["queries"]:
             context.choose("ranked", "nothing", NO_QUERIES)
         from engine.lexical.index import LexicalIndex
@@ -48,9 +48,9 @@ class RankStage(Stage):
             context.choose("k", k, f"the corpus has only {index.count} chunks")
         lists = []
         texts = [query.text for query in queries]
-        # the bonus for codes would make every target one-hot
-        for found in index.search_many(texts, k, bonus=False):
-            lists.append(found)
+        # The bonus for codes would turn every target into a single chunk.
+        for hits in index.search_many(texts, k, bonus=False):
+            lists.append(hits)
             if len(lists) % STEP == 0:
                 context.check_stop()
                 context.progress(len(lists), len(queries), "queries")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, first_line
+from engine.models.installed import find_installed_folder
 from engine.reranking.reranker import require_finite, too_slow
 
 if TYPE_CHECKING:
@@ -92,5 +93,7 @@ def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
     from engine.reranking.folder import resolve_cross_encoder
 
     path = (project.path / Path(name).expanduser()).absolute()
+    if not path.is_dir():
+        path = find_installed_folder(name) or path
     folder = resolve_cross_encoder(path, project.path / "cache")
     return FolderReranker(folder, settings.encoder)

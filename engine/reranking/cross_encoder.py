@@ -14,6 +14,7 @@ from engine.encoders.deferred import light_imports
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import longest_text
 from engine.encoders.text_model import encodable, padded
+from engine.reranking.folder import is_modular
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +74,7 @@ class CrossEncoder:
         length = min(math.ceil(longest / LENGTH_GRID) * LENGTH_GRID, self.max_tokens)
         inputs = padded(rows, self._tokenizer, self._device, length)
         with torch.inference_mode():
-            logits = self._model(**inputs).logits.float()  # (b, labels)
+            logits = self._model(inputs).float()  # (b, labels)
             if logits.shape[1] == 2:
                 logit = logits[:, -1] - logits[:, 0]
             else:
@@ -82,7 +83,67 @@ class CrossEncoder:
         return scores
 
 
+class _Classifier:
+    """A sequence classifier of transformers: inputs → logits (b, labels)."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __call__(self, inputs: dict[str, Any]) -> Any:
+        return self._model(**inputs).logits
+
+
+class _Modules:
+    """A cross-encoder in modules of sentence-transformers: inputs → logits (b, labels).
+
+    Those after the transformer compute in 32 bits.
+    """
+
+    def __init__(self, modules: Sequence[Any]) -> None:
+        self._modules = modules
+
+    def __call__(self, inputs: dict[str, Any]) -> Any:
+        features: dict[str, Any] = {**inputs, "modality": "text"}
+        for module in self._modules:
+            features = module(features)
+            for name in ("token_embeddings", "sentence_embedding"):
+                if name in features:
+                    features[name] = features[name].float()
+        scores = features["scores"]
+        return scores[:, None] if scores.ndim == 1 else scores
+
+
 def _load(path: Path, hardware: Hardware) -> tuple[Any, Any]:
+    if is_modular(path):
+        return _load_modules(path, hardware)
+    return _load_classifier(path, hardware)
+
+
+def _load_modules(path: Path, hardware: Hardware) -> tuple[Any, Any]:
+    with light_imports():
+        import torch
+        from sentence_transformers import CrossEncoder as ModularCrossEncoder
+
+    dtype = getattr(torch, hardware.dtype)
+    try:
+        loaded = ModularCrossEncoder(
+            str(path),
+            device=hardware.device,
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"dtype": dtype, "use_safetensors": True},
+        )
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise _unusable(path, first_line(error)) from error
+    modules = list(loaded.eval())
+    for module in modules[1:]:
+        module.to(hardware.device).float()
+    return _Modules(modules), loaded.tokenizer
+
+
+def _load_classifier(path: Path, hardware: Hardware) -> tuple[Any, Any]:
     with light_imports():
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -102,7 +163,7 @@ def _load(path: Path, hardware: Hardware) -> tuple[Any, Any]:
     labels = model.config.num_labels
     if labels > 2:
         raise _unusable(path, f"It gives {labels} numbers for a pair, wanted are one or two.")
-    return model, tokenizer
+    return _Classifier(model), tokenizer
 
 
 def _unusable(path: Path, why: str) -> ModelError:

@@ -9,11 +9,12 @@ from typing import Any
 
 from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
-from engine.encoders.model_folder import read_object
+from engine.encoders.model_folder import module_folders, read_object
 from engine.encoders.weights_file import tensor_names
 
 _CONFIGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _HEAD = "ForSequenceClassification"
+_OWN_MODULES = "sentence_transformers."
 _SAVE_AGAIN = (
     "On a machine that has the model, run CrossEncoder(name).save_pretrained(folder) and copy that"
     " folder here."
@@ -33,28 +34,72 @@ def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
     """Check the folder of a cross-encoder and return it with its fingerprint.
 
     It must contain config.json, tokenizer.json and safetensors of a sequence classifier with one or
-    two labels. `caches` is the folder for cached scores. Raises ModelError for a folder that is
-    missing or incomplete, contains another kind of model, or would need unsafe code (pickled
-    weights, custom Python). Nothing is ever downloaded.
+    two labels, or of a cross-encoder in several modules, as sentence-transformers saves it.
+    `caches` is the folder for cached scores. Raises ModelError for a folder that is missing or
+    incomplete, contains another kind of model, or would need unsafe code (pickled weights, custom
+    Python). Nothing is ever downloaded.
     """
     if not path.is_dir():
         raise _unusable(path, "There is no such folder; nothing is downloaded.")
     for name in ("config.json", "tokenizer.json"):
         if not (path / name).is_file():
             raise _unusable(path, f"{name} is missing.")
-    _check_config(path, read_object(path / "config.json"))
+    _refuse_code(path)
     files = [*_find_weights(path), *(path / name for name in _CONFIGS if (path / name).is_file())]
-    digests = [f"{file.name} {remembered_sha256(file)}" for file in files]
+    if is_modular(path):
+        files += _module_files(path)
+    else:
+        _check_config(path, read_object(path / "config.json"))
+    digests = [f"{file.relative_to(path).as_posix()} {remembered_sha256(file)}" for file in files]
     fingerprint = hashlib.sha256("\n".join(digests).encode()).hexdigest()
     return CrossEncoderFolder(path, fingerprint, caches / f"pair-scores-{fingerprint[:16]}")
 
 
-def _check_config(path: Path, config: dict[str, Any]) -> None:
+def is_modular(path: Path) -> bool:
+    """Whether a folder holds a cross-encoder whose head is in modules of sentence-transformers
+    beside the transformer.
+    """
+    config = path / "config_sentence_transformers.json"
+    if not (path / "modules.json").is_file() or not config.is_file():
+        return False
+    named = read_object(path / "config.json").get("architectures")
+    has_head = isinstance(named, list) and bool(named) and str(named[0]).endswith(_HEAD)
+    return read_object(config).get("model_type") == "CrossEncoder" and not has_head
+
+
+def _module_files(path: Path) -> list[Path]:
+    """Configuration and weights of the modules.
+
+    Raises ModelError for one that is not of sentence-transformers.
+    """
+    found = [path / "modules.json", path / "config_sentence_transformers.json"]
+    for kind, folder in module_folders(path):
+        if not kind.startswith(_OWN_MODULES):
+            raise _unusable(path, f"Its module {kind} is custom Python code, which is never run.")
+        if folder == path:
+            continue
+        weights = sorted(folder.glob("*.safetensors"))
+        pickles = [*folder.glob("*.bin"), *folder.glob("*.pt")]
+        if pickles and not weights:
+            raise _unusable(
+                path, f"The weights of {folder.name} are only in {pickles[0].name}, a pickle file."
+            )
+        for file in weights:
+            tensor_names(file)
+        found += weights
+        found += [file for file in (folder / "config.json",) if file.is_file()]
+    return found
+
+
+def _refuse_code(path: Path) -> None:
     for name in ("config.json", "tokenizer_config.json"):
         if (path / name).is_file() and read_object(path / name).get("auto_map"):
             raise _unusable(
                 path, f"{name} names custom Python code (auto_map), which is never run."
             )
+
+
+def _check_config(path: Path, config: dict[str, Any]) -> None:
     kinds = config.get("architectures")
     kind = "not named"
     if isinstance(kinds, list) and kinds:

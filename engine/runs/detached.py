@@ -1,8 +1,8 @@
-"""A run in a session of its own, which outlives the terminal and whoever started it.
+"""A run in a session of its own, which outlives the terminal and the process that started it.
 
 `start` starts it and waits until it holds the project; `python -m engine.runs.detached FOLDER
-STAGES FORCE` is the run itself. It has no terminal. Until it has begun, an error goes to a private
-file that only the starter reads; from then on `runs/ID/` has everything.
+STAGES FORCE` is the run itself. Until the run has begun, an error goes to a private file that only
+the starter reads; from then on `runs/ID/` has everything.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ from engine.project.control import POLL_SECONDS, run_records
 from engine.project.folder import ProjectFolder
 from engine.runs import pipeline
 
-TEXT_READ = 20_000  # bytes of an early failure's output
+TEXT_READ = 20_000  # Bytes of an early failure's output.
 
 
 def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False) -> RunRecord:
-    """Start a run of `stages` in its own session; returns once its run.json is there.
+    """Start a run of `stages` in its own session; return when its run.json exists.
 
-    Raises what keeps it from beginning, such as ProjectBusyError; StageError when its process ends
-    without a word. The run goes on when this process, its terminal or its process group ends.
+    The run continues when this process, its terminal or its process group ends. Raises what keeps
+    it from beginning, such as ProjectBusyError; StageError if its process ends without an error
+    message.
     """
-    pipeline.checked_stages(stages)
+    pipeline.order_stages(stages)
     before = {record.folder for record in run_records(project)}
     with tempfile.TemporaryFile() as errors:
         child = _spawn([str(project.path), ",".join(stages), "force" if force else ""], errors)
         try:
             while True:
                 code = child.poll()
-                found = _begun(project, child.pid, before)
-                if found is not None:
-                    return found
+                record = _find_new_run(project, child.pid, before)
+                if record is not None:
+                    return record
                 if code is not None:
-                    raise _early(errors, code)
+                    raise _read_early_error(errors, code)
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             child.terminate()
@@ -61,14 +62,16 @@ def _spawn(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def _begun(project: ProjectFolder, pid: int, before: set[Path]) -> RunRecord | None:
-    """The new run of that process."""
-    new = (record for record in run_records(project) if record.folder not in before)
-    return next((record for record in new if record.pid == pid), None)
+def _find_new_run(project: ProjectFolder, pid: int, before: set[Path]) -> RunRecord | None:
+    """Return the new run of that process, None before it has begun."""
+    for record in run_records(project):
+        if record.folder not in before and record.pid == pid:
+            return record
+    return None
 
 
-def _early(errors: IO[bytes], code: int) -> EngineError:
-    """The error that kept a run from beginning."""
+def _read_early_error(errors: IO[bytes], code: int) -> EngineError:
+    """Return the error that kept a run from beginning."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - TEXT_READ))
     text = errors.read().decode("utf-8", "replace").strip()
     with suppress(ValueError, IndexError, AttributeError):
@@ -87,24 +90,23 @@ def _early(errors: IO[bytes], code: int) -> EngineError:
 
 
 def main(arguments: list[str]) -> int:
-    """The run's own process; returns the exit code of the error that ended it, or 0."""
+    """Execute the run in this process; return the exit code of the error that ended it, or 0."""
     environment.prepare_process()
     folder, stages, force = arguments
-    asked = False
+    stopping = False
 
-    def ask(_number: int, _frame: object) -> None:
-        nonlocal asked
-        asked = True
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal stopping
+        stopping = True
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, ask)
+        signal.signal(number, stop)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    wanted = stages.split(",")
+    names = stages.split(",")
+    forced = names if force else ()
     try:
         project = ProjectFolder(Path(folder))
-        pipeline.run(
-            project, stages=wanted, force=wanted if force else (), should_stop=lambda: asked
-        )
+        pipeline.run(project, stages=names, force=forced, should_stop=lambda: stopping)
     except EngineError as error:
         print(json.dumps(to_dict(error)), file=sys.stderr)
         return error.exit_code

@@ -1,11 +1,12 @@
-"""The stages in order: is it up to date? then skip it; else run it in a fresh child process.
+"""Bring the stages up to date in order: skip what is done, run the rest in child processes.
 
-Long: all of one run.
+The module is long because `Run` holds everything about one run.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import secrets
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from typing import Any
 
 from engine.cluster.nodes import cluster_address, lost
 from engine.core import events
@@ -26,7 +28,7 @@ from engine.core.errors import (
     NotBuiltError,
     StageError,
     UsageError,
-    unknown,
+    unknown_name,
 )
 from engine.core.events import (
     Event,
@@ -40,10 +42,17 @@ from engine.core.events import (
 )
 from engine.core.messages.offer import FEWER, MIN_TO_DECIDE
 from engine.core.messages.project import UP_TO_DATE, StageState
-from engine.core.subprocesses import crash, end, how_it_ended, run_folder_missing, spawn, to_dict
+from engine.core.subprocesses import (
+    crash_error,
+    describe_exit_code,
+    end_child,
+    run_folder_missing,
+    spawn,
+    to_dict,
+)
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
-from engine.project.sharing import follow
+from engine.project.sharing import share_new_files
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot, Stage, stage_fingerprint
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
@@ -62,8 +71,8 @@ WORDS = ("ingest", "index")
 KEPT_RUNS = 20
 
 
-def stage_of(name: str) -> Stage:
-    """A stage by its name, imported when it is first asked for."""
+def load_stage(name: str) -> Stage:
+    """Return a stage by its name, importing it on first use."""
     stage: Stage = importlib.import_module(f"engine.{ROOMS[name]}.stage").STAGE
     return stage
 
@@ -71,11 +80,11 @@ def stage_of(name: str) -> Stage:
 def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
     """Compare a stage's fingerprint with that of its current artifact.
 
-    Raises NotBuiltError where an input is missing.
+    Raises NotBuiltError if an input is missing.
     """
-    found = stage_of(stage)
-    wanted = stage_fingerprint(stage, found.version, found.inputs(snapshot))
-    current = snapshot.store.artifact(found.artifact)
+    definition = load_stage(stage)
+    wanted = stage_fingerprint(stage, definition.version, definition.inputs(snapshot))
+    current = snapshot.store.artifact(definition.artifact)
     if current is None:
         return StageState(stage, "to do", "not run yet", fingerprint=wanted)
     if current.folder and not (snapshot.project.path / current.folder).is_dir():
@@ -83,22 +92,23 @@ def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
     if current.fingerprint == INCOMPLETE:
         return StageState(stage, "stale", "it is not finished", fingerprint=wanted)
     if current.fingerprint != wanted:
-        reason = found.stale_note(snapshot) or "its settings or inputs changed"
+        reason = definition.stale_note(snapshot) or "its settings or inputs changed"
         return StageState(stage, "stale", reason, fingerprint=wanted)
-    return StageState(stage, "done", found.status_note(snapshot) or UP_TO_DATE, fingerprint=wanted)
+    note = definition.status_note(snapshot) or UP_TO_DATE
+    return StageState(stage, "done", note, fingerprint=wanted)
 
 
-def verified(snapshot: ProjectSnapshot, status: StageState) -> StageState:
-    """The status of a finished stage after a look into its files: stale when they are damaged."""
+def verify_status(snapshot: ProjectSnapshot, status: StageState) -> StageState:
+    """Return the status of a finished stage after checking its files: stale if damaged."""
     try:
-        stage_of(status.stage).verify(snapshot)
+        load_stage(status.stage).verify(snapshot)
     except EngineError as error:
         return replace(status, state="stale", reason=error.what.rstrip("."), code=error.code)
     return status
 
 
 def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
-    """Every stage's status; what depends on something stale is stale too.
+    """Return every stage's status; a stage that depends on something stale is stale too.
 
     Vectors depend on the documents alone until another encoder has come into use.
     """
@@ -108,33 +118,31 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
             status = stage_status(snapshot, stage)
         except NotBuiltError as error:
             status = StageState(stage, "to do", error.what, error.code)
-        except (
-            EngineError
-        ) as error:  # such as a model folder that is gone: the other stages are still worth showing
-            made = snapshot.store.artifact(stage_of(stage).artifact) is not None
+        except EngineError as error:
+            # Even if a model folder is gone, for example, the other stages are worth showing.
+            made = snapshot.store.artifact(load_stage(stage).artifact) is not None
             status = StageState(stage, "stale" if made else "to do", error.what, error.code)
-        behind = result[:1] if stage == "embed" else result
-        if status.state == "done" and any(earlier.state == "stale" for earlier in behind):
+        inputs = result[:1] if stage == "embed" else result
+        if status.state == "done" and any(earlier.state == "stale" for earlier in inputs):
             status = replace(status, state="stale", reason="what it builds on is stale")
         result.append(status)
     return result
 
 
-def stages_due(
+def find_due_stages(
     snapshot: ProjectSnapshot, stages: Iterable[str], forced: Collection[str] = ()
 ) -> list[str]:
-    """Those of `stages` with work to do, each once."""
+    """Return those of `stages` with work to do, each once."""
     states = {status.stage: status.state for status in all_status(snapshot)}
     return [stage for stage in dict.fromkeys(stages) if stage in forced or states[stage] != "done"]
 
 
 class Run:
-    """One walk over the stages, holding the project's lock.
+    """One walk through the stages, holding the project's lock.
 
-    Its events are in `runs/ID/events.jsonl`.
-
-    run.json beside them holds the run's id, the process's pid, the state (running, done, failed,
-    cancelled), the time of that, and the `error` that made it fail.
+    Its events are in `runs/ID/events.jsonl`. `runs/ID/run.json` holds the run's id, the pid, the
+    state (running, done, failed, cancelled), the time of the state, and the `error` that made it
+    fail.
     """
 
     def __init__(
@@ -154,11 +162,15 @@ class Run:
         self._alone = False
 
     def execute(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        """Run `stages` in order. Raises the first EngineError; CancelledError when stopped."""
+        """Run `stages` in order.
+
+        Raises the first EngineError, CancelledError if stopped.
+        """
         started = time.monotonic()
         self._alone = len(stages) == 1
         with self.project.locked():
-            # before the repair, which may take a while: the run can be seen, cancelled and paused
+            # Begun before the repair, which may take a while, so that the run can be seen,
+            # cancelled and paused.
             self._begin()
             state = "failed"
             error = dict[str, str]()
@@ -167,7 +179,7 @@ class Run:
                 if repaired := self.project.repair():
                     self._emit(Warned(stage="run", text=str(repaired)))
                 self._preflight(stages, forced)
-                self._walk(stages, forced)
+                self._run_stages(stages, forced)
                 self._tidy(stages)
                 state = "done"
             except CancelledError as stopped:
@@ -192,41 +204,35 @@ class Run:
             finally:
                 self._end(state, time.monotonic() - started, error)
 
-    def _walk(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        walk = self._searchable_first(stages)
-        # how much there is to do is known once the documents are read; search by words must not
-        # wait for that
-        words = [stage for stage in walk if stage in WORDS]
-        for place, stage in enumerate(walk):
-            if place == len(words):
-                self._estimate(walk[place:], forced)
+    def _run_stages(self, stages: Sequence[str], forced: frozenset[str]) -> None:
+        ordered = self._order_stages(stages)
+        words = [stage for stage in ordered if stage in WORDS]
+        for position, stage in enumerate(ordered):
+            # The work is known once the documents are read, and keyword search must not wait.
+            if position == len(words):
+                self._estimate(ordered[position:], forced)
             self.run_stage(stage, forced=stage in forced)
-            # what was read can be searched
+            # The files read so far can be searched; read and index the next ones.
             while "ingest" in words and stage == words[-1] and self._files_left():
-                for again in words:
-                    self.run_stage(again, forced=False)
+                for word_stage in words:
+                    self.run_stage(word_stage, forced=False)
             if stage == "index":
                 self._look_at_languages()
 
-    def _searchable_first(self, stages: Sequence[str]) -> list[str]:
-        """The way through `stages`.
+    def _order_stages(self, stages: Sequence[str]) -> list[str]:
+        """Return `stages` in the order of execution.
 
-        Where nothing is embedded yet, that comes before what learns, which takes much longer and
-        wants the same vectors.
+        If nothing is embedded yet, `embed` comes before the stages that learn: they take much
+        longer and need the same vectors.
         """
-        place = next(
-            (place for place, stage in enumerate(stages) if stage not in SEARCH), len(stages)
-        )
+        reading = list(itertools.takewhile(lambda stage: stage in SEARCH, stages))
+        learning = list(stages[len(reading) :])
         with closing(self.project.store()) as store:
-            embedded = (
-                store.artifact(VectorsInfo) is not None
-                or store.artifact(EvaluationInfo) is not None
-            )
-        if "embed" in stages[place:] and not embedded:
-            first = ["embed"]
-        else:
-            first = []
-        return [*stages[:place], *first, *stages[place:]]
+            has_vectors = store.artifact(VectorsInfo) is not None
+            has_evaluation = store.artifact(EvaluationInfo) is not None
+        if "embed" in learning and not has_vectors and not has_evaluation:
+            reading.append("embed")
+        return [*reading, *learning]
 
     def _begin(self) -> None:
         with disk_errors(f"The run's folder {self.folder} could not be made."):
@@ -236,18 +242,23 @@ class Run:
             self._record("running")
 
     def _record(self, state: str, error: dict[str, str] | None = None) -> None:
-        data = {"run": self.id, "pid": os.getpid(), "state": state, "time": time.time()}
-        write_text(
-            self.folder / "run.json", json.dumps({**data, "error": error} if error else data)
-        )
+        data: dict[str, Any] = {
+            "run": self.id,
+            "pid": os.getpid(),
+            "state": state,
+            "time": time.time(),
+        }
+        if error:
+            data["error"] = error
+        write_text(self.folder / "run.json", json.dumps(data))
 
     def _end(self, state: str, seconds: float, error: dict[str, str]) -> None:
         self._log(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
         self._log.close()
-        # a full disk must not hide the error that is on its way to the user
+        # A full disk must not hide the error that is on its way to the user.
         with suppress(OSError):
             self._record(state, error)
-        follow(self.project)
+        share_new_files(self.project)
         self.relay()
 
     def _emit(self, event: Event) -> None:
@@ -259,7 +270,7 @@ class Run:
         self._emit(StageFailed(stage=stage, error=error.as_dict()))
 
     def relay(self) -> None:
-        """Hand on every event that the log has gained, whoever wrote it."""
+        """Pass on every event that the log has gained, from this process or a child."""
         for event, offset in events.read(self.folder / "events.jsonl", self._offset):
             self._offset = offset
             self._on_event(event)
@@ -268,8 +279,9 @@ class Run:
         return self._should_stop() or (self.folder / CANCEL).exists()
 
     def _preflight(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        """Report what would stop a later stage before hours are spent; a server that may not be
-        used stops any.
+        """Report what would stop a later stage before hours are spent.
+
+        A server that may not be used stops any run.
         """
         from engine.endpoint.address import check_addresses
 
@@ -277,12 +289,12 @@ class Run:
         with closing(self.project.store()) as store:
             for stage in stages:
                 try:
-                    stage_of(stage).preflight(
-                        ProjectSnapshot(self.project, self.project.settings(), store)
-                    )
+                    snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
+                    load_stage(stage).preflight(snapshot)
                 except EngineError as error:
+                    # A stage that is done does not need what is missing.
                     if stage not in forced and self._is_done(stage, store):
-                        continue  # what it would take is not needed now
+                        continue
                     self._report_failure(stage, error)
                     raise
 
@@ -291,39 +303,34 @@ class Run:
         from engine.encoders.kinds.chosen import encoder_source
         from engine.lexical.stage import renew_languages
 
-        # of an encoder that only later stages want
-        with (
-            closing(self.project.store()) as store,
-            suppress(EngineError),
-        ):
+        # An error about the encoder concerns only later stages.
+        with closing(self.project.store()) as store, suppress(EngineError):
             renew_languages(store, self._stopping)
-            if found := language_finding(store, encoder_source(self.project.settings().encoder)):
-                self._emit(
-                    Warned(stage="run", text=f"{found.found}: {found.follows}.", code=found.code)
-                )
+            finding = language_finding(store, encoder_source(self.project.settings().encoder))
+            if finding:
+                text = f"{finding.found}: {finding.follows}."
+                self._emit(Warned(stage="run", text=text, code=finding.code))
 
     def _estimate(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        """Report about how long the rest of the run will take, and whether an adapter could not
-        come into use; a run does without where that cannot be found out.
+        """Report the estimated time of the rest, and warn if an adapter could not come into use.
+
+        Errors are ignored: a run does without.
         """
         from engine.evaluation.expected import expected_evidence
         from engine.runs.estimate import estimate
 
         with closing(self.project.store()) as store, suppress(EngineError):
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
-            made = "generate" not in (due := stages_due(snapshot, stages, forced))
+            due = find_due_stages(snapshot, stages, forced)
             if "train" in due and snapshot.settings.evaluation.gate == "strict":
-                most = max(expected_evidence(snapshot, made).values())
+                has_queries = "generate" not in due
+                most = max(expected_evidence(snapshot, has_queries).values())
                 if most < MIN_TO_DECIDE:
-                    self._emit(
-                        Warned(
-                            stage="run",
-                            text=_in_vain(snapshot.project, most),
-                            code="too-few-questions",
-                        )
-                    )
-            if due and (found := estimate(snapshot, due, self._stopping)):
-                self._emit(found)
+                    text = _describe_shortage(snapshot.project, most)
+                    self._emit(Warned(stage="run", text=text, code="too-few-questions"))
+            estimated = estimate(snapshot, due, self._stopping) if due else None
+            if estimated:
+                self._emit(estimated)
 
     def _files_left(self) -> int:
         with closing(self.project.store()) as store:
@@ -334,10 +341,13 @@ class Run:
             statuses = all_status(ProjectSnapshot(self.project, self.project.settings(), store))
         except EngineError:
             return False
-        return any(one.stage == stage and one.state == "done" for one in statuses)
+        return any(status.stage == stage and status.state == "done" for status in statuses)
 
     def run_stage(self, stage: str, forced: bool) -> None:
-        """Run one stage, unless it is done and not forced. Raises EngineError."""
+        """Run one stage, unless it is done and not forced.
+
+        Raises EngineError.
+        """
         if Gate(self.folder, stage, self._emit, self._stopping)():
             raise CancelledError("The run was cancelled.")
         store = self.project.store()
@@ -345,48 +355,51 @@ class Run:
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
             status = stage_status(snapshot, stage)
             if status.state == "done":
-                status = verified(snapshot, status)
-            if status.state == "done" and self._alone and stage_of(stage).is_outdated(snapshot):
+                status = verify_status(snapshot, status)
+            if status.state == "done" and self._alone and load_stage(stage).is_outdated(snapshot):
                 status = replace(status, state="stale", reason="the defaults have changed since")
         except EngineError as error:
             self._report_failure(stage, error)
             raise
         finally:
             store.close()
-        if status.state == "done" and not forced and not stage_of(stage).always:
+        if status.state == "done" and not forced and not load_stage(stage).always:
             self._emit(StageSkipped(stage=stage, reason=status.reason))
             return
         reasons = {"to do": "", "done": "looks for changes"}
-        if forced:
-            reason = "forced"
-        else:
-            reason = reasons.get(status.state, status.reason)
+        reason = "forced" if forced else reasons.get(status.state, status.reason)
         self._emit(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
         self.run_child(stage, status.fingerprint, forced)
 
     def run_child(self, stage: str, wanted: str, forced: bool) -> None:
-        """Run a stage in a process of its own. Raises the error that ended it."""
-        arguments = [str(self.project.path), stage, wanted, self.id, *["force"] * forced]
+        """Run a stage in a child process.
+
+        Raises the error that ended it.
+        """
+        arguments = [str(self.project.path), stage, wanted, self.id]
+        if forced:
+            arguments.append("force")
         pipe = subprocess.PIPE
         child = spawn(
-            "engine.runs.stage_process", arguments, launch.inherited(), stdin=pipe, stdout=pipe
+            "engine.runs.stage_process",
+            arguments,
+            launch.child_environment(),
+            stdin=pipe,
+            stdout=pipe,
         )
         try:
-            asked, answer = self._attend(child, stage)
+            asked, answer = self._wait_for_child(child, stage)
         finally:
-            end(child)
+            end_child(child)
             if stage == "train":
                 launch.spend()
         if asked and child.returncode == -signal.SIGTERM:
-            raise CancelledError(
-                "The run was cancelled."
-            )  # the child was not yet ready to stop by itself
-        self._judge(stage, child.returncode, answer)
+            # The child was not yet ready to stop by itself.
+            raise CancelledError("The run was cancelled.")
+        self._raise_child_error(stage, child.returncode, answer)
 
-    def _attend(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
-        """Hand on the child's events until it ends; returns whether it was asked to stop, and
-        its answer.
-        """
+    def _wait_for_child(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
+        """Pass on events until the child ends; return (told to stop, its answer)."""
         write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
         asked = False
         while child.poll() is None:
@@ -402,38 +415,38 @@ class Run:
         self.relay()
         return asked, answer
 
-    def _judge(self, stage: str, code: int, answer: str) -> None:
-        """Raise the error that ended a child, if one did."""
+    def _raise_child_error(self, stage: str, code: int, answer: str) -> None:
+        """Raise the error that ended a child, if any."""
         if code == 0:
             return
         try:
             raise EngineError.from_dict(json.loads(answer.splitlines()[-1]), code)
         except (ValueError, IndexError):
-            # without the head of the cluster, or its node here, Ray ends the process
+            # Without the cluster's head or its local node, Ray ends the process.
             if cluster_address() and code == 1:
-                error: EngineError = lost(how_it_ended(code))
+                error: EngineError = lost(describe_exit_code(code))
             else:
-                error = crash(stage, code, self.folder)
+                error = crash_error(stage, code, self.folder)
         self._report_failure(stage, error)
         raise error
 
     def _tidy(self, stages: Sequence[str]) -> None:
-        """Keep a good copy of the database; drop artifacts that nothing names and the oldest run
-        records.
-        """
+        """Keep a good copy of the database; remove unused artifacts and the oldest run records."""
         with closing(self.project.store()) as store:
             copy = self.project.path / COPY
-            has_learnt = bool(set(stages) - set(SEARCH))  # which takes longest to make again
+            # Results of the learning stages take longest to make again.
+            has_learnt = bool(set(stages) - set(SEARCH))
             if has_learnt or not store.is_fresh(store.path, copy):
                 store.backup(copy)
-            self.project.sweep(in_use(store))
+            self.project.sweep(find_folders_in_use(store))
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
-            if folder != self.folder:  # a clock that was set back gives this run an old name
+            # A clock that was set back gives this run an old name.
+            if folder != self.folder:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def in_use(store: Store) -> set[str]:
-    """Artifact folders that search, or a later stage, may still read."""
+def find_folders_in_use(store: Store) -> set[str]:
+    """Return the artifact folders that search, or a later stage, may still read."""
     folders = set()
     for artifact in store.artifacts().values():
         folders |= {artifact.folder, *artifact.info.folders_read}
@@ -448,24 +461,22 @@ def run(
     on_event: Callable[[Event], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> str:
-    """Bring the stages up to date, in order; returns the run's id.
+    """Bring the stages up to date, in order; return the run's id.
 
-    Everything finished is kept whatever happens.
-
-    Raises ProjectBusyError when another run holds the project, CancelledError, or the EngineError
-    of the stage that failed.
+    Everything finished is kept whatever happens. Raises ProjectBusyError if another run holds the
+    project, CancelledError, or the EngineError of the stage that failed.
     """
-    wanted = checked_stages(stages)
-    forced = frozenset(checked_stages(force))
+    wanted = order_stages(stages)
+    forced = frozenset(order_stages(force))
     current = Run(project, on_event, should_stop)
     current.execute(wanted, forced)
     return current.id
 
 
-def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
-    """The stages in the order of a run.
+def order_stages(stages: Iterable[str]) -> tuple[str, ...]:
+    """Return the stages in the order of a run.
 
-    Raises UsageError for a bare text, and for a name that is none, with the nearest.
+    Raises UsageError for a single string, and for an unknown name, suggesting the nearest.
     """
     if isinstance(stages, str):
         raise UsageError(
@@ -477,18 +488,15 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
     names = tuple(stages)
     for name in names:
         if name not in ROOMS:
-            raise unknown("stage", name, ORDER, code="stage-unknown")
+            raise unknown_name("stage", name, ORDER, code="stage-unknown")
     return tuple(stage for stage in ORDER if stage in names)
 
 
-def _in_vain(project: ProjectFolder, most: int) -> str:
-    """What to say before a training whose result cannot come into use."""
-    if most:
-        there = f"there are about {most}"
-    else:
-        there = "there are none"
+def _describe_shortage(project: ProjectFolder, most: int) -> str:
+    """Return the warning before a training whose result cannot come into use."""
+    count = f"there are about {most}" if most else "there are none"
     return (
-        f"{FEWER.capitalize()}; {there}. To judge some first: engine judge {project.argument}"
+        f"{FEWER.capitalize()}; {count}. To judge some first: engine judge {project.argument}"
         " --query 'your own question'"
     )
 
@@ -496,16 +504,17 @@ def _in_vain(project: ProjectFolder, most: int) -> str:
 def how_to_resume(
     project: ProjectFolder, stages: Sequence[str], forced: Collection[str] = ()
 ) -> str:
-    """The command that goes on with a run of these stages."""
+    """Return the advice how to continue a run of these stages."""
     if len(stages) == 1:
         command = f"engine {stages[0]} {project.argument}"
     elif tuple(stages) == ORDER:
         command = f"engine adapt {project.argument}"
     else:
-        command = f"engine run {project.argument}" + (
-            "" if tuple(stages) == SEARCH else f" --only {','.join(stages)}"
-        )
-    if forced:  # what is up to date otherwise would be left as it is
+        command = f"engine run {project.argument}"
+        if tuple(stages) != SEARCH:
+            command += f" --only {','.join(stages)}"
+    # Without --force, stages that are up to date are skipped.
+    if forced:
         return (
             f"Run '{command} --force' to do it all again, or without --force to finish what is not"
             " up to date."

@@ -1,4 +1,4 @@
-"""How far a run is, read from its log; and where a training that was broken off would go on."""
+"""The progress of a run, read from its log, and the point where a training would resume."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from engine.core.events import Event
 from engine.project.control import is_paused, stage_at_work
 from engine.project.stage import ProjectSnapshot, stage_fingerprint
 
-TAIL = 1_000_000  # bytes of a log that show where a run stands: some thousand events
+TAIL = 1_000_000  # Bytes of a log that suffice: some thousand events.
 
 
 @dataclass(slots=True)
 class RunProgress:
-    """Where a run stands. What is not known yet, or is none of the stage's business, is None.
+    """The progress of a run; values that are unknown or that the stage does not have are None.
 
-    `paused`: "" | "asked" (it waits as soon as it comes to a safe point) | "waiting". `done` of
-        `total` `unit`s: the latest
-    event's. `loss` and `seconds_left` (an estimate, pauses left out) are those of training.
+    `paused`: "" | "asked" (waits at the next safe point) | "waiting". `done` of `total` `unit`s:
+    those of the latest event. `loss` and `seconds_left` (an estimate without pauses) belong to
+    training.
     """
 
     stage: str = ""
@@ -31,7 +31,7 @@ class RunProgress:
     seconds_left: float | None = None
 
     def take(self, event: Event) -> None:
-        """Follow one event of the run's log."""
+        """Apply one event of the run's log."""
         match event:
             case events.StageStarted():
                 self._enter(event.stage)
@@ -47,7 +47,8 @@ class RunProgress:
                 self.seconds_left = event.seconds_left
             case events.Paused():
                 self.paused = "waiting"
-                if event.stage != self.stage:  # between two stages, the next one waits
+                # Between two stages the next one waits.
+                if event.stage != self.stage:
                     self._enter(event.stage)
             case events.Resumed():
                 self.paused = ""
@@ -57,25 +58,23 @@ class RunProgress:
         self.done = self.total = self.unit = self.loss = self.seconds_left = None
 
 
-def progress_of(folder: Path) -> RunProgress:
-    """Where the run in that folder stands by the end of its log."""
+def read_progress(folder: Path) -> RunProgress:
+    """Return the progress of the run in that folder at the end of its log."""
     log = folder / "events.jsonl"
-    found = RunProgress(stage=stage_at_work(folder))
-    if log.is_file():
-        size = log.stat().st_size
-    else:
-        size = 0
+    progress = RunProgress(stage=stage_at_work(folder))
+    size = log.stat().st_size if log.is_file() else 0
     for event, _ in events.read(log, max(0, size - TAIL)):
-        found.take(event)
-    if is_paused(folder) and not found.paused:
-        found.paused = "asked"
-    return found
+        progress.take(event)
+    if is_paused(folder) and not progress.paused:
+        progress.paused = "asked"
+    return progress
 
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """The step that a training would go on from, and how many it has; `pretraining`: those of
-    its pre-training.
+    """The step at which a training would resume, and the number of its steps.
+
+    `pretraining`: these are steps of its pre-training.
     """
 
     step: int
@@ -83,8 +82,8 @@ class ResumePoint:
     pretraining: bool = False
 
 
-def resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
-    """Where the next training would go on from; None where it would begin, or has nothing to do.
+def find_resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
+    """Return where the next training would resume, None if it would start over or has no work.
 
     Raises what the fingerprint of the stage `train` raises, such as NotBuiltError.
     """
@@ -94,10 +93,11 @@ def resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
     from engine.training.stage import TrainStage
 
     fingerprint = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
-    # gone once it is done
+    # A training that is done has removed this folder.
     folder = snapshot.project.path / "checkpoints" / fingerprint
     config = resolve_config(snapshot)
-    if (step := newest_step(folder)) is not None:
+    step = newest_step(folder)
+    if step is not None:
         return ResumePoint(step, config.steps)
     step = newest_step(folder / PRETRAINING)
     if step is None:

@@ -1,8 +1,7 @@
-"""The child process of one stage: `python -m engine.runs.stage_process FOLDER STAGE FINGERPRINT
-RUN [force]`.
+"""The child process of a stage: `python -m engine.runs.stage_process FOLDER STAGE FINGERPRINT RUN`.
 
-Its one line on standard output, on failure, is the error as JSON; whatever libraries print goes to
-`runs/ID/STAGE.log`.
+A further argument `force` forces the stage. On failure its only line on standard output is the
+error as JSON; whatever libraries print goes to `runs/ID/STAGE.log`.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from engine.core.subprocesses import exit_with_parent, to_dict
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
-from engine.runs.pipeline import stage_of
+from engine.runs.pipeline import load_stage
 
-LOCK_WAIT_SECONDS = 30.0  # a killed parent's child notices within moments and lets go
+LOCK_WAIT_SECONDS = 30.0  # A killed parent's child notices within moments and lets go.
 
 
 def main(arguments: list[str]) -> int:
-    """Run the stage; returns the exit code of the error that ended it, or 0."""
+    """Run the stage; return the exit code of the error that ended it, or 0."""
     environment.prepare_process()
     folder, stage, wanted, run, *more = arguments
     project = ProjectFolder(Path(folder))
     answer = _redirect_output(project.path / "runs" / run / f"{stage}.log")
-    _leave_out_messages()
+    _log_faults_without_messages()
     exit_with_parent()
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
@@ -51,12 +50,8 @@ def main(arguments: list[str]) -> int:
         error = explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
         if not isinstance(error, CancelledError):
             log(StageFailed(stage=stage, error=to_dict(error)))
-        os.write(
-            answer,
-            (json.dumps(to_dict(error), ensure_ascii=False) + "\n").encode(
-                "utf-8", "backslashreplace"
-            ),
-        )
+        line = json.dumps(to_dict(error), ensure_ascii=False) + "\n"
+        os.write(answer, line.encode("utf-8", "backslashreplace"))
         return error.exit_code
 
 
@@ -86,7 +81,7 @@ def work(
             should_finish=gate.should_finish,
             forced=forced,
         )
-        summary = stage_of(stage).run(context)
+        summary = load_stage(stage).run(context)
     seconds = round(time.monotonic() - started - gate.paused_seconds, 3)
     log(
         StageFinished(
@@ -96,8 +91,8 @@ def work(
 
 
 def peak_memory_mb() -> float:
-    """Highest resident memory of this process so far, in MB (10^6 bytes)."""
-    # its ru_maxrss begins with what the parent had when it started this process
+    """Return the highest resident memory of this process so far, in MB (10^6 bytes)."""
+    # On Linux, ru_maxrss starts at the parent's value.
     if sys.platform == "linux":
         with (
             suppress(OSError, StopIteration),
@@ -110,9 +105,7 @@ def peak_memory_mb() -> float:
 
 
 def _redirect_output(path: Path) -> int:
-    """Send what native libraries print to a log; returns a descriptor on the real standard
-    output.
-    """
+    """Send what native libraries print to a log; return a descriptor of the real output."""
     answer = os.dup(1)
     try:
         target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -123,32 +116,32 @@ def _redirect_output(path: Path) -> int:
     return answer
 
 
-def _leave_out_messages() -> None:
-    """Of faults, too, that Python itself prints: those of threads, and of what is taken apart.
+def _log_faults_without_messages() -> None:
+    """Log faults that Python itself prints, of threads and finalizers, without messages.
 
-    They go to the log.
+    Messages of exceptions may quote a document.
     """
-    threading.excepthook = lambda raised: _note(raised.exc_value)
-    sys.unraisablehook = lambda raised: _note(raised.exc_value)
+    threading.excepthook = lambda raised: _log_fault(raised.exc_value)
+    sys.unraisablehook = lambda raised: _log_fault(raised.exc_value)
 
 
-def _note(caught: BaseException | None) -> None:
+def _log_fault(caught: BaseException | None) -> None:
     if caught is not None:
         sys.stderr.write(fault_record(caught))
         sys.stderr.flush()
 
 
 def explain(caught: BaseException, stage: str, log: Path) -> EngineError:
-    """The error that ended a stage, as an EngineError that names the stage."""
-    error = _explained(caught, stage, log)
+    """Return the error that ended a stage as an EngineError that names the stage."""
+    error = _convert(caught, stage, log)
     error.stage = error.stage or stage
     return error
 
 
-def _explained(caught: BaseException, stage: str, log: Path) -> EngineError:
+def _convert(caught: BaseException, stage: str, log: Path) -> EngineError:
     if isinstance(caught, EngineError):
         return caught
-    _note(caught)
+    _log_fault(caught)
     if isinstance(caught, OSError) and caught.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
             "The disk is full.",
@@ -158,12 +151,12 @@ def _explained(caught: BaseException, stage: str, log: Path) -> EngineError:
             command="run",
         )
     if isinstance(caught, MemoryError) or "out of memory" in str(caught).lower():
-        own = (
-            isinstance(caught, MemoryError) or type(caught).__name__ == "OutOfMemoryError"
-        )  # others may quote a document
+        # The message of any other exception may quote a document.
+        is_safe = isinstance(caught, MemoryError) or type(caught).__name__ == "OutOfMemoryError"
+        why = str(caught).splitlines()[0] if is_safe and str(caught) else ""
         return ResourceError(
             f"Memory ran out: {STAGE_WORDS[stage]} could not go on.",
-            str(caught).splitlines()[0] if own and str(caught) else "",
+            why,
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run"
             " again.",
             code="memory-full",
@@ -189,4 +182,5 @@ def _explained(caught: BaseException, stage: str, log: Path) -> EngineError:
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(code)  # native libraries' threads must not hold up a finished stage
+    # Threads of native libraries must not hold up a finished stage.
+    os._exit(code)

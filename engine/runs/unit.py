@@ -1,6 +1,4 @@
-"""`engine watch` as a service of the user's own systemd: it starts when they log in, and again
-where it fails.
-"""
+"""`engine watch` as a service of the user's systemd: starts at login, restarts after a failure."""
 
 from __future__ import annotations
 
@@ -28,36 +26,41 @@ WantedBy=default.target
 
 
 def unit_path(project: ProjectFolder) -> Path:
-    """The unit's file. Projects of one name have units of their own."""
+    """Return the path of the unit file; projects with the same name have separate units."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     digest = hashlib.sha256(os.fsencode(project.path)).hexdigest()[:8]
     return config / "systemd" / "user" / f"bmembed-watch-{_plain(project.name)}-{digest}.service"
 
 
 def unit_text(project: ProjectFolder, program: Sequence[str]) -> str:
-    """The unit. `program`: the words that start `engine`, the first an absolute path."""
+    """Return the unit file's text.
+
+    `program`: the words that start `engine`, the first an absolute path.
+    """
     first, *others = program
-    words = [
-        quoted(first, variables=False),
-        *(quoted(one) for one in (*others, "watch", str(project.path))),
-    ]
+    words = [quote_word(first, variables=False)]
+    words += [quote_word(word) for word in (*others, "watch", str(project.path))]
     return _TEXT.format(called=_plain(project.name), command=" ".join(words))
 
 
-def quoted(word: str, *, variables: bool = True) -> str:
-    """A word as systemd reads it back from a command line.
+def quote_word(word: str, *, variables: bool = True) -> str:
+    """Quote a word of a command line for systemd.
 
-    `variables`: it is one in which $ stands for one.
+    `variables`: systemd expands variables in this word, so $ is escaped.
     """
-    escapes = {'"': '\\"', "\\": "\\\\", "%": "%%", **({"$": "$$"} if variables else {})}
-    parts = (escapes.get(char, char) if char.isprintable() else _bytes(char) for char in word)
-    return f'"{"".join(parts)}"'
+    escapes = {'"': '\\"', "\\": "\\\\", "%": "%%"}
+    if variables:
+        escapes["$"] = "$$"
+    text = ""
+    for char in word:
+        text += escapes.get(char, char) if char.isprintable() else _escape_bytes(char)
+    return f'"{text}"'
 
 
-def _bytes(char: str) -> str:
+def _escape_bytes(char: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
 
 
 def _plain(name: str) -> str:
-    """What of a name is fit for a file's name and for a line that systemd reads."""
+    """Return a name reduced to characters that are safe in a file name and in a unit file."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40].strip("-") or "project"

@@ -1,5 +1,6 @@
-"""Keeps a project in line with its folders while they change: what is new is searchable within
-seconds, the adapter stays.
+"""Keep a project up to date with its folders: new text is searchable within seconds.
+
+The adapter stays as it is.
 """
 
 from __future__ import annotations
@@ -20,22 +21,25 @@ from engine.core.text import duration
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 
-WORDS = ("ingest", "index")  # what makes documents found by their words, and by their meaning
-MEANING = ("embed",)
-EMBED_SECONDS = (
-    60.0  # so long newer changes may put off what makes the older ones found by their meaning
-)
-SHARE_SECONDS = (
-    30.0  # so long it has to itself before a newer change breaks it off; whole shards are kept
-)
-QUIET_SECONDS = 10.0  # so long nothing is reported of embedding
-SETTLE_MS = 400  # changes that follow one another this closely are taken together
+WORDS = ("ingest", "index")  # The stages of keyword search.
+MEANING = ("embed",)  # The stage of semantic search.
+# How long newer changes may put off embedding.
+EMBED_SECONDS = 60.0
+# How long embedding runs before a newer change interrupts it; complete shards are kept.
+SHARE_SECONDS = 30.0
+# The least time between two reports about embedding.
+QUIET_SECONDS = 10.0
+# Changes that follow one another this closely are handled together.
+SETTLE_MS = 400
+# The wait before another attempt while a run holds the project.
 BUSY_SECONDS = 5.0
-# a look without a sign of change: a file system may lose some, a network folder reports none
+# The wait before a look without a sign of change: file systems lose some, network folders report
+# none.
 LOOK_SECONDS = 600.0
-GLANCE_SECONDS = 1.0  # between two glances at whether the folders are still those that are watched
+# The time between two checks whether the watched folders were replaced.
+GLANCE_SECONDS = 1.0
 _OWN = {*OWN_FOLDERS, "project.toml", "project.db"}
-_BESIDE = ("-wal", "-shm", "-journal", ".bak")  # of the database
+_DATABASE_ENDINGS = ("-wal", "-shm", "-journal", ".bak")
 
 
 def watch(
@@ -45,12 +49,11 @@ def watch(
     on_event: Callable[[Event], None] | None = None,
     stop: threading.Event,
 ) -> None:
-    """Bring the project in line now, and again whenever something changes in its folders, until
-    `stop` is set.
+    """Update the project now and after every change in its folders, until `stop` is set.
 
-    `report` gets a sentence after each time, `on_event` every event but warnings that a stage
-    repeats. A file that cannot be read, or a run that holds the project, ends nothing. Raises
-    UsageError where the project names no folder, ProjectBusyError where another process watches it.
+    `report` gets a sentence after each update, `on_event` every event except warnings that a stage
+    repeats. Unreadable files and a run that holds the project do not end the watch. Raises
+    UsageError if the project names no folder, ProjectBusyError if another process watches it.
     """
     sources = project.sources(project.settings())
     if not sources:
@@ -70,26 +73,27 @@ def watch(
         updater = ProjectUpdater(project, report, on_event, stop, dirty)
         while not stop.is_set():
             updater.take_changes()
-            _wait(dirty, stop, updater.bring_in_line() or LOOK_SECONDS)
+            _wait(dirty, stop, updater.update() or LOOK_SECONDS)
         watcher.join()
 
 
 class Changes(threading.Event):
-    """Set when something changes; `since`: when the first change was seen that nobody has taken,
-    by time.monotonic().
+    """An event that is set when something changes.
+
+    `since`: time.monotonic() at the first change that nobody has taken yet.
     """
 
     since: float | None = None
 
     def set(self) -> None:
-        """Something has changed."""
+        """Record a change."""
         if not self.is_set():
             self.since = time.monotonic()
         super().set()
 
 
 def _wait(dirty: threading.Event, stop: threading.Event, seconds: float) -> None:
-    """Until something changes, the time is over or the watch is to end."""
+    """Wait until something changes, the time is over or the watch should end."""
     end = time.monotonic() + seconds
     while not stop.is_set() and time.monotonic() < end and not dirty.wait(0.2):
         pass
@@ -97,57 +101,62 @@ def _wait(dirty: threading.Event, stop: threading.Event, seconds: float) -> None
 
 @dataclass
 class SourceFolders:
-    """The folders of a project: those that its settings name now, and which ones on the disk
-    these are.
-    """
+    """The folders that the project's settings name now, with their identities on disk."""
 
     project: ProjectFolder
     _paths: list[Path] = field(default_factory=list)
 
     def identities(self) -> dict[Path, tuple[int, int]]:
-        """Folder → its identity on the disk, which another one in its place does not have."""
-        # who brings the project in line says what is wrong with them
+        """Return the identity on disk of each folder; a replaced folder has another one."""
+        # The updater reports invalid settings.
         with suppress(errors.SettingsError):
             self._paths = self.project.sources(self.project.settings())
-        found = {}
-        for folder in (path.parent if path.is_file() else path for path in self._paths):
-            with suppress(OSError):  # gone at this moment
+        identities = {}
+        for path in self._paths:
+            folder = path.parent if path.is_file() else path
+            # The folder may be gone at this moment.
+            with suppress(OSError):
                 status = folder.stat()
                 if S_ISDIR(status.st_mode):
-                    found[folder] = (status.st_dev, status.st_ino)
-        return found
+                    identities[folder] = (status.st_dev, status.st_ino)
+        return identities
 
 
 @dataclass
 class RepeatedWarnings:
-    """What every stage has warned of, in its last run and in the one that runs; and runs between
-    their stages, by code.
+    """The warnings of every stage in its previous and its current run.
+
+    Warnings of a run between its stages are filed under their code.
     """
 
     _former: dict[str, set[str]] = field(default_factory=dict)
     _now: dict[str, set[str]] = field(default_factory=dict)
 
     def is_news(self, event: Event) -> bool:
-        """Whether an event is anything but a warning that its stage gave in its last run, too."""
+        """Return False for a warning that its stage gave in its last run too, else True."""
         if isinstance(event, StageStarted):
-            broken_off = self._now.get(event.stage, set())
-            self._former[event.stage] = self._former.get(event.stage, set()) | broken_off
+            interrupted = self._now.get(event.stage, set())
+            self._former[event.stage] = self._former.get(event.stage, set()) | interrupted
             self._now[event.stage] = set()
         elif isinstance(event, StageFinished):
             self._former[event.stage] = self._now.pop(event.stage, set())
-        elif isinstance(event, Warned) and (
-            key := event.stage if event.stage in self._now else event.code
-        ):
-            now = self._now.setdefault(key, set())
-            known = event.text in self._former.get(key, now) | now
-            now.add(event.text)
-            return not known
+        elif isinstance(event, Warned):
+            return self._is_new_warning(event)
         return True
+
+    def _is_new_warning(self, warning: Warned) -> bool:
+        key = warning.stage if warning.stage in self._now else warning.code
+        if not key:
+            return True
+        current = self._now.setdefault(key, set())
+        is_known = warning.text in self._former.get(key, current) | current
+        current.add(warning.text)
+        return not is_known
 
 
 @dataclass
 class ProjectUpdater:
-    """Runs the stages that make changes searchable, and reports what came of it."""
+    """Runs the stages that make changes searchable, and reports the outcome."""
 
     project: ProjectFolder
     report: Callable[[str], None]
@@ -162,29 +171,23 @@ class ProjectUpdater:
     _warnings: RepeatedWarnings = field(default_factory=RepeatedWarnings)
 
     def take_changes(self) -> None:
-        """What changes from here on asks for a run of its own.
+        """Let changes from now on ask for another update.
 
-        Those that no run has seen to yet wait since the first of them.
+        If no update has handled the earlier ones, they still wait since the first of them.
         """
         since = self.dirty.since
         self.dirty.since = None
         self.dirty.clear()
         self._since = since if self._since is None else self._since
 
-    def bring_in_line(self) -> float:
-        """Make what changed searchable.
-
-        Returns the seconds to wait before it is tried again, or 0.
-        """
-        if self._since is None:
-            started = time.monotonic()
-        else:
-            started = self._since
+    def update(self) -> float:
+        """Make changes searchable; return the seconds to wait before another attempt, or 0."""
+        started = time.monotonic() if self._since is None else self._since
         try:
             done = self.run_stages(WORDS, self.stop.is_set)
             self._since = None
             ingest = done.get("ingest", {})
-            changed = _changes(ingest)
+            changed = _describe_changes(ingest)
             if changed:
                 self.report(f"{changed}: searchable after {duration(time.monotonic() - started)}.")
             self.embedding_since = self._reported = time.monotonic()
@@ -197,7 +200,8 @@ class ProjectUpdater:
             if changed:
                 self.report_changed_share()
         except errors.ProjectBusyError:
-            return BUSY_SECONDS  # a run of the user's own: it reads the folders as well
+            # The user's own run reads the folders as well.
+            return BUSY_SECONDS
         except errors.CancelledError:
             return 0.0
         except (errors.NoDocumentsError, errors.SettingsError) as error:
@@ -208,14 +212,14 @@ class ProjectUpdater:
         return 0.0
 
     def _report_problem(self, *sentences: str) -> None:
-        """Once, however often it is met: a folder may be away for hours."""
+        """Report a problem once, however often it is met: a folder may be away for hours."""
         text = " ".join(filter(None, sentences))
         if text != self._problem:
             self.report(text)
         self._problem = text
 
     def is_put_off(self) -> bool:
-        """Whether embedding gives way to newer changes."""
+        """Return whether embedding should give way to newer changes."""
         now = time.monotonic()
         gives_way = (
             now - self.embedded < EMBED_SECONDS or now - self.embedding_since >= SHARE_SECONDS
@@ -223,13 +227,10 @@ class ProjectUpdater:
         return self.stop.is_set() or (self.dirty.is_set() and gives_way)
 
     def _report_progress(self, event: Progress) -> None:
-        """Now and then, of what takes long."""
-        if (
-            event.stage in MEANING
-            and event.total
-            and time.monotonic() - self._reported >= QUIET_SECONDS
-        ):
-            self._reported = time.monotonic()
+        """Report the progress of embedding now and then."""
+        now = time.monotonic()
+        if event.stage in MEANING and event.total and now - self._reported >= QUIET_SECONDS:
+            self._reported = now
             self.report(
                 f"For semantic search {event.done:,} of {event.total:,} {event.unit} are done."
             )
@@ -237,7 +238,7 @@ class ProjectUpdater:
     def run_stages(
         self, stages: tuple[str, ...], should_stop: Callable[[], bool]
     ) -> dict[str, dict[str, Any]]:
-        """One run; returns the summaries of the stages that had something to do."""
+        """Run stages; return the summaries of those that had something to do."""
         from engine.runs.pipeline import run
 
         done: dict[str, dict[str, Any]] = {}
@@ -254,12 +255,10 @@ class ProjectUpdater:
         return done
 
     def report_changed_share(self) -> None:
-        """Where more of the chunks changed since training than the settings allow."""
+        """Advise an adaptation if more chunks changed since training than the settings allow."""
         with closing(self.project.store()) as store:
-            if store.artifact(QueriesInfo) is not None:
-                share = store.changed_share()
-            else:
-                share = 0.0
+            has_queries = store.artifact(QueriesInfo) is not None
+            share = store.changed_share() if has_queries else 0.0
         limit = self.project.settings().corpus.retrain_threshold
         if share > limit:
             self.report(
@@ -269,16 +268,16 @@ class ProjectUpdater:
             )
 
 
-def _changes(ingest: dict[str, Any]) -> str:
+def _describe_changes(ingest: dict[str, Any]) -> str:
     names = {"files_read": "read", "files_renamed": "renamed", "files_removed": "removed"}
-    return ", ".join(f"{ingest[key]} {word}" for key, word in names.items() if ingest.get(key))
+    return ", ".join(f"{ingest[key]} {verb}" for key, verb in names.items() if ingest.get(key))
 
 
 def watch_folders(sources: SourceFolders, dirty: threading.Event, stop: threading.Event) -> None:
-    """Set `dirty` whenever something changes, until `stop` is set. Done in a thread of its own.
+    """Set `dirty` whenever something changes, until `stop` is set; to be called in its own thread.
 
-    A folder that is moved away takes its watch along: one that stands in its place is watched anew,
-    as is one that was not there before.
+    A folder that is moved away takes its watch along, so a folder that appears in its place gets
+    a new watch.
     """
     watched: dict[Path, tuple[int, int]] | None = None
     while not stop.is_set():
@@ -290,17 +289,14 @@ def watch_folders(sources: SourceFolders, dirty: threading.Event, stop: threadin
             stop.wait(GLANCE_SECONDS)
             continue
         try:
-            _watch_these(watched, sources, dirty, stop, again=former is not None)
-        except (
-            OSError,
-            RuntimeError,
-        ):
-            # a folder is gone, and may come back; or a change has a name that is not UTF-8
+            _watch_until_replaced(watched, sources, dirty, stop, again=former is not None)
+        except (OSError, RuntimeError):
+            # A folder is gone and may come back, or a file name is not UTF-8.
             dirty.set()
             stop.wait(GLANCE_SECONDS)
 
 
-def _watch_these(
+def _watch_until_replaced(
     watched: dict[Path, tuple[int, int]],
     sources: SourceFolders,
     dirty: threading.Event,
@@ -308,9 +304,9 @@ def _watch_these(
     *,
     again: bool,
 ) -> None:
-    """Watch until other folders stand there.
+    """Watch these folders until they are replaced by others.
 
-    `again`: changes between two watches were seen by neither.
+    `again`: set `dirty` at once, since changes between two watches are seen by neither.
     """
     import watchfiles
 
@@ -324,7 +320,7 @@ def _watch_these(
         yield_on_timeout=True,
         raise_interrupt=False,
         ignore_permission_denied=True,
-        force_polling=_polling(list(watched)),
+        force_polling=_needs_polling(list(watched)),
     ):
         if changes or again:
             dirty.set()
@@ -334,18 +330,19 @@ def _watch_these(
 
 
 def _is_own(path: Path, project: Path) -> bool:
-    """Whether this is what the project itself writes, where it lies in a watched folder."""
+    """Return whether the project itself wrote this path, if it lies in a watched folder."""
     if not path.is_relative_to(project) or path == project:
         return False
     name = path.relative_to(project).parts[0]
-    for ending in _BESIDE:
+    for ending in _DATABASE_ENDINGS:
         name = name.removesuffix(ending)
     return name in _OWN or name.startswith(".tmp-") or name.endswith(".lock")
 
 
-def _polling(folders: Sequence[Path]) -> bool | None:
-    """Whether the folders must be asked now and then, as the system has no watches left for all
-    of theirs.
+def _needs_polling(folders: Sequence[Path]) -> bool | None:
+    """Return True if the folders must be polled because the system has too few watches for them.
+
+    None leaves the choice to watchfiles.
     """
     try:
         most = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text())

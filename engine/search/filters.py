@@ -12,7 +12,7 @@ from itertools import accumulate, dropwhile
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from engine.core.errors import UsageError, unknown
+from engine.core.errors import UsageError, unknown_name
 from engine.core.messages.search import MAX_FACETS
 from engine.core.records import Document
 from engine.core.text import day
@@ -115,7 +115,7 @@ def unknown_format(wanted: Iterable[str], documents: Iterable[Document]) -> Usag
     if not formats:
         return None
     valid = sorted(ending[1:] for ending in (*FORMATS, *PICTURES))
-    return unknown("file type", formats[0], valid, code="type-unknown")
+    return unknown_name("file type", formats[0], valid, code="type-unknown")
 
 
 def resolve_language(text: str) -> str:

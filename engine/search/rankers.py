@@ -133,7 +133,7 @@ class Rankers:
             return index.search(vector, depth)
         return index.search_among(vector, allowed, depth)
 
-    def cross_scored(
+    def cross_score(
         self, query: Wording, rankings: Rankings, settings: SearchSettings
     ) -> dict[str, Ranking]:
         """Return each ranking extended by the other's chunks, so that both scores of each count.
@@ -146,7 +146,7 @@ class Rankers:
             return both
         import numpy as np
 
-        from engine.ranking.fusion import cross_scored
+        from engine.ranking.fusion import cross_score
 
         bm25 = both["bm25"]
         semantic = both["semantic"]
@@ -156,13 +156,13 @@ class Rankers:
             scores = rankings.index.scores(query.keywords, semantic[0])
         except EngineError:  # a run has just replaced an index: the rankings stay as they are
             return both
-        by_keywords: Ranking = cross_scored(bm25, semantic[0], scores)
-        by_meaning: Ranking = cross_scored(semantic, *cosines)
+        by_keywords: Ranking = cross_score(bm25, semantic[0], scores)
+        by_meaning: Ranking = cross_score(semantic, *cosines)
         lacks_vector = ~np.isin(bm25[0], cosines[0])
         if lacks_vector.any() and len(by_meaning[0]):
             # Both scores lie at the same relative position between lowest and highest.
             estimated = np.interp(bm25[1][lacks_vector], _bounds(by_keywords), _bounds(by_meaning))
-            by_meaning = cross_scored(by_meaning, bm25[0][lacks_vector], estimated)
+            by_meaning = cross_score(by_meaning, bm25[0][lacks_vector], estimated)
         return {"bm25": by_keywords, "semantic": by_meaning}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
 from engine.core.characters import visible
-from engine.core.errors import EngineError, UsageError, unknown
+from engine.core.errors import EngineError, UsageError, unknown_name
 from engine.core.messages.search import (
     MODE_OF_NAME,
     MODES,
@@ -152,7 +152,7 @@ class Searcher:
             suggestion, note = self._typed.suggest_correction(query, match.text, match.names)
             rankings.notes.append(note)
         fusion = self._loaded.fusion(settings)
-        ordered = RerankedOrder(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
+        ordered = RerankedOrder(fuse(self._rankers.cross_score(wording, rankings, fusion), fusion))
         if not by_date and like is None:
             ordered = self.reranking.order(mode, rerank, wording.meaning, ordered.fused, stop)
         rankings.notes.append(describe_problem(ordered.reranked))
@@ -426,7 +426,7 @@ def _clean(query: str) -> str:
 
 def _check(mode: str, top: int) -> None:
     if mode not in MODES:
-        raise unknown("search mode", str(mode), MODE_OF_NAME, code="search-mode-unknown")
+        raise unknown_name("search mode", str(mode), MODE_OF_NAME, code="search-mode-unknown")
     if top < 1:
         raise UsageError(
             f"{top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few"

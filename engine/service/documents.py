@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 
-from engine.core.errors import unknown
+from engine.core.errors import unknown_name
 from engine.core.messages import documents as messages
 from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder
@@ -89,7 +89,7 @@ def unsearched(store: Store, state: str | None = None) -> list[messages.Unread]:
 def ledger(store: Store, state: str | None = None) -> list[messages.FileOutcome]:
     """Return the outcome of every file, by path. Raises UsageError for an unknown state."""
     if state is not None and state not in STATES:
-        raise unknown("state", state, STATES, code="state-unknown")
+        raise unknown_name("state", state, STATES, code="state-unknown")
     return store.ledger(state)
 
 

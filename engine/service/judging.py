@@ -20,10 +20,10 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
     from engine.evaluation.marks import (
         Mark,
         MarkedQuery,
+        find_marked_chunks,
         is_generated,
-        kept_marks,
-        marked_chunks,
         read_marks,
+        write_marks_or_restore,
     )
 
     if request.relevant is not None and parse(request.query).like:
@@ -60,14 +60,14 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
         mark = None
         if relevant is not None:
             mark = Mark(path, chunk.text, chunk.content_hash, relevant)
-        former_marks = set(marked_chunks(store, query).get(chunk_id, ()))
+        former_marks = set(find_marked_chunks(store, query).get(chunk_id, ()))
         query = query.with_mark(former_marks, mark)
         if query.marks or query.focused:
             marks[query.key] = query
         else:
             marks.pop(query.key, None)
-        judged = query.judged()
-        with kept_marks(project, marks):
+        judged = query.to_judged_query()
+        with write_marks_or_restore(project, marks):
             if judged:
                 count = store.put_judged([judged])
             else:
@@ -78,12 +78,12 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
 def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
     """Return the chunks that are marked for a query."""
     preload()
-    from engine.evaluation.marks import MarkedQuery, marked_chunks, read_marks
+    from engine.evaluation.marks import MarkedQuery, find_marked_chunks, read_marks
 
     with closing(project.store()) as store:
         query = MarkedQuery(query_words(plain_text(request.query)))
         query = read_marks(project).get(query.key, query)
-        marks_by_chunk = marked_chunks(store, query)
+        marks_by_chunk = find_marked_chunks(store, query)
         count = store.counts()["judged_queries"]
     relevance = {chunk_id: marks[-1].relevant for chunk_id, marks in marks_by_chunk.items()}
     return Judgments(relevance, count)

@@ -135,7 +135,7 @@ class KnownAnswers:
 
     def _read_imported(self) -> dict[str, set[int]]:
         """Return the relevant chunks of imported queries, by the key of the question."""
-        from engine.evaluation.judgments import relevant_chunks
+        from engine.evaluation.judgments import judge_queries
         from engine.written_queries.imports import MARKED
 
         with closing(self._project.store()) as store:
@@ -143,7 +143,7 @@ class KnownAnswers:
             if not judged:
                 return {}
             chunks = store.chunks()
-            known = relevant_chunks(judged, chunks, store.documents(with_text=True))
+            known = judge_queries(judged, chunks, store.documents(with_text=True))
         by_document: dict[int, set[int]] = {}
         for chunk in chunks:
             by_document.setdefault(chunk.document_id, set()).add(chunk.id)
@@ -192,7 +192,7 @@ def gather(
     Questions that the user named are noted even without a mark: if both lists are the same, that
     counts as no difference.
     """
-    from engine.evaluation.marks import note_asked
+    from engine.evaluation.marks import record_asked
     from engine.service.pooling import FocusedPooler, find_unmarked
 
     is_focused = isinstance(pooler, FocusedPooler)
@@ -213,7 +213,7 @@ def gather(
     asked = [query.text for query in considered if query.origin == "named" or not is_focused]
     if asked:
         with closing(project.store()) as store:
-            note_asked(project, store, asked, focused=is_focused)
+            record_asked(project, store, asked, focused=is_focused)
     return Gathered(tuple(questions), len(considered), settled)
 
 

@@ -14,7 +14,7 @@ from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, VectorsInfo
-from engine.runs.estimate import busy, estimate
+from engine.runs.estimate import estimate, is_busy
 from engine.settings.schema import DEFAULT_MODEL
 
 
@@ -24,12 +24,12 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
     `timed`: also how long it takes, for which the speed of this machine is measured for some
     seconds. Raises NotBuiltError before the documents are read.
     """
-    from engine.runs.pipeline import stages_due
+    from engine.runs.pipeline import find_due_stages
 
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         snapshot.need(CorpusInfo)
-        due = stages_due(snapshot, ORDER)
+        due = find_due_stages(snapshot, ORDER)
         is_generated = "generate" not in due
         counts = expected_evidence(snapshot, is_generated)
         forecast = None
@@ -62,7 +62,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         tuple(helps),
         not due,
         max(counts.values()) >= MIN_TO_DECIDE,
-        forecast.rough if forecast else busy(),
+        forecast.rough if forecast else is_busy(),
         advised not in (None, TYPICAL),
         rung != "document" or is_generated,
         expects,

@@ -10,7 +10,7 @@ from engine.core.errors import SettingsError
 from engine.core.messages import project as messages
 from engine.project.folder import ProjectFolder
 from engine.settings import load as settings_module
-from engine.settings.described import described_sections
+from engine.settings.described import describe_sections
 
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def settings(project: ProjectFolder, _request: messages.ReadSettings) -> messages.SettingsFound:
     """Return all settings, which of them project.toml names, and the values of the preset."""
     file = project.path / "project.toml"
-    data = settings_module.tables(settings_module.file_text(file), str(file))
+    data = settings_module.parse_tables(settings_module.read_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
     written: list[str] = []
     for section, table in data.items():
@@ -65,7 +65,7 @@ def change_settings(project: ProjectFolder, changes: Mapping[str, Any]) -> Setti
 
 def schema(_project: ProjectFolder, _request: messages.ReadSchema) -> messages.SettingsSchema:
     """Return a description of every section and key of project.toml."""
-    return messages.SettingsSchema(described_sections())
+    return messages.SettingsSchema(describe_sections())
 
 
 HANDLERS = {

@@ -271,11 +271,11 @@ class Comparing:
         )
 
     def _summarize(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
-        from engine.evaluation.lists.preferences import preferences_between, preferred
+        from engine.evaluation.lists.preferences import count_preferences, preferences_between
         from engine.metrics.e_process import THRESHOLD
 
         pair = lists.pair
-        state = preferred(preferences_between(project, lists.snapshot.store, pair), pair)
+        state = count_preferences(preferences_between(project, lists.snapshot.store, pair), pair)
         return PreferencesShown(
             pair.candidate.mode,
             len(_answers(project, pair)),

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import get_args
 
 from engine.core.disk import disk_errors
-from engine.core.errors import DamagedError, UsageError, unknown
+from engine.core.errors import DamagedError, UsageError, unknown_name
 from engine.core.messages import queries as messages
 from engine.core.messages.queries import evidence_span
 from engine.core.records import Origin, Query
@@ -101,7 +101,7 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
     Raises UsageError for an unknown origin.
     """
     if origin is not None and origin not in ORIGINS:
-        raise unknown("origin", origin, ORIGINS, code="origin-unknown")
+        raise unknown_name("origin", origin, ORIGINS, code="origin-unknown")
     listed_queries = _list_with_uses(snapshot)
     listed_queries.sort(key=lambda query: ORIGINS.index(query.origin))
     counts = Counter(query.origin for query in listed_queries)

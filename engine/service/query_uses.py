@@ -6,7 +6,7 @@ from engine.core.messages.queries import QueryUse, UnusedReason
 from engine.core.records import DocumentQuery, JudgedQuery, Query
 from engine.evaluation.document_set import deciding_groups
 from engine.evaluation.expected import expected_untrained
-from engine.evaluation.query_sets import answerable, generated_queries, heldout_queries
+from engine.evaluation.query_sets import answerable_queries, generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.choosing import is_extractive, made_by
@@ -19,7 +19,9 @@ from engine.training.dataset import (
     train_rows,
     written_for_stopping,
 )
+from engine.training.recipe import graded_of_source
 from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import has_validation_queries
 
 Use = tuple[QueryUse, UnusedReason | None]
 
@@ -38,13 +40,16 @@ class QueryUses:
         self._backend = made_by(snapshot)
         self._use_judged = settings.evaluation.use_judged
         self._present = {chunk.id for chunk in chunks}
-        self._trained = {queries[row].id for row in train_rows(settings, queries, chunks)}
+        self._trained = {
+            queries[row].id
+            for row in train_rows(settings, queries, chunks, graded_of_source(snapshot))
+        }
         held_out = heldout_queries(snapshot, chunks)
         self._held_out = {query.id for query in held_out}
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
         self._learnt = {question_key(query.text) for query in queries if query.split != "heldout"}
         self._generated = generated_queries(snapshot)
-        self._answerable = {query.key for query in answerable(snapshot, chunks)}
+        self._answerable = {query.key for query in answerable_queries(snapshot, chunks)}
         self._asked = any(self._by_people(query) for query in store.judged())
         self.written = document_queries(store)
         self._made = store.artifact(QueriesInfo) is not None
@@ -56,9 +61,11 @@ class QueryUses:
         for group in deciding_groups(snapshot, free, chunks):
             self._as_evidence.update(group)
         self._untrained = set(free)
-        stopping = written_for_stopping(
-            queries, self.written, chunks, related_in(store, store.documents())
-        )
+        stopping: list[DocumentQuery] = []
+        if not has_validation_queries(snapshot.project):
+            stopping = written_for_stopping(
+                queries, self.written, chunks, related_in(store, store.documents())
+            )
         rows = generated_for_stopping(queries, chunks, self._backend)
         self._stopping: set[DocumentQuery] = set()
         self._generated_stopping: set[int] = set()

@@ -13,7 +13,7 @@ from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.store import Store
 from engine.search.workers import preload
 from engine.settings import edit as settings_file
-from engine.settings.load import file_text, tables, validate
+from engine.settings.load import parse_tables, read_text, validate
 from engine.settings.schema import Settings
 
 
@@ -59,7 +59,7 @@ def what_if(project: ProjectFolder, request: messages.WhatIf) -> messages.Effect
     """
     file = project.path / "project.toml"
     try:
-        text = file_text(file)
+        text = read_text(file)
         after, _ = settings_file.change(text, request.changes, str(file))
     except SettingsError as error:
         return messages.Effect(problem=error)
@@ -81,7 +81,7 @@ def _current_states(
 ) -> dict[str, messages.StageState]:
     """Return the current states of the stages; none if project.toml is invalid."""
     try:
-        settings = validate(tables(text))
+        settings = validate(parse_tables(text))
     except SettingsError:
         return {}
     return _stage_states(project, settings, store)

@@ -204,7 +204,7 @@ class SystemLists:
 
         def choose() -> tuple[ChoicePair, SystemPair]:
             pair = choose_pair(snapshot, self._mode)
-            return pair, pair.listed(snapshot)
+            return pair, pair.identify(snapshot)
 
         return self._chosen.get((self._loaded.state, repr(snapshot.settings)), choose)
 
@@ -312,13 +312,13 @@ def _cross_score(
     """Return each ranking extended by the other's chunks, as search does unless it fuses ranks."""
     import numpy as np
 
-    from engine.ranking.fusion import cross_scored
+    from engine.ranking.fusion import cross_score
 
     if rankings.index is None or fusion == "rrf":
         return rankings.by_ranker
     bm25 = rankings.by_ranker["bm25"]
     semantic = rankings.by_ranker["semantic"]
     return {
-        "bm25": cross_scored(bm25, semantic[0], rankings.index.scores(text, semantic[0])),
-        "semantic": cross_scored(semantic, bm25[0], cosines[np.searchsorted(ids, bm25[0])]),
+        "bm25": cross_score(bm25, semantic[0], rankings.index.scores(text, semantic[0])),
+        "semantic": cross_score(semantic, bm25[0], cosines[np.searchsorted(ids, bm25[0])]),
     }

@@ -19,46 +19,43 @@ BOUNDS = (
 
 
 @cache
-def described_sections() -> tuple[SettingSection, ...]:
-    """Every section and key of project.toml."""
-    described = {name: section.model_json_schema() for name, section in sections().items()}
-    return tuple(
-        SettingSection(
-            name, found["description"], tuple(_key(*one) for one in found["properties"].items())
-        )
-        for name, found in described.items()
-    )
+def describe_sections() -> tuple[SettingSection, ...]:
+    """Return every section and key of project.toml."""
+    described = []
+    for name, section in sections().items():
+        schema = section.model_json_schema()
+        keys = tuple(_read_key(key, key_schema) for key, key_schema in schema["properties"].items())
+        described.append(SettingSection(name, schema["description"], keys))
+    return tuple(described)
 
 
-def _key(name: str, described: dict[str, Any]) -> SettingKey:
-    """A key, from its JSON schema."""
-    values = described.get("anyOf", [described])
-    inner = next(one for one in values if one.get("type") != "null")
+def _read_key(name: str, schema: dict[str, Any]) -> SettingKey:
+    """Return a key, from its JSON schema."""
+    values = schema.get("anyOf", [schema])
+    inner = next(value for value in values if value.get("type") != "null")
     item = inner.get("items", inner)
-    if "enum" in item:
-        kind = "choice"
-    else:
-        kind = KINDS[item["type"]]
+    kind = "choice" if "enum" in item else KINDS[item["type"]]
+    if item is not inner:
+        kind = LIST_KINDS[kind]
     return SettingKey(
         name,
-        described["description"],
-        kind if item is inner else LIST_KINDS[kind],
+        schema["description"],
+        kind,
         tuple(item.get("enum", ())),
-        described["default"],
+        schema["default"],
         len(values) > 1,
-        common=described["common"],
-        **_bounds(item),
+        common=schema["common"],
+        **_read_bounds(item),
     )
 
 
-def _bounds(item: dict[str, Any]) -> dict[str, Any]:
-    """The lowest and highest value; of whole numbers always one that is allowed."""
+def _read_bounds(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the lowest and highest value; for whole numbers always one that is allowed."""
     bounds: dict[str, Any] = {}
+    is_whole = item.get("type") == "integer"
     for name, side, step in BOUNDS:
-        if (value := item.get(name)) is not None:
-            whole = item["type"] == "integer"
-            bounds |= {
-                side: value + step if whole else value,
-                f"{side}_open": bool(step) and not whole,
-            }
+        if name not in item:
+            continue
+        bounds[side] = item[name] + step if is_whole else item[name]
+        bounds[f"{side}_open"] = bool(step) and not is_whole
     return bounds

@@ -24,11 +24,14 @@ def load(path: Path) -> Settings:
 
     Raises SettingsError that names the key, and the nearest valid one for a typo.
     """
-    return validate(tables(file_text(path), str(path)), str(path))
+    return validate(parse_tables(read_text(path), str(path)), str(path))
 
 
-def file_text(path: Path) -> str:
-    """The text of a project.toml, its line ends as they are. Raises SettingsError."""
+def read_text(path: Path) -> str:
+    """Return the text of a project.toml with its line ends.
+
+    Raises SettingsError.
+    """
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -55,39 +58,48 @@ def file_text(path: Path) -> str:
         ) from None
 
 
-def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
-    """The tables of a project.toml, unchecked. Raises SettingsError where the text is not TOML."""
+def parse_tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
+    """Return the tables of a project.toml, unchecked.
+
+    Raises SettingsError if the text is not TOML.
+    """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
         return tomllib.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # ValueError: also of a number with thousands of digits
-        reason, _, place = str(error).partition(" (at ")  # tomllib says it in its message only
-        found = re.match(r"line (\d+)", place)
-        if found:
-            line = int(found[1])
-        elif place.startswith("end"):
-            line = len(text.rstrip().split("\n"))
-        else:
-            line = 0
-        where, quoted = (
-            (f"Line {line}", f": {text.split(chr(10))[line - 1].strip()[:80]}")
-            if line
-            else ("It", ".")
-        )
-        raise SettingsError(
-            f"{origin} is not valid TOML.",
-            f"{where} cannot be read ({reason[:1].lower()}{reason[1:]}){quoted}",
-            "Correct it. Text needs quotation marks, a list brackets, and a backslash in text"
-            ' another one: "C:\\\\docs".',
-            code="settings-not-toml",
-        ).at(line=line) from None
+    except (ValueError, RecursionError) as error:
+        # A number with thousands of digits is a ValueError too.
+        raise _explain_syntax(error, text, origin) from None
+
+
+def _explain_syntax(error: Exception, text: str, origin: str) -> SettingsError:
+    # tomllib gives the place in its message only.
+    reason, _, place = str(error).partition(" (at ")
+    reason = reason[:1].lower() + reason[1:]
+    match = re.match(r"line (\d+)", place)
+    if match:
+        line = int(match[1])
+    elif place.startswith("end"):
+        line = len(text.rstrip().split("\n"))
+    else:
+        line = 0
+    if line:
+        content = text.split("\n")[line - 1].strip()[:80]
+        why = f"Line {line} cannot be read ({reason}): {content}"
+    else:
+        why = f"It cannot be read ({reason})."
+    to_do = (
+        "Correct it. Text needs quotation marks, a list brackets, and a backslash in text"
+        ' another one: "C:\\\\docs".'
+    )
+    what = f"{origin} is not valid TOML."
+    return SettingsError(what, why, to_do, code="settings-not-toml").at(line=line)
 
 
 def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
-    """Settings from a parsed table. Raises SettingsError."""
+    """Return the settings of a parsed table.
+
+    Raises SettingsError.
+    """
     try:
         return Settings.model_validate(data)
     except ValidationError as error:
@@ -95,78 +107,86 @@ def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
 
 
 def _explain(error: ValidationError, origin: str) -> SettingsError:
-    from engine.settings.values import every_setting
-
     problems = []
     advice = []
+    keys = []
     for item in error.errors():
-        key = ".".join(str(part) for part in item["loc"])
+        location = tuple(str(part) for part in item["loc"])
+        key = ".".join(location)
+        keys.append(key)
         if item["type"] != "extra_forbidden":
-            setting = every_setting().get(".".join(key.split(".")[:2]))
-            if setting:
-                takes = f"{setting.name} takes {setting.allowed}"
-            else:
-                takes = f"[{key}] is a section of settings"
-            if setting:
-                near = nearest(str(item["input"]), setting.key.choices)
-            else:
-                near = None
-            meant = f" (did you mean '{near}'?)" if near else ""
-            problems.append(f"{takes}, not {_shortened(item['input'])}{meant}")
+            problems.append(_explain_value(key, item["input"]))
             continue
         problems.append(f"There is no setting '{key}'")
-        near = _nearest_keys(tuple(str(part) for part in item["loc"]))
-        advice.append(
-            f"Did you mean {near}?"
-            if near
-            else "Remove it; 'engine config list PROJECT --all' shows every key."
-        )
-    several = len(problems) > 1
-    return SettingsError(
-        (
-            f"{origin or 'The change'} has {len(problems)} problems."
-            if several
-            else f"{origin}: {problems[0]}.".removeprefix(": ")
-        ),
-        "; ".join(problems) + "." if several else "",
-        " ".join(advice) or "Correct the value.",
-        code="settings-unknown-key" if advice else "settings-invalid",
-    ).at(key=".".join(str(part) for part in error.errors()[0]["loc"]))
+        near = _nearest_keys(location)
+        if near:
+            advice.append(f"Did you mean {near}?")
+        else:
+            advice.append("Remove it; 'engine config list PROJECT --all' shows every key.")
+    if len(problems) > 1:
+        what = f"{origin or 'The change'} has {len(problems)} problems."
+        why = "; ".join(problems) + "."
+    else:
+        what = f"{origin}: {problems[0]}.".removeprefix(": ")
+        why = ""
+    to_do = " ".join(advice) or "Correct the value."
+    code = "settings-unknown-key" if advice else "settings-invalid"
+    return SettingsError(what, why, to_do, code=code).at(key=keys[0])
 
 
-def _shortened(value: Any) -> str:
-    text = toml_value(value)
+def _explain_value(key: str, value: Any) -> str:
+    from engine.settings.values import list_settings
+
+    setting = list_settings().get(".".join(key.split(".")[:2]))
+    if setting is None:
+        return f"[{key}] is a section of settings, not {_shorten(value)}"
+    problem = f"{setting.name} takes {setting.allowed}, not {_shorten(value)}"
+    near = nearest(str(value), setting.key.choices)
+    return f"{problem} (did you mean '{near}'?)" if near else problem
+
+
+def _shorten(value: Any) -> str:
+    text = format_toml_value(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _nearest_keys(location: tuple[str, ...]) -> str | None:
-    """The valid dotted keys meant by an unknown one, quoted: right but in the wrong section, or
-    closest by spelling.
+    """Return the valid dotted keys, quoted, that an unknown key most likely means.
 
-    Its own section counts before the others; a section's own name is meant where the unknown key is
-    one.
+    That is the same key in another section, else the closest spelling, first in the same section.
+    For an unknown section the closest section counts too.
     """
     known_keys = {name: list(section.model_fields) for name, section in sections().items()}
+    section = location[0]
     key = location[-1]
-    if owners := [f"'{name}.{key}'" for name, keys in known_keys.items() if key in keys]:
+    owners = [f"'{name}.{key}'" for name, keys in known_keys.items() if key in keys]
+    if owners:
         return " or ".join(owners)
-    if len(location) > 1 and (near := nearest(key, known_keys.get(location[0], []))):
-        return f"'{location[0]}.{near}'"
-    if len(location) == 1 and (section := nearest(key, known_keys)):
-        return f"'{section}'"
-    everywhere = {known: f"'{name}.{known}'" for name, keys in known_keys.items() for known in keys}
+    if len(location) > 1:
+        near = nearest(key, known_keys.get(section, []))
+        if near:
+            return f"'{section}.{near}'"
+    else:
+        near = nearest(key, known_keys)
+        if near:
+            return f"'{near}'"
+    everywhere = {}
+    for name, keys in known_keys.items():
+        for known in keys:
+            everywhere[known] = f"'{name}.{known}'"
     near = nearest(key, everywhere)
     return everywhere[near] if near else None
 
 
-def toml_value(value: Any) -> str:
-    """A value as project.toml holds it."""
+def format_toml_value(value: Any) -> str:
+    """Return a value as project.toml holds it."""
     return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 
 
-def value_of(text: str) -> Any:
-    """What `text` means as a value of project.toml; text that is none stands for itself, so that
-    quotes can be left out.
+def parse_value(text: str) -> Any:
+    """Return what `text` means as a value of project.toml.
+
+    Text that is not TOML stands for itself, so that quotes can be left out.
     """
     try:
         return tomllib.loads(f"value = {text}")["value"]
@@ -175,31 +195,29 @@ def value_of(text: str) -> Any:
 
 
 def template(chosen: dict[str, dict[str, Any]]) -> str:
-    """Text of a new project.toml: the chosen values set, and the other common keys as comments
-    with their defaults and meaning.
+    """Return the text of a new project.toml.
 
-    A chosen None means the default. Raises SettingsError for text that UTF-8 cannot hold (a path of
+    The chosen values are set; other common keys are comments with their defaults and meaning. A
+    chosen None means the default. Raises SettingsError for text that UTF-8 cannot hold (a path of
     undecodable bytes).
     """
     lines = [
-        (
-            "# Common settings; a line that starts with '#' shows a default. All others:"
-            " docs/SETTINGS.md, or"
-        ),
-        (
-            "# 'engine config list PROJECT --all'. To set one: 'engine config set PROJECT"
-            " section.key VALUE'"
-        ),
+        "# Common settings; a line that starts with '#' shows a default. All others:"
+        " docs/SETTINGS.md, or",
+        "# 'engine config list PROJECT --all'. To set one: 'engine config set PROJECT"
+        " section.key VALUE'",
         "",
     ]
     for name, section in sections().items():
         part: list[str] = []
         for key, field in section.model_fields.items():
-            if (value := chosen.get(name, {}).get(key)) is not None:
-                part += [f"# {field.description}", f"{key} = {toml_value(value)}"]
+            value = chosen.get(name, {}).get(key)
+            if value is not None:
+                part += [f"# {field.description}", f"{key} = {format_toml_value(value)}"]
             elif is_common(field):
                 part.append(commented_default(key, field))
-        lines += [f"[{name}]", *part, ""] if part else []
+        if part:
+            lines += [f"[{name}]", *part, ""]
     text = "\n".join(lines)
     if not text.isascii():
         _refuse_undecodable(text)
@@ -207,10 +225,8 @@ def template(chosen: dict[str, dict[str, Any]]) -> str:
 
 
 def commented_default(key: str, field: FieldInfo) -> str:
-    """The line that stands for a common key that is not set; without its sign it is valid, and
-    means the same.
-    """
-    return f"# {key} = {toml_value(field.get_default())}   # {field.description}"
+    """Return the comment line for a common key at its default; uncommented, it means the same."""
+    return f"# {key} = {format_toml_value(field.get_default())}   # {field.description}"
 
 
 def _refuse_undecodable(text: str) -> None:

@@ -1,6 +1,4 @@
-"""The sections of project.toml: every key with its type, its bounds, its default and what it is
-for.
-"""
+"""The sections of project.toml: every key with its type, bounds, default and purpose."""
 
 from __future__ import annotations
 
@@ -92,7 +90,8 @@ class EncoderSettings(Section):
 
     model: str = key(
         DEFAULT_MODEL,
-        "bundled model's name, or path of a sentence-transformers folder or GGUF file",
+        "name of the bundled encoder or of one from 'engine models get'; or path of a"
+        " sentence-transformers folder or GGUF file",
         common=True,
     )
     folders: list[str] = key([], "more folders where 'engine encoders' and the app look for models")
@@ -171,8 +170,8 @@ class QuerySettings(Section):
     per_chunk: int = key(3, "maximum number of queries per chunk", ge=1, le=20)
     model: str = key(
         "",
-        "GGUF file of the language model: a path, or the name of one added with 'engine models"
-        " add'",
+        "GGUF file of the language model: a path, or the name of one from 'engine models get'"
+        " or 'add'",
         common=True,
     )
     endpoint: str = key(
@@ -321,8 +320,8 @@ class SearchSettings(Section):
     )
     reranker: str = key(
         "",
-        "reranker: a cross-encoder's folder, or a server such as http://127.0.0.1:8081/v1; used"
-        " once it proves better",
+        "reranker: a cross-encoder's folder, the name of one from 'engine models get', or a server"
+        " such as http://127.0.0.1:8081/v1; used once it proves better",
     )
     reranker_model: str = key(
         "", "name of the reranking model on that server; empty if it has only one"
@@ -339,7 +338,7 @@ class SearchSettings(Section):
 
     @field_validator("mode", mode="before")
     @classmethod
-    def _accept_the_name_in_json(cls, value: Any) -> Any:
+    def _accept_json_name(cls, value: Any) -> Any:
         return "keywords" if value == "bm25" else value
 
     @property
@@ -363,5 +362,5 @@ class Settings(Section):
 
 
 def sections() -> dict[str, type[Section]]:
-    """The sections of project.toml by name."""
+    """Return the sections of project.toml by name."""
     return {name: field.annotation for name, field in Settings.model_fields.items()}  # type: ignore[misc]

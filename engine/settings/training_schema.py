@@ -14,6 +14,7 @@ FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
 Weights = Literal["adapter", "all"]
 Keep = Literal["best", "last"]
+QuerySource = Literal["all", "graded", "generated"]
 AdapterScope = Literal["both", "queries"]
 Augmentation = Literal["mafin", "lambda-mafin"]
 SimilarityName = Literal["cosine", "lorentz"]
@@ -41,6 +42,10 @@ class TrainingSettings(Section):
     cross_encoder: str = key("", "folder of the teacher cross-encoder; slow without a GPU")
     query_share: float = key(
         1.0, "share of the training queries to use, the same ones in every run", gt=0, le=1
+    )
+    query_source: QuerySource = key(
+        "all",
+        "training queries to use: all, graded (imported with a grade), or generated (all others)",
     )
     everyday_share: float | None = key(
         None,
@@ -179,10 +184,11 @@ class TrainingSettings(Section):
     seed: int = key(0, "seed of all random choices in training", ge=0, lt=2**32)
 
     def overrides(self) -> dict[str, Any]:
-        """The values of the recipe that the user set: neither the preset's name nor how many
-        queries it is given.
+        """Return the recipe's values that the user set.
+
+        The preset's name and the share of queries are left out.
         """
-        left_out = {"preset", "query_share"}
+        left_out = {"preset", "query_share", "query_source"}
         return {
             key: value
             for key, value in self.model_dump(exclude=left_out).items()

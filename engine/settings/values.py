@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.core.messages.project import SettingKey
-from engine.settings.described import described_sections
+from engine.settings.described import describe_sections
 from engine.settings.section import MAX_WHOLE_NUMBER
 
 NOUNS = {
@@ -22,14 +22,14 @@ LISTS = ("texts", "numbers", "choices")
 
 @dataclass(frozen=True)
 class Setting:
-    """One key of the engine's settings schema. `name`: dotted, with its section."""
+    """One key of the settings schema; `name` is dotted, with its section."""
 
     name: str
     key: SettingKey
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """What can be picked, where the setting is a choice between a few values."""
+        """The values to pick from, if the setting is a choice between a few."""
         if self.key.kind == "flag":
             return ("true", "false")
         if self.key.kind == "choice":
@@ -38,35 +38,32 @@ class Setting:
 
     @property
     def allowed(self) -> str:
-        """What it takes, in words, with an example where there is one: `a whole number (from 1),
-        such as 10`.
-        """
+        """The allowed values in words, with an example: `a whole number (from 1), such as 10`."""
         key = self.key
         bounds = self.range_text
-        words = NOUNS.get(key.kind, "")
-        if words and key.default not in (None, []):
+        noun = NOUNS.get(key.kind, "")
+        text = f"{noun} ({bounds})" if noun and bounds else noun or bounds
+        if noun and key.default not in (None, []):
             example = to_text(key.default, key.kind)
-        else:
-            example = ""
-        return (f"{words} ({bounds})" if words and bounds else words or bounds) + (
-            f", such as {example}" if example else ""
-        )
+            if example:
+                text += f", such as {example}"
+        return text
 
     @property
     def range_text(self) -> str:
-        """Which values are allowed, in words; empty where any is."""
-        if self.key.kind in ("choice", "choices"):
-            return (
-                f"{'one' if self.key.kind == 'choice' else 'any'} of: {', '.join(self.key.choices)}"
-            )
-        if self.key.kind == "flag":
+        """The allowed range in words; empty if any value is allowed."""
+        key = self.key
+        if key.kind == "choice":
+            return f"one of: {', '.join(key.choices)}"
+        if key.kind == "choices":
+            return f"any of: {', '.join(key.choices)}"
+        if key.kind == "flag":
             return "true or false"
-        bounds = [
-            None if one is None else f"{one:,.10g}" for one in (self.key.least, self.key.most)
-        ]
-        least, most = (
-            bounds if (self.key.most or 0) < MAX_WHOLE_NUMBER else (bounds[0], None)
-        )  # a guard against slips
+        least = None if key.least is None else f"{key.least:,.10g}"
+        most = None if key.most is None else f"{key.most:,.10g}"
+        # The largest bound only guards against slips.
+        if key.most is not None and key.most >= MAX_WHOLE_NUMBER:
+            most = None
         if least and most:
             return f"{least} to {most}"
         if least:
@@ -76,16 +73,20 @@ class Setting:
         return ""
 
 
-def every_setting() -> dict[str, Setting]:
-    """By dotted name, in the order of the schema."""
-    keys = [(f"{part.name}.{key.name}", key) for part in described_sections() for key in part.keys]
-    return {name: Setting(name, key) for name, key in keys}
+def list_settings() -> dict[str, Setting]:
+    """Return all settings by dotted name, in the order of the schema."""
+    settings = {}
+    for section in describe_sections():
+        for key in section.keys:
+            name = f"{section.name}.{key.name}"
+            settings[name] = Setting(name, key)
+    return settings
 
 
 def to_text(value: Any, kind: str) -> str:
-    """A value as one line.
+    """Return a value as one line.
 
-    Lists with commas between, or as JSON where an item holds a comma, a quote or a bracket.
+    Lists have commas between items, or are JSON if an item contains a comma, a quote or a bracket.
     """
     if value is None:
         return ""
@@ -104,26 +105,25 @@ def _is_bare(item: str) -> bool:
 
 
 def from_text(text: str, setting: Setting) -> Any:
-    """The value that a line means; None, the default, where it is empty."""
+    """Return the value that a line means; None, the default, for an empty line."""
     if text.strip():
-        return typed(text, setting.key)
+        return parse_text(text, setting.key)
     return None
 
 
-def typed(text: str, key: SettingKey) -> Any:
-    """The value that a text means. What cannot be read stays text: checking says what is wrong."""
+def parse_text(text: str, key: SettingKey) -> Any:
+    """Return the value that a text means; unreadable text stays text, for validation to report."""
     match key.kind:
         case "texts" | "choices":
-            return _items(text)
+            return _split_items(text)
         case "numbers":
-            items = _items(text)
+            items = _split_items(text)
             if isinstance(items, list):
-                return [_number(item) for item in items]
+                return [_read_number(item) for item in items]
             return items
         case "integer" | "number":
-            number = _number(text)
-            whole = key.kind == "integer" and isinstance(number, float) and number.is_integer()
-            if whole:
+            number = _read_number(text)
+            if key.kind == "integer" and isinstance(number, float) and number.is_integer():
                 return int(number)
             return number
         case "flag":
@@ -132,7 +132,7 @@ def typed(text: str, key: SettingKey) -> Any:
             return text
 
 
-def _items(text: str) -> Any:
+def _split_items(text: str) -> Any:
     if text.lstrip().startswith("["):
         try:
             return json.loads(text)
@@ -141,7 +141,7 @@ def _items(text: str) -> Any:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _number(text: Any) -> Any:
+def _read_number(text: Any) -> Any:
     for kind in (int, float):
         try:
             return kind(text)

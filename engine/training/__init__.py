@@ -1,7 +1,6 @@
-"""Room: ranked lists → adapter.
+"""Training of an adapter from ranked lists.
 
-In: queries with their evidence chunk and BM25 rankings (from `ranking`), chunk texts, a model
-    folder. Out: a LoRA
-adapter as a peft folder, with the held-out figures it was chosen by. Importing it loads no torch
-and no peft.
+From queries with their evidence chunk and BM25 rankings, chunk texts and a model folder comes a
+LoRA adapter as a peft folder, with the held-out figures by which it was chosen. Importing the room
+loads neither torch nor peft.
 """

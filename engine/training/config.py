@@ -1,4 +1,4 @@
-"""Every number of the training recipe, and the named recipes."""
+"""The numbers of the training recipe, and the named recipes."""
 
 from __future__ import annotations
 
@@ -22,42 +22,43 @@ from engine.settings.training_schema import (
 
 SHARED_CHUNKS = 8192
 ALL_WEIGHTS_RATE = 2e-5
-"""Peak learning rate where all weights are trained: LoRA layers, which start at nothing, take
-fifty times as much.
-"""
-CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
-CPU_SLACK = (
-    3  # measured: what the allocator holds for graphs of ever other sizes, per byte of the largest
-)
-MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
+"""Peak learning rate for all weights; LoRA layers, which start at 0, take 50 times as much."""
+CUDA_SCALE = 32
+"""Factor on the CPU's micro-batch and graph memory on a GPU."""
+CPU_SLACK = 3
+"""Measured bytes that the allocator holds for graphs of changing sizes, per byte of the largest."""
+MIN_CUDA_SCALE = 4
+"""Minimum factor on the CPU's micro-batch on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
-    """One training recipe; engine/settings/training_schema.py says what each number is,
-    METHODS.md §1 to §5 have the formulas.
+    """A training recipe; METHODS.md §1 to §5 have the formulas.
 
-    Over all chunks of the batch: `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w =
-    `infonce_weight`; `infonce` its InfoNCE alone (CL of METHODS.md §1). On ready-made lists, or on
-    all chunks of the batch where the data has none: `listnet` and `listmle`; `queries_per_step`
-    counts lists there. On the evidence chunk and the query's own negatives (with `in_batch` on all
-    chunks): `triplet`, and `plackett_luce`.
+    engine/settings/training_schema.py describes each number.
+
+    Objectives over all chunks of the batch: `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w =
+    `infonce_weight`; `infonce` is its InfoNCE alone (CL of METHODS.md §1). Over ready-made lists,
+    or all chunks of the batch if the data has none: `listnet` and `listmle`; `queries_per_step`
+    counts lists there. Over the evidence chunk and the query's own negatives (with `in_batch` all
+    chunks): `triplet` and `plackett_luce`.
 
     `teacher` auto is `mixture` for `mixed`, and `bm25` for the others. `false_negatives`: chunks
     that the teacher puts above the evidence chunk stay negatives, are left out, or count as
-    positives too. `negative_ranks`: BM25's, [from, to), from 0. `eval_every` 0 turns the held-out
-    checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and `steps`.
-    `keep` last: all steps are made and the last one is the result, whatever the checks say.
-    `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count 32-fold.
+    positives, too. `negative_ranks` are BM25's, [from, to), from 0. `eval_every` 0 turns the
+    held-out checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and
+    `steps`. `keep` last: all steps are made and the last one is the result, whatever the checks
+    say. `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count
+    32-fold.
 
     `weights` all: the transformer has no LoRA layers, and all of its weights are trained.
 
     With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none,
-    and the index stays. `everyday_share` of a step's queries are everyday ones, drawn more or less
-    often than the others; None: as they come. `shared_chunks` random chunks join those of each
-    step, for all of its queries. `augmentation`: None without a small model beside a black box,
-    which then is all that is trained. With `similarity` lorentz each loss is one of −d_L in a space
-    of curvature −`curvature`, plus `entailment_weight` · entailment.
+    and the index stays. `everyday_share` of a step's queries are everyday ones; None: in the
+    proportion of the data. `shared_chunks` random chunks join those of each step, for all of its
+    queries. `augmentation` is set for a small model beside a black box, of which only the small
+    model is trained. With `similarity` lorentz each loss is one of −d_L in a space of curvature
+    −`curvature`, plus `entailment_weight` · entailment.
     """
 
     method: Method = "FT"
@@ -113,7 +114,8 @@ class TrainingConfig:
     pretrain_weights: Weights = "adapter"
 
     def __post_init__(self) -> None:
-        """Raises SettingsError for values that do not go together;
+        """Raise SettingsError for values that do not go together.
+
         engine/settings/training_schema.py has the range of each.
         """
         if self.uses_own_negatives and self.negatives_per_query == 0:
@@ -145,9 +147,8 @@ class TrainingConfig:
                 "Leave training.pretrain_weights out, or set training.weights to adapter.",
                 code="training-settings-conflict",
             )
-        if self.similarity == "lorentz" and (
-            self.adapter_scope == "queries" or self.method == "PT" or self.augmentation
-        ):
+        moves_one_side = self.adapter_scope == "queries" or self.method == "PT"
+        if self.similarity == "lorentz" and (moves_one_side or self.augmentation):
             raise SettingsError(
                 "A hyperbolic encoder cannot be trained like this.",
                 "Queries and chunks both move, by a loss on pairs of them: training.adapter_scope ="
@@ -183,12 +184,10 @@ class TrainingConfig:
 
     @property
     def uses_own_negatives(self) -> bool:
-        """Whether a query is compared with its own negatives alone, not with all chunks of the
-        batch.
-        """
-        return self.objective == "triplet" or (
-            self.objective == "plackett_luce" and not self.in_batch
-        )
+        """Whether a query is only compared with its own negatives, not all chunks of the batch."""
+        if self.objective == "plackett_luce":
+            return not self.in_batch
+        return self.objective == "triplet"
 
     @property
     def needs_teacher(self) -> bool:
@@ -198,9 +197,7 @@ class TrainingConfig:
 
     @property
     def used_teacher(self) -> Teacher:
-        """The teacher, `auto` resolved; `bm25`, which costs nothing, where the loss depends on
-        none.
-        """
+        """The teacher, `auto` resolved; `bm25`, which is free, if the loss does not need one."""
         if not self.needs_teacher:
             return "bm25"
         if self.teacher != "auto":
@@ -209,24 +206,23 @@ class TrainingConfig:
 
     @property
     def needs_vectors(self) -> bool:
-        """Whether training wants the untouched encoder's vectors: for its teacher, as what
-        chunks keep, or as a black box's.
+        """Whether training uses the untouched encoder's vectors.
+
+        It does for its teacher, as fixed vectors of chunks, or as a black box's.
         """
         return self.needs_base or self.adapter_scope == "queries" or self.augmentation is not None
 
     @property
     def needs_base(self) -> bool:
-        """Whether the teacher looks at the untouched encoder's cosine."""
+        """Whether the teacher uses the untouched encoder's cosine."""
         return self.used_teacher == "mixture" and self.teacher_bm25_weight < 1
 
     @property
     def compares_all(self) -> bool:
-        """Whether a query is compared with every chunk of a step, so that more of them cost and
-        teach more.
-        """
-        over_batch = self.objective in ("mixed", "infonce") or (
-            self.objective == "plackett_luce" and self.in_batch
-        )
+        """Whether a query is compared with every chunk of a step, so more of them teach more."""
+        over_batch = self.objective in ("mixed", "infonce")
+        if self.objective == "plackett_luce":
+            over_batch = self.in_batch
         return over_batch and self.used_teacher != "cross-encoder"
 
 
@@ -300,4 +296,4 @@ WRITTEN_QUERIES: dict[str, dict[str, Any]] = {
         "checkpoint_every": 20,
     },
 }
-"""Preset → what is different where a person or a language model worded the training queries."""
+"""Changes of a preset for training queries that a person or a language model wrote."""

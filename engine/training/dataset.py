@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
-from engine.project.store.chunks import drawn
+from engine.project.store.chunks import sample_indices
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import find_untrained, strip_chunks, written_within
 from engine.queries.heldout import cap_queries, related_in, unrelated_documents
@@ -25,62 +25,144 @@ from engine.ranking.sampling import SampledLists, sample_lists
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.recipe import teacher_folder
+from engine.training.recipe import graded_of_source, is_of_source, teacher_folder
 from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import has_validation_queries
 
 MIN_QUERIES = 20
 HARD_PER_QUERY = 10
 MIN_TO_STOP = 60
-"""Held-out queries without which no check is made and the last step counts.
+"""Minimum number of held-out queries for checks; with fewer, the last step counts.
 
-By nDCG@10 two steps differ by .2 a query (its standard deviation), so with 60 a difference of 5
-points is two standard errors: about what an adaptation gains, or loses.
+The per-query nDCG@10 of two steps differs by 0.2 (standard deviation), so with 60 queries a
+difference of 5 points is two standard errors: about what an adaptation gains or loses.
 """
 
 
-def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
-    """The training queries whose chunks exist, of these the share that is wanted; a larger share
-    holds the smaller ones.
+def train_rows(
+    settings: Settings,
+    queries: Sequence[Query],
+    chunks: Sequence[Chunk],
+    graded: Collection[str] = (),
+) -> list[int]:
+    """Return the rows of training queries whose chunks exist, or the wanted share of them.
+
+    A larger share contains the smaller ones. `graded`: the texts of those that were imported with a
+    grade, by which `training.query_source` selects.
     """
+    source = settings.training.query_source
     present = {chunk.id for chunk in chunks}
-    rows = [
-        row
-        for row, query in enumerate(queries)
-        if query.split == "train" and query.chunk_id in present
-    ]
+    rows = []
+    for row, query in enumerate(queries):
+        if query.split != "train" or query.chunk_id not in present:
+            continue
+        if is_of_source(query.text, source, graded):
+            rows.append(row)
     if settings.training.query_share == 1 or not rows:
         return rows
     wanted = max(1, round(settings.training.query_share * len(rows)))
-    return [
-        rows[place]
-        for place in cap_queries(
-            [queries[row].text for row in rows], wanted, settings.training.seed
-        )
-    ]
+    texts = [queries[row].text for row in rows]
+    return [rows[index] for index in cap_queries(texts, wanted, settings.training.seed)]
 
 
-def why_untrained(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
-    """Why no adapter can be trained: of this encoder, or from so little; empty where one can."""
-    if not (encoder := encoder_source(settings.encoder)).trains:
+def why_untrained(
+    settings: Settings,
+    queries: Sequence[Query],
+    chunks: Sequence[Chunk],
+    graded: Collection[str] = (),
+) -> str:
+    """Return why no adapter can be trained, empty if it can."""
+    encoder = encoder_source(settings.encoder)
+    if not encoder.trains:
         return f"the encoder {encoder.name} cannot be trained"
     if len(chunks) < 2:
         return "the documents make a single chunk"
-    if (count := len(train_rows(settings, queries, chunks))) < MIN_QUERIES:
+    count = len(train_rows(settings, queries, chunks, graded))
+    if count < MIN_QUERIES:
+        source = settings.training.query_source
+        named = "training" if source == "all" else source
         return (
-            f"{count} training queries are too few to learn from (at least {MIN_QUERIES} are"
-            " needed)"
+            f"{count} {named} queries are too few to learn from (at least {MIN_QUERIES} are needed)"
         )
     return ""
 
 
 def training_data(context: StageContext, config: TrainingConfig) -> TrainingData:
-    """The project's queries, their rankings and its chunks (of many some that are `drawn`), with
-    all that `config` learns from.
+    """Return the project's queries, rankings and chunks, with all else that `config` learns from.
 
-    Raises DamagedError where the rankings are not those of the queries.
+    Of many chunks a sample is used, which contains all that are needed. Raises DamagedError if the
+    rankings are not those of the queries.
     """
     queries = context.store.queries()
     chunks = context.store.chunks()
+    ranked = _load_rankings(context, queries)
+    if config.method != "FT":
+        # Pre-training learns the masked words of all documents, but the titles of some of them
+        # decide what comes into use.
+        written = document_queries(context.store)
+        chunks = strip_chunks(chunks, find_untrained(context, chunks, written))
+    rows = train_rows(context.settings, queries, chunks, graded_of_source(context))
+    row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
+    ranked_rows = _rows_of(ranked.ids, row_of)
+    stopping, chunks = _choose_stopping_queries(context, queries, chunks, ranked_rows)
+    lists = None
+    if config.uses_lists:
+        lists = sampled_lists(context, ranked, rows, row_of)
+    texts = [queries[row].text for row in rows]
+    grades: list[dict[int, int]] = []
+    source = context.settings.training.query_source
+    if config.objective == "plackett_luce" and source != "generated":
+        grades = _grade_chunks(context, queries, texts, chunks, row_of)
+    positives = np.array([row_of[queries[row].chunk_id] for row in rows], dtype=np.int64)
+    graded_rows: list[int] = []
+    for by_row in grades:
+        graded_rows += by_row
+    needed = [positives, stopping.positives, np.array(graded_rows, dtype=np.int64)]
+    if config.negatives_per_query:
+        needed.append(ranked_rows[rows, slice(*config.negative_ranks)])
+    if stopping.hard is not None:
+        needed.append(stopping.hard)
+    if lists is not None:
+        needed.append(lists.chunks)
+    kept = sample_indices(len(chunks), context.settings.training.seed, needed)
+    # Position of each row among the kept ones; the last one serves the padding −1.
+    position = np.full(len(chunks) + 1, -1, dtype=np.int64)
+    position[kept] = np.arange(len(kept))
+    kept_chunks = [chunks[row] for row in kept]
+    base_queries, base_chunks, base_heldout = _base_vectors(
+        context, config, texts, kept_chunks, stopping.texts
+    )
+    heldout_hard = None
+    if stopping.hard is not None:
+        heldout_hard = position[stopping.hard]
+    kept_grades = []
+    for by_row in grades:
+        kept_grades.append({int(position[row]): grade for row, grade in by_row.items()})
+    if lists is not None:
+        lists = replace(lists, chunks=position[lists.chunks])
+    return TrainingData(
+        queries=texts,
+        positives=position[positives],
+        ranked_ids=position[ranked_rows[rows]],
+        ranked_scores=ranked.scores[rows],
+        chunks=[chunk.embedded_text for chunk in kept_chunks],
+        base_queries=base_queries,
+        base_chunks=base_chunks,
+        base_heldout=base_heldout,
+        heldout_queries=stopping.texts,
+        heldout_positives=position[stopping.positives],
+        heldout_hard=heldout_hard,
+        heldout_synthetic=stopping.synthetic,
+        grades=kept_grades,
+        lists=lists,
+        cross_encoder=teacher_folder(context, config),
+        everyday=_find_everyday(context, config, [queries[row] for row in rows]),
+        keep_evidence=context.settings.ranking.keep_evidence,
+    )
+
+
+def _load_rankings(context: StageContext, queries: Sequence[Query]) -> RankedLists:
+    """Load the rankings. Raises DamagedError if they are not those of the queries."""
     ranked = RankedLists.load(context.project.folder_of(context.need(RankingsInfo)))
     if ranked.query_ids.tolist() != [query.id for query in queries]:
         raise DamagedError(
@@ -91,88 +173,49 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
             stage="rank",
             command="rank --force",
         )
-    if config.method != "FT":
-        # the masked words of all documents are learnt, and titles of some decide what comes into
-        # use
-        chunks = strip_chunks(
-            chunks, find_untrained(context, chunks, document_queries(context.store))
-        )
-    rows = train_rows(context.settings, queries, chunks)
-    position = {chunk.id: place for place, chunk in enumerate(chunks)}
-    places = _positions(ranked.ids, position)
-    stopping, chunks = _stopping(context, queries, chunks, places)
-    if config.uses_lists:
-        lists = sampled_lists(context, ranked, rows, position)
-    else:
-        lists = None
-    graded: Mapping[str, Mapping[int, int]] = {}
-    if config.objective == "plackett_luce":
-        graded = graded_answers(context.project, queries, chunks, context.store.documents())
-    grades = [
-        {position[id]: grade for id, grade in graded.get(queries[row].text, {}).items()}
-        for row in rows
-    ]
-    positives = np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64)
-    needed = [
-        positives,
-        stopping.positives,
-        np.array([place for one in grades for place in one], dtype=np.int64),
-    ]
-    needed += [places[rows, slice(*config.negative_ranks)]] if config.negatives_per_query else []
-    needed += [
-        found for found in (stopping.hard, lists.chunks if lists else None) if found is not None
-    ]
-    kept = drawn(len(chunks), context.settings.training.seed, needed)
-    at = np.full(len(chunks) + 1, -1, dtype=np.int64)  # the last place serves the padding −1
-    at[kept] = np.arange(len(kept))
-    seen = [chunks[place] for place in kept]
-    base = _base_vectors(context, config, [queries[row].text for row in rows], seen, stopping.texts)
-    return TrainingData(
-        queries=[queries[row].text for row in rows],
-        positives=at[positives],
-        ranked_ids=at[places[rows]],
-        ranked_scores=ranked.scores[rows],
-        chunks=[chunk.embedded_text for chunk in seen],
-        base_queries=base[0],
-        base_chunks=base[1],
-        base_heldout=base[2],
-        heldout_queries=stopping.texts,
-        heldout_positives=at[stopping.positives],
-        heldout_hard=None if stopping.hard is None else at[stopping.hard],
-        heldout_synthetic=stopping.synthetic,
-        grades=(
-            [{int(at[place]): grade for place, grade in one.items()} for one in grades]
-            if graded
-            else ()
-        ),
-        lists=replace(lists, chunks=at[lists.chunks]) if lists else None,
-        cross_encoder=teacher_folder(context, config),
-        everyday=_everyday(context, config, [queries[row] for row in rows]),
-        keep_evidence=context.settings.ranking.keep_evidence,
-    )
+    return ranked
 
 
-def _everyday(
+def _grade_chunks(
+    context: StageContext,
+    queries: Sequence[Query],
+    texts: Sequence[str],
+    chunks: Sequence[Chunk],
+    row_of: Mapping[int, int],
+) -> list[dict[int, int]]:
+    """Return the grades of each text's relevant chunks by row, or nothing without any grades."""
+    graded = graded_answers(context.project, queries, chunks, context.store.documents())
+    if not graded:
+        return []
+    grades = []
+    for text in texts:
+        by_id = graded.get(text, {})
+        grades.append({row_of[chunk_id]: grade for chunk_id, grade in by_id.items()})
+    return grades
+
+
+def _find_everyday(
     context: StageContext, config: TrainingConfig, queries: Sequence[Query]
 ) -> NDArray[np.bool_] | None:
-    """Return which of the queries are everyday ones, where the recipe draws a share of them."""
+    """Return which of the queries are everyday ones, if the recipe draws a share of them."""
     if config.everyday_share is None:
         return None
-    found = np.array([query.kind == "everyday" for query in queries], dtype=np.bool_)
-    if found.any() and not found.all():
+    everyday = np.array([query.kind == "everyday" for query in queries], dtype=np.bool_)
+    if everyday.any() and not everyday.all():
         reason = (
-            f"training.everyday_share; {found.sum()} of {len(found)} training queries are everyday"
-            " ones"
+            f"training.everyday_share; {everyday.sum()} of {len(everyday)} training queries are"
+            " everyday ones"
         )
         context.choose("everyday queries in a step", f"{100 * config.everyday_share:g} %", reason)
-    return found
+    return everyday
 
 
 @dataclass(frozen=True, slots=True)
 class StoppingQueries:
-    """What decides when training stops: `positives` (h,), places of chunks that answer; `hard`
-    (h, j): places of competitors. `synthetic`: whether some of the queries were made from the
-    documents.
+    """Queries that decide when training stops.
+
+    `positives` (h,) are the rows of chunks that answer them, `hard` (h, j) those of competitors.
+    `synthetic`: some of the queries were made from the documents.
     """
 
     texts: Sequence[str]
@@ -181,16 +224,23 @@ class StoppingQueries:
     synthetic: bool = False
 
 
-def _stopping(
-    context: StageContext, queries: Sequence[Query], chunks: list[Chunk], places: NDArray[np.int64]
+def _choose_stopping_queries(
+    context: StageContext,
+    queries: Sequence[Query],
+    chunks: list[Chunk],
+    ranked_rows: NDArray[np.int64],
 ) -> tuple[StoppingQueries, list[Chunk]]:
-    """Document-written queries and those worded as questions, pooled, with the chunks without
-    what the former ask; none where they are fewer than `MIN_TO_STOP`, and the chunks as they
-    are.
+    """Return validation queries, and the chunks without the document-written ones among them.
+
+    Document-written queries and those worded as questions are pooled. If they are fewer than
+    `MIN_TO_STOP`, there are none, and the chunks are unchanged. If a file of validation queries was
+    imported, these alone are returned.
     """
     store = context.store
-    related = related_in(store, store.documents())
-    written = written_for_stopping(queries, document_queries(store), chunks, related)
+    written: list[DocumentQuery] = []
+    if not has_validation_queries(context.project):
+        related = related_in(store, store.documents())
+        written = written_for_stopping(queries, document_queries(store), chunks, related)
     rows = generated_for_stopping(queries, chunks, made_by(context))
     count = len(written) + len(rows)
     if count < MIN_TO_STOP:
@@ -202,23 +252,28 @@ def _stopping(
         return StoppingQueries([], np.empty(0, dtype=np.int64), None), chunks
     value = f"{len(written)} titles and headings, {len(rows)} imported or model-written queries"
     context.choose("stopped by", value, "they are of validation documents, and none is extractive")
-    position = {chunk.id: place for place, chunk in enumerate(chunks)}
-    first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}
-    answers = [
-        first[one.document_id] if one.chunk_id is None else position[one.chunk_id]
-        for one in written
-    ]
-    answers += [position[queries[row].chunk_id] for row in rows]
-    texts = [one.text for one in written]
+    row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
+    first_row_of: dict[int, int] = {}
+    for row, chunk in enumerate(chunks):
+        first_row_of.setdefault(chunk.document_id, row)
+    answers = []
+    for query in written:
+        if query.chunk_id is None:
+            answers.append(first_row_of[query.document_id])
+        else:
+            answers.append(row_of[query.chunk_id])
+    answers += [row_of[queries[row].chunk_id] for row in rows]
+    texts = [query.text for query in written]
     hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)
     if written:
-        hard = without_answers(_positions(_best_by_bm25(context, texts), position), written, chunks)
-    ranked = pad_rows(places[rows][:, :HARD_PER_QUERY].tolist(), -1, np.int64, HARD_PER_QUERY)
+        best = _rows_of(_best_by_bm25(context, texts), row_of)
+        hard = without_answers(best, written, chunks)
+    best_rows = ranked_rows[rows][:, :HARD_PER_QUERY].tolist()
+    ranked = pad_rows(best_rows, -1, np.int64, HARD_PER_QUERY)
     texts += [queries[row].text for row in rows]
-    found = StoppingQueries(
-        texts, np.array(answers, dtype=np.int64), np.concatenate([hard, ranked]), bool(rows)
-    )
-    return found, strip_chunks(chunks, written)
+    positives = np.array(answers, dtype=np.int64)
+    stopping = StoppingQueries(texts, positives, np.concatenate([hard, ranked]), bool(rows))
+    return stopping, strip_chunks(chunks, written)
 
 
 def written_for_stopping(
@@ -227,65 +282,59 @@ def written_for_stopping(
     chunks: Sequence[Chunk],
     related: Mapping[int, int],
 ) -> list[DocumentQuery]:
-    """Those of documents whose `queries`, with those of their copies and versions, are all of
-    split `validation`.
+    """Return the document-written queries of documents that are only used for validation.
+
+    All queries of these documents, their copies and their versions are of split `validation`.
     """
     others = {query.document_id for query in queries if query.split != "validation"}
-    present = {chunk.id for chunk in chunks} | {None}
     free = unrelated_documents(others, related) & {query.document_id for query in queries}
-    times = Counter(
-        one.text for one in written
-    )  # of a text with several answers none is the one to be found
-    return [
-        one
-        for one in written_within(free, written)
-        if one.chunk_id in present and times[one.text] == 1
-    ]
+    present = {chunk.id for chunk in chunks} | {None}
+    times = Counter(query.text for query in written)
+    usable = [query for query in written_within(free, written) if query.chunk_id in present]
+    # If a text has several answers, none of them is the one to find.
+    return [query for query in usable if times[query.text] == 1]
 
 
 def generated_for_stopping(
     queries: Sequence[Query], chunks: Sequence[Chunk], backend: str
 ) -> list[int]:
-    """Of the generated ones, made by this `backend`, and the imported ones, those of split
-    `validation` that are not extractive.
-    """
+    """Return the rows of validation queries, made by a backend or imported, but not extractive."""
     present = {chunk.id for chunk in chunks}
-    return [
-        row
-        for row, query in enumerate(queries)
-        if query.split == "validation"
-        and query.chunk_id in present
-        and not is_extractive(query, backend)
-    ]
+    rows = []
+    for row, query in enumerate(queries):
+        is_present = query.split == "validation" and query.chunk_id in present
+        if is_present and not is_extractive(query, backend):
+            rows.append(row)
+    return rows
 
 
 def without_answers(
     hard: NDArray[np.int64], written: Sequence[DocumentQuery], chunks: Sequence[Chunk]
 ) -> NDArray[np.int64]:
-    """`hard` (h, j), places of chunks, with −1 for those of the document that a query for a
-    whole document asks for.
-    """
+    """Return rows of chunks (h, j), with −1 for chunks of a document that answers as a whole."""
     owners = np.array([chunk.document_id for chunk in chunks])
-    asked = np.array([one.document_id if one.chunk_id is None else -1 for one in written])
+    asked = np.full(len(written), -1)
+    for row, query in enumerate(written):
+        if query.chunk_id is None:
+            asked[row] = query.document_id
     return np.where(owners[hard] == asked[:, None], -1, hard)
 
 
 def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> NDArray[np.int64]:
-    """(h, j) ids of the chunks that BM25 ranks first, padded with −1."""
+    """Return the ids of the chunks that BM25 ranks first (h, j), padded with −1."""
     from engine.lexical.index import LexicalIndex
 
     index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
-    return pad_rows(
-        [ids for ids, _ in index.search_many(texts, HARD_PER_QUERY)], -1, np.int64, HARD_PER_QUERY
-    )
+    ids = [hits for hits, _ in index.search_many(texts, HARD_PER_QUERY)]
+    return pad_rows(ids, -1, np.int64, HARD_PER_QUERY)
 
 
-def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:
-    """Chunk ids → positions; −1 for padding and for chunks that are gone since."""
-    known = np.array(sorted(position), dtype=np.int64)
-    place = np.array([position[key] for key in known.tolist()], dtype=np.int64)
-    slot = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    return np.where(known[slot] == ids, place[slot], -1)
+def _rows_of(ids: NDArray[np.int64], row_of: Mapping[int, int]) -> NDArray[np.int64]:
+    """Return the rows of chunk ids, −1 for padding and for chunks that no longer exist."""
+    known = np.array(sorted(row_of), dtype=np.int64)
+    rows = np.array([row_of[key] for key in known.tolist()], dtype=np.int64)
+    slots = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[slots] == ids, rows[slots], -1)
 
 
 def _base_vectors(
@@ -295,30 +344,33 @@ def _base_vectors(
     chunks: Sequence[Chunk],
     heldout: Sequence[str],
 ) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None, NDArray[np.float32] | None]:
-    """The untouched encoder's vectors of queries and chunks, where the recipe looks at them;
-    those of held-out queries, too, where it is a black box, which is not asked twice.
+    """Return the untouched encoder's vectors of queries, chunks and held-out queries.
+
+    None for what the recipe does not use. Held-out queries are only encoded by a black box, which
+    is asked for each text only once.
     """
     if not config.needs_vectors:
         return None, None, None
     from engine.encoders.for_project import cached, chunk_vectors, load_encoder
 
     encoder = load_encoder(context)
-    found = chunk_vectors(context, encoder, chunks)
+    of_chunks = chunk_vectors(context, encoder, chunks)
     if not config.augmentation:
-        return encoder.encode_queries(texts, lambda _: context.check_stop()), found, None
-    kept = cached(context, encoder).encode_queries(
-        [*texts, *heldout], lambda _: context.check_stop()
-    )
-    return kept[: len(texts)], found, kept[len(texts) :]
+        of_queries = encoder.encode_queries(texts, lambda _: context.check_stop())
+        return of_queries, of_chunks, None
+    all_texts = [*texts, *heldout]
+    vectors = cached(context, encoder).encode_queries(all_texts, lambda _: context.check_stop())
+    return vectors[: len(texts)], of_chunks, vectors[len(texts) :]
 
 
 def sampled_lists(
-    context: StageContext, ranked: RankedLists, rows: list[int], position: dict[int, int]
+    context: StageContext, ranked: RankedLists, rows: list[int], row_of: dict[int, int]
 ) -> SampledLists:
-    """BMEmbed's lists: one chunk per rank interval (METHODS.md §1)."""
+    """Return BMEmbed's lists: one chunk per rank interval (METHODS.md §1)."""
     chosen = RankedLists(ranked.query_ids[rows], ranked.ids[rows], ranked.scores[rows])
-    settings, seed = context.settings.ranking, context.settings.training.seed
+    settings = context.settings.ranking
+    seed = context.settings.training.seed
     sampled = sample_lists(chosen, settings.m, settings.lists_per_query, seed, settings.strategy)
-    row_of = {int(query): row for row, query in enumerate(chosen.query_ids)}
-    owners = np.array([row_of[int(query)] for query in sampled.queries], dtype=np.int64)
-    return SampledLists(owners, _positions(sampled.chunks, position), sampled.scores)
+    number_of = {int(query): number for number, query in enumerate(chosen.query_ids)}
+    owners = np.array([number_of[int(query)] for query in sampled.queries], dtype=np.int64)
+    return SampledLists(owners, _rows_of(sampled.chunks, row_of), sampled.scores)

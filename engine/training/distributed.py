@@ -1,10 +1,8 @@
-"""Training by several processes, started by `accelerate launch` or torchrun: one for each GPU,
-on one machine or more.
+"""Training by several processes, started by `accelerate launch` or torchrun, one for each GPU.
 
 The process of rank 0 is an ordinary run: it holds the project's lock, does every stage, and writes
-events, checkpoints and results. The others wait until it trains; it sends them data and recipe, and
-the model where they do not have it, and they leave when it is done. They need neither the project
-nor the model's folder.
+events, checkpoints and results. The others wait until it trains, get data, recipe and if necessary
+the model from it, and leave when it is done; they need neither the project nor the model's folder.
 """
 
 from __future__ import annotations
@@ -44,10 +42,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
-_APPEAR = timedelta(
-    minutes=10
-)  # how long the leader waits for the others, which were started with it
-_PATIENCE = timedelta(days=30)  # a run may be paused, and what comes before training may take long
+_APPEAR = timedelta(minutes=10)
+"""How long the leader waits for the other processes, which were started with it."""
+_PATIENCE = timedelta(days=30)
+"""How long the others wait: a run may be paused, and earlier stages may take long."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 _RELEASE = timedelta(seconds=10)
@@ -55,9 +53,7 @@ _WATCH_SECONDS = 1.0
 
 
 class Group(Peers):
-    """Several processes, joined by torch.distributed: CPU tensors go through gloo, those on GPUs
-    through NCCL.
-    """
+    """Several processes joined by torch.distributed, through gloo for CPUs and NCCL for GPUs."""
 
     def __init__(self, launch: Launch, group: dist.ProcessGroup) -> None:
         self.rank = launch.rank
@@ -66,29 +62,27 @@ class Group(Peers):
         self._group = group
 
     def add(self, tensors: Sequence[Tensor]) -> None:
-        """As `Peers.add`. Raises StageError when a process is gone."""
+        """Sum as `Peers.add`. Raises StageError if a process is gone."""
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        with _partners():
+        with _connection_errors():
             dist.all_reduce(flat, group=self._group)
-        for tensor, part in zip(
-            tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True
-        ):
+        parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+        for tensor, part in zip(tensors, parts, strict=True):
             tensor.copy_(part.view_as(tensor))
 
     def decide(self, value: T) -> T:
-        """As `Peers.decide`. Raises StageError when a process is gone."""
+        """Return the value as `Peers.decide`. Raises StageError if a process is gone."""
         box = [value if self.leads else None]
-        with _partners():
+        with _connection_errors():
             dist.broadcast_object_list(box, src=0, group=self._group, device=torch.device("cpu"))
         return box[0]  # type: ignore[return-value]
 
 
 def train_together(job: Job) -> TrainResult:
-    """As `engine.training.trainer.train`, together with the other processes of this launch where
-    there are any.
+    """Train as `engine.training.trainer.train`, together with other processes of the launch.
 
     The adapter is that of a single process up to rounding. Raises UsageError for more processes
-    than GPUs, StageError when the others do not appear or go away.
+    than GPUs, StageError if the others do not appear or go away.
     """
     launch = find_launch()
     if launch is None:
@@ -96,53 +90,53 @@ def train_together(job: Job) -> TrainResult:
     _check_devices(launch, job.hardware)
     why = "as launched; every process takes its share of a step's micro-batches"
     job.emit(Choice(stage=STAGE, setting="processes", value=str(launch.count), reason=why))
-    with _joined(launch, _APPEAR) as peers, ExitStack() as kept:
+    with _join(launch, _APPEAR) as peers, ExitStack() as resources:
         _agree_on_version(peers)
         peers.decide(replace(job, emit=ignore, should_stop=never, should_finish=never))
-        return train(_own(job, launch, peers, kept), peers)
+        return train(_adapt_job(job, launch, peers, resources), peers)
 
 
 def follow() -> None:
-    """Help the leading process of this launch to train; return when it has trained.
+    """Help the leading process of this launch to train, and return when it has trained.
 
-    The process ends, with exit code 0, as soon as the leader has ended without training. Raises
-    what training raises.
+    If the leader ends without training, the process exits with code 0. Raises what training raises.
     """
     launch = find_launch()
     if launch is None or launch.rank == 0:
         return
+    # The leader gets these signals, too, and stops all processes at the next safe point.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(
-            number, signal.SIG_IGN
-        )  # the leader hears them too, and stops all at the next safe point
+        signal.signal(number, signal.SIG_IGN)
     if launch.spans_machines:
-        threading.Thread(target=_leave_when_released, daemon=True).start()
+        threading.Thread(target=_exit_when_released, daemon=True).start()
     else:
-        threading.Thread(target=_leave_with, args=(_leader(),), daemon=True).start()
-    with _joined(launch, _PATIENCE) as peers, ExitStack() as kept:
+        threading.Thread(target=_exit_with, args=(_find_leader(),), daemon=True).start()
+    with _join(launch, _PATIENCE) as peers, ExitStack() as resources:
         _agree_on_version(peers)
         job: Job = peers.decide(None)  # type: ignore[assignment]  # the leader's value
         with suppress(CancelledError):
-            train(_own(job, launch, peers, kept), peers)
+            train(_adapt_job(job, launch, peers, resources), peers)
 
 
 def release() -> None:
-    """Let the processes of this launch that wait on other machines go: the leading one ends."""
-    with suppress(RuntimeError):  # of a launcher that is gone already
-        _launchers_store().set(_released(), "")
+    """Release the launch's processes that wait on other machines, because the leader ends."""
+    # The launcher may be gone already.
+    with suppress(RuntimeError):
+        _open_launcher_store().set(_release_key(), "")
 
 
 @contextmanager
-def _joined(launch: Launch, wait: timedelta) -> Iterator[Group]:
-    """The processes of the launch, once all of them are there."""
+def _join(launch: Launch, wait: timedelta) -> Iterator[Group]:
+    """Yield the processes of the launch, once all of them have appeared."""
     _stay_on_this_machine()
     on_gpus = torch.cuda.is_available() and dist.is_nccl_available()
     if on_gpus and launch.local_rank < torch.cuda.device_count():
         torch.cuda.set_device(launch.local_rank)
     backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
+    # torch's own errors are RuntimeErrors.
     try:
         dist.init_process_group(backend, rank=launch.rank, world_size=launch.count, timeout=wait)
-    except (RuntimeError, ValueError) as error:  # torch's own errors are RuntimeErrors
+    except (RuntimeError, ValueError) as error:
         raise StageError(
             f"The {launch.count} processes of this training did not find each other.",
             first_line(error),
@@ -164,12 +158,14 @@ def _stay_on_this_machine() -> None:
 
 
 def _check_devices(launch: Launch, hardware: Hardware) -> None:
+    """Raise UsageError for more processes on this machine than GPUs."""
     if hardware.device == "cpu":
         return
     gpus = torch.cuda.device_count()
     if launch.local_count > gpus:
+        plural = "" if gpus == 1 else "s"
         raise UsageError(
-            f"{launch.local_count} processes cannot share {gpus} GPU{'' if gpus == 1 else 's'}.",
+            f"{launch.local_count} processes cannot share {gpus} GPU{plural}.",
             "Each process needs its own GPU.",
             f"Launch {gpus} processes, or set encoder.device to cpu.",
             code="processes-too-many",
@@ -177,60 +173,62 @@ def _check_devices(launch: Launch, hardware: Hardware) -> None:
 
 
 def _agree_on_version(peers: Peers) -> None:
-    """Raises UsageError where another process leads by another version of the program."""
-    if (leaders := peers.decide(__version__)) != __version__:
+    """Raise UsageError if the leader has another version of the program."""
+    leaders_version = peers.decide(__version__)
+    if leaders_version != __version__:
         raise UsageError(
-            f"The processes of this training have different versions of the program: {leaders} and"
-            f" {__version__}.",
+            "The processes of this training have different versions of the program:"
+            f" {leaders_version} and {__version__}.",
             "They would not compute the same.",
             "Install the same version on all machines.",
             code="versions-differ",
         )
 
 
-def _own(job: Job, launch: Launch, peers: Peers, kept: ExitStack) -> Job:
-    """The job of one process: its own GPU, or its share of the CPU's cores; and the leader's
-    model, which is sent, and `kept` in a temporary folder, where a process does not have it.
+def _adapt_job(job: Job, launch: Launch, peers: Peers, resources: ExitStack) -> Job:
+    """Return the job for this process, with its own GPU or its share of the CPU's cores.
+
+    A process that lacks the leader's model gets it in a temporary folder, as long as `resources`
+    are open.
     """
     _check_devices(launch, job.hardware)
     hardware = job.hardware
     model = job.model
     if hardware.device != "cpu":
         hardware = replace(hardware, device=f"cuda:{launch.local_rank}")
-    elif not os.environ.get("OMP_NUM_THREADS"):  # with it, the launcher has shared out the cores
+    # If OMP_NUM_THREADS is set, the launcher has divided the cores.
+    elif not os.environ.get("OMP_NUM_THREADS"):
         hardware = replace(hardware, threads=max(1, hardware.threads // launch.local_count))
-    lacking = not _is_here(model)
-    wanted = torch.tensor([float(lacking)])
-    peers.add([wanted])
-    if wanted.item():
+    is_missing = not _is_here(model)
+    missing = torch.tensor([float(is_missing)])
+    peers.add([missing])
+    if missing.item():
         files = peers.decide(read_tree(model.path, LOADED) if peers.leads else {})
-    else:
-        files = {}
-    if lacking:
-        model = replace(model, path=Path(kept.enter_context(TemporaryDirectory(prefix="bmembed-"))))
-        write_tree(files, model.path)
+        if is_missing:
+            folder = resources.enter_context(TemporaryDirectory(prefix="bmembed-"))
+            model = replace(model, path=Path(folder))
+            write_tree(files, model.path)
     return replace(job, hardware=hardware, model=model)
 
 
 def _is_here(model: ModelFolder) -> bool:
-    """Whether the folder that another process found is on this machine, too, with the same
-    content.
-    """
+    """Tell whether this machine has the leader's folder, too, with the same content."""
     try:
-        found = resolve_model(str(model.path)).with_prompts(
-            model.query_prompt, model.document_prompt
-        )
-        return with_pooling(found, model.pooling or "").fingerprint == model.fingerprint
+        folder = resolve_model(str(model.path))
+        folder = folder.with_prompts(model.query_prompt, model.document_prompt)
+        return with_pooling(folder, model.pooling or "").fingerprint == model.fingerprint
     except EngineError:
         return False
 
 
 @contextmanager
-def _partners() -> Iterator[None]:
+def _connection_errors() -> Iterator[None]:
+    """Turn a broken connection into a StageError."""
     try:
         yield
     except RuntimeError as error:
-        print(error, file=sys.stderr)  # into the stage's log
+        # The stage's log shows torch's message.
+        print(error, file=sys.stderr)
         raise StageError(
             "Another process of this training has ended.",
             "Its connection broke.",
@@ -241,11 +239,8 @@ def _partners() -> Iterator[None]:
         ) from error
 
 
-def _leader() -> psutil.Process | None:
-    """The process of rank 0: a child of the same launcher.
-
-    None where it is gone, or not to be seen.
-    """
+def _find_leader() -> psutil.Process | None:
+    """Return the process of rank 0, a child of the same launcher, or None if it is not visible."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         for process in psutil.Process(os.getppid()).children():
@@ -258,24 +253,22 @@ def _leader() -> psutil.Process | None:
     return None
 
 
-def _launchers_store() -> Store:
-    """The launcher's, which is on the machine of rank 0. Raises RuntimeError where it is gone."""
-    return TCPStore(
-        os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=_RELEASE
-    )
+def _open_launcher_store() -> Store:
+    """Open the launcher's store on the machine of rank 0. Raises RuntimeError if it is gone."""
+    host = os.environ["MASTER_ADDR"]
+    port = int(os.environ["MASTER_PORT"])
+    return TCPStore(host, port, is_master=False, timeout=_RELEASE)
 
 
-def _released() -> str:
+def _release_key() -> str:
     return f"bmembed/released/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
 
-def _leave_when_released() -> None:
-    """As `_leave_with`, for a leader on another machine: it says so, or the launcher there is
-    gone with it.
-    """
+def _exit_when_released() -> None:
+    """Exit when a leader on another machine says so, or its launcher is gone."""
     try:
-        store = _launchers_store()
-        while not store.check([_released()]):
+        store = _open_launcher_store()
+        while not store.check([_release_key()]):
             time.sleep(_WATCH_SECONDS)
     except RuntimeError:
         print(
@@ -286,9 +279,11 @@ def _leave_when_released() -> None:
     os._exit(0)
 
 
-def _leave_with(leader: psutil.Process | None) -> None:
+def _exit_with(leader: psutil.Process | None) -> None:
+    """Exit when the leader on this machine ends."""
     if leader is None:
         print("There is no leading process (RANK 0) beside this one: it ends.", file=sys.stderr)
     while leader is not None and leader.is_running() and leader.status() != psutil.STATUS_ZOMBIE:
         time.sleep(_WATCH_SECONDS)
-    os._exit(0)  # the main thread waits in torch, deaf to everything
+    # The main thread waits in torch and cannot be interrupted.
+    os._exit(0)

@@ -1,6 +1,4 @@
-"""The held-out check during training: how high each held-out query finds its evidence chunk in a
-fixed pool, and whether a step does clearly worse than another.
-"""
+"""The held-out check during training: ranks of evidence chunks in a fixed pool."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.similarity import COSINE, Similarity, scores
+from engine.core.similarity import COSINE, Similarity, compute_scores
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 
@@ -19,9 +17,10 @@ _NORMAL_95 = 1.96
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPool:
-    """`queries` (h,): places in the held-out queries.
+    """Held-out queries and the chunks to rank for them.
 
-    `chunks` (p,), ascending. `positives` (h,): its columns.
+    `queries` (h,) are positions in the held-out queries, `chunks` (p,) ascend, `positives` (h,) are
+    columns of `chunks`.
     """
 
     queries: npt.NDArray[np.int64]
@@ -30,11 +29,10 @@ class HeldOutPool:
 
 
 def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None:
-    """A seeded choice of held-out queries; their positives, then hard chunks, then random ones
-    up to the pool's size.
+    """Build a pool of seeded held-out queries, their positives, hard chunks, then random ones.
 
-    The hard chunks are taken rank by rank, so that every query brings its best ones. None without
-    held-out queries.
+    The hard chunks are taken rank by rank, so that every query contributes its best ones. None
+    without held-out queries.
     """
     total = len(data.heldout_queries)
     if total == 0 or config.eval_every == 0:
@@ -55,21 +53,19 @@ def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None
 
 @dataclass(frozen=True, slots=True)
 class HeldOutFigures:
-    """What a check found, by query: `hits` (h,), whether the chunk is among the first ten;
-    `ndcg` (h,), nDCG@10 from 0 to 1.
-    """
+    """Figures of a check by query: `hits` (h,) among the first ten, and `ndcg` (h,), 0 to 1."""
 
     hits: npt.NDArray[np.bool_]
     ndcg: npt.NDArray[np.float64]
 
     @property
     def hit_at_10(self) -> float:
-        """The mean, in percent."""
+        """The mean in percent."""
         return 100 * float(self.hits.mean())
 
     @property
     def ndcg_at_10(self) -> float:
-        """The mean, in percent."""
+        """The mean in percent."""
         return 100 * float(self.ndcg.mean())
 
 
@@ -79,22 +75,23 @@ def measure(
     positives: npt.NDArray[np.int64],
     similarity: Similarity = COSINE,
 ) -> HeldOutFigures:
-    """Hit@10 and nDCG@10 with one relevant chunk per query: nDCG@10 = 1/log2(rank + 1), ranks
-    from 1.
+    """Return Hit@10 and nDCG@10 = 1/log2(rank + 1) with one relevant chunk per query.
 
-    (h, d), (p, d), (h,). Of chunks with equal scores those with the lower number rank first.
+    `query_vectors` (h, d), `chunk_vectors` (p, d), `positives` (h,). Ranks count from 1; chunks of
+    equal scores rank by their number.
     """
-    found = scores(similarity, query_vectors, chunk_vectors)  # (h, p)
-    own = found[np.arange(len(positives)), positives][:, None]
-    earlier = np.arange(found.shape[1])[None, :] < positives[:, None]
-    ranks = 1 + (found > own).sum(1) + ((found == own) & earlier).sum(1)
+    all_scores = compute_scores(similarity, query_vectors, chunk_vectors)  # (h, p)
+    positive_scores = all_scores[np.arange(len(positives)), positives][:, None]
+    is_earlier = np.arange(all_scores.shape[1])[None, :] < positives[:, None]
+    higher = (all_scores > positive_scores).sum(1)
+    equal = ((all_scores == positive_scores) & is_earlier).sum(1)
+    ranks = 1 + higher + equal
     hits = ranks <= 10
     return HeldOutFigures(hits, np.where(hits, 1 / np.log2(ranks + 1), 0.0))
 
 
 def is_clearly_worse(later: npt.ArrayLike, first: npt.ArrayLike) -> bool:
-    """Whether the 95 % interval of the mean paired difference `later` − `first`, (h,) each, lies
-    below 0.
+    """Tell whether the 95 % interval of the mean of `later` − `first`, (h,) each, lies below 0.
 
     The interval is mean ± 1.96 · s/√h, s the differences' standard deviation. A single query
     decides nothing.

@@ -1,4 +1,4 @@
-"""The curve of a training, beside its adapter: the database holds what search and status need."""
+"""The curve of a training, stored with its adapter; the database holds only what search needs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ FILE = "history.json"
 
 
 def write_history(folder: Path, entries: Iterable[Mapping[str, Any]]) -> None:
-    """Write the losses and what the held-out checks found, by step, into an adapter's folder."""
-    entries = list(entries)
-    losses = [(int(entry["step"]), entry["loss"]) for entry in entries if entry["step"]]
-    held_out = [
-        (int(entry["step"]), entry["ndcg_at_10"]) for entry in entries if "ndcg_at_10" in entry
-    ]
+    """Write the losses and the figures of held-out checks, by step, into an adapter's folder."""
+    losses = []
+    held_out = []
+    for entry in entries:
+        step = int(entry["step"])
+        if step:
+            losses.append((step, entry["loss"]))
+        if "ndcg_at_10" in entry:
+            held_out.append((step, entry["ndcg_at_10"]))
     text = json.dumps(TrainingHistory(losses, held_out).to_dict(), indent=1)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
 
 def history_of(project: ProjectFolder, info: AdapterInfo) -> TrainingHistory:
-    """Read the curve of an adapter; empty if there is none."""
+    """Return the curve of an adapter, empty if there is none."""
     if info.adapter:
         with suppress(OSError, ValueError, TypeError, AttributeError):
-            return TrainingHistory.from_dict(
-                json.loads((project.path / info.adapter / FILE).read_bytes())
-            )
+            data = json.loads((project.path / info.adapter / FILE).read_bytes())
+            return TrainingHistory.from_dict(data)
     return TrainingHistory()

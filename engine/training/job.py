@@ -1,4 +1,4 @@
-"""What to train, and from what."""
+"""A training job: what to train, from what, and how to talk to it meanwhile."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from engine.training.data import TrainingData
 
 
 def never() -> bool:
-    """An answer for `should_stop` and `should_finish`."""
+    """Return False, as a default for `should_stop` and `should_finish`."""
     return False
 
 
 def ignore(_event: Event) -> None:
-    """An `emit` for events that nobody reads."""
+    """Drop an event, as a default for `emit`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One training, with its checkpoints in `folder`.
+    """A training, with its checkpoints in `folder`.
 
     `should_stop` is called between steps and may wait. `should_finish` is called after each step:
-    once it is true, the best adapter so far is the result. `start`: the peft folder of an adapter
+    once it is true, the best adapter so far is the result. `start` is the peft folder of an adapter
     of the same shape to begin with, such as a pre-trained one.
     """
 

@@ -1,5 +1,6 @@
-"""What fine-tuning and pre-training share: steps, held-out checks, checkpoints, stopping early,
-resuming.
+"""The training loop: steps, held-out checks, checkpoints, early stopping and resuming.
+
+Fine-tuning and pre-training share it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from engine.training.data import FloatArray
 from engine.training.heldout import HeldOutPool, measure
 from engine.training.job import Job
 from engine.training.meter import Meter
-from engine.training.model.augmentation import beside_black_box
+from engine.training.model.augmentation import join_black_box
 from engine.training.model.lora import write_adapter
 from engine.training.model.student import Rows, Student, StudentEncoder
 
@@ -40,17 +41,17 @@ Ended = Literal["all steps", "no gain", "asked"]
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """`adapter`: a folder with the best weights.
+    """The result of a training.
 
+    `adapter` is a folder with the best weights, or with `training.keep` the last ones.
     `best_step` 0 means that every later check was clearly worse than the first.
-
-    Where `training.keep` is last, it is the last one, however it did. `best_ndcg_at_10` is in
-    percent, None without held-out queries. `history`: one entry per held-out check with step, loss,
-    target_entropy (nats; both means since the entry before), hit_at_10, ndcg_at_10; without checks
-    some twenty of the former three.
-    `seconds`: what training took over all runs that it was resumed in, without loading the model.
-    `ended` says why it ended: all steps were made, held-out checks showed no gain any more, or the
-    user asked for it.
+    `best_ndcg_at_10` is in percent, None without held-out queries.
+    `history` has an entry per held-out check with step, loss, target_entropy (nats; both means
+    since the entry before), hit_at_10 and ndcg_at_10; without checks some twenty with the first
+    three.
+    `seconds` is the time over all runs, without loading the model.
+    `ended` says why it ended: all steps were made, held-out checks showed no more gain, or the user
+    asked for it.
     """
 
     adapter: Path
@@ -64,7 +65,7 @@ class TrainResult:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A job with its model loaded, and how its steps are computed."""
+    """A job with its loaded model, and how its steps are computed."""
 
     job: Job
     student: Student
@@ -73,9 +74,7 @@ class Setup:
     peers: Peers = ALONE
 
     def key(self, before: Sequence[str] = (), after: Sequence[str] = ()) -> str:
-        """Names the training by all that decides its result, and what else is given: a
-        checkpoint of another is not resumed.
-        """
+        """Return a name for all that decides the result: other checkpoints are not resumed."""
         job = self.job
         device = job.hardware.device.partition(":")[0]
         dtype = job.hardware.dtype
@@ -84,12 +83,12 @@ class Setup:
 
 
 @contextmanager
-def prepared(
+def prepare(
     job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool = False
 ) -> Iterator[Setup]:
     """Load the model and decide how steps are computed; `report`: emit these choices.
 
-    Missing memory is a ResourceError.
+    Raises ResourceError if memory runs out.
     """
     config = job.config
     hardware = job.hardware
@@ -97,24 +96,25 @@ def prepared(
         student = Student(job.model, config, hardware, whole=whole)
         free = max(0, free_memory(hardware, peers.local_count) - student.state_bytes)
         plan = peers.decide(make_plan(student, config, hardware, free))
-        for choice in plan.choices if report else ():
-            job.emit(
-                Choice(
+        if report:
+            for choice in plan.choices:
+                event = Choice(
                     stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason
                 )
-            )
+                job.emit(event)
         if plan.checkpointing:
             student.checkpoint_blocks()
-        with Workers(*peers.decide(choose_workers(student, config, hardware, free))) as workers:
+        count, threads = peers.decide(choose_workers(student, config, hardware, free))
+        with Workers(count, threads) as workers:
             yield Setup(job, student, workers, plan, peers)
 
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """The gradients of a step: those of `trained`, which are some or all of the masters.
+    """The gradients of a step for `trained`, which are some or all of the masters.
 
-    `loss` and `entropy` (of the targets, in nats) are means over the step. `rates`: learning rates
-    of the optimizer's groups. `tokens`: how many were trained on.
+    `loss` and `entropy` (of the targets, in nats) are means over the step, `rates` the learning
+    rates of the optimizer's groups, `tokens` how many were trained on.
     """
 
     loss: float
@@ -126,14 +126,14 @@ class Gradients:
 
 
 class Loop(ABC):
-    """One training.
+    """A training.
 
-    A subclass sets `optimizer`, over all masters, gets itself ready, and then calls `_repeat`.
+    A subclass sets `optimizer` for all masters, prepares itself, and then calls `_repeat`.
     """
 
     name: ClassVar[str]
     of_what: ClassVar[str]
-    """Follows "steps" where the number of steps is reported."""
+    """Words after "steps" where the number of steps is reported."""
     rate_setting: ClassVar[str]
     optimizer: torch.optim.AdamW
 
@@ -150,10 +150,9 @@ class Loop(ABC):
         self.steps = steps
         self.pool = pool
         self.key = key
+        queries: list[str] = []
         if pool:
             queries = [self.data.heldout_queries[i] for i in pool.queries]
-        else:
-            queries = []
         self.pool_queries: Rows = self.student.query_rows(queries)
         self.pool_chunks: Rows | None = None
         self.encoder = StudentEncoder(
@@ -166,41 +165,37 @@ class Loop(ABC):
         if self.config.augmentation == "lambda-mafin":
             self._match_lengths()
         self.meter = Meter(steps, self.hardware.device, self.emit)
-        self.state, self.best, self.prepared = (
-            checkpoint.TrainingState(),
-            self.student.snapshot(),
-            False,
-        )
+        self.state = checkpoint.TrainingState()
+        self.best = self.student.snapshot()
+        self.prepared = False
         self.counted_until = time.monotonic()
 
     def _match_lengths(self) -> None:
-        """λ-Mafin: the small model's mean length, untouched, is that of the black box's unit
-        vectors, over a sample of chunks.
+        """Scale the small model's vectors to the mean length of the black box's (λ-Mafin).
+
+        The mean is over a sample of chunks; the black box's vectors are of unit length.
         """
-        places = np.random.default_rng([self.config.seed, 6]).permutation(len(self.data.chunks))[
-            :_LENGTH_SAMPLE
-        ]
-        vectors = self.encoder.chunks(
-            self.student.chunk_rows([self.data.chunks[i] for i in places])
-        )
-        self.student.text_model.geometry = OwnLengths(
-            1 / float(np.linalg.norm(vectors, axis=1).mean())
-        )
+        rng = np.random.default_rng([self.config.seed, 6])
+        sample = rng.permutation(len(self.data.chunks))[:_LENGTH_SAMPLE]
+        rows = self.student.chunk_rows([self.data.chunks[i] for i in sample])
+        vectors = self.encoder.chunks(rows)
+        mean_length = float(np.linalg.norm(vectors, axis=1).mean())
+        self.student.text_model.geometry = OwnLengths(1 / mean_length)
 
     def _adamw(self, *groups: Iterable[Tensor]) -> torch.optim.AdamW:
-        """Every step sets the learning rates of the groups anew."""
-        given = [{"params": list(group)} for group in groups]
+        """Return the optimizer for groups of tensors, whose learning rates every step sets."""
+        parameters = [{"params": list(group)} for group in groups]
         decay = self.config.weight_decay
         fused = self.plan.fused or None
-        return torch.optim.AdamW(given, lr=0.0, weight_decay=decay, fused=fused)
+        return torch.optim.AdamW(parameters, lr=0.0, weight_decay=decay, fused=fused)
 
     @abstractmethod
     def _gradients(self) -> Gradients:
-        """Of the step that is due."""
+        """Return the gradients of the next step."""
 
     @abstractmethod
     def _why(self, ended: Ended) -> str:
-        """Why the adapter that is kept is this one; empty where nothing is to be said."""
+        """Say why the kept adapter is this one, empty if there is nothing to say."""
 
     @property
     def chooses_step(self) -> bool:
@@ -217,16 +212,16 @@ class Loop(ABC):
         self.student.publish()
 
     def _tensors(self) -> dict[str, Tensor]:
-        """All that a checkpoint holds."""
-        return optimizer.packed(self.masters, self.best, self.optimizer)
+        """Return all tensors that a checkpoint holds."""
+        return optimizer.pack(self.masters, self.best, self.optimizer)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
-        """Take back what `_tensors` gave."""
+        """Restore what `_tensors` returned."""
         self.best = optimizer.restore(tensors, self.masters, self.optimizer)
         self._publish()
 
     def _repeat(self) -> TrainResult:
-        """From the last checkpoint, or what was made ready, to the adapter."""
+        """Train from the last checkpoint, or the prepared state, to the adapter."""
         self._resume()
         self.prepared = True
         self.counted_until = time.monotonic()
@@ -248,7 +243,7 @@ class Loop(ABC):
     def _finish_early(self) -> TrainResult:
         """Measure a last time.
 
-        The checkpoint is written before, so that a resumed training knows nothing of this.
+        The checkpoint is written before, so that a resumed training does not see this check.
         """
         self._save_checkpoint()
         if not self.state.history or self.state.history[-1]["step"] != self.state.step:
@@ -259,44 +254,43 @@ class Loop(ABC):
         config = self.config
         state = self.state
         started = time.monotonic()
-        found = self._seeded_gradients()
+        step = self._compute_gradients()
         for master in self.masters.values():
             master.grad = None
-        for master, gradient in zip(found.trained, found.gradients, strict=True):
+        for master, gradient in zip(step.trained, step.gradients, strict=True):
             master.grad = gradient
-        norm = torch.nn.utils.clip_grad_norm_(found.trained, config.clip_norm).item()
-        if not (math.isfinite(found.loss) and math.isfinite(norm)):
+        norm = torch.nn.utils.clip_grad_norm_(step.trained, config.clip_norm).item()
+        if not (math.isfinite(step.loss) and math.isfinite(norm)):
             raise faults.not_finite(state.step + 1, self.hardware.dtype, self.rate_setting)
-        for group, rate in zip(self.optimizer.param_groups, found.rates, strict=True):
+        for group, rate in zip(self.optimizer.param_groups, step.rates, strict=True):
             group["lr"] = rate
         self.optimizer.step()
         self._publish()
         state.step += 1
-        state.add(found.loss, found.entropy)
-        self.meter.step(
-            state.step, found.loss, max(found.rates), found.tokens, time.monotonic() - started
-        )
+        state.add(step.loss, step.entropy)
+        seconds = time.monotonic() - started
+        self.meter.step(state.step, step.loss, max(step.rates), step.tokens, seconds)
 
-    def _seeded_gradients(self) -> Gradients:
-        """Of the step that is due.
+    def _compute_gradients(self) -> Gradients:
+        """Return the gradients of the next step, with its random seed.
 
-        One that a GPU has no memory for is made again with less at a time, to the same result.
+        If a GPU runs out of memory, the step is repeated with smaller parts, to the same result.
         """
         while True:
-            torch.manual_seed(
-                self.config.seed * 1_000_003 + self.state.step + self.peers.rank * 2**50
-            )
+            seed = self.config.seed * 1_000_003 + self.state.step + self.peers.rank * 2**50
+            torch.manual_seed(seed)
             try:
                 return self._gradients()
             except torch.OutOfMemoryError as error:
-                refused = str(error)
-            # Only here are the step's graphs, which the exception's frames held, let go.
-            if not self._make_do_with_less():
-                raise faults.out_of_memory(refused)
+                detail = str(error)
+            # The exception's frames held the step's graphs, which are only freed here.
+            if not self._shrink_plan():
+                raise faults.out_of_memory(detail)
 
-    def _make_do_with_less(self) -> bool:
-        """Keep no graphs, then halve the micro-batches; False where one text stands alone
-        already, or others wait for us.
+    def _shrink_plan(self) -> bool:
+        """Keep no graphs, then halve the micro-batches; return False if neither is possible.
+
+        A single text cannot be divided, and several processes wait for each other.
         """
         plan = self.plan
         keeps_graphs = plan.graph_bytes > 0
@@ -307,10 +301,9 @@ class Loop(ABC):
         self.plan = replace(plan, graph_bytes=0.0, micro_batch_tokens=tokens)
         if self.hardware.device != "cpu":
             torch.cuda.empty_cache()
+        done = f"micro-batches of {tokens:,} tokens"
         if keeps_graphs:
             done = "texts run twice, and no graphs are kept"
-        else:
-            done = f"micro-batches of {tokens:,} tokens"
         text = (
             f"Memory ran out at step {self.state.step + 1}; training continues with smaller"
             f" batches: {done}."
@@ -319,23 +312,25 @@ class Loop(ABC):
         return True
 
     def _check_is_due(self) -> bool:
-        """At the start, every `eval_every` steps and at the end, once each, also where a check
-        was broken off. Without held-out queries losses are noted in place of checks.
+        """Tell whether a check is due: at the start, every `eval_every` steps and at the end.
+
+        Each is made once, also if it was interrupted. Without held-out queries losses are noted
+        instead.
         """
         state = self.state
-        if (state.history and state.history[-1]["step"] == state.step) or (
-            self.pool is None and state.step == 0
-        ):
+        if state.history and state.history[-1]["step"] == state.step:
             return False
+        every = self.config.eval_every
         if self.pool is None:
+            if state.step == 0:
+                return False
             every = max(1, self.steps // 20)
-        else:
-            every = self.config.eval_every
         return state.step % every == 0 or state.step == self.steps
 
     def _check_heldout(self, last: bool = False) -> None:
-        """Measure on the held-out pool; keep the best adapter so far; stop when the patience is
-        used up, unless `last`.
+        """Measure on the held-out pool, and keep the best adapter so far.
+
+        Stops the training when the patience is used up, unless the check is the `last`.
         """
         state = self.state
         if self.pool is None:
@@ -343,27 +338,27 @@ class Loop(ABC):
         queries = self.encoder.queries(self.pool_queries)
         chunks = self._pool_vectors(self.pool)
         if self.config.augmentation:
-            queries, chunks = beside_black_box(
+            queries, chunks = join_black_box(
                 self.data, queries, chunks, self.pool.chunks, self.pool.queries
             )
-        found = measure(queries, chunks, self.pool.positives, self.student.text_model.similarity)
-        better = state.record(found)
+        similarity = self.student.text_model.similarity
+        figures = measure(queries, chunks, self.pool.positives, similarity)
+        better = state.record(figures)
         if better:
             self.best = self.student.snapshot()
-        state.stopped = (
-            not last and self.config.keep == "best" and state.stale >= self.config.patience
-        )
+        is_patient = self.config.keep != "best" or state.stale < self.config.patience
+        state.stopped = not last and not is_patient
         event = HeldOut(
             step=state.step,
-            hit_at_10=round(found.hit_at_10, 3),
-            ndcg_at_10=round(found.ndcg_at_10, 3),
+            hit_at_10=round(figures.hit_at_10, 3),
+            ndcg_at_10=round(figures.ndcg_at_10, 3),
             best=better,
             synthetic=self.data.heldout_synthetic,
         )
         self.emit(event)
 
     def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
-        """The present vectors (p, d) of the chunks that held-out queries are ranked in."""
+        """Return the present vectors (p, d) of the chunks that are ranked for held-out queries."""
         if self.pool_chunks is None:
             self.pool_chunks = self.student.chunk_rows([self.data.chunks[i] for i in pool.chunks])
         return self.encoder.chunks(self.pool_chunks)
@@ -387,12 +382,13 @@ class Loop(ABC):
             checkpoint.save(self.job.folder, self.key, self.state, self._tensors())
 
     def _resume(self) -> None:
-        found = self.peers.decide(
-            checkpoint.load_newest(self.job.folder, self.key) if self.peers.leads else None
-        )
-        if found is None:
+        newest = None
+        if self.peers.leads:
+            newest = checkpoint.load_newest(self.job.folder, self.key)
+        newest = self.peers.decide(newest)
+        if newest is None:
             return
-        self.state, tensors = found
+        self.state, tensors = newest
         self._restore(tensors)
         self.choose(
             f"first step{self.of_what}",
@@ -401,35 +397,25 @@ class Loop(ABC):
         )
 
     def _result(self, ended: Ended) -> TrainResult:
-        """The best adapter where held-out checks choose it, otherwise that of the last step."""
+        """Write the best adapter if held-out checks choose it, otherwise that of the last step."""
         self._count_seconds()
         state = self.state
         if why := self._why(ended):
             self.choose(f"steps{self.of_what}", state.step, why)
-        if self.chooses_step:
-            kept = self.best
-        else:
-            kept = self.student.snapshot()
-        tensors = kept | self.student.untrained
+        weights = self.best if self.chooses_step else self.student.snapshot()
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
+            tensors = weights | self.student.untrained
             write_adapter(adapter, self.student.adapter_settings, tensors, self.student.metadata)
-        if not self.chooses_step or state.best_step is None:
-            if state.history:
-                last_ndcg = state.history[-1].get("ndcg_at_10")
-            else:
-                last_ndcg = None
-            return TrainResult(
-                adapter, state.step, state.step, last_ndcg, state.history, ended, state.seconds
-            )
+        best_step = state.step
+        best_ndcg: float | None = None
+        if self.chooses_step and state.best_step is not None:
+            best_step = state.best_step
+            best_ndcg = state.best_metric
+        elif state.history:
+            best_ndcg = state.history[-1].get("ndcg_at_10")
         return TrainResult(
-            adapter,
-            state.step,
-            state.best_step,
-            state.best_metric,
-            state.history,
-            ended,
-            state.seconds,
+            adapter, state.step, best_step, best_ndcg, state.history, ended, state.seconds
         )
 
     def choose(self, setting: str, value: object, reason: str) -> None:

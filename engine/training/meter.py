@@ -1,4 +1,4 @@
-"""Speed, memory and time left of a training, reported a few times a second."""
+"""Speed, memory and remaining time of a training, reported a few times a second."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ _MEMORY_OF_THE_PAST = 0.9
 
 
 class Meter:
-    """Smooths seconds and tokens of the steps (exponential mean), and emits a TrainStep at most
-    four times a second.
-    """
+    """Smooths the steps' seconds and tokens by an exponential mean, and emits TrainStep events."""
 
     def __init__(self, steps: int, device: str, emit: Emit) -> None:
         self._steps = steps
         self._device = device
         self._emit = emit
         self._process = psutil.Process()
-        self._seconds = self._tokens = 0.0
+        self._seconds = 0.0
+        self._tokens = 0.0
         self._emitted = float("-inf")
 
     def step(self, step: int, loss: float, rate: float, tokens: int, seconds: float) -> None:
@@ -48,7 +47,7 @@ class Meter:
         )
 
     def memory_mb(self) -> float:
-        """Resident memory of this process, or memory allocated on the GPU."""
+        """Return the memory of this process, or that allocated on the GPU, in MB."""
         if self._device != "cpu":
             return torch.cuda.memory_allocated(self._device) / 2**20
         return float(self._process.memory_info().rss) / 2**20

@@ -1,6 +1,4 @@
-"""The adaptation methods of METHODS.md §3: fine-tuning (FT), masked-language pre-training (PT),
-one after the other.
-"""
+"""The adaptation methods of METHODS.md §3: fine-tuning (FT), pre-training (PT), both (PT-FT)."""
 
 from __future__ import annotations
 
@@ -18,7 +16,8 @@ if TYPE_CHECKING:
     from engine.training.job import Job
     from engine.training.trainer import TrainResult
 
-PRETRAINING = "pretraining"  # the folder of its checkpoints, inside that of the training's
+PRETRAINING = "pretraining"
+"""Folder of the checkpoints of pre-training, inside that of the training's."""
 
 
 def learn(
@@ -29,23 +28,20 @@ def learn(
     hardware: Hardware,
     folder: Path,
 ) -> tuple[TrainResult | None, str]:
-    """Train by the recipe's method, with checkpoints under `folder`: the result, or None and why
-    there is no adapter.
+    """Train by the recipe's method, with checkpoints under `folder`.
 
-    Where pre-training does not apply, PT-FT is FT, and a warning says why. Asked to finish while it
-    pre-trains, PT-FT makes one step of fine-tuning and its held-out checks. Of several processes
-    the leading one pre-trains alone. Raises what `train` raises.
+    Returns the result, or None and why there is no adapter. If pre-training does not apply, PT-FT
+    is FT, and a warning says why. Asked to finish during pre-training, PT-FT makes one step of
+    fine-tuning and its held-out checks. Of several processes the leading one pre-trains alone.
+    Raises what `train` raises.
     """
     from engine.training.compute.launch import trains_alone
     from engine.training.distributed import train_together
     from engine.training.job import Job
 
     if trains_alone():
-        context.choose(
-            "processes",
-            "1",
-            "the others of this launch helped with its first training, and have ended",
-        )
+        why = "the others of this launch helped with its first training, and have ended"
+        context.choose("processes", "1", why)
     job = Job(
         model,
         data,
@@ -56,50 +52,46 @@ def learn(
         context.should_stop,
         context.should_finish,
     )
-    if config.method != "FT":
-        result, reason = _pretrained(context, replace(job, folder=folder / PRETRAINING))
-        if config.method == "PT":
-            return result, reason
-        if result is None:
-            context.warn(f"Pre-training was skipped: {reason}. Fine-tuning continues without it.")
-        else:
-            job = replace(job, start=result.adapter)
-            why = (
-                f"pre-training gave it in {result.steps} steps on the corpus (training.method is"
-                " PT-FT)"
-            )
-            context.choose("first adapter", "pre-trained", why)
-            tuned = train_together(job)
-            return replace(tuned, seconds=result.seconds + tuned.seconds), ""
-    return train_together(job), ""
+    if config.method == "FT":
+        return train_together(job), ""
+    pretrained, reason = _pretrain(context, replace(job, folder=folder / PRETRAINING))
+    if config.method == "PT":
+        return pretrained, reason
+    if pretrained is None:
+        context.warn(f"Pre-training was skipped: {reason}. Fine-tuning continues without it.")
+        return train_together(job), ""
+    why = (
+        f"pre-training gave it in {pretrained.steps} steps on the corpus (training.method is PT-FT)"
+    )
+    context.choose("first adapter", "pre-trained", why)
+    tuned = train_together(replace(job, start=pretrained.adapter))
+    return replace(tuned, seconds=pretrained.seconds + tuned.seconds), ""
 
 
-def _pretrained(context: StageContext, job: Job) -> tuple[TrainResult | None, str]:
+def _pretrain(context: StageContext, job: Job) -> tuple[TrainResult | None, str]:
+    """Return the result of pre-training, or None and why there is none."""
     from engine.training.pretraining.loop import pretrain
-    from engine.training.pretraining.mlm_head import unsuitable
+    from engine.training.pretraining.mlm_head import why_unsuitable
 
     config = job.config
-    if reason := unsuitable(job.model, job.data.chunks):
+    if reason := why_unsuitable(job.model, job.data.chunks):
         return None, reason
-    context.choose(
-        "pre-training", f"{config.pretrain_steps} steps", f"training.method is {config.method}"
-    )
+    why = f"training.method is {config.method}"
+    context.choose("pre-training", f"{config.pretrain_steps} steps", why)
     result = pretrain(job)
     if job.hardware.device != "cpu":
-        _give_back_memory()
+        _free_gpu_memory()
     if config.method == "PT" and config.keep == "best" and result.best_step == 0:
-        return (
-            None,
-            (
-                f"every step of pre-training that was checked, of {result.steps}, was clearly worse"
-                " than base"
-            ),
+        reason = (
+            f"every step of pre-training that was checked, of {result.steps}, was clearly worse"
+            " than base"
         )
+        return None, reason
     return result, ""
 
 
-def _give_back_memory() -> None:
-    """What pre-training held on the GPU is free before fine-tuning looks how much there is."""
+def _free_gpu_memory() -> None:
+    """Free what pre-training held on the GPU, before fine-tuning measures free memory."""
     import gc
 
     import torch

@@ -1,15 +1,15 @@
-"""Which numbers a training takes: those of the preset, what project.toml changes, and what fits
-the training queries.
-"""
+"""The numbers of a training: the preset's, project.toml's, and those that fit the queries."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
+from engine.models.installed import find_installed_folder
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
 from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.config import (
@@ -19,60 +19,79 @@ from engine.training.config import (
     WRITTEN_QUERIES,
     TrainingConfig,
 )
+from engine.written_queries.imports import graded_texts
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
+    from engine.settings.training_schema import QuerySource
     from engine.training.data import TrainingData
 
 
 def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
-    """The preset, with what the user changed in project.toml, and what fits the queries that are
-    there.
+    """Return the preset with the changes of project.toml, and what fits the existing queries.
 
     Raises SettingsError for values that do not go together.
     """
-    count = snapshot.store.query_counts()[1].get("train", 0)
-    return over_queries(config_of(with_backend(snapshot)), snapshot.settings, count)
+    config = config_of(with_backend(snapshot))
+    if not config.epochs:
+        return config
+    return set_steps(config, snapshot.settings, _count_training_queries(snapshot))
 
 
-def over_queries(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:
-    """With the steps of its `epochs` over so many training queries; as it is where it counts
-    none.
+def is_of_source(text: str, source: QuerySource, graded: Collection[str]) -> bool:
+    """Return whether a training query is of `training.query_source`.
+
+    `graded`: texts of the queries imported with a grade.
     """
+    return source == "all" or (text in graded) == (source == "graded")
+
+
+def graded_of_source(snapshot: ProjectSnapshot) -> frozenset[str]:
+    """Return the texts of the queries imported with a grade, if `training.query_source` counts."""
+    if snapshot.settings.training.query_source == "all":
+        return frozenset()
+    return graded_texts(snapshot.project)
+
+
+def _count_training_queries(snapshot: ProjectSnapshot) -> int:
+    source = snapshot.settings.training.query_source
+    if source == "all":
+        return snapshot.store.query_counts()[1].get("train", 0)
+    graded = graded_of_source(snapshot)
+    queries = [query for query in snapshot.store.queries() if query.split == "train"]
+    return sum(is_of_source(query.text, source, graded) for query in queries)
+
+
+def set_steps(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:
+    """Return the config with the steps of its `epochs` over so many queries, if it counts any."""
     if not config.epochs:
         return config
     queries = round(count * settings.training.query_share)
+    lists = 1
     if config.uses_lists:
         lists = settings.ranking.lists_per_query
-    else:
-        lists = 1
     steps = math.ceil(max(1, queries) * lists / config.queries_per_step)
     return replace(config, steps=config.epochs * steps, eval_every=steps, checkpoint_every=steps)
 
 
-def fitting_checks(
-    config: TrainingConfig, data: TrainingData, settings: Settings
-) -> TrainingConfig:
-    """Where no held-out query can end a preset's epochs, as many as it makes without a gain:
-    `patience`.
+def limit_epochs(config: TrainingConfig, data: TrainingData, settings: Settings) -> TrainingConfig:
+    """Return the config with fewer epochs if no held-out query can end a preset's epochs.
+
+    It then makes as many as it would make without a gain, its `patience`.
     """
-    if (
-        config.keep == "last"
-        or not config.epochs
-        or len(data.heldout_queries)
-        or settings.training.epochs is not None
-    ):
+    if config.keep == "last" or not config.epochs or len(data.heldout_queries):
         return config
-    return replace(
-        config, steps=config.steps // config.epochs * min(config.epochs, config.patience)
-    )
+    if settings.training.epochs is not None:
+        return config
+    epochs = min(config.epochs, config.patience)
+    return replace(config, steps=config.steps // config.epochs * epochs)
 
 
 def config_of(settings: Settings) -> TrainingConfig:
-    """As `resolve_config`, without a look at what `queries.backend = "auto"` has chosen before.
+    """Return the config as `resolve_config`, without considering earlier choices of "auto".
 
-    Raises SettingsError for values that do not go together.
+    These are choices of `queries.backend`. Raises SettingsError for values that do not go together.
     """
     preset = PRESETS[settings.training.preset]
     overrides = settings.training.overrides()
@@ -80,33 +99,31 @@ def config_of(settings: Settings) -> TrainingConfig:
         overrides.setdefault("pretrain_weights", "all")
         overrides.setdefault("learning_rate", ALL_WEIGHTS_RATE)
     config = replace(preset, **{**_numbers_for_written_queries(settings), **overrides})
+    fitting: dict[str, Any] = {"max_tokens": _max_tokens(settings, config), "augmentation": None}
     if settings.encoder.small_model:
-        small = settings.training.augmentation or "mafin"
-    else:
-        small = None
-    fitting: dict[str, Any] = {"max_tokens": _longest(settings, config), "augmentation": small}
-    if config.uses_lists:  # which follow the teacher in every chunk: none is a false negative
+        fitting["augmentation"] = settings.training.augmentation or "mafin"
+    # Lists follow the teacher in every chunk, so they have no false negatives.
+    if config.uses_lists:
         fitting["false_negatives"] = "keep"
+    # LoRA layers take a higher rate than all weights.
     if config.pretrain_weights == "all" and settings.training.pretrain_learning_rate is None:
-        fitting["pretrain_learning_rate"] = (
-            config.pretrain_learning_rate / 10
-        )  # LoRA layers take more
-    return replace(config, **fitting, **_scope(settings, config)[0])
+        fitting["pretrain_learning_rate"] = config.pretrain_learning_rate / 10
+    scope, _ = _choose_scope(settings, config)
+    return replace(config, **fitting, **scope)
 
 
 def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
-    """What a preset changes for queries worded as questions, unless project.toml wants another
-    loss or a teacher.
+    """Return what a preset changes for queries worded as questions.
+
+    Nothing if project.toml wants another loss or a teacher.
     """
     chosen = settings.training
     numbers = WRITTEN_QUERIES.get(chosen.preset)
-    if (
-        numbers is None
-        or chosen.objective not in (None, "infonce")
-        or chosen.teacher not in (None, "auto")
-    ):
+    if numbers is None or chosen.objective not in (None, "infonce"):
         return {}
-    # not measured beside a black box, nor in hyperbolic space
+    if chosen.teacher not in (None, "auto"):
+        return {}
+    # These numbers were not measured with a black box or in hyperbolic space.
     if settings.encoder.small_model or chosen.similarity == "lorentz":
         return {}
     if resolve_backend(settings).backend in EXTRACTIVE:
@@ -115,46 +132,39 @@ def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
 
 
 def scope_reason(settings: Settings, config: TrainingConfig) -> str:
-    """Why the adapter acts on what it acts on."""
-    return _scope(settings, config)[1]
+    """Say why the adapter acts on queries, chunks or both."""
+    _, reason = _choose_scope(settings, config)
+    return reason
 
 
-def _longest(settings: Settings, config: TrainingConfig) -> int:
-    """Tokens of a text in training: what the encoder reads, unless project.toml or a quick
-    training wants less.
-    """
+def _max_tokens(settings: Settings, config: TrainingConfig) -> int:
+    """Return the tokens of a text in training: the encoder's, unless the recipe wants fewer."""
     chosen = settings.training
-    cut = (
-        chosen.max_tokens is not None
-        or chosen.preset == "quick"
-        or _numbers_for_written_queries(settings)
-    )
-    if cut:
+    is_shorter = chosen.max_tokens is not None or chosen.preset == "quick"
+    if is_shorter or _numbers_for_written_queries(settings):
         return min(config.max_tokens, settings.encoder.max_tokens)
     return settings.encoder.max_tokens
 
 
-def _scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], str]:
-    """What is set where project.toml leaves `training.adapter_scope` or `training.shared_chunks`
-    out, with the reason.
+def _choose_scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], str]:
+    """Return values for unset `training.adapter_scope` and `training.shared_chunks`, and why.
 
-    Extractive queries repeat their chunk's words. Where they move the chunks' vectors too, these
-    come to stand for words that BM25 finds as well, and hybrid search loses (docs/log/training.md,
+    Extractive queries repeat their chunk's words. If they move the chunks' vectors, too, these come
+    to represent words that BM25 finds as well, and hybrid search loses (docs/log/training.md,
     "Queries alone").
     """
     chosen = settings.training
-    joins = config.compares_all
-    if joins and chosen.shared_chunks is None:
-        shared = {"shared_chunks": SHARED_CHUNKS}
-    else:
-        shared = {}
+    shared = {}
+    if config.compares_all and chosen.shared_chunks is None:
+        shared["shared_chunks"] = SHARED_CHUNKS
     if settings.encoder.small_model:
-        return (
-            {} if chosen.adapter_scope else {"adapter_scope": "both"}
-        ), "chunks, too, have the small model's vectors"
+        scope = {} if chosen.adapter_scope else {"adapter_scope": "both"}
+        return scope, "chunks, too, have the small model's vectors"
     if chosen.adapter_scope is not None:
-        return shared if chosen.adapter_scope == "queries" else {}, "it is set in project.toml"
-    if not joins or chosen.preset in ("paper", "cl", "pipelines"):
+        if chosen.adapter_scope != "queries":
+            shared = {}
+        return shared, "it is set in project.toml"
+    if not config.compares_all or chosen.preset in ("paper", "cl", "pipelines"):
         return {}, "the recipe trains queries and chunks"
     if config.similarity == "lorentz":
         return {}, "in hyperbolic space queries and chunks have other places than before"
@@ -162,14 +172,12 @@ def _scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], 
         return {}, "pre-training needs chunks that are trained, too"
     if resolve_backend(settings).backend not in EXTRACTIVE:
         return {}, "the queries are worded as questions, which teach the chunks' vectors, too"
-    return {
-        "adapter_scope": "queries",
-        **shared,
-    }, "extractive queries repeat their chunk's words and would harm the chunks' vectors"
+    reason = "extractive queries repeat their chunk's words and would harm the chunks' vectors"
+    return {"adapter_scope": "queries", **shared}, reason
 
 
 def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:
-    """The teacher's name, and the reason. `m`: chunks in a ready-made list."""
+    """Return the teacher's name and the reason. `m` is the number of chunks in a list."""
     if not config.needs_teacher:
         return "none", f"the loss '{config.objective}' learns from the evidence chunk alone"
     if config.teacher == "auto":
@@ -178,33 +186,29 @@ def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:
         return config.used_teacher, "chosen in project.toml"
     queries = config.queries_per_step
     own = 1 + config.negatives_per_query
+    width = queries * own + config.shared_chunks
     if config.uses_lists:
         width = m
     elif config.uses_own_negatives:
         width = own
-    else:
-        width = queries * own + config.shared_chunks
-    return (
-        config.used_teacher,
-        f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step",
-    )
+    reason = f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step"
+    return config.used_teacher, reason
 
 
 def teacher_folder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEncoderFolder | None:
-    """The checked folder of the teacher; a relative path lies in the project folder.
+    """Return the checked folder of a cross-encoder that teaches, or None without one.
 
-    Raises ModelError.
+    A relative path starts at the project folder. Raises ModelError.
     """
     if config.used_teacher != "cross-encoder":
         return None
+    # A folder may not be able to have this path, or the home folder may be unknown.
     try:
         path = (snapshot.project.path / Path(config.cross_encoder).expanduser()).absolute()
+        if not path.is_dir():
+            path = find_installed_folder(config.cross_encoder) or path
         return resolve_cross_encoder(path, snapshot.project.path / "cache")
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # a path that no folder can have, or a home that is not known
+    except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(
             f"The cross-encoder {config.cross_encoder!r} cannot be used.",
             f"{error}.",

@@ -1,4 +1,4 @@
-"""Stage `train`: ranked lists → a LoRA adapter, checkpointed under `checkpoints/FINGERPRINT`."""
+"""Stage `train`: trains a LoRA adapter, checkpointed under `checkpoints/FINGERPRINT`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.history import write_history
 from engine.training.recipe import (
-    fitting_checks,
+    graded_of_source,
+    limit_epochs,
     resolve_config,
     scope_reason,
     teacher_choice,
@@ -41,13 +42,13 @@ VERSION = 4
 
 
 class TrainStage(Stage):
-    """Ranked lists → a LoRA adapter, checkpointed under `checkpoints/FINGERPRINT`."""
+    """Training of an adapter from ranked lists, checkpointed under `checkpoints/FINGERPRINT`."""
 
     version = VERSION
     artifact = AdapterInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The rankings and every number of the recipe."""
+        """Return the rankings and every number of the recipe."""
         rankings = snapshot.need(RankingsInfo)
         queries = snapshot.need(QueriesInfo)
         if rankings.info.queries != queries.info.content:
@@ -60,122 +61,89 @@ class TrainStage(Stage):
                 command="adapt",
             )
         config = resolve_config(snapshot)
+        recipe = asdict(config) | added_inputs(snapshot.settings)
+        # A cross-encoder counts by its content, not by its path, and only if it teaches.
         teacher = teacher_folder(snapshot, config)
-        return {
+        recipe["cross_encoder"] = teacher.fingerprint if teacher else ""
+        lists = snapshot.settings.ranking.model_dump(include={"m", "strategy"})
+        if config.uses_lists:
+            lists["evidence_score"] = "own"
+        inputs = {
             "rankings": rankings.fingerprint,
-            # a cross-encoder counts by its content, not by where it lies, and only where it teaches
-            "config": (
-                asdict(config)
-                | {"cross_encoder": teacher.fingerprint if teacher else ""}
-                | added_inputs(snapshot.settings)
-            ),
+            "config": recipe,
             "base": encoder_fingerprint_of(snapshot, None, 1.0) if config.needs_vectors else "",
-            **_graded(snapshot, config),
-            **_everyday(snapshot, config),
-            "lists": (
-                snapshot.settings.ranking.model_dump(include={"m", "strategy"})
-                | ({"evidence_score": "own"} if config.uses_lists else {})
-            ),
+            **_graded_inputs(snapshot, config),
+            **_everyday_inputs(snapshot, config),
+            "lists": lists,
             "model": model_fingerprint(snapshot),
-            **({} if config.method == "FT" else {"pre-training": "without titles that decide"}),
         }
+        if config.method != "FT":
+            inputs["pre-training"] = "without titles that decide"
+        return inputs
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises SettingsError for a recipe whose values do not go together, ModelError for a
-        teacher or vectors that cannot be used, UsageError for what this machine does not have,
-        ResourceError for a model that is too large.
+        """Check that the recipe can be trained on this machine.
+
+        Raises SettingsError for values that do not go together, ModelError for an unusable teacher
+        or vectors, UsageError for a missing device, ResourceError for a model that is too large.
         """
         config = resolve_config(snapshot)
         teacher_folder(snapshot, config)
         check_device(snapshot.settings, "train")
         _check_memory(snapshot.settings, config)
-        if given := snapshot.settings.encoder.vectors:
-            read_vectors(given)
+        if vectors := snapshot.settings.encoder.vectors:
+            read_vectors(vectors)
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DamagedError or ModelError when the adapter on disk is not the one that was
-        trained.
-        """
+        """Raise DamagedError or ModelError if the adapter on disk is not the trained one."""
         info = snapshot.need(AdapterInfo).info
-        if info.adapter and adapter_digest(snapshot.project.path / info.adapter) != info.digest:
-            what = f"The adapter {info.adapter} is damaged."
+        if not info.adapter:
+            return
+        if adapter_digest(snapshot.project.path / info.adapter) != info.digest:
             raise DamagedError.of_stage(
-                "train", what, "Its contents changed.", code="adapter-changed"
+                "train",
+                f"The adapter {info.adapter} is damaged.",
+                "Its contents changed.",
+                code="adapter-changed",
             )
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Train and keep the best adapter; with too few queries, say so and go on with the base
-        encoder.
+        """Train and publish the best adapter; with too few queries, say so and keep base.
 
-        A training that the user asked to finish early is done like one that ended by itself: it is
-        up to date until an input or setting changes, and a forced one starts from the untouched
-        encoder.
+        A training that the user asked to finish early counts as a complete one: it is up to date
+        until an input or setting changes, and a forced one starts from the untouched encoder.
         """
         if context.settings.encoder.vectors:
-            return _with_map(context)
+            return _publish_map(context)
         from engine.training.dataset import training_data, why_untrained
 
         queries = context.store.queries()
         chunks = context.store.chunks()
-        reason = why_untrained(context.settings, queries, chunks)
+        reason = why_untrained(context.settings, queries, chunks, graded_of_source(context))
         if reason:
-            return _without_adapter(context, reason)
+            return _publish_reason(context, reason)
         from engine.encoders.for_project import training_hardware
         from engine.training.methods import learn
 
         config = resolve_config(context)
-        if config.max_tokens < min(
-            context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens
-        ):
-            context.choose(
-                "tokens of a text",
-                config.max_tokens,
-                "longer ones are cut in training (training.max_tokens)",
-            )
-        if config.augmentation:
-            context.choose(
-                "trained",
-                project_model(context.settings).name,
-                f"encoder.small_model, joined by {config.augmentation}",
-            )
-        if config.weights == "all":
-            context.choose("trained weights", "all", "training.weights: there are no LoRA layers")
-        if config.method != "PT":
-            settings = with_backend(context)
-            chosen = settings.training
-            if chosen.objective is not None:
-                why = "it is set in project.toml"
-            else:
-                why = f"preset '{chosen.preset}'"
-            context.choose("objective", config.objective, why)
-            context.choose("adapter scope", config.adapter_scope, scope_reason(settings, config))
-            context.choose("teacher", *teacher_choice(config, context.settings.ranking.m))
-            if chosen.false_negatives not in (None, config.false_negatives):
-                why = (
-                    f"the loss '{config.objective}' follows the teacher in every chunk: it has no"
-                    " negatives"
-                )
-                context.choose("false negatives", config.false_negatives, why)
+        _report_choices(context, config)
         hardware = training_hardware(context)
         data = training_data(context, config)
-        if (whole := config) != (config := fitting_checks(config, data, context.settings)):
-            context.choose(
-                "steps",
-                config.steps,
-                f"of {whole.steps}, as there is no check that could end the training",
-            )
+        planned = config.steps
+        config = limit_epochs(config, data, context.settings)
+        if config.steps != planned:
+            why = f"of {planned}, as there is no check that could end the training"
+            context.choose("steps", config.steps, why)
         checkpoints = context.project.path / "checkpoints" / context.fingerprint
         checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
         model = project_model(context.settings)
         result, reason = learn(context, model, data, config, hardware, checkpoints)
         if result is None:
-            summary = _without_adapter(context, reason)
+            summary = _publish_reason(context, reason)
             shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
             return summary
-        info = replace(
-            publish_adapter(context, context.fingerprint, config, result),
-            model=model_fingerprint(context),
-        )
+        info = publish_adapter(context, context.fingerprint, config, result)
+        info = replace(info, model=model_fingerprint(context))
         context.store.put_artifact(Artifact(info, context.fingerprint, info.adapter or ""))
         shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
         return {
@@ -188,10 +156,37 @@ class TrainStage(Stage):
         }
 
 
+def _report_choices(context: StageContext, config: TrainingConfig) -> None:
+    """Report what the recipe chose by itself, or differs in from project.toml."""
+    settings = context.settings
+    if config.max_tokens < min(settings.corpus.chunk_tokens, settings.encoder.max_tokens):
+        why = "longer ones are cut in training (training.max_tokens)"
+        context.choose("tokens of a text", config.max_tokens, why)
+    if config.augmentation:
+        why = f"encoder.small_model, joined by {config.augmentation}"
+        context.choose("trained", project_model(settings).name, why)
+    if config.weights == "all":
+        context.choose("trained weights", "all", "training.weights: there are no LoRA layers")
+    if config.method == "PT":
+        return
+    settings = with_backend(context)
+    chosen = settings.training
+    why = f"preset '{chosen.preset}'"
+    if chosen.objective is not None:
+        why = "it is set in project.toml"
+    context.choose("objective", config.objective, why)
+    context.choose("adapter scope", config.adapter_scope, scope_reason(settings, config))
+    teacher, why = teacher_choice(config, settings.ranking.m)
+    context.choose("teacher", teacher, why)
+    if chosen.false_negatives not in (None, config.false_negatives):
+        why = (
+            f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
+        )
+        context.choose("false negatives", config.false_negatives, why)
+
+
 def _check_memory(settings: Settings, config: TrainingConfig) -> None:
-    """Raises ResourceError where all weights are to be trained and neither memory nor a GPU's
-    holds what that takes.
-    """
+    """Raise ResourceError if neither memory nor a GPU's can hold a training of all weights."""
     if not config.trains_all_weights or not encoder_source(settings.encoder).trains:
         return
     from engine.encoders.hardware import find_gpus, foreseen
@@ -203,25 +198,28 @@ def _check_memory(settings: Settings, config: TrainingConfig) -> None:
     try:
         check_all_weights_fit(size, "cpu", model.name, psutil.virtual_memory().total)
     except ResourceError:
-        device = foreseen(
-            settings.encoder.device, settings.encoder.dtype, "train"
-        )  # torch, which takes seconds
+        # Looking for a GPU imports torch, which takes seconds, so memory is checked first.
+        device = foreseen(settings.encoder.device, settings.encoder.dtype, "train")
         if device == "cpu":
             raise
         number = int(device.partition(":")[2] or 0)
         check_all_weights_fit(size, device, model.name, find_gpus().usable[number].memory)
 
 
-def _graded(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
-    """The imported files, where grades in them count."""
-    if config.objective != "plackett_luce" or not graded_queries(snapshot.project):
+def _graded_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
+    """Return the imported files, if their grades count."""
+    selected = snapshot.settings.training.query_source != "all"
+    if config.objective != "plackett_luce" and not selected:
+        return {}
+    if not graded_queries(snapshot.project):
         return {}
     return {"grades": imports_fingerprint(snapshot.project, "queries")}
 
 
-def _everyday(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
-    """Which queries are everyday ones, where a share of them is drawn: an import may name
-    another kind for the same text.
+def _everyday_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
+    """Return which queries are everyday ones, if a share of them is drawn.
+
+    An import may give the same text another kind.
     """
     if config.everyday_share is None:
         return {}
@@ -230,14 +228,14 @@ def _everyday(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, An
 
 
 def added_inputs(settings: Settings) -> dict[str, Any]:
-    """Settings that came later count where they are set only: adapters of before are not trained
-    anew.
-    """
-    added = {
-        "query_share": settings.training.query_share,
-        "lists_per_query": settings.ranking.lists_per_query,
-    }
-    changed: dict[str, Any] = {name: value for name, value in added.items() if value != 1}
+    """Return newer settings, as far as they are set, so that earlier adapters stay up to date."""
+    changed: dict[str, Any] = {}
+    if settings.training.query_share != 1:
+        changed["query_share"] = settings.training.query_share
+    if settings.ranking.lists_per_query != 1:
+        changed["lists_per_query"] = settings.ranking.lists_per_query
+    if settings.training.query_source != "all":
+        changed["query_source"] = settings.training.query_source
     if not settings.ranking.keep_evidence:
         changed["keep_evidence"] = False
     return changed
@@ -261,8 +259,8 @@ def publish_adapter(
     )
 
 
-def _with_map(context: StageContext) -> dict[str, Any]:
-    """In place of a training: the map to given vectors."""
+def _publish_map(context: StageContext) -> dict[str, Any]:
+    """Fit and publish the map to given vectors, which replaces a training."""
     from engine.training.model.query_map import fit_map
 
     with context.project.building("adapters", context.fingerprint) as building:
@@ -273,7 +271,8 @@ def _with_map(context: StageContext) -> dict[str, Any]:
     return {"adapter": building.name, "reason": "", **summary}
 
 
-def _without_adapter(context: StageContext, reason: str) -> dict[str, Any]:
+def _publish_reason(context: StageContext, reason: str) -> dict[str, Any]:
+    """Record why no adapter was trained, and warn."""
     context.warn(f"No adapter was trained: {reason}. Search uses the base encoder.")
     context.store.put_artifact(Artifact(AdapterInfo(reason=reason), context.fingerprint))
     return {"adapter": None, "reason": reason}

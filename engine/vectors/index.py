@@ -114,7 +114,7 @@ class VectorIndex:
         starts = range(0, len(ids), BLOCK)
         if not form.of_cosines:
             for start in starts or (0,):
-                form = form.fitted(vectors[start : start + BLOCK])
+                form = form.fit(vectors[start : start + BLOCK])
         width = form.rows(vectors[:0], _precision(dtype)).shape[1]
         manifest = {
             "version": FORMAT_VERSION,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import DamagedError
 from engine.core.events import Warned
-from engine.core.text import about
+from engine.core.text import approximate_duration
 from engine.encoders.for_project import chunk_rows, encoder_fingerprint_of, load_encoder, open_cache
 from engine.encoders.graph.query_graph import take_over, write_query_graph
 from engine.encoders.kinds.augmented import AugmentedEncoder
@@ -127,7 +127,7 @@ class IndexBuild:
         missing = chunks - cached
         if missing > 0:
             texts = self._context.store.sample_chunk_texts(TIMED)
-            what += f", {about(missing * seconds_a_chunk(encoder, texts))}"
+            what += f", {approximate_duration(missing * seconds_a_chunk(encoder, texts))}"
         self._context.choose(
             "index", "one more for semantic search", f"{what}; search works meanwhile"
         )

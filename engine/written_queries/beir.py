@@ -43,7 +43,7 @@ class ImportedQuery:
 
     `document`: title, path or id of the document with the evidence. `grade`: the relevance of the
     evidence, from 1; a query may occur several times, with different evidence. `kind`: how it is
-    worded; `imported` if its file does not say.
+    worded; `imported` if its file does not say. `validation`: it only decides when training stops.
     """
 
     text: str
@@ -51,6 +51,7 @@ class ImportedQuery:
     document: str | None = None
     grade: int | None = None
     kind: QueryKind = "imported"
+    validation: bool = False
 
 
 class BeirReader:

@@ -32,6 +32,8 @@ MARKS_FILE = "judgments-app.jsonl"
 """File of the hits that the user has marked; unlike imported files, every mark rewrites it."""
 MARKED = "user:"
 """Prefix of the keys of its queries."""
+VALIDATION = "queries-validation-"
+"""Prefix of the files of imported validation queries."""
 JUDGING = "judging"
 """Lock for marking hits, and for reconciling the marks file with the database."""
 JUDGING_SECONDS = 5.0
@@ -65,12 +67,13 @@ def import_judgments(
     return len(judged)
 
 
-def import_queries(project: ProjectFolder, path: Path) -> int:
+def import_queries(project: ProjectFolder, path: Path, *, validation: bool = False) -> int:
     """Add training queries from a file, and return how many were read.
 
     The file is JSONL or a JSON array of {query, evidence?, document?, kind?}, or qrels/SPLIT.tsv of
-    a BEIR folder. The queries are used if `queries.backend` is `imported` or `both`. Raises
-    DatasetError that names file and line.
+    a BEIR folder. The queries are used if `queries.backend` is `imported` or `both`. `validation`:
+    they are not trained on, but decide when training stops, and all other imported queries are
+    trained on. Raises DatasetError that names file and line.
     """
     queries = read_training_queries(path)
     if not queries:
@@ -80,7 +83,8 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
             "Write one JSON object with 'query' per line.",
             code="dataset-empty",
         )
-    keep_rows(project, "queries-*.jsonl", map(_build_query_row, queries))
+    name = f"{VALIDATION}*.jsonl" if validation else "queries-*.jsonl"
+    keep_rows(project, name, map(_build_query_row, queries))
     return len(queries)
 
 
@@ -224,16 +228,31 @@ def import_beside(context: StageContext, corpora: Iterable[Path]) -> None:
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
     """Return all imported training queries, each once, in order of import file and line.
 
-    Files from before kinds were kept repeat queries without one: then the kind counts.
+    Files from before kinds were kept repeat queries without one: then the kind counts. A query that
+    was also imported for validation is not trained on.
     """
     queries: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
     for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
+        for_validation = path.name.startswith(VALIDATION)
         for query in read_queries_jsonl(path):
             key = (query.text, query.evidence)
             first = queries.setdefault(key, query)
-            if first.kind == "imported" and query.kind != "imported":
-                queries[key] = replace(first, kind=query.kind)
+            kind = query.kind if first.kind == "imported" else first.kind
+            validation = for_validation or first.validation
+            queries[key] = replace(first, kind=kind, validation=validation)
     return list(queries.values())
+
+
+def has_validation_queries(project: ProjectFolder) -> bool:
+    """Return whether queries were imported that only decide when training stops."""
+    return any((project.path / "imports").glob(f"{VALIDATION}*.jsonl"))
+
+
+def graded_texts(project: ProjectFolder) -> frozenset[str]:
+    """Return the texts of the imported queries that have a grade, as training queries have them."""
+    return frozenset(
+        " ".join(query.text.split()) for query in imported_queries(project) if query.grade
+    )
 
 
 def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:

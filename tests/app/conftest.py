@@ -78,4 +78,4 @@ def no_process_stays() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def started_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """The app was started in no folder that it would offer to search."""
-    monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: None)
+    monkeypatch.setattr("bmembed_tui.home.screen.find_current_folder", lambda: None)

@@ -32,12 +32,12 @@ from textual.widgets import OptionList, TextArea
 
 from bmembed_tui import faults
 from bmembed_tui.app import BmembedApp
-from bmembed_tui.client.in_app import WAYS, advice, with_ways
+from bmembed_tui.client.in_app import COMMAND_KEYS, add_app_keys, format_advice
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
 from bmembed_tui.dialogs.diagnostics import DiagnosticsScreen
 from bmembed_tui.dialogs.help import HelpDialog
-from bmembed_tui.dialogs.jump import JumpScreen, labels
+from bmembed_tui.dialogs.jump import JumpScreen, make_labels
 from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.palette import Commands
@@ -156,7 +156,7 @@ Call = tuple[str, ...]
 
 def actions_of(screen: Screen[Any]) -> set[Call]:
     """What the commands of the palette would do: the method's name and its arguments."""
-    calls = (offer.call for offer in Commands(screen).offers())
+    calls = (offer.call for offer in Commands(screen).list_offers())
     return {
         (one.func.__name__, *one.args) if isinstance(one, partial) else (one.__name__,)
         for one in calls
@@ -289,22 +289,27 @@ def test_commands_that_help_are_followed_by_what_does_the_same_in_the_app() -> N
         """Commands whose way in the app follows a text, in order."""
         assert shown.startswith(text)
         places = {
-            name: shown.find(way) for name, way in WAYS.items() if way in shown.removeprefix(text)
+            name: shown.find(way)
+            for name, way in COMMAND_KEYS.items()
+            if way in shown.removeprefix(text)
         }
         return sorted(places, key=places.__getitem__)
 
     damaged = DamagedError("Broken.", "", "Mend it.", stage="index", command="run")
-    assert set(ways("Mend it.", advice(damaged))) == {
+    assert set(ways("Mend it.", format_advice(damaged))) == {
         "run",
         "embed",
         "index",
         "rank",
     }  # two ways for four
     busy = ProjectBusyError("Busy.", "", "Wait.", command="status")
-    assert ways("Wait.", advice(busy)) == ["status"]
-    assert advice(DamagedError("Broken.", "", "Mend it.", command="evaluate --force")) == "Mend it."
-    assert advice(DamagedError("Broken.", command="run")) == ""
-    assert ways("2 are gone.", with_ways("2 are gone.", ["ingest"])) == ["ingest"]
+    assert ways("Wait.", format_advice(busy)) == ["status"]
+    assert (
+        format_advice(DamagedError("Broken.", "", "Mend it.", command="evaluate --force"))
+        == "Mend it."
+    )
+    assert format_advice(DamagedError("Broken.", command="run")) == ""
+    assert ways("2 are gone.", add_app_keys("2 are gone.", ["ingest"])) == ["ingest"]
 
 
 def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:
@@ -344,7 +349,7 @@ def test_quitting_while_a_run_goes_on_is_confirmed(
 ) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot)
-        monkeypatch.setattr(ProjectScreen, "going", True)
+        monkeypatch.setattr(ProjectScreen, "is_busy", True)
         await pilot.press("ctrl+q")
         await until_screen(pilot, QuestionDialog)
         await pilot.press("escape")
@@ -360,7 +365,7 @@ def test_quitting_while_a_run_goes_on_is_confirmed(
 
 def test_labels_are_never_the_beginning_of_another() -> None:
     for count in (0, 1, 26, 27, 400):
-        made = labels(count)
+        made = make_labels(count)
         assert len(set(made)) == count
         assert not any(a != b and b.startswith(a) for a in made for b in made)
 
@@ -394,7 +399,7 @@ def test_diagnostics_list_a_problem_of_the_machine(
         return to_json(await asyncio.to_thread(examine, ProjectFolder(Path(project))))
 
     monkeypatch.setattr(
-        "bmembed_tui.dialogs.diagnostics.command", command
+        "bmembed_tui.dialogs.diagnostics.run_command", command
     )  # a process would load torch
 
     def finding(text: str) -> list[str]:
@@ -458,6 +463,6 @@ def test_a_record_that_cannot_be_written_is_no_second_fault(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert faults.record(ValueError("x")) is None
-    assert faults.fault_message(ValueError("x"))
+    assert faults.write_record(ValueError("x")) is None
+    assert faults.report_fault(ValueError("x"))
     assert os.path.isfile(tmp_path / "file")

@@ -50,16 +50,16 @@ def test_nothing_is_collected_while_the_user_types(clock: Clock) -> None:
     collector = IdleCollector()
     for _ in range(5):
         clock.now += PAUSE_SECONDS * 0.9
-        collector.touched()
+        collector.note_input()
         clock.now += PAUSE_SECONDS * 0.9
-        collector.look()
+        collector.collect_if_idle()
     assert gc.get_freeze_count() == 0
 
 
 def test_a_pause_sets_apart_what_lives_and_closing_gives_it_back(clock: Clock) -> None:
     collector = IdleCollector()
     clock.now += PAUSE_SECONDS
-    collector.look()
+    collector.collect_if_idle()
     assert gc.get_freeze_count() > 1000
     collector.close()
     assert gc.get_freeze_count() == 0
@@ -70,20 +70,20 @@ def test_what_was_set_apart_and_has_died_is_collected_at_a_later_pause(clock: Cl
     cycle = Cycle()
     gone = weakref.ref(cycle)
     clock.now += PAUSE_SECONDS
-    collector.look()
+    collector.collect_if_idle()
     del cycle
     gc.collect()
     assert gone() is not None, "it was not set apart"
-    collector.look()
+    collector.collect_if_idle()
     assert gone() is None
 
 
 def test_a_pause_in_which_nothing_was_made_since_the_last_costs_nothing(clock: Clock) -> None:
     collector = IdleCollector()
     clock.now += PAUSE_SECONDS
-    collector.look()
+    collector.collect_if_idle()
     before = gc.get_stats()[2]["collections"]
-    collector.look()
+    collector.collect_if_idle()
     assert gc.get_stats()[2]["collections"] == before
 
 

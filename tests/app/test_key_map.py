@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from bmembed_tui import keymap
 from bmembed_tui.dialogs.confirmations import ErrorDialog
-from bmembed_tui.dialogs.help import key_name
+from bmembed_tui.dialogs.help import format_key
 from bmembed_tui.home.screen import HomeScreen
 from engine.core.errors import SettingsError
 
@@ -63,7 +63,7 @@ def test_a_wrong_key_map_is_reported_and_stops_nothing(config: Path, text: str, 
 
 
 def test_a_key_map_may_be_bytes_or_a_folder(config: Path) -> None:
-    known = keymap.known_bindings()
+    known = keymap.collect_bindings()
     config.write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError):
         keymap.load_keymap(known)
@@ -74,7 +74,7 @@ def test_a_key_map_may_be_bytes_or_a_folder(config: Path) -> None:
 
 
 def test_the_written_key_map_is_valid_and_private_and_never_overwritten(config: Path) -> None:
-    known = keymap.known_bindings()
+    known = keymap.collect_bindings()
     path = keymap.write_template(known)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.write_text(
@@ -96,7 +96,7 @@ def test_every_action_with_a_name_has_one_of_its_own() -> None:
         "documents.add",
         "search.preview",
         "settings.back",
-    } <= keymap.known_bindings().keys()
+    } <= keymap.collect_bindings().keys()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_every_action_with_a_name_has_one_of_its_own() -> None:
     ],
 )
 def test_keys_are_named_as_people_know_them(key: str, shown: str) -> None:
-    assert key_name(key) == shown
+    assert format_key(key) == shown
 
 
 @pytest.mark.parametrize(
@@ -119,11 +119,11 @@ def test_keys_are_named_as_people_know_them(key: str, shown: str) -> None:
     [("?", "question_mark"), ("ctrl+k", "ctrl+k"), ("N", "N"), ("+", "plus"), ("f2", "f2")],
 )
 def test_keys_may_be_written_as_they_are_shown(config: Path, given: str, called: str) -> None:
-    known = keymap.known_bindings()
+    known = keymap.collect_bindings()
     config.write_text(f'"app.help" = "{given}"')
     assert keymap.load_keymap(known) == {"app.help": called}
 
 
 def test_actions_of_the_version_before_are_passed_over(config: Path) -> None:
     config.write_text('"index.try" = "b"\n"app.help" = "f9"')
-    assert keymap.load_keymap(keymap.known_bindings()) == {"app.help": "f9"}
+    assert keymap.load_keymap(keymap.collect_bindings()) == {"app.help": "f9"}

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from bmembed_tui.app import BmembedApp
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.home.recents import remember
-from bmembed_tui.launch import begun
+from bmembed_tui.launch import start_engine
 from engine.core.messages.project import ReadStatus
 
 pytestmark = pytest.mark.processes
@@ -30,9 +30,9 @@ def drive_begun(
     """
 
     async def run() -> EngineClient:
-        client = await begun(wanted)
+        client = await start_engine(wanted)
         assert client is not None
-        app = BmembedApp(begun=client)
+        app = BmembedApp(early_engine=client)
         app.collector = NoCollector()
         async with piloted(app, (120, 40)) as pilot:
             await story(pilot, client)
@@ -80,5 +80,5 @@ def test_nothing_is_started_where_no_project_is_known_or_its_name_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert asyncio.run(begun(None)) is None
-    assert asyncio.run(begun("a:b")) is None
+    assert asyncio.run(start_engine(None)) is None
+    assert asyncio.run(start_engine("a:b")) is None

@@ -89,7 +89,7 @@ def test_it_finds(source: str) -> None:
         "Button.Pressed(button)",
         "def go(self, event: Button.Pressed) -> Static | None: ...",
         "self.query_one('#a', Button).disabled = isinstance(a, OptionList)",
-        "made = marked(text, [])\nContent.assemble('a', plain(text), made)",
+        "made = mark_spans(text, [])\nContent.assemble('a', plain(text), made)",
         "Content('\\n').join(lines)",
         "Text(visible(text))",
         "Hit(1, plain(name), call, text=name, help=cast(str, plain(text)))",

@@ -14,8 +14,8 @@ from fixtures.app import drive, until
 from fixtures.pictures import open_project, play_record, settled, step
 from textual.pilot import Pilot
 
-from bmembed_tui.open_file import Opened
-from bmembed_tui.steps.search.hit_text import file_of
+from bmembed_tui.open_file import OpenResult
+from bmembed_tui.steps.search.hit_text import find_file
 from bmembed_tui.steps.search.model import Answer, Question
 from engine.core.messages.search import Hit
 
@@ -28,12 +28,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made: Calls = []
     loop = threading.current_thread()
 
-    def open_at(path: Path, page: int | None = None) -> Opened:
+    def open_at(path: Path, page: int | None = None) -> OpenResult:
         made.append((path.name, page, threading.current_thread() is loop))
-        return Opened("There is no viewer.")
+        return OpenResult("There is no viewer.")
 
     for module in ("result.pane", "search.hit_text"):
-        monkeypatch.setattr(f"bmembed_tui.steps.{module}.open_at", open_at)
+        monkeypatch.setattr(f"bmembed_tui.steps.{module}.open_file", open_at)
     return made
 
 
@@ -45,9 +45,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     def find(hit: Hit) -> Path:
         made.append(threading.current_thread() is loop)
-        return file_of(hit)
+        return find_file(hit)
 
-    monkeypatch.setattr("bmembed_tui.steps.search.hit_text.file_of", find)
+    monkeypatch.setattr("bmembed_tui.steps.search.hit_text.find_file", find)
     return made
 
 

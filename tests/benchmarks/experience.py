@@ -40,7 +40,7 @@ from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.studies.fusion import HybridFusion
 from engine.project.stage import StageContext
-from engine.settings.load import validate, value_of
+from engine.settings.load import parse_value, validate
 from engine.training.config import TrainingConfig
 from engine.training.dataset import training_data
 from engine.training.job import Job
@@ -153,7 +153,7 @@ def _options() -> argparse.Namespace:
     options.training = {}
     for text in options.set:
         name, _, value = text.removeprefix("training.").partition("=")
-        options.training[name] = value_of(value)
+        options.training[name] = parse_value(value)
     return options
 
 
@@ -253,7 +253,7 @@ def _measure(
     )
     figures: dict[str, Figures] = {RUNGS[one.kind]: {} for one in sets}
     for one in sets:
-        one.rankings[BM25], one.scores[BM25] = rankers.bm25(one.texts, rankers.allowed(one))
+        one.rankings[BM25], one.scores[BM25] = rankers.bm25(one.texts, rankers.find_allowed(one))
         figures[RUNGS[one.kind]][BM25] = {SEMANTIC: _gains(one, one.rankings[BM25], rankers)}
     for weight in (0.0, *weights):
         candidate = Candidate(context, adapter, scope, weight)
@@ -262,12 +262,12 @@ def _measure(
             queries = candidate.query_vectors(one.texts)
             name = candidate.name
             one.rankings[name], one.scores[name] = rankers.nearest(
-                queries, vectors, rankers.allowed(one)
+                queries, vectors, rankers.find_allowed(one)
             )
-            one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25])
+            one.cross_scores[name] = rankers.scores_of(queries, vectors, one.rankings[BM25])
             found = {SEMANTIC: _gains(one, one.rankings[name], rankers)}
             for share in SHARES:
-                found[f"{share:g}"] = _gains(one, fuser.fused(one, name, share), rankers)
+                found[f"{share:g}"] = _gains(one, fuser.fuse(one, name, share), rankers)
             figures[RUNGS[one.kind]][name] = found
     return figures
 

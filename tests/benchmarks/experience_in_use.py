@@ -28,7 +28,7 @@ from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.systems import BASE, BM25, weight_of
 from engine.evaluation.choosing import ProjectExperience, pair
 from engine.evaluation.evidence import Evidence, RungName
-from engine.evaluation.experience import Experience, QueryOrigin, experience_of
+from engine.evaluation.experience import Experience, QueryOrigin, parse_experience
 from engine.evaluation.gate import Decision, Option, decide
 from engine.evaluation.studies.fusion import EQUAL
 from engine.metrics.differences import paired_difference
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, help="runs.jsonl of experience.py")
     parser.add_argument("--experience", type=Path, default=ASSET, help="the prior")
     options = parser.parse_args()
-    experience = experience_of(json.loads(options.experience.read_text(encoding="utf-8")))
+    experience = parse_experience(json.loads(options.experience.read_text(encoding="utf-8")))
     lines = [json.loads(line) for line in options.runs.read_text(encoding="utf-8").splitlines()]
     latest = {
         (line["set"], line["kind"], line["seed"]): line for line in lines if line["kind"] in ORIGINS
@@ -92,7 +92,7 @@ def decisions(run: Line, experience: Experience) -> Iterator[InUse]:
         else:
             ladder = []
         found = decide(
-            mode, ladder, reference, candidates, foreseen=prior.foreseen(mode, candidates)
+            mode, ladder, reference, candidates, foreseen=prior.foresee(mode, candidates)
         )
         chosen = next(option for option in judged if option.name == found.chosen)
         yield InUse(

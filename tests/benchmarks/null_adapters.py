@@ -20,7 +20,7 @@ import numpy as np
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.records import Chunk, Document, DocumentQuery
 from engine.evaluation.choosing import pair
-from engine.evaluation.document_set import grouped_by_text, judgment_of
+from engine.evaluation.document_set import group_by_text, judgment_of
 from engine.evaluation.evidence import DECIDE_SHARE, Evidence, Floats, RungName
 from engine.evaluation.experience import Prior
 from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
@@ -118,7 +118,7 @@ class Corpus:
         sides = split_documents(text_keys(self.documents, related), 0.3, seed)
         used = {one.id for one in self.documents if sides.get(one.id) != "heldout"}
         free = written_within(unrelated_documents(used, related), self.written)
-        groups = grouped_by_text(free, self.chunks)
+        groups = group_by_text(free, self.chunks)
         return [(self.about[same[0].document_id], judgment_of(same, related)) for same in groups]
 
 

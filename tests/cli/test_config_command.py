@@ -13,7 +13,7 @@ from fixtures.pipeline import engine_here
 
 from engine.project.folder import ProjectFolder
 from engine.settings.load import validate
-from engine.settings.values import every_setting
+from engine.settings.values import list_settings
 
 
 def config(action: str, project: ProjectFolder, *words: str) -> Any:
@@ -26,7 +26,7 @@ def test_what_is_set_is_listed_first_and_alone_without_all(project: ProjectFolde
     assert validate(set_here) == project.settings()
     assert set_here["ranking"] == {"k": 7}
     every = json.loads(config("list", project, "--all", "--json").stdout)
-    assert {row["key"] for row in every} == every_setting().keys()
+    assert {row["key"] for row in every} == list_settings().keys()
     assert [row["set"] for row in every] == sorted((row["set"] for row in every), reverse=True)
     lines = config("list", project, "--all").stdout.splitlines()
     assert tomllib.loads("\n".join(lines)) == set_here

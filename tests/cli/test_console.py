@@ -26,7 +26,7 @@ from engine.core.messages.report import (
     NextStep,
     ReportVerdict,
 )
-from engine.core.systems import label_of, ordered, own_systems
+from engine.core.systems import label_of, own_systems, sort_systems
 from engine.core.text import harmless, language_name, visible
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\u202egpj.exe\u2066\x7f\udcff\u200b"
@@ -221,10 +221,10 @@ def test_what_is_in_use_stands_once_and_is_marked() -> None:
             line.split("│")[1].strip() for line in out.file.getvalue().splitlines() if "│" in line
         ]  # type: ignore[attr-defined]
         shown[own] = rows
-    assert shown["in_use"] == [label_of(name) for name in ordered(values)]
+    assert shown["in_use"] == [label_of(name) for name in sort_systems(values)]
     marked = [
         f"{label_of(name)} (in use)" if name.endswith("base") else label_of(name)
-        for name in ordered(values)
+        for name in sort_systems(values)
     ]
     assert shown["base"] == [
         name for name in marked if name not in (label_of("in_use"), label_of("rrf_in_use"))

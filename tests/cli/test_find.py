@@ -14,7 +14,7 @@ from fixtures.pipeline import engine_here
 from engine.core.errors import CancelledError, InputError
 from engine.core.events import StageFinished, read
 from engine.export.purge import FOUND, purge
-from engine.project.cached import cache_root, cached_project, existing_cached_project
+from engine.project.cached import cache_root, find_cached_project, open_cached_project
 from engine.project.folder import ProjectFolder, projects_root
 
 
@@ -110,15 +110,15 @@ def test_a_stopped_search_does_not_send_anybody_into_the_cache(
 def test_what_is_kept_of_a_folder_goes_with_a_purge(
     folder: Path, cache: Path, tmp_path: Path
 ) -> None:
-    cached_project(folder)
+    open_cached_project(folder)
     engine_here("purge", str(folder), "--yes")
     assert list(cache.iterdir()) == []
-    assert existing_cached_project(str(folder)) is None
+    assert find_cached_project(str(folder)) is None
 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    kept = cached_project(elsewhere)
-    over_all = cached_project(tmp_path)  # holds what the project's folder holds
+    kept = open_cached_project(elsewhere)
+    over_all = open_cached_project(tmp_path)  # holds what the project's folder holds
     over_all.path.rename(cache / "renamed")
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
     removed = [one.path for one in purge(project).removed if one.what == FOUND]
@@ -129,7 +129,7 @@ def test_what_is_kept_of_a_folder_goes_with_a_purge(
 
 def test_nothing_is_made_for_a_folder_that_is_not_there(tmp_path: Path, cache: Path) -> None:
     with fails(InputError, "path-missing"):
-        cached_project(tmp_path / "nothing")
+        open_cached_project(tmp_path / "nothing")
     assert not cache.exists()
 
 

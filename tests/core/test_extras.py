@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from engine.core.errors import UsageError
-from engine.core.extras import EXTRAS, check_extra, install_command, lack, missing_packages
+from engine.core.extras import (
+    EXTRAS,
+    check_extra,
+    describe_missing,
+    install_command,
+    missing_packages,
+)
 
 PYTHON = f'"{sys.executable}"'
 
@@ -41,7 +47,7 @@ def test_the_command_suits_the_way_in_which_the_program_was_installed(tmp_path: 
 def test_a_package_that_cannot_be_imported_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXTRAS, "llm", {"json": "present", "no_such_module": "absent-package"})
     assert missing_packages("llm") == ["absent-package"]
-    assert "absent-package" in lack("llm")
+    assert "absent-package" in describe_missing("llm")
     with pytest.raises(UsageError) as error:
         check_extra("llm", "It cannot be used")
     assert (error.value.code, install_command("llm") in error.value.to_do) == (
@@ -49,5 +55,5 @@ def test_a_package_that_cannot_be_imported_is_missing(monkeypatch: pytest.Monkey
         True,
     )
     monkeypatch.setitem(EXTRAS, "llm", {"json": "present"})
-    assert (missing_packages("llm"), lack("llm")) == ([], "")
+    assert (missing_packages("llm"), describe_missing("llm")) == ([], "")
     check_extra("llm", "It cannot be used")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.core.lorentz import Lorentz, LorentzForm
-from engine.core.similarity import COSINE, scores, unit_rows
+from engine.core.similarity import COSINE, compute_scores, unit_rows
 
 POINTS = np.array([[0.75, 0.0], [0.0, 4 / 3], [0.0, 0.0]], np.float32)  # times 5/4, 5/3 and 1
 
@@ -25,13 +25,13 @@ def test_lorentz_scores_are_negative_distances() -> None:
     far = math.log(3)
     across = math.log((25 + math.sqrt(481)) / 12)
     expected = -np.array([[0, across, near], [across, 0, far], [near, far, 0]])
-    assert scores(similarity, POINTS, POINTS) == pytest.approx(expected, abs=1e-3)
+    assert compute_scores(similarity, POINTS, POINTS) == pytest.approx(expected, abs=1e-3)
 
 
 def test_curvature_scales_distances() -> None:
     here = np.zeros((1, 1), np.float32)
     there = np.array([[math.sinh(1) / 2]], np.float32)
-    assert scores(Lorentz(4.0), here, there)[0, 0] == pytest.approx(-0.5, abs=1e-6)
+    assert compute_scores(Lorentz(4.0), here, there)[0, 0] == pytest.approx(-0.5, abs=1e-6)
 
 
 def test_scores_of_nothing_and_of_what_rounding_puts_too_near() -> None:
@@ -41,7 +41,7 @@ def test_scores_of_nothing_and_of_what_rounding_puts_too_near() -> None:
 
 
 def test_rows_of_an_index_by_hand() -> None:
-    form = Lorentz().index_form.fitted(POINTS)
+    form = Lorentz().index_form.fit(POINTS)
     largest = math.sqrt(41) / 3  # of [0, 4/3, 5/3]
     assert form.parameters == {"curvature": 1.0, "largest_norm": pytest.approx(largest)}
     rows = form.rows(POINTS, np.float32)
@@ -59,7 +59,7 @@ def test_rows_of_an_index_by_hand() -> None:
     assert query.tolist() == [0.75, 0, -1.25, -1.25, 0, 0]
     cosines = rows @ query / np.linalg.norm(query)
     assert form.similarities(cosines, query) == pytest.approx(
-        scores(Lorentz(), POINTS[:1], POINTS)[0], abs=1e-3
+        compute_scores(Lorentz(), POINTS[:1], POINTS)[0], abs=1e-3
     )
     assert form.takes(POINTS)
     assert not form.takes(POINTS * np.float32(1.01))
@@ -68,7 +68,7 @@ def test_rows_of_an_index_by_hand() -> None:
 @pytest.mark.parametrize("precision", [np.float16, np.float32])
 def test_rows_of_an_index_have_unit_length_as_they_are_stored(precision: type[np.floating]) -> None:
     points = np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
-    rows = Lorentz().index_form.fitted(points).rows(points, precision).astype(precision)
+    rows = Lorentz().index_form.fit(points).rows(points, precision).astype(precision)
     assert np.linalg.norm(rows.astype(float), axis=1) == pytest.approx(
         1, abs=2e-5 if precision is np.float16 else 1e-6
     )
@@ -84,8 +84,8 @@ def test_a_manifest_without_sound_parameters_is_refused(numbers: dict[str, float
 
 def test_float16_keeps_lengths_of_points_and_directions_of_unit_vectors() -> None:
     half = POINTS.astype(np.float16)
-    assert Lorentz().restored(half).tolist() == half.tolist()
-    assert np.linalg.norm(COSINE.restored(half[:2]), axis=1) == pytest.approx(1, abs=1e-6)
+    assert Lorentz().restore(half).tolist() == half.tolist()
+    assert np.linalg.norm(COSINE.restore(half[:2]), axis=1) == pytest.approx(1, abs=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from engine.core.subprocesses import end, spawn
+from engine.core.subprocesses import end_child, spawn
 
 
 def test_one_that_died_with_unsent_input_is_let_go_of() -> None:
@@ -17,5 +17,5 @@ def test_one_that_died_with_unsent_input_is_let_go_of() -> None:
     child.stdin.write(b"text")
     with pytest.raises(BrokenPipeError):
         child.stdin.flush()
-    end(child)
+    end_child(child)
     assert child.stdin.closed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.systems import ENCODERS, SYSTEMS, WAYS, label_of, ordered
+from engine.core.systems import ENCODERS, SYSTEMS, WAYS, label_of, sort_systems
 
 
 def test_every_encoder_is_known_in_every_way_of_search() -> None:
@@ -23,7 +23,7 @@ def test_each_is_called_otherwise_and_explained() -> None:
 
 def test_what_is_reported_stands_in_the_order_of_reports() -> None:
     names = ["rrf_in_use", "adapted", "interpolated-0.5", "interpolated-0.25", "base", "bm25"]
-    assert ordered(names) == [
+    assert sort_systems(names) == [
         "bm25",
         "base",
         "interpolated-0.25",
@@ -35,6 +35,6 @@ def test_what_is_reported_stands_in_the_order_of_reports() -> None:
 
 def test_interpolations_are_called_by_their_weight() -> None:
     assert label_of("interpolated-0.75") == "interpolation, 0.75"
-    found = ordered(["rrf_in_use", "adapted", "interpolated-0.5", "rrf_adapted"])
+    found = sort_systems(["rrf_in_use", "adapted", "interpolated-0.5", "rrf_adapted"])
     assert found == ["interpolated-0.5", "adapted", "rrf_adapted", "rrf_in_use"]
     assert label_of("of another version") == "of another version"

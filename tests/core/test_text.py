@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.text import about, about_count, duration, estimate_line, metric_name, short_names
+from engine.core.text import (
+    about_count,
+    approximate_duration,
+    duration,
+    estimate_line,
+    metric_name,
+    short_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +50,7 @@ def test_durations(seconds: float, shown: str) -> None:
     ],
 )
 def test_lengths_of_time_that_are_estimates_are_round(seconds: float, shown: str) -> None:
-    assert about(seconds) == shown
+    assert approximate_duration(seconds) == shown
 
 
 def test_estimated_numbers_of_queries_are_rounded_upwards_to_two_digits() -> None:

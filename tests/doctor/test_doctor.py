@@ -13,7 +13,7 @@ from fixtures.tiny_model import build_tiny_model
 from engine.cli.looking import finding_lines
 from engine.core.messages.project import Finding
 from engine.doctor.doctor import examine
-from engine.doctor.findings import reranker
+from engine.doctor.findings import examine_reranker
 from engine.project.folder import ProjectFolder
 from engine.settings.schema import Settings
 
@@ -151,10 +151,10 @@ def test_how_many_passages_fit_into_a_searchs_time(tmp_path: Path) -> None:
         tmp_path / "project", {"search": {"reranker": str(folder), "rerank_seconds": 60.0}}
     )
     settings = project.settings()
-    (finding,) = reranker(project, settings)
+    (finding,) = examine_reranker(project, settings)
     assert (finding.topic, finding.state) == ("reranker", "good")
     assert folder.name in finding.found
     assert finding.follows.startswith("100 ")
-    assert reranker(project, Settings()) == []
+    assert examine_reranker(project, Settings()) == []
     shutil.rmtree(folder)
     assert [one.state for one in about(examine(project), "reranker")] == ["problem"]

@@ -14,7 +14,7 @@ from engine.core.extras import EXTRAS
 from engine.core.messages.project import Finding
 from engine.doctor import installed
 from engine.doctor.doctor import examine
-from engine.doctor.installed import packages, shipped
+from engine.doctor.installed import examine_files, examine_packages
 
 
 def put(site: Path, name: str, version: str, *requires: str, files: tuple[str, ...] = ()) -> None:
@@ -54,7 +54,7 @@ def test_what_is_missing_or_too_old_is_named_however_deep(site: Path) -> None:
     put(site, "direct", "2.5", "deep>=3; extra == 'more'", files=("here.py", "gone.py", "gone.pyc"))
     put(site, "deep", "2.0", "absent", "our_program")
     (site / "here.py").touch()
-    (finding,) = packages()
+    (finding,) = examine_packages()
     assert (finding.state, named(finding)) == ("problem", {"deep", "absent", "gone.py", "used"})
     put(site, "used", "1.0")
     put(site, "absent", "1.0")
@@ -63,17 +63,17 @@ def test_what_is_missing_or_too_old_is_named_however_deep(site: Path) -> None:
     (site / "deep-2.0.dist-info" / "RECORD").unlink()
     (site / "deep-2.0.dist-info").rmdir()
     (site / "gone.py").touch()
-    (finding,) = packages()
+    (finding,) = examine_packages()
     assert (finding.state, finding.found.split()[0]) == ("good", "4")
 
 
 def test_a_program_that_was_never_installed_is_a_problem(site: Path) -> None:
-    (finding,) = packages()
+    (finding,) = examine_packages()
     assert (finding.state, "our_program" in finding.found) == ("problem", True)
 
 
 def test_files_that_come_with_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [finding.state for finding in shipped()] == ["good"]
+    assert [finding.state for finding in examine_files()] == ["good"]
     monkeypatch.setattr(installed, "SHIPPED", (*installed.SHIPPED, "prompts/none.txt"))
     (finding,) = (one for one in examine(offline=True) if one.topic == "files")
     assert (finding.state, "prompts/none.txt" in finding.found) == ("problem", True)

@@ -8,7 +8,7 @@ import pytest
 
 from engine.doctor.proof import Proof, ProofStep
 from engine.doctor.watched import SocketAttempt
-from engine.evaluation.reporting.page import pages
+from engine.evaluation.reporting.page import build_environment
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_unix_sockets_are_counted_apart(families: list[str], network: int, local
     sockets = tuple(SocketAttempt(family, "engine search") for family in families)
     step = ProofStep("searches", "engine search", 1.5, sockets)
     proof = Proof("now", "1", "Linux", "3.11", (), "model", {}, "code", (), (step,), ())
-    page = pages().get_template("proof.html.j2").render(proof=proof)
+    page = build_environment().get_template("proof.html.j2").render(proof=proof)
     assert re.findall(r'<td class="n">(\d+)</td><td class="n">(\d+)</td></tr>', page) == [
         (str(network), str(local))
     ]

@@ -7,7 +7,7 @@ import pytest
 from fixtures.vector_indexes import build
 
 import engine.vectors.index as module
-from engine.doctor.findings import recall_of
+from engine.doctor.findings import measure_recall
 from engine.vectors.index import VectorIndex
 
 
@@ -15,7 +15,7 @@ def test_recall_is_the_share_of_the_nearest_that_search_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index, ids, _ = build(tmp_path / "index", 60)
-    assert recall_of(index) == 1
+    assert measure_recall(index) == 1
     half = ids[ids % 2 == ids[0] % 2]
     exact = VectorIndex.search_exactly
 
@@ -25,4 +25,4 @@ def test_recall_is_the_share_of_the_nearest_that_search_finds(
         return found[kept], scores[kept]
 
     monkeypatch.setattr(module.VectorIndex, "search", searched)
-    assert 0.3 < recall_of(index) < 0.7
+    assert 0.3 < measure_recall(index) < 0.7

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from engine.core.errors import ResourceError
-from engine.doctor.watched import Watched, run_watched
+from engine.doctor.watched import WatchedProgram, run_watched
 
 ROOT = Path(__file__).parents[2]
 CHILD = "import socket; socket.socket(socket.AF_UNIX)"
 
 
-def watched(code: str, folder: Path) -> Watched:
+def watched(code: str, folder: Path) -> WatchedProgram:
     try:
         return run_watched(
             [sys.executable, "-c", f"import os; os.chdir({str(folder)!r})\n{code}"], os.environ

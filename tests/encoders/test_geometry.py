@@ -49,4 +49,4 @@ def test_the_tensors_of_an_adapter_have_it_beside_them(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "adapter_model.safetensors", lengths.metadata)
     assert read_geometry(tmp_path) == lengths
     stored = lengths.vectors(torch.tensor([[1.5, 2.0]])).half().numpy()
-    assert lengths.similarity.restored(stored).tolist() == [[3.0, 4.0]], "the cache keeps lengths"
+    assert lengths.similarity.restore(stored).tolist() == [[3.0, 4.0]], "the cache keeps lengths"

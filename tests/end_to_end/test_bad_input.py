@@ -234,13 +234,13 @@ def verdict(project: Path) -> str:
     """
     from engine.project.folder import ProjectFolder
     from engine.project.stage import ProjectSnapshot
-    from engine.runs.pipeline import stage_status, verified
+    from engine.runs.pipeline import stage_status, verify_status
 
     folder = ProjectFolder.open(project)
     store = folder.store()
     try:
         snapshot = ProjectSnapshot(folder, folder.settings(), store)
-        return verified(snapshot, stage_status(snapshot, "train")).code
+        return verify_status(snapshot, stage_status(snapshot, "train")).code
     finally:
         store.close()
 

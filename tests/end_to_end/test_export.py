@@ -27,7 +27,7 @@ from engine.encoders.hardware import Hardware
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
-from engine.evaluation.judgments import relevant_chunks
+from engine.evaluation.judgments import judge_queries
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import tables_of
 from engine.export.folder import RECORD
@@ -329,7 +329,7 @@ def test_queries_and_judgments_can_be_read_as_beir(
     queries = store.queries()
     judged = store.judged()
     chunks = {str(chunk.id): chunk for chunk in store.chunks()}
-    known = relevant_chunks(judged, list(chunks.values()), store.documents(with_text=True))
+    known = judge_queries(judged, list(chunks.values()), store.documents(with_text=True))
     store.close()
     assert corpus.keys() == chunks.keys()
     for split in ("train", "validation", "heldout"):

@@ -16,7 +16,7 @@ from fixtures.training import stir
 
 from engine.core.errors import UsageError
 from engine.core.lorentz import Lorentz
-from engine.core.similarity import scores
+from engine.core.similarity import compute_scores
 from engine.encoders.geometry import read_geometry
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import resolve_model
@@ -69,7 +69,7 @@ def check_hits(project: Path, encoder: TransformerEncoder) -> dict[str, float]:
         chunks = store.chunks()
         paths = {one.id: one.path for one in store.documents()}
     vectors = encoder.encode_chunks([chunk.embedded_text for chunk in chunks])
-    distances = -scores(Lorentz(), encoder.encode_queries([QUERY]), vectors)[0]
+    distances = -compute_scores(Lorentz(), encoder.encode_queries([QUERY]), vectors)[0]
     answer = engine_here(
         "search", str(project), QUERY, "--mode", "semantic", "--top", "10", "--passages", "--json"
     )

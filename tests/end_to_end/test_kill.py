@@ -116,11 +116,11 @@ def assert_searchable(path: Path) -> None:
 
 def assert_tidy(project: Path) -> None:
     """Every artifact folder is named by the database, and nothing is left of interrupted builds."""
-    from engine.runs.pipeline import in_use
+    from engine.runs.pipeline import find_folders_in_use
 
     folder = ProjectFolder.open(project)
     store = folder.store(check=True)
-    named = in_use(store)
+    named = find_folders_in_use(store)
     store.close()
     there = {
         f"{root}/{path.name}"

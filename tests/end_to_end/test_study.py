@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fixtures.errors import error_of
+from fixtures.fake_endpoint import Raw, serving
 from fixtures.pipeline import SAMPLE, engine_here
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_model import build_tiny_model
@@ -171,3 +172,26 @@ def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: P
         str(tmp_path / "none"),
     )
     assert (code, error["code"]) == (2, "queries-of-a-project")
+
+
+def test_a_server_as_base_model_has_rows_of_its_own_and_no_key(
+    project: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def embed(_path: str, request: Any) -> Raw:
+        rows = [{"embedding": [float(len(text) % 7), 1.0]} for text in request["input"]]
+        return Raw(body=json.dumps({"data": rows}).encode())
+
+    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
+    with serving(lambda *_: "", embed) as server:
+        named = ("--model", f"{server.url}#small-3", "--model", str(tiny_model))
+        found, _ = study("bmembed-t6", str(project), *named)
+    rows = {(row["model"], row["system"]): row for row in found["rows"]}
+    assert list(rows)[:2] == [("small-3", "Base"), ("small-3", "BMEmbed")]
+    assert rows["small-3", "Base"]["values"]["hit@10"]["value"] >= 0
+    assert rows["small-3", "BMEmbed"]["values"]["hit@10"] is None
+    assert "cannot be trained" in rows["small-3", "BMEmbed"]["reason"]
+    trained = next(
+        row for (model, system), row in rows.items() if model != "small-3" and system == "BMEmbed"
+    )
+    assert trained["values"]["hit@10"]["value"] >= 0
+    assert set(server.aside_keys) == {None}, "project.toml names another encoder"

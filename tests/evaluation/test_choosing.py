@@ -85,7 +85,7 @@ def query_set(
         order = np.argsort(-scores, axis=1)
         found.rankings[name] = order + 1
         found.scores[name] = np.take_along_axis(scores, order, axis=1)
-        found.beside[name] = np.take_along_axis(scores, found.rankings["bm25"] - 1, axis=1)
+        found.cross_scores[name] = np.take_along_axis(scores, found.rankings["bm25"] - 1, axis=1)
     return found
 
 
@@ -148,7 +148,7 @@ SHARES = {0.4: -0.5, 0.5: 0.5, 0.6: 2.0, 0.7: 1.0}
 
 
 def test_share_and_encoder_of_hybrid_search_are_chosen_together():
-    found = choice_of(query_set()).selection([ADAPTED])
+    found = choice_of(query_set()).select([ADAPTED])
     decision = found.hybrid.decision
     assert names(decision) == [
         "base 0.4",
@@ -177,7 +177,7 @@ def test_share_and_encoder_of_hybrid_search_are_chosen_together():
 
 
 def test_semantic_search_has_a_decision_of_its_own():
-    found = choice_of(query_set()).selection([ADAPTED]).semantic
+    found = choice_of(query_set()).select([ADAPTED]).semantic
     # alone, base has the right chunk third in the last third of the queries, with nDCG 1/2, and the
     # adapted encoder first
     assert measured(found.decision) == pytest.approx({ADAPTED: 100 * 0.5 / 3})
@@ -201,7 +201,7 @@ def test_the_number_of_pairs_is_accounted_for():
 
 
 def test_only_judged_questions_weigh_one_share_against_another():
-    found = choice_of(query_set("document")).selection([ADAPTED])
+    found = choice_of(query_set("document")).select([ADAPTED])
     assert measured(found.hybrid.decision) == pytest.approx({"adapted 0.5": 0.0})
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
         BASE,
@@ -213,7 +213,7 @@ def test_only_judged_questions_weigh_one_share_against_another():
 
 
 def test_other_queries_compare_an_encoder_with_the_share_that_experience_says():
-    found = choice_of(query_set("document"), experience=known(hybrid=SHARES)).selection([ADAPTED])
+    found = choice_of(query_set("document"), experience=known(hybrid=SHARES)).select([ADAPTED])
     assert measured(found.hybrid.decision) == pytest.approx({"adapted 0.6": GAIN})
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
         ADAPTED,
@@ -223,7 +223,7 @@ def test_other_queries_compare_an_encoder_with_the_share_that_experience_says():
 
 
 def test_without_evidence_the_pair_that_suited_public_collections_is_expected():
-    found = choice_of(experience=known(hybrid=SHARES)).selection([ADAPTED])
+    found = choice_of(experience=known(hybrid=SHARES)).select([ADAPTED])
     assert (found.semantic.encoder, found.semantic.standing) == (ADAPTED, "expected")
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
         ADAPTED,
@@ -238,7 +238,7 @@ def test_without_evidence_the_pair_that_suited_public_collections_is_expected():
 
 
 def test_without_evidence_or_experience_base_stays():
-    found = choice_of().selection([ADAPTED])
+    found = choice_of().select([ADAPTED])
     for mode, one in found.by_mode.items():
         assert (one.encoder, one.weight, one.standing, one.decision.mode) == (
             BASE,
@@ -251,7 +251,7 @@ def test_without_evidence_or_experience_base_stays():
 
 def test_judged_questions_that_show_harm_win_over_experience():
     worse: Queries = [("close", {BASE: ALWAYS, ADAPTED: NEVER}, 12)]
-    found = choice_of(query_set(queries=worse), experience=known(8.0, SHARES)).selection([ADAPTED])
+    found = choice_of(query_set(queries=worse), experience=known(8.0, SHARES)).select([ADAPTED])
     assert (found.semantic.encoder, found.semantic.decision.candidates[0].excluded_by) == (
         BASE,
         "judged",
@@ -259,12 +259,12 @@ def test_judged_questions_that_show_harm_win_over_experience():
     assert found.hybrid.encoder == BASE
     unasked = choice_of(
         query_set(queries=worse), experience=known(8.0, SHARES), use_judged=False
-    ).selection([ADAPTED])
+    ).select([ADAPTED])
     assert (unasked.semantic.encoder, unasked.hybrid.encoder) == (ADAPTED, ADAPTED)
 
 
 def test_judged_questions_that_a_generator_made_decide_nothing():
-    found = choice_of(query_set(generated=True)).selection([ADAPTED])
+    found = choice_of(query_set(generated=True)).select([ADAPTED])
     assert [(one.encoder, one.decision.rung) for one in found.by_mode.values()] == [
         (BASE, None)
     ] * 2
@@ -290,7 +290,7 @@ def test_a_foreign_encoder_has_a_small_share_of_which_experience_says_nothing():
 def test_a_fusion_that_is_set_is_not_varied(search, share, name):
     found = choice_of(
         query_set(), search=search, reference=share, experience=known(hybrid=SHARES)
-    ).selection([ADAPTED])
+    ).select([ADAPTED])
     assert names(found.hybrid.decision) == [f"adapted {name}"]
     assert found.hybrid.share == share
     assert found.hybrid.decision.candidates[0].expectation is None
@@ -298,7 +298,7 @@ def test_a_fusion_that_is_set_is_not_varied(search, share, name):
 
 def test_without_an_adapter_judged_questions_may_still_choose_the_share():
     late: Queries = [("behind", {BASE: leading_from(0.55)}, 150)]
-    found = choice_of(query_set(queries=late)).selection([], "Nothing was trained.")
+    found = choice_of(query_set(queries=late)).select([], "Nothing was trained.")
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
         BASE,
         0.6,
@@ -311,7 +311,7 @@ def test_without_an_adapter_judged_questions_may_still_choose_the_share():
 
 def test_an_interpolation_has_its_weight():
     rows: Queries = [("close", {BASE: NEVER, INTERPOLATED: ALWAYS, ADAPTED: ALWAYS}, 150)]
-    found = choice_of(query_set(queries=rows)).selection([INTERPOLATED, ADAPTED])
+    found = choice_of(query_set(queries=rows)).select([INTERPOLATED, ADAPTED])
     for one in found.by_mode.values():
         assert (one.encoder, one.weight, one.system) == (
             INTERPOLATED,
@@ -363,7 +363,7 @@ def test_questions_about_one_candidate_take_nothing_from_what_judged_ones_say_of
 
 def test_preferences_are_of_one_mode_and_one_pair():
     better = {"adapted 0.6": PreferenceEvidence(40, 50.0, 0.1)}
-    found = choice_of(preferences={"hybrid": better}).selection([ADAPTED])
+    found = choice_of(preferences={"hybrid": better}).select([ADAPTED])
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.decision.rung) == (
         ADAPTED,
         0.6,
@@ -374,13 +374,13 @@ def test_preferences_are_of_one_mode_and_one_pair():
 
 def test_what_is_foreseen_holds_for_the_pairs_that_were_measured():
     one = known(hybrid=SHARES)
-    found = one.foreseen(
+    found = one.foresee(
         "hybrid", [Option("adapted 0.6", ADAPTED, 0.6), Option("base 0.6", BASE, 0.6)]
     )
     assert list(found.priors) == ["adapted 0.6"]
     errors = {"document": {"semantic": 1.5}, "model": {"hybrid": 0.5}}
     two = ProjectExperience(Experience(rung_errors=errors), "extractive")
-    assert two.foreseen("hybrid", []).rung_errors == {"model": 0.5}
+    assert two.foresee("hybrid", []).rung_errors == {"model": 0.5}
 
 
 HASHES = {

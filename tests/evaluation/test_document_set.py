@@ -11,7 +11,7 @@ import pytest
 
 from engine.core.records import Chunk, Document, DocumentQuery, Origin
 from engine.evaluation import document_set
-from engine.evaluation.document_set import NearCopies, grouped_by_text, judgment_of
+from engine.evaluation.document_set import NearCopies, group_by_text, judgment_of
 from engine.evaluation.judgments import clusters_of
 from engine.queries.document_written import strip_chunk
 
@@ -168,7 +168,7 @@ def test_a_title_that_several_documents_share_is_asked_once_and_any_of_them_is_r
     other = asked("Fees", origin="title", chunk_id=None)
     heading = asked("Fees of the harbour", chunk_id=7)
     shared[1] = replace(shared[1], text="FEES of the  harbour")
-    found = grouped_by_text([shared[0], other, heading, shared[1]], [chunk(7, 1, "Boats pay.")])
+    found = group_by_text([shared[0], other, heading, shared[1]], [chunk(7, 1, "Boats pay.")])
     assert [len(same) for same in found] == [2, 1, 1]
     judgments = [judgment_of(same, {1: 1, 2: 2}) for same in found]
     assert [(one.level, one.grades) for one in judgments] == [
@@ -188,7 +188,7 @@ def test_a_heading_over_the_same_passage_in_copies_is_asked_once() -> None:
         for row in (1, 2, 3)
     )
     other = replace(asked("Who pays?", chunk_id=4), document_id=4, written_in=4)
-    found = grouped_by_text([first, changed, copied, other], chunks)
+    found = group_by_text([first, changed, copied, other], chunks)
     assert found == [(first, copied), (changed,), (other,)]
     judgments = [judgment_of(same, {1: 1, 2: 1, 3: 1, 4: 4}) for same in found]
     assert [one.grades for one in judgments] == [{1: 1, 2: 1}, {3: 1}, {4: 1}]

@@ -12,9 +12,9 @@ from engine.evaluation.evidence import (
     RUNGS,
     Evidence,
     RungName,
-    deciding,
-    from_top,
-    measured_on,
+    choose_shown,
+    find_deciding,
+    sort_from_top,
 )
 
 
@@ -36,11 +36,11 @@ def with_one_lost(variance: float) -> int:
 def test_queries_needed_follow_the_system_that_varies_most():
     one = rung("document", 1_000)
     # k = ((1.959964 + 0.841621) / 0.04)² = 4905.5; N = k (s² + 1/N), s² = 0.1² · 1000 / 999
-    assert one.needed("base") == with_one_lost(0.01 * 1000 / 999) == 99
-    assert one.needed("base", points=5.0) == 74
-    assert rung("document", 1_000, 0.2).needed("base") == 219
-    assert rung("document", 1_000, 0.0).needed("base") == 71
-    assert Evidence("document", {"base": np.full(1_000, 0.5)}).needed("base") == 71, (
+    assert one.count_needed("base") == with_one_lost(0.01 * 1000 / 999) == 99
+    assert one.count_needed("base", points=5.0) == 74
+    assert rung("document", 1_000, 0.2).count_needed("base") == 219
+    assert rung("document", 1_000, 0.0).count_needed("base") == 71
+    assert Evidence("document", {"base": np.full(1_000, 0.5)}).count_needed("base") == 71, (
         "nothing varies"
     )
 
@@ -54,7 +54,7 @@ def test_too_few_queries_to_have_a_spread_need_as_many_as_is_usual(
 ) -> None:
     one = rung("judged", queries, spread)
     assert [
-        one.needed("base", points) for points in (4.0, 3.5)
+        one.count_needed("base", points) for points in (4.0, 3.5)
     ] == needed  # √k = 2.8 / 0.04 = 70.04, 2.8 / 0.035 = 80.05
 
 
@@ -75,7 +75,8 @@ def test_where_no_rung_decides_the_highest_that_has_a_spread_is_shown(
     counts: dict[RungName, int], shown: str
 ) -> None:
     assert (
-        measured_on([rung(name, queries) for name, queries in counts.items()], "base").rung == shown
+        choose_shown([rung(name, queries) for name, queries in counts.items()], "base").rung
+        == shown
     )
 
 
@@ -94,10 +95,10 @@ def test_a_rung_decides_with_enough_queries_and_extractive_ones_never(name, quer
 
 def test_the_ladder_is_looked_at_from_the_top():
     ladder = [rung("extractive", 900), rung("model", 900), rung("judged", 30), rung("document", 0)]
-    assert [one.rung for one in from_top(ladder)] == ["judged", "model", "extractive"]
-    assert deciding(ladder, "base") is ladder[1]
-    assert deciding([rung("judged", 100), *ladder[:2]], "base").rung == "judged"
-    assert deciding([ladder[0], ladder[2]], "base") is None
+    assert [one.rung for one in sort_from_top(ladder)] == ["judged", "model", "extractive"]
+    assert find_deciding(ladder, "base") is ladder[1]
+    assert find_deciding([rung("judged", 100), *ladder[:2]], "base").rung == "judged"
+    assert find_deciding([ladder[0], ladder[2]], "base") is None
     assert {*RUNGS} - {*CERTIFYING} == {"preferred", "extractive"}
     assert RUNGS.index("judged") < RUNGS.index("preferred") < RUNGS.index("document")
 
@@ -128,7 +129,7 @@ def test_a_gain_counts_with_71_queries_about_6_documents(name, queries, document
 
 def test_without_systems_there_are_no_queries():
     assert Evidence("judged", {}).queries == 0
-    assert from_top([Evidence("judged", {})]) == []
+    assert sort_from_top([Evidence("judged", {})]) == []
 
 
 def test_queries_of_one_document_count_for_less():
@@ -139,9 +140,9 @@ def test_queries_of_one_document_count_for_less():
         "document", alone.systems, np.arange(1_000) % 20
     )  # all of a document gain, or all lose
     assert (
-        same.needed("base") == with_one_lost(20 / 19 * 0.5) == 2585
+        same.count_needed("base") == with_one_lost(20 / 19 * 0.5) == 2585
     )  # s² = 20 / 19 · 20 · 5² / 1000 = 0.526
     assert not same.suffices("base")
     few = Evidence("document", rung("document", 1_000, 0.0).systems, np.arange(1_000) % 5)
-    assert few.needed("base") == 1_200  # six documents: five that agree show nothing
+    assert few.count_needed("base") == 1_200  # six documents: five that agree show nothing
     assert not few.suffices("base")

@@ -14,7 +14,7 @@ from engine.evaluation.experience import (
     Experience,
     Recipe,
     document_digests,
-    experience_of,
+    parse_experience,
 )
 
 HASHES = {
@@ -198,7 +198,7 @@ def test_experience_is_read_from_json():
         "documents": {"dunes": ["a", "b"]},
         "rung_errors": {"document": {"semantic": 1.5}},
     }
-    found = experience_of(data)
+    found = parse_experience(data)
     assert found.recipes == {"extractive": Recipe("mixed", "adapter", "both", "cosine", "FT")}
     assert found.effects == [Effect("dunes", "extractive", "adapted", "hybrid", 0.6, 2, 1.5, 0.25)]
     assert (found.model, found.documents) == ("m", {"dunes": frozenset("ab")})

@@ -14,9 +14,9 @@ from engine.evaluation.gate import Decision, RungResult
 from engine.evaluation.gate_words import (
     NUMBERS,
     SUBJECTS,
+    explain_decision,
     label_of_encoder,
     label_of_row,
-    reason,
     why_kept,
     why_not_enough,
 )
@@ -62,7 +62,7 @@ def expected(
 
 
 def test_what_is_proved_is_named_with_its_evidence_and_figures():
-    text = reason(PROVED)
+    text = explain_decision(PROVED)
     assert text.startswith(SUBJECTS["semantic"])
     assert EVIDENCE["document"] in text
     assert label_of_encoder("adapted") in text
@@ -75,44 +75,44 @@ def test_what_preferences_prove_is_told_by_their_counts_and_not_by_what_queries_
 ):
     given = PreferenceEvidence(40, 50.0, 0.1, 30, losses)
     found = replace(PROVED, rung="preferred", measured_on="judged", queries=40, preferences=given)
-    text = reason(found)
+    text = explain_decision(found)
     assert EVIDENCE["preferred"] in text
     assert numbers(text) == expected
 
 
 def test_hybrid_search_names_its_share():
     row = replace(ROW, name="adapted 0.6", share=0.6)
-    text = reason(replace(PROVED, mode="hybrid", chosen="adapted 0.6", candidates=(row,)))
+    text = explain_decision(replace(PROVED, mode="hybrid", chosen="adapted 0.6", candidates=(row,)))
     assert text.startswith(SUBJECTS["hybrid"])
     assert numbers(text) == [60, 40, 208, 3.2, 95, 2.2, 4.2]
 
 
 def test_what_is_expected_is_said_to_be_with_the_collections_it_helped_on():
-    text = reason(expected())
+    text = explain_decision(expected())
     assert [word in text for word in ("five of six", "not yet proved")] == [True, True]
     assert numbers(text) == [4.0, 208, 3.2, 95, 2.2, 4.2]
-    assert numbers(reason(expected(measured_on=None, queries=0))) == [4.0]
-    assert numbers(reason(expected(replace(ROW, difference=None)))) == [4.0]
-    assert numbers(reason(expected(measured_on="extractive"))) == [4.0], (
+    assert numbers(explain_decision(expected(measured_on=None, queries=0))) == [4.0]
+    assert numbers(explain_decision(expected(replace(ROW, difference=None)))) == [4.0]
+    assert numbers(explain_decision(expected(measured_on="extractive"))) == [4.0], (
         "extractive queries flatter"
     )
 
 
 def test_experience_with_another_encoder_is_called_so():
-    widened = reason(expected(expectation=replace(EXPECTATION, widened=True)))
-    assert len(widened) > len(reason(expected()))
-    assert numbers(widened) == numbers(reason(expected()))
+    widened = explain_decision(expected(expectation=replace(EXPECTATION, widened=True)))
+    assert len(widened) > len(explain_decision(expected()))
+    assert numbers(widened) == numbers(explain_decision(expected()))
 
 
 def test_small_numbers_of_collections_are_words():
     many = replace(EXPECTATION, collections=13, helped=12, average=-0.25)
-    text = reason(expected(expectation=many))
+    text = explain_decision(expected(expectation=many))
     assert f"{NUMBERS[12]} of 13" in text
     assert numbers(text)[:2] == [13, -0.2]
 
 
 def test_what_is_not_shown_stays_out_with_its_figures():
-    text = reason(kept(replace(ROW, outcome="not shown")))
+    text = explain_decision(kept(replace(ROW, outcome="not shown")))
     assert text.startswith(SUBJECTS["semantic"])
     assert label_of_encoder("base") in text
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
@@ -120,12 +120,12 @@ def test_what_is_not_shown_stays_out_with_its_figures():
 
 def test_what_is_foreseen_to_be_a_risk_stays_out_with_the_risk():
     row = replace(ROW, outcome="not shown", expectation=replace(EXPECTATION, risk=0.311))
-    assert numbers(reason(kept(row))) == [208, 3.2, 95, 2.2, 4.2, 0.3, 31]
+    assert numbers(explain_decision(kept(row))) == [208, 3.2, 95, 2.2, 4.2, 0.3, 31]
 
 
 @pytest.mark.parametrize("rung", ["judged", "preferred", "document"])
 def test_what_is_excluded_names_the_evidence_that_shows_harm(rung):
-    text = reason(kept(replace(ROW, outcome="excluded", excluded_by=rung)))
+    text = explain_decision(kept(replace(ROW, outcome="excluded", excluded_by=rung)))
     assert EVIDENCE[rung] in text
     assert numbers(text) == []
 
@@ -163,15 +163,17 @@ def test_questions_about_too_few_documents_are_said_to_be():
 
 
 def test_without_candidates_nothing_is_measured():
-    assert numbers(reason(Decision("semantic", "base", "base", "base", None, 0))) == []
+    assert numbers(explain_decision(Decision("semantic", "base", "base", "base", None, 0))) == []
 
 
 def test_candidates_reference_and_subject_may_have_names_of_their_own():
-    text = reason(
+    text = explain_decision(
         PROVED, "its order without the reranker", "Search", label=lambda row: f"way {row.name}"
     )
     assert text.startswith("Search uses way adapted")
-    still = reason(kept(replace(ROW, outcome="not shown")), "its order without the reranker")
+    still = explain_decision(
+        kept(replace(ROW, outcome="not shown")), "its order without the reranker"
+    )
     assert "its order without the reranker" in still
 
 

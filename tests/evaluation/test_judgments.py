@@ -16,10 +16,10 @@ from engine.evaluation.evidence_index import CompactTexts
 from engine.evaluation.judgments import (
     Judgment,
     clusters_of,
-    combined,
-    from_queries,
+    combine_judgments,
+    judge_generated,
+    judge_queries,
     judgments_fingerprint,
-    relevant_chunks,
 )
 from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint
@@ -67,7 +67,7 @@ def chunked(documents: list[Document], *bounds: list[tuple[int, int]]) -> list[C
 
 
 def judge(documents, chunks, evidence=(), grades=(), path=None):
-    [judgment] = relevant_chunks(
+    [judgment] = judge_queries(
         [JudgedQuery("q", "text", tuple(evidence), tuple(grades), path)], chunks, documents
     )
     return judgment
@@ -102,7 +102,7 @@ OWNERS = {10: 1, 11: 1, 20: 2}
 def test_the_same_question_judged_twice_is_right_where_either_says_so():
     imported = Judgment("k", "Which?", "chunk", {10: 1}, {10: (0,)}, 2, ("lost",))
     marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
-    both = combined([imported, marked], OWNERS)
+    both = combine_judgments([imported, marked], OWNERS)
     assert (both.key, both.text, both.level, both.unmatched) == ("k", "Which?", "chunk", ("lost",))
     assert both.grades == {10: 1, 20: 1}
     assert both.held == {10: (0,), 20: (2,)}, "what the same chunk answers is no second evidence"
@@ -112,10 +112,10 @@ def test_the_same_question_judged_twice_is_right_where_either_says_so():
 def test_a_right_chunk_makes_its_document_right_where_documents_are_judged():
     imported = Judgment("k", "Which?", "document", {1: 2})
     marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
-    both = combined([imported, marked], OWNERS)
+    both = combine_judgments([imported, marked], OWNERS)
     assert (both.level, both.grades, both.held) == ("document", {1: 2, 2: 1}, {})
     unusable = Judgment("k", "Which?", "document", {}, {}, 1, ("gone",))
-    alone = combined([unusable, marked], OWNERS)
+    alone = combine_judgments([unusable, marked], OWNERS)
     assert (alone.level, alone.grades, alone.unmatched) == ("chunk", {10: 1, 20: 1}, ("gone",))
     assert alone.held == {10: (1,), 20: (2,)}
 
@@ -193,7 +193,9 @@ def test_repeated_and_empty_evidence_counts_once_or_not_at_all():
 
 
 def test_generated_queries_have_their_source_chunk():
-    [judgment] = from_queries([Query("who?", "question", 77, 5, "evidence", "heldout", 9)], {5: 5})
+    [judgment] = judge_generated(
+        [Query("who?", "question", 77, 5, "evidence", "heldout", 9)], {5: 5}
+    )
     assert (judgment.key, judgment.text, judgment.grades, judgment.held, judgment.evidence) == (
         "9",
         "who?",
@@ -259,7 +261,7 @@ def test_real_evidence_is_found_where_plain_search_finds_it():
         JudgedQuery(str(row), entry["query"], tuple(entry["evidence_list"]))
         for row, entry in enumerate(real)
     ]
-    judgments = relevant_chunks(judged, chunks, documents)
+    judgments = judge_queries(judged, chunks, documents)
     assert all(judgment.usable and not judgment.unmatched for judgment in judgments)
     compact = {chunk.id: "".join(chunk.text.split()) for chunk in chunks}
     for query, judgment in list(zip(judged, judgments, strict=True))[::60]:
@@ -271,7 +273,7 @@ def test_real_evidence_is_found_where_plain_search_finds_it():
 
 def test_queries_of_copies_are_of_one_cluster_and_those_of_unknown_source_of_none():
     queries = [Query("who?", "question", 77, document, "", "heldout") for document in (5, 6, 8, 4)]
-    judgments = from_queries(queries, {4: 4, 5: 4, 6: 4, 7: 7})
+    judgments = judge_generated(queries, {4: 4, 5: 4, 6: 4, 7: 7})
     assert clusters_of([*judgments, Judgment("k", "what?", "chunk", {77: 1})]).tolist() == [
         4,
         4,
@@ -288,7 +290,7 @@ OF_TWO = chunked(TWO, [(0, 26), (27, 47)], [(0, 30), (31, 46)])  # chunks 10, 11
 
 def further(*also: FurtherAnswer) -> Judgment:
     judged = JudgedQuery("q", "text", ("quick brown",), path="docs/1.txt", also=also)
-    return relevant_chunks([judged], OF_TWO, TWO)[0]
+    return judge_queries([judged], OF_TWO, TWO)[0]
 
 
 def test_further_answers_are_as_right_as_the_first():
@@ -314,7 +316,7 @@ def test_what_is_not_found_of_further_answers_is_reported_and_harms_nothing():
     assert (found.level, found.grades) == ("chunk", {10: 1})
     assert found.unmatched == ("docs/9.txt", "lazy dog", "A cow")
     judged = JudgedQuery("q", "text", ("nowhere",), also=(FurtherAnswer("docs/2.txt", ("A cat",)),))
-    (only,) = relevant_chunks([judged], OF_TWO, TWO)
+    (only,) = judge_queries([judged], OF_TWO, TWO)
     assert (only.level, only.grades, only.unmatched) == ("chunk", {13: 1}, ("nowhere",))
 
 

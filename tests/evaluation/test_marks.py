@@ -8,8 +8,8 @@ from fixtures.errors import fails
 
 from engine.core.errors import DatasetError
 from engine.core.records import Chunk, Document
-from engine.evaluation.judgments import relevant_chunks
-from engine.evaluation.marks import Mark, MarkedQuery, marked_chunks, read_marks, write_marks
+from engine.evaluation.judgments import judge_queries
+from engine.evaluation.marks import Mark, MarkedQuery, find_marked_chunks, read_marks, write_marks
 from engine.project.folder import ProjectFolder
 from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
@@ -50,14 +50,14 @@ def mark(path: str, text: str, relevant: bool = True) -> Mark:
 
 
 def found(store: Store, query: MarkedQuery) -> dict[int, bool]:
-    return {key: marks[-1].relevant for key, marks in marked_chunks(store, query).items()}
+    return {key: marks[-1].relevant for key, marks in find_marked_chunks(store, query).items()}
 
 
 def answers(store: Store, query: MarkedQuery) -> set[int]:
     """The chunks that the evaluation takes for right."""
-    judged = query.judged()
+    judged = query.to_judged_query()
     assert judged is not None
-    (judgment,) = relevant_chunks([judged], store.chunks(), store.documents(with_text=True))
+    (judgment,) = judge_queries([judged], store.chunks(), store.documents(with_text=True))
     assert judgment.level == "chunk"
     return set(judgment.grades)
 
@@ -113,12 +113,12 @@ def test_a_copy_answers_too_but_a_short_text_only_in_its_document(store: Store) 
 
 def test_without_a_right_chunk_there_is_no_judged_query() -> None:
     query = MarkedQuery("q", (mark("a.md", LONG[0]), mark("a.md", LONG[1], relevant=False)))
-    assert query.judged() is not None
+    assert query.to_judged_query() is not None
     without = query.with_mark({query.marks[0]}, None)
     assert without.marks == (query.marks[1],)
-    assert without.judged() is None
+    assert without.to_judged_query() is None
     again = without.with_mark({without.marks[0]}, mark("a.md", LONG[1]))
-    assert again.judged() is not None
+    assert again.to_judged_query() is not None
     assert [one.relevant for one in again.marks] == [True]
 
 
@@ -140,7 +140,7 @@ def test_marks_are_kept_whole_and_wrong_ones_are_no_judgments(project: ProjectFo
     assert read_marks(project) == marks
     path = project.path / "imports" / MARKS_FILE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert read_judgments(path) == [queries[0].judged()]
+    assert read_judgments(path) == [queries[0].to_judged_query()]
 
 
 def test_ingest_brings_the_database_in_line(
@@ -152,7 +152,7 @@ def test_ingest_brings_the_database_in_line(
     kept, lost, changed = (
         MarkedQuery(text, (mark("a.md", LONG[0]),)) for text in ("kept", "lost", "changed")
     )
-    store.put_judged([one for query in (kept, lost, changed) if (one := query.judged())])
+    store.put_judged([one for query in (kept, lost, changed) if (one := query.to_judged_query())])
     restore_marked(project, store)  # without a file, as when the imports folder was lost
     assert store.counts()["judged_queries"] == 4
     changed = changed.with_mark(set(), mark("a.md", LONG[1]))

@@ -19,7 +19,7 @@ from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import (
     Rankers,
     Without,
-    plain_index,
+    build_plain_index,
     products_of,
     rank_all,
     rank_within,
@@ -53,7 +53,7 @@ def test_plain_bm25_knows_neither_titles_nor_codes(tmp_path: Path) -> None:
                 project, project.settings(), store, "evaluate", "", "", [].append, lambda: False
             )
             chunks = store.chunks()
-            rankers = Rankers(context, chunks, plain_index(context, chunks))
+            rankers = Rankers(context, chunks, build_plain_index(context, chunks))
             ids, scores = rankers.bm25(["lantern", "PHX-121"], [None, None])
         found[plain] = (np.count_nonzero(ids[0] >= 0), scores[1, 0] - scores[1, 1])
     assert found[True] == (0, 0)
@@ -81,7 +81,7 @@ def test_what_is_left_out_is_all_that_is_held() -> None:
     chunks: Any = [SimpleNamespace(id=key, document_id=1 + (key > 20)) for key in KEYS.tolist()]
     matches = [FilenameMatch(""), FilenameMatch("", frozenset({2})), FilenameMatch("")]
     one = QuerySet("titles", "document", [], matches, ignored=[{40, 10}, {40}, ()])
-    found = Rankers(SimpleNamespace(), chunks).allowed(one)  # type: ignore[arg-type]
+    found = Rankers(SimpleNamespace(), chunks).find_allowed(one)  # type: ignore[arg-type]
     assert isinstance(found[0], Without)
     assert [getattr(row, "ids", row).tolist() for row in found[:2]] == [[10, 40], [30]]  # type: ignore[union-attr]
     assert found[2] is None

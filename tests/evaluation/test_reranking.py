@@ -94,7 +94,7 @@ def choose(
     trial = RerankerTrial(
         context, mode, lambda one: one.rankings["now"], lambda _: TEXTS, lambda ids: ids
     )
-    found = trial.choice(sets or (asked(),))
+    found = trial.choose(sets or (asked(),))
     assert found is not None
     return found
 

@@ -35,7 +35,7 @@ from engine.assistants.http.api import LocalApi
 from engine.assistants.tools import ProjectTools
 from engine.core.errors import NotBuiltError
 from engine.core.systems import IN_USE_ALONE
-from engine.doctor.findings import vector_index
+from engine.doctor.findings import examine_vector_index
 from engine.evaluation.reporting import report, verdict
 from engine.export import card
 from engine.export.bundle.pack import bundle_project
@@ -325,5 +325,5 @@ def test_the_doctor_looks_at_each_index(
     two_encoders: ProjectFolder, semantic: InUseInfo, subjects: int
 ) -> None:
     project = made_for(two_encoders, semantic, BASE)
-    findings = vector_index(project)
+    findings = examine_vector_index(project)
     assert [one.state for one in findings] == ["good"] * subjects

@@ -346,14 +346,15 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
 
 
 def test_the_command_lists_adds_and_refuses(home: Path, tiny: Path):
-    none = engine_here("models")
-    assert (none.stdout, "engine models add" in none.stderr) == ("", True)
+    rows = json.loads(engine_here("models", "--json").stdout)
+    assert {row["place"] for row in rows} == {"bundled", "catalogue"}
     put(tiny, home, ".lmstudio/models/a\x1b[31m.gguf")
     done = engine_here("models", "add", str(tiny), "--name", "ours")
     assert done.stdout == f"{own_folder() / 'ours.gguf'}\n"
     rows = json.loads(engine_here("models", "--json").stdout)
-    assert [(row["place"], row["fits"]) for row in rows] == [(OWN, True), ("LM Studio", True)]
-    assert rows[0]["architecture"] == "llama"
+    files = [row for row in rows if row["kind"] == "language model" and row["here"]]
+    assert [(row["place"], row["fits"]) for row in files] == [(OWN, True), ("LM Studio", True)]
+    assert files[0]["architecture"] == "llama"
     text = engine_here("models").stdout
     assert "\x1b" not in text
     assert all(data in text for data in ("llama, F32, 0.00012 billion", "context 16384", "✓ fits"))

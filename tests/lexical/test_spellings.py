@@ -96,6 +96,13 @@ def test_both_spellings_count_as_one_word(tmp_path: Path) -> None:
     assert index.scorer().rank(terms, 5)[0].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("query", ["Übergroesse", "Uebergröße", "ÜBERGRÖSSE", "uebergroesse"])
+def test_a_word_may_be_spelt_in_both_ways(tmp_path: Path, query: str) -> None:
+    chunks = [(1, "Die ÜBERGRÖSSE ist da."), (2, "Die Übergröße kam."), (3, "Die Größe kam.")]
+    index = LexicalIndex.build(tmp_path / "index", chunks, "none")
+    assert found(index, query) == [1, 2]
+
+
 def test_words_in_another_language_are_found_too(tmp_path: Path) -> None:
     chunks = [(1, "The office in Koeln."), (2, "Das Büro in Köln."), (3, "Das Büro in Koeln.")]
     index = LexicalIndex.build(tmp_path / "index", chunks, "en", languages={2: "de", 3: "de"})

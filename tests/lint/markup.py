@@ -55,8 +55,8 @@ WIDGETS = {
 }
 TITLES = {"border_title", "border_subtitle", "tooltip", "placeholder_content"}
 PROMPTS = {"add_option", "add_options", "replace_option_prompt", "replace_option_prompt_at_index"}
-SAFE_CALLS = {"plain", "marked"}
-CLEAN_CALLS = {*SAFE_CALLS, "visible", "fitted", "rich_text"}
+SAFE_CALLS = {"plain", "mark_spans"}
+CLEAN_CALLS = {*SAFE_CALLS, "visible", "fit_text", "rich_text"}
 ASKING = {
     "isinstance",
     "issubclass",
@@ -293,7 +293,7 @@ def _is_content(method: ast.AST, made: set[str]) -> bool:
 
 def _of_raw_text(node: ast.AST) -> Iterator[tuple[int, str]]:
     """Content and Text made of a variable keep its control characters, which steer the terminal."""
-    if isinstance(node, ast.FunctionDef) and node.name in CLEAN_CALLS - {"fitted"}:
+    if isinstance(node, ast.FunctionDef) and node.name in CLEAN_CALLS - {"fit_text"}:
         yield node.lineno, f"another {node.name}() would pass for the one that is safe"
     if not isinstance(node, ast.Call):
         return
@@ -350,7 +350,7 @@ def _of_render(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _is_safe(value: ast.AST | None) -> bool:
-    """A call of plain or marked, None, or an empty text."""
+    """A call of plain or mark_spans, None, or an empty text."""
     if isinstance(value, ast.Constant):
         return not value.value
     if isinstance(value, ast.Call) and _name(value.func) == "cast" and len(value.args) == 2:

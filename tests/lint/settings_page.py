@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from engine.settings.described import described_sections
-from engine.settings.load import toml_value
-from engine.settings.values import LISTS, Setting, every_setting
+from engine.settings.described import describe_sections
+from engine.settings.load import format_toml_value
+from engine.settings.values import LISTS, Setting, list_settings
 from engine.training.config import PRESETS, WRITTEN_QUERIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "SETTINGS.md"
@@ -48,7 +48,7 @@ encoder is best given whole.
 
 
 def code(value: Any) -> str:
-    return f"`{toml_value(value)}`"
+    return f"`{format_toml_value(value)}`"
 
 
 def row(name: str, *cells: str) -> str:
@@ -92,9 +92,9 @@ def described(setting: Setting) -> str:
 
 
 def page() -> str:
-    every = every_setting()
+    every = list_settings()
     lines = [HEAD]
-    for section in described_sections():
+    for section in describe_sections():
         lines += [
             f"## [{section.name}]",
             "",

@@ -12,8 +12,8 @@ from engine.metrics.retrieval import (
     MAFIN,
     NAMES,
     average_precision_at_k,
+    count_new_evidence,
     evaluate_run,
-    first_found,
     hit_at_k,
     multihop_ap_at_k,
     ndcg_at_k,
@@ -87,7 +87,7 @@ def test_multihop_map_follows_the_papers_definition():
     # Chunk 5 holds strings 0 and 1, chunk 6 string 1 again, chunk 7 string 2; a fourth string is
     # nowhere.
     held = [{5: (0, 1), 6: (1,), 7: (2,)}]
-    first = first_found([[9, 5, 6, 7, -1]], held)
+    first = count_new_evidence([[9, 5, 6, 7, -1]], held)
     assert first.tolist() == [[0, 2, 0, 1, 0]]
     assert multihop_ap_at_k(first, [4]) == pytest.approx([(2 / 2 + 1 / 4) / 4])
     assert multihop_ap_at_k(first, [4], k=3) == pytest.approx([(2 / 2) / 3])

@@ -79,15 +79,15 @@ def test_too_few_effects_or_no_error_are_refused(effects, errors):
 
 def test_a_measurement_updates_a_normal_distribution():
     # precisions 1/9 and 1/4: mean (4/9 + 1/4) / (13/36) = 25/13, variance 36/13
-    found = Normal(4.0, 3.0).updated(1.0, 2.0)
+    found = Normal(4.0, 3.0).update(1.0, 2.0)
     assert (found.mean, found.deviation**2) == (pytest.approx(25 / 13), pytest.approx(36 / 13))
-    assert Normal(4.0, 3.0).updated(1.0, 0.0) == Normal(1.0, 0.0)
-    assert Normal(4.0, 0.0).updated(1.0, 2.0) == Normal(4.0, 0.0)
+    assert Normal(4.0, 3.0).update(1.0, 0.0) == Normal(1.0, 0.0)
+    assert Normal(4.0, 0.0).update(1.0, 2.0) == Normal(4.0, 0.0)
 
 
 def test_two_measurements_in_turn_are_their_mean_at_once():
-    in_turn = Normal(0.0, 5.0).updated(2.0, 1.0).updated(4.0, 1.0)
-    at_once = Normal(0.0, 5.0).updated(3.0, math.sqrt(1 / 2))
+    in_turn = Normal(0.0, 5.0).update(2.0, 1.0).update(4.0, 1.0)
+    at_once = Normal(0.0, 5.0).update(3.0, math.sqrt(1 / 2))
     assert in_turn.mean == pytest.approx(at_once.mean)
     assert in_turn.deviation == pytest.approx(at_once.deviation)
 

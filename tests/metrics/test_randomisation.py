@@ -9,7 +9,7 @@ import pytest
 
 from engine.metrics import differences
 from engine.metrics.bootstrap import bootstrap_means
-from engine.metrics.differences import paired_difference, queries_needed, spread, with_needed
+from engine.metrics.differences import add_needed, paired_difference, queries_needed, spread
 from engine.metrics.randomisation import max_t_p, randomisation_p
 
 
@@ -107,10 +107,10 @@ def test_more_queries_are_needed_than_did_not_show_it(
         2 / 2**better,
         True,
     )
-    assert with_needed(found, gap).needed is None, "too few to say how much they vary"
+    assert add_needed(found, gap).needed is None, "too few to say how much they vary"
     monkeypatch.setattr(differences, "MIN_FOR_SPREAD", of)
     assert queries_needed(gap) == 6
-    assert with_needed(found, gap).needed == of + 1
+    assert add_needed(found, gap).needed == of + 1
 
 
 def test_so_many_queries_show_the_difference_four_times_in_five():
@@ -196,7 +196,7 @@ def test_the_design_effect_by_hand():
     )
     small = np.array([0.5, -0.4] * 20)
     found = paired_difference(small, np.zeros(40), samples=100)
-    assert with_needed(found, small, np.arange(40) % 2 + 1).needed == queries_needed(
+    assert add_needed(found, small, np.arange(40) % 2 + 1).needed == queries_needed(
         small, clusters=np.arange(40) % 2
     )
 

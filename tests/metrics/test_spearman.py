@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics.differences import with_needed_pairs
+from engine.metrics.differences import add_needed_pairs
 from engine.metrics.spearman import pearson, ranks, spearman, spearman_difference, spearman_interval
 
 
@@ -70,8 +70,8 @@ def test_equal_systems_show_no_difference_and_a_small_one_gives_how_many_pairs_w
     other = gold + rng.normal(0, 1.1, 40)
     same = spearman_difference(one, one, gold, samples=200)
     assert (same.value, same.p_value, same.verdict) == (0.0, 1.0, "no difference shown")
-    assert with_needed_pairs(same, 40).needed is None
-    close = with_needed_pairs(spearman_difference(one, other, gold, samples=200), 40)
+    assert add_needed_pairs(same, 40).needed is None
+    close = add_needed_pairs(spearman_difference(one, other, gold, samples=200), 40)
     assert close.verdict == "no difference shown"
     assert close.needed is not None
     assert close.needed > 40

@@ -14,7 +14,7 @@ from fixtures.pipeline import engine_here
 
 from engine.core.errors import UsageError
 from engine.project.folder import ProjectFolder
-from engine.project.sharing import follow, sharing
+from engine.project.sharing import plan_sharing, share_new_files
 
 as_root = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can give files to other users and groups"
@@ -34,7 +34,7 @@ def test_a_group_may_read_it_and_what_comes_into_it_until_it_is_taken_back(
     project: ProjectFolder,
 ) -> None:
     assert rights(project.path) == ({0o700}, {0o600})
-    plan = sharing(project, GROUP)
+    plan = plan_sharing(project, GROUP)
     assert (plan.folders, plan.files) == (
         1 + sum(1 for one in project.path.rglob("*") if one.is_dir()),
         2,
@@ -42,7 +42,7 @@ def test_a_group_may_read_it_and_what_comes_into_it_until_it_is_taken_back(
     plan.apply()
     assert rights(project.path) == ({0o2750}, {0o640})
     assert {path.stat().st_gid for path in project.path.rglob("*")} == {1}
-    again = sharing(project, GROUP)
+    again = plan_sharing(project, GROUP)
     assert (again.folders, again.files) == (0, 0)
     project.change_settings({"search.top": 7})
     with project.building("reports", "new") as building:
@@ -54,13 +54,13 @@ def test_a_group_may_read_it_and_what_comes_into_it_until_it_is_taken_back(
     assert rights(project.path) == ({0o2750}, {0o640})
     (project.path / "imports" / "late").touch(mode=0o600)
     os.chown(project.path / "imports" / "late", -1, 2)
-    follow(project)
+    share_new_files(project)
     assert rights(project.path) == ({0o2750}, {0o640})
     assert {path.stat().st_gid for path in project.path.rglob("*")} == {1}
-    sharing(project, None).apply()
+    plan_sharing(project, None).apply()
     assert rights(project.path) == ({0o700}, {0o600})
     project.change_settings({"search.top": 8})
-    follow(project)
+    share_new_files(project)
     assert rights(project.path) == ({0o700}, {0o600})
 
 
@@ -72,14 +72,14 @@ def test_what_another_owns_and_what_links_lead_to_stay(
     outside.touch(mode=0o600)
     (project.path / "cache" / "link").symlink_to(outside)
     os.mkfifo(project.path / "cache" / "pipe", 0o600)
-    sharing(project, GROUP).apply()
+    plan_sharing(project, GROUP).apply()
     assert stat.S_IMODE(outside.stat().st_mode) == 0o600
     foreign = project.path / "cache" / "foreign"
     foreign.touch(mode=0o600)
     os.chown(foreign, 65534, 1)
     for group in (GROUP, None):
         with fails(UsageError, "share-not-owner", foreign):
-            sharing(project, group)
+            plan_sharing(project, group)
     assert stat.S_IMODE(foreign.stat().st_mode) == 0o600
 
 
@@ -106,16 +106,16 @@ def test_folders_above_that_keep_the_group_out_are_named(
     project: ProjectFolder, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o700)
-    assert tmp_path.resolve() in sharing(project, GROUP).closed
+    assert tmp_path.resolve() in plan_sharing(project, GROUP).closed
     tmp_path.chmod(0o711)
-    assert tmp_path.resolve() not in sharing(project, GROUP).closed
+    assert tmp_path.resolve() not in plan_sharing(project, GROUP).closed
     os.chown(tmp_path, -1, 1)
     tmp_path.chmod(0o701)
-    assert tmp_path.resolve() in sharing(project, GROUP).closed
-    assert sharing(project, None).closed == ()
+    assert tmp_path.resolve() in plan_sharing(project, GROUP).closed
+    assert plan_sharing(project, None).closed == ()
 
 
 def test_a_group_that_there_is_not(project: ProjectFolder) -> None:
     with fails(UsageError, "group-unknown", "no-such-group"):
-        sharing(project, "no-such-group")
+        plan_sharing(project, "no-such-group")
     assert rights(project.path) == ({0o700}, {0o600})

@@ -218,5 +218,26 @@ def test_versions_and_mails_of_a_thread_are_not_parted() -> None:
     assert all(sides[3 * n] == sides[3 * n + 1] == sides[3 * n + 2] for n in range(30))
 
 
+def test_validation_queries_of_a_file_stay_and_all_other_imported_ones_are_trained_on() -> None:
+    documents = [numbered(n, f"{n}.md", str(n), f"Title {n}") for n in range(60)]
+    imported = [Query(f"i{n}", "imported", n, n, "", "train", imported=True) for n in range(20)]
+    named = [
+        Query(f"v{n}", "imported", n, n, "", "validation", imported=True) for n in range(15, 25)
+    ]
+    generated = [Query(f"g{n}", "question", n, n, "") for n in range(60)]
+    chosen: list[tuple[Any, ...]] = []
+    context: Any = SimpleNamespace(
+        store=SimpleNamespace(documents=lambda: documents),
+        settings=validate({}),
+        choose=lambda *one: chosen.append(one),
+    )
+    found = split_queries(context, [*imported, *named, *generated], [])
+    assert [query.split for query in found[:30]] == ["train"] * 20 + ["validation"] * 10
+    sides = [query.split for query in found[30:]]
+    assert set(sides[:25]) == {"train"}, "an imported query asks for these documents"
+    assert set(sides[25:]) == {"train", "heldout"}, "none of the generated ones stops the training"
+    assert chosen[0][:2] == ("validation queries", 10)
+
+
 def test_what_is_of_one_text_with_a_document_used_is_used() -> None:
     assert unrelated_documents([3, 9], {1: 1, 2: 2, 3: 1, 4: 2, 5: 5}) == {2, 4, 5}

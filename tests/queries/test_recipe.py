@@ -23,7 +23,7 @@ from engine.project.store.artifacts import Artifact
 from engine.queries.llm.prompts import load_prompt
 from engine.queries.recipe import SHIPPED_PROMPTS, current_defaults
 from engine.queries.stage import STAGE
-from engine.runs.pipeline import stages_due
+from engine.runs.pipeline import find_due_stages
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 FORMER_KINDS = ["question", "keyword", "title", "claim"]
@@ -89,7 +89,7 @@ def is_outdated(project: ProjectFolder) -> bool:
 
 def due(project: ProjectFolder) -> list[str]:
     with closing(project.store()) as store:
-        return stages_due(
+        return find_due_stages(
             ProjectSnapshot(project, project.settings(), store), ("ingest", "index", "generate")
         )
 

@@ -13,7 +13,14 @@ from fixtures.fake_endpoint import Raw, completion, serving, user
 
 from engine.core.errors import CancelledError, EngineError
 from engine.queries.llm import endpoint_model as endpoint_module
-from engine.queries.substitutes import language_model, substitutes
+from engine.queries.substitutes import (
+    KEYWORDS,
+    Question,
+    forget_substitutes,
+    keywords,
+    language_model,
+    substitutes,
+)
 from engine.settings.schema import QuerySettings, Settings
 
 ASKED = [("roof repair costs", ["roof", "Repair", "costs"]), ("garden", ["garden"]), ("42", [])]
@@ -131,3 +138,20 @@ def test_without_a_language_model_there_are_none_and_a_missing_one_is_an_error(
         language_model(context(tmp_path, ""))
     with pytest.raises(CancelledError):
         substitutes(context(tmp_path, "http://127.0.0.1:1/v1", stop=True), ASKED, lambda _: None)
+
+
+def test_keywords_are_chosen_from_the_words_by_the_passage(tmp_path: Path) -> None:
+    def answer(request: dict[str, Any], _number: int) -> str:
+        assert "The roof was repaired." in user(request)
+        return json.dumps({"words": [{"word": "Roof"}, {"word": "unasked"}]})
+
+    questions = [Question("roof repair costs", ["roof", "repair"], "The roof was repaired.")]
+    questions.append(Question("42", [], "The roof was repaired."))
+    with serving(answer) as server:
+        some = context(tmp_path, server.url)
+        assert keywords(some, questions, lambda _: None) == [frozenset({"roof"}), frozenset()]
+        assert keywords(some, questions, lambda _: None)[0] == {"roof"}
+        assert len(server.requests) == 1, "what was answered is kept"
+    assert language_model(some) != language_model(some, KEYWORDS)
+    forget_substitutes(tmp_path)
+    assert not list((tmp_path / "cache").iterdir())

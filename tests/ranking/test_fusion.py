@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ranking import fusion
-from engine.ranking.fusion import convex, cross_scored, rrf
+from engine.ranking.fusion import convex, cross_score, rrf
 
 RANKING = st.lists(st.integers(0, 30), unique=True, max_size=15)
 
@@ -46,8 +46,8 @@ def test_convex_at_its_ends_is_one_ranker():
 def test_each_ranker_judges_the_others_chunks():
     semantic = ([1, 2], [0.9, 0.7])
     lexical = ([2, 4], [12.0, 8.0])
-    semantic = cross_scored(semantic, [2, 4], [0.7, 0.8])
-    lexical = cross_scored(lexical, [1, 2], [0.0, 12.0])
+    semantic = cross_score(semantic, [2, 4], [0.7, 0.8])
+    lexical = cross_score(lexical, [1, 2], [0.0, 12.0])
     assert semantic[0].tolist() == [1, 2, 4]
     assert lexical[0].tolist() == [2, 4, 1]
     assert lexical[1].tolist() == [12, 8, 0]
@@ -59,20 +59,20 @@ def test_each_ranker_judges_the_others_chunks():
 
 
 def test_completing_many_queries_leaves_padding_and_empty_rankings_alone():
-    ids, scores = cross_scored(
+    ids, scores = cross_score(
         ([[1, 2], [5, -1], [-1, -1]], np.ones((3, 2))), [[2, 3], [-1, 6], [7, 8]], np.zeros((3, 2))
     )
     assert ids.tolist() == [[1, 2, -1, 3], [5, -1, -1, 6], [-1, -1, -1, -1]]
     assert np.isneginf(scores[ids < 0]).all()
     assert scores[ids >= 0].tolist() == [1, 1, 0, 1, 0]
-    none, _ = cross_scored(([], []), [3, 4], [1.0, 0.5])
+    none, _ = cross_score(([], []), [3, 4], [1.0, 0.5])
     assert none.tolist() == []
 
 
 @given(RANKING, RANKING)
 def test_after_completing_both_rankers_hold_the_same_chunks(one, other):
     score = {item: float(item % 7) for item in range(31)}
-    left = cross_scored((one, [score[i] for i in one]), other, [score[i] for i in other])
+    left = cross_score((one, [score[i] for i in one]), other, [score[i] for i in other])
     assert left[0].tolist() == ([*one, *(i for i in other if i not in one)] if one else [])
     assert left[1].tolist() == [score[i] for i in left[0].tolist()]
 
@@ -138,8 +138,8 @@ def test_blocks_do_not_show(monkeypatch):
         lambda: rrf([([1], [float("nan")])]),
         lambda: rrf([([1], [1.0])], depth=0),
         lambda: convex(([1], [1.0]), ([1], [1.0]), 1.5),
-        lambda: cross_scored(([[1], [2]], [[1.0], [1.0]]), [[1]], [[1.0]]),
-        lambda: cross_scored(([1], [1.0]), [2, 2], [1.0, 1.0]),
+        lambda: cross_score(([[1], [2]], [[1.0], [1.0]]), [[1]], [[1.0]]),
+        lambda: cross_score(([1], [1.0]), [2, 2], [1.0, 1.0]),
         lambda: convex(([[1], [2]], [[1.0], [1.0]]), ([[1]], [[1.0]]), 0.5),
     ],
 )

@@ -124,7 +124,11 @@ def test_what_a_stage_took_in_the_newest_run_that_did_all_of_it_counts(tmp_path:
     run("3", foreseen(embed=4), finished("index", 1))  # broken off
     run("4", finished("embed", 9))  # too little to foresee
     run("5", foreseen("another", train=10), finished("train", 900))
-    assert estimate.seconds_before(project, "this") == {"train": 3, "embed": 0.5, "evaluate": 0.5}
+    assert estimate.read_former_rates(project, "this") == {
+        "train": 3,
+        "embed": 0.5,
+        "evaluate": 0.5,
+    }
 
 
 @pytest.fixture
@@ -212,7 +216,7 @@ def test_what_was_done_before_is_not_measured(
     finished_built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
-    monkeypatch.setattr(estimate, "seconds_before", lambda *_: {"train": 2.0, "embed": 3.0})
+    monkeypatch.setattr(estimate, "read_former_rates", lambda *_: {"train": 2.0, "embed": 3.0})
     monkeypatch.setattr(estimate, "run_in_subprocess", lambda *_: pytest.fail("it measures"))
     project = ProjectFolder(finished_built)
     with closing(project.store()) as store:
@@ -236,7 +240,7 @@ def test_what_another_precision_or_device_took_does_not_count(
     monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
     asked: list[str] = []
     monkeypatch.setattr(
-        estimate, "seconds_before", lambda _, encoder: asked.append(encoder) or {"train": 1.0}
+        estimate, "read_former_rates", lambda _, encoder: asked.append(encoder) or {"train": 1.0}
     )
     project = ProjectFolder(finished_built)
     with closing(project.store()) as store:
@@ -265,7 +269,7 @@ def test_steps_that_are_done_are_not_counted(
     monkeypatch.setattr("engine.training.stage.resolve_config", lambda _: recipe)
     monkeypatch.setattr(estimate, "resolve_config", lambda _: recipe)
     monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
-    monkeypatch.setattr(estimate, "seconds_before", lambda *_: {"train": 1.0})
+    monkeypatch.setattr(estimate, "read_former_rates", lambda *_: {"train": 1.0})
     project = ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "project")))
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
@@ -273,7 +277,7 @@ def test_steps_that_are_done_are_not_counted(
         folder = project.path / "checkpoints" / wanted / place / "step-000017"
         folder.mkdir(parents=True)
         (folder / "state.json").write_text(json.dumps({"state": {"step": 17}}))
-        work = estimate.workload(snapshot)
+        work = estimate.read_workload(snapshot)
         resumed = estimate.estimate(snapshot, ["train"], lambda: False)
         anew = estimate.estimate(snapshot, ["rank", "train"], lambda: False)
     rest = replace(work, config=replace(recipe, pretrain_steps=left[0], steps=left[1]))
@@ -291,7 +295,7 @@ def test_as_many_queries_are_expected_as_will_be_asked(finished_built: Path) -> 
     project = ProjectFolder(finished_built)
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
-        work = estimate.workload(snapshot)
+        work = estimate.read_workload(snapshot)
         written = document_queries(store)
         asked = deciding_groups(
             snapshot, find_untrained(snapshot, store.chunks(), written), store.chunks()

@@ -13,7 +13,7 @@ from fixtures.shown_numbers import numbers
 from engine.cli.status_text import Status, as_text
 from engine.core import events
 from engine.core.messages.project import RunRecord, StageState
-from engine.runs.progress import ResumePoint, RunProgress, progress_of
+from engine.runs.progress import ResumePoint, RunProgress, read_progress
 from engine.training.checkpoint import newest_step
 
 STEP = events.TrainStep(
@@ -33,31 +33,33 @@ def log(tmp_path: Path) -> events.EventLog:
 
 
 def test_a_run_that_has_reported_nothing_yet(tmp_path: Path) -> None:
-    assert progress_of(tmp_path) == RunProgress()
+    assert read_progress(tmp_path) == RunProgress()
 
 
 def test_each_stage_begins_anew(tmp_path: Path, log: events.EventLog) -> None:
     log(events.StageStarted(stage="rank", fingerprint="f", reason="not built yet"))
     log(events.Progress(stage="rank", done=30, total=300, unit="queries"))
-    assert progress_of(tmp_path) == RunProgress("rank", "", 30, 300, "queries")
+    assert read_progress(tmp_path) == RunProgress("rank", "", 30, 300, "queries")
     log(events.StageStarted(stage="train", fingerprint="f", reason="not built yet"))
-    assert progress_of(tmp_path) == RunProgress("train")
+    assert read_progress(tmp_path) == RunProgress("train")
     log(STEP)
-    assert progress_of(tmp_path) == RunProgress("train", "", 40, 200, "steps", 0.7319, 95.0)
+    assert read_progress(tmp_path) == RunProgress("train", "", 40, 200, "steps", 0.7319, 95.0)
 
 
 def test_pausing_waiting_and_resuming(tmp_path: Path, log: events.EventLog) -> None:
     log(events.StageStarted(stage="train", fingerprint="f", reason="not built yet"))
     log(STEP)
     (tmp_path / "pause").touch()
-    assert progress_of(tmp_path).paused == "asked"
+    assert read_progress(tmp_path).paused == "asked"
     log(events.Paused(stage="train"))
-    assert progress_of(tmp_path) == RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0)
+    assert read_progress(tmp_path) == RunProgress(
+        "train", "waiting", 40, 200, "steps", 0.7319, 95.0
+    )
     (tmp_path / "pause").unlink()
     log(events.Resumed(stage="train"))
-    assert progress_of(tmp_path).paused == ""
+    assert read_progress(tmp_path).paused == ""
     log(events.Paused(stage="evaluate"))  # between the two
-    assert progress_of(tmp_path) == RunProgress("evaluate", "waiting")
+    assert read_progress(tmp_path) == RunProgress("evaluate", "waiting")
 
 
 def test_of_a_long_log_the_end_is_read(
@@ -69,7 +71,7 @@ def test_of_a_long_log_the_end_is_read(
     (tmp_path / "stage.json").write_text('{"stage": "train", "pid": 1}')
     for _ in range(50):
         log(STEP)
-    assert progress_of(tmp_path) == RunProgress("train", "", 40, 200, "steps", 0.7319, 95.0)
+    assert read_progress(tmp_path) == RunProgress("train", "", 40, 200, "steps", 0.7319, 95.0)
 
 
 def test_the_newest_checkpoint_that_can_be_read(tmp_path: Path) -> None:

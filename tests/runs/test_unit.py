@@ -12,7 +12,7 @@ from fixtures.pipeline import engine_here
 
 from engine.assistants.install import own_command
 from engine.project.folder import ProjectFolder
-from engine.runs.unit import quoted, unit_path, unit_text
+from engine.runs.unit import quote_word, unit_path, unit_text
 
 HOSTILE = [
     "a b",
@@ -36,10 +36,10 @@ HOSTILE = [
 
 
 def test_what_systemd_would_read_otherwise_is_escaped() -> None:
-    assert quoted("plain/path") == '"plain/path"'
-    assert quoted('a "b" %h $x \\n') == '"a \\"b\\" %%h $$x \\\\n"'
-    assert quoted("$x %", variables=False) == '"$x %%"'
-    assert quoted("a\nb\x7f\udcff") == '"a\\x0ab\\x7f\\xff"'
+    assert quote_word("plain/path") == '"plain/path"'
+    assert quote_word('a "b" %h $x \\n') == '"a \\"b\\" %%h $$x \\\\n"'
+    assert quote_word("$x %", variables=False) == '"$x %%"'
+    assert quote_word("a\nb\x7f\udcff") == '"a\\x0ab\\x7f\\xff"'
 
 
 @pytest.mark.parametrize("name", HOSTILE)

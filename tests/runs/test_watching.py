@@ -187,8 +187,8 @@ def test_the_same_problem_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "documents").rename(tmp_path / "away")
     reported: list[str] = []
     updater = ProjectUpdater(project, reported.append, None, threading.Event(), Changes())
-    updater.bring_in_line()
-    updater.bring_in_line()
+    updater.update()
+    updater.update()
     assert len(reported) == 1
     assert str(tmp_path / "documents") in reported[0]
 
@@ -315,15 +315,15 @@ def test_how_long_a_change_took_counts_from_when_it_was_seen(
     now[0] = 1004.0
     dirty.set()  # another one, which waits no longer than the first
     updater.take_changes()
-    updater.bring_in_line()  # a run of the user's own is in the way
+    updater.update()  # a run of the user's own is in the way
     now[0] = 1009.0
     updater.take_changes()
-    updater.bring_in_line()
+    updater.update()
     (line,) = reported
     assert all(data in line for data in ("1 read", "9.0 s"))
     dirty.set()
     updater.take_changes()
     now[0] = 1011.5
-    updater.bring_in_line()
+    updater.update()
     (line,) = reported[1:]
     assert all(data in line for data in ("2 read", "2.5 s"))

@@ -20,7 +20,7 @@ from engine.core.records import Chunk
 from engine.evaluation.choosing import ModeSelection
 from engine.evaluation.comparison import Comparison, compare
 from engine.evaluation.gate import Decision
-from engine.evaluation.judgments import judgments_fingerprint, relevant_chunks
+from engine.evaluation.judgments import judge_queries, judgments_fingerprint
 from engine.evaluation.stage import STAGE
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -44,7 +44,7 @@ def right_chunks(project: ProjectFolder) -> list[set[int]]:
     """What the evaluation takes for right, for every judged query."""
     store = project.store()
     try:
-        found = relevant_chunks(store.judged(), store.chunks(), store.documents(with_text=True))
+        found = judge_queries(store.judged(), store.chunks(), store.documents(with_text=True))
     finally:
         store.close()
     return [set(judgment.grades) for judgment in found]
@@ -235,14 +235,14 @@ def nothing_chosen() -> dict[SearchMode, ModeSelection]:
 
 
 def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
-    from engine.evaluation.reporting.changes import query_changes
+    from engine.evaluation.reporting.changes import find_changes
     from engine.evaluation.reporting.report import ReportData, write_report
 
     with fails(NotBuiltError, "not-built", stage="evaluate"):
         call("report")
     comparison = compared(project)
     one = QuerySetReport(
-        "mine", "judged", comparison.table, query_changes(comparison, "in_use"), "in_use"
+        "mine", "judged", comparison.table, find_changes(comparison, "in_use"), "in_use"
     )
     with project.building("reports", "r") as building:
         write_report(building.folder, ReportData("p", "2031-01-01", "0", nothing_chosen(), [one]))

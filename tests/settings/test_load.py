@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.core.errors import SettingsError, nearest
 from engine.settings.edit import change
-from engine.settings.load import load, tables, template, validate
+from engine.settings.load import load, parse_tables, template, validate
 from engine.settings.schema import Settings, sections
 from engine.settings.section import FROM_MODEL, FROM_PRESET, is_common
 
@@ -133,7 +133,7 @@ def test_a_line_that_is_not_toml_is_shown(tmp_path: Path) -> None:
 )
 def test_what_is_not_closed_is_looked_for_in_the_last_line(text: str, line: int) -> None:
     with fails(SettingsError, "settings-not-toml") as caught:
-        tables(text)
+        parse_tables(text)
     assert caught.value.line == line
 
 

@@ -27,7 +27,7 @@ from engine.core.similarity import unit_rows
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.training.compute import launch as launches
-from engine.training.compute.launch import Launch, find_launch, follows
+from engine.training.compute.launch import Launch, find_launch, is_follower
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
@@ -45,10 +45,10 @@ from engine.core.environment import prepare
 prepare()
 from engine.training.distributed import follow, train_together
 from engine.training.job import Job
-from engine.training.compute.launch import follows
+from engine.training.compute.launch import is_follower
 from engine.core.errors import CancelledError
 folder = Path(sys.argv[1])
-if follows():
+if is_follower():
     follow()
     print(json.dumps({"followed": True}))
     sys.exit(0)
@@ -229,12 +229,12 @@ def test_a_launch_is_known_by_its_environment(
 
 
 def test_only_ranks_beyond_the_first_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not follows()
+    assert not is_follower()
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    assert follows()
+    assert is_follower()
     monkeypatch.setenv("RANK", "0")
-    assert not follows()
+    assert not is_follower()
 
 
 def test_after_the_first_training_children_know_of_no_launch(
@@ -243,14 +243,14 @@ def test_after_the_first_training_children_know_of_no_launch(
     monkeypatch.setattr(launches, "spent", False)
     launches.spend()
     alone = {"HOME": "/home/ann"}
-    assert launches.inherited(alone) == alone  # there was none
+    assert launches.child_environment(alone) == alone  # there was none
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     given = ENVIRONMENT | alone
-    assert launches.inherited(given) == given
+    assert launches.child_environment(given) == given
     assert not launches.trains_alone(given)
     launches.spend()
-    left = launches.inherited(given)
+    left = launches.child_environment(given)
     assert left == alone | {launches.SPENT: "1"}
     assert find_launch(left) is None
     assert launches.trains_alone(left)
@@ -262,9 +262,9 @@ def test_shares_are_even_and_complete() -> None:
         peer = Peers()
         peer.rank = rank
         peer.count = 3
-        shares.append(peer.mine("abcdefgh"))
+        shares.append(peer.own_share("abcdefgh"))
     assert shares == [["a", "d", "g"], ["b", "e", "h"], ["c", "f"]]
-    assert ALONE.mine("abc") == ["a", "b", "c"]
+    assert ALONE.own_share("abc") == ["a", "b", "c"]
     assert ALONE.leads
 
 

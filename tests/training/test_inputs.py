@@ -27,6 +27,7 @@ from engine.training.dataset import (
     generated_for_stopping,
     sampled_lists,
     train_rows,
+    why_untrained,
     without_answers,
     written_for_stopping,
 )
@@ -90,6 +91,19 @@ def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: Model
     assert found.cache.parent == project / "cache"
 
 
+def test_the_source_of_training_queries_makes_training_stale(
+    project: Path, tiny: ModelFolder
+) -> None:
+    before = stage.STAGE.inputs(snapshot(project, tiny, query_source="all"))
+    assert before == stage.STAGE.inputs(snapshot(project, tiny))
+    assert (
+        stage.STAGE.inputs(snapshot(project, tiny, query_source="generated"))["config"][
+            "query_source"
+        ]
+        == "generated"
+    )
+
+
 def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     def inputs(**training: Any) -> dict[str, Any]:
         return stage.STAGE.inputs(snapshot(project, tiny, **training))
@@ -137,6 +151,22 @@ def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
     assert [len(rows(share)) for share in (0.5, 0.25, 0.001)] == [20, 10, 1]
     assert set(rows(0.25)) < set(rows(0.5))
     assert rows(0.5) == sorted(rows(0.5)) != rows(0.5, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("source", "rows"), [("all", [0, 1, 2, 3]), ("graded", [1, 3]), ("generated", [0, 2])]
+)
+def test_training_queries_of_a_source(source: str, rows: list[int]) -> None:
+    chunks = [
+        Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7),
+        Chunk(1, 1, 1, 2, "b", (), 1, "b", "i", 8),
+    ]
+    queries = [Query(f"query {n}", "question", 7, 1, "") for n in range(4)]
+    settings = validate({"training": {"query_source": source}})
+    assert train_rows(settings, queries, chunks, {"query 1", "query 3"}) == rows
+    assert why_untrained(settings, queries, chunks, {"query 1", "query 3"}).startswith(
+        f"{len(rows)} "
+    )
 
 
 def test_several_lists_are_drawn_of_each_ranking() -> None:

@@ -18,10 +18,10 @@ from engine.core.events import Choice, Event
 from engine.encoders.model_folder import ModelFolder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.project.store.artifact_info import AdapterInfo, TrainingHistory
+from engine.project.store.artifact_info import AdapterInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.document_written import find_untrained
-from engine.runs.progress import ResumePoint, resume_point
+from engine.runs.progress import ResumePoint, find_resume_point
 from engine.training import dataset
 from engine.training.data import TrainingData
 from engine.training.dataset import MIN_TO_STOP, training_data
@@ -153,7 +153,6 @@ def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.Mo
     assert not warnings
     assert (summary["steps"], summary["best_step"]) == (6, 2)
     info = adapter_of(project).info
-    assert info.history == TrainingHistory()  # the database holds no curves
     assert history_of(project, info).held_out == ([0, 70.0], [2, 80.0], [4, 75.0], [6, 70.0])
 
 
@@ -241,9 +240,9 @@ def test_a_broken_off_pre_training_reports_where_it_resumes(project: ProjectFold
         stage_here(project.path, "train", stop)
     store = project.store()
     try:
-        assert resume_point(ProjectSnapshot(project, project.settings(), store)) == ResumePoint(
-            2, 6, pretraining=True
-        )
+        assert find_resume_point(
+            ProjectSnapshot(project, project.settings(), store)
+        ) == ResumePoint(2, 6, pretraining=True)
     finally:
         store.close()
     summary, _ = stage_here(project.path, "train")

@@ -31,7 +31,7 @@ from engine.training.methods import PRETRAINING, learn
 from engine.training.model.student import Student
 from engine.training.pretraining.loop import pretrain
 from engine.training.pretraining.masked_batches import MaskedBatches
-from engine.training.pretraining.mlm_head import MIN_TOKENS, unsuitable
+from engine.training.pretraining.mlm_head import MIN_TOKENS, why_unsuitable
 from engine.training.trainer import TrainResult, train
 
 CPU = Hardware("cpu", "float32", 2, ())
@@ -74,22 +74,22 @@ def drop_mask_token(folder: Path) -> None:
 def test_it_does_not_apply_to_decoders(
     tiny: ModelFolder, tmp_path: Path, data: TrainingData
 ) -> None:
-    reason = unsuitable(changed(tiny, tmp_path / "decoder", make_decoder), data.chunks)
+    reason = why_unsuitable(changed(tiny, tmp_path / "decoder", make_decoder), data.chunks)
     assert "qwen2" in reason
 
 
 def test_it_does_not_apply_without_a_mask_token(
     tiny: ModelFolder, tmp_path: Path, data: TrainingData
 ) -> None:
-    reason = unsuitable(changed(tiny, tmp_path / "no-mask", drop_mask_token), data.chunks)
+    reason = why_unsuitable(changed(tiny, tmp_path / "no-mask", drop_mask_token), data.chunks)
     assert reason
 
 
 def test_it_does_not_apply_to_too_little_text(tiny: ModelFolder) -> None:
-    assert unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2)) == ""
-    reason = unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2 - 1))
+    assert why_unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2)) == ""
+    reason = why_unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2 - 1))
     assert MIN_TOKENS - 2 in numbers(reason)
-    assert 0 in numbers(unsuitable(tiny, ["☃ ☂"] * MIN_TOKENS))
+    assert 0 in numbers(why_unsuitable(tiny, ["☃ ☂"] * MIN_TOKENS))
 
 
 # All weights
@@ -236,7 +236,7 @@ def test_where_it_does_not_apply_pt_ft_is_ft(
     assert reason == ""
     assert same(adapter(result), adapter(plain))
     (warning,) = (event.text for event in reported if isinstance(event, Warned))
-    assert unsuitable(model, data.chunks) in warning
+    assert why_unsuitable(model, data.chunks) in warning
 
 
 def test_where_it_does_not_apply_pt_makes_no_adapter(

@@ -10,7 +10,7 @@ import pytest
 from engine.settings.load import validate
 from engine.training.config import PRESETS, SHARED_CHUNKS
 from engine.training.data import TrainingData
-from engine.training.recipe import config_of, fitting_checks, over_queries, scope_reason
+from engine.training.recipe import config_of, limit_epochs, scope_reason, set_steps
 
 
 def test_extractive_queries_are_trained_on_queries_alone_against_all_chunks() -> None:
@@ -79,9 +79,7 @@ def test_epochs_that_no_check_can_end_are_as_many_as_without_a_gain() -> None:
 
     def steps(data: TrainingData, **training: object) -> int:
         settings = validate({"training": training})
-        return fitting_checks(
-            over_queries(config_of(settings), settings, 320), data, settings
-        ).steps
+        return limit_epochs(set_steps(config_of(settings), settings, 320), data, settings).steps
 
     assert (steps(checked, preset="mafin"), steps(bare, preset="mafin")) == (20 * 10, 4 * 10)
     assert steps(bare, preset="mafin", epochs=8) == 80, "project.toml wants so many"

@@ -34,13 +34,13 @@ from fixtures.two_encoders import (
 )
 
 from engine.core.errors import DamagedError, ResourceError
-from engine.core.text import about
+from engine.core.text import approximate_duration
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import InUseInfo, SemanticVectorsInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.runs import pipeline
-from engine.runs.pipeline import stage_of, stage_status
+from engine.runs.pipeline import load_stage, stage_status
 from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
 
@@ -63,12 +63,12 @@ def state_of(project: ProjectFolder) -> str:
 def check(project: ProjectFolder) -> None:
     """Look into the files of the stage. Raises DamagedError."""
     with closing(project.store()) as store:
-        stage_of("embed").verify(ProjectSnapshot(project, project.settings(), store))
+        load_stage("embed").verify(ProjectSnapshot(project, project.settings(), store))
 
 
 def sweep(project: ProjectFolder) -> None:
     with closing(project.store()) as store:
-        project.sweep(pipeline.in_use(store))
+        project.sweep(pipeline.find_folders_in_use(store))
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def test_disk_and_time_of_a_second_index_are_said_before_it_is_made(
     assert len(told) == announced
     for reason in told:
         assert numbers(reason) == [4, 1], "chunks and megabytes"
-        assert about(1) in reason
+        assert approximate_duration(1) in reason
 
 
 def test_one_encoder_has_one_index(two_encoders: ProjectFolder) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from engine.core.records import FurtherAnswer
 from engine.project.folder import ProjectFolder
 from engine.written_queries.imports import (
+    graded_texts,
+    has_validation_queries,
     import_judgments,
     import_queries,
     imported_queries,
@@ -45,6 +47,25 @@ def test_imported_queries_keep_their_kind(project: ProjectFolder, tmp_path: Path
         "everyday",
         None,
     ]
+
+
+def test_validation_queries_are_told_from_those_to_train_on(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
+    graded = {"query": "what  failed?", "evidence": "The pump failed in March.", "grade": 2}
+    import_queries(project, write(tmp_path / "q.jsonl", EVERYDAY, graded))
+    assert not has_validation_queries(project)
+    assert graded_texts(project) == {"what failed?"}
+    import_queries(
+        project,
+        write(tmp_path / "v.jsonl", {**EVERYDAY, "query": "how long?"}, EVERYDAY),
+        validation=True,
+    )
+    assert has_validation_queries(project)
+    sides = {query.text: query.validation for query in imported_queries(project)}
+    assert sides == {"what  failed?": False, "how long?": True, EVERYDAY["query"]: True}, (
+        "what is in both is validation"
+    )
 
 
 def test_a_kind_counts_in_whatever_order_files_were_imported(

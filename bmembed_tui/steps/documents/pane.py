@@ -15,7 +15,7 @@ from textual.widgets import Button, Input
 
 from bmembed_tui.steps.documents.view import WIDE, DocumentsView
 from bmembed_tui.widgets.change_line import ChangeLine
-from bmembed_tui.widgets.dropped import dropped_path
+from bmembed_tui.widgets.dropped import find_dropped_path
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from engine.core.errors import EngineError
@@ -26,11 +26,11 @@ from engine.settings.schema import CorpusSettings
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-QUIET_SECONDS = 0.3  # of quiet typing before the files are counted anew
+QUIET_SECONDS = 0.3  # pause in typing after which the files are counted again
 
 
 class DocumentsPane(DocumentsView):
-    """Counts the files while the user types, keeps what was changed, and has the documents read."""
+    """Counts the files while the user types, saves changes, and has the documents read."""
 
     step = "documents"
     title = "Documents"
@@ -38,17 +38,6 @@ class DocumentsPane(DocumentsView):
         "Which files are searched. They are only read: nothing is changed, and nothing leaves this"
         " machine."
     )
-    help_text = """The documents are read and cut into chunks: passages of about 200 words, which are what search finds.
-
-Formats: how many files can be read, by format. Files that cannot be read are listed with the reason, and so is what cannot be \
-read inside others, such as attachments.
-Include and Exclude: patterns as in a .gitignore file, with commas between. "drafts/" is a folder, "*.html" an ending. The \
-counts show at once what a change would do; Enter saves the patterns, Esc reverts them.
-Folders: a project may read several folders and files; one that is dropped here is added. \
-Enter or → opens a folder, ← closes it. Of a large folder \
-the first 1,000 entries are shown; all of its files are read.
-Reading again looks for new, changed and removed files; what did not change is not read twice.
-After reading, search by keywords works at once, and by meaning as the documents are embedded."""  # noqa: E501
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "retry", "try unreadable files again", id="documents.retry", show=False),
         Binding("a", "add", "add a folder", id="documents.add"),
@@ -57,20 +46,18 @@ After reading, search by keywords works at once, and by meaning as the documents
 
     # What the project says
 
-    def entered(self) -> None:
-        self.set_class(
-            cast(Widget, self.parent).size.width >= WIDE, "wide"
-        )  # its own is not known while it is hidden
-        super().entered()
+    def enter(self) -> None:
+        # The parent's width, since the pane's own is not known while it is hidden.
+        self.set_class(cast(Widget, self.parent).size.width >= WIDE, "wide")
+        super().enter()
         self.scanned = None
         self.load()
 
     def show_status(self, status: ProjectStatus) -> None:
         self.draw()
         if self.display and self.host.pane is self:
-            self.scanned = (
-                self.scanned if self.host.going else None
-            )  # after a run the files are counted anew
+            if not self.host.is_busy:
+                self.scanned = None  # count the files again after a run
             self.load()
 
     @work(exclusive=True, group="load")
@@ -78,7 +65,7 @@ After reading, search by keywords works at once, and by meaning as the documents
         try:
             settings = await asyncio.to_thread(self.host.project.settings)
             self._settings_error = None
-            self._take(settings)
+            self._show_settings(settings)
             if self.host.status.built("ingest"):
                 self._unread = await self.ask(ReadSkipped())
         except EngineError as error:
@@ -87,7 +74,7 @@ After reading, search by keywords works at once, and by meaning as the documents
             self._draw_skipped()
             self.draw()
 
-    def _take(self, settings: Settings) -> None:
+    def _show_settings(self, settings: Settings) -> None:
         if not self.is_attached:
             return
         before = self.corpus
@@ -104,18 +91,16 @@ After reading, search by keywords works at once, and by meaning as the documents
     # Counting
 
     @on(Input.Changed, "PatternField")
-    def _pattern_typed(self) -> None:
+    def _count_again(self) -> None:
         self._count()
 
     def _count(self) -> None:
         if self.corpus is None:
             return
-        include, exclude = (
-            tuple(self.query_one(f"#{name}", PatternField).patterns)
-            for name in ("include", "exclude")
-        )
+        include = self.query_one("#include", PatternField).patterns
+        exclude = self.query_one("#exclude", PatternField).patterns
         self._wanted = Scan(
-            tuple(self.corpus.paths), include or tuple(CorpusSettings().include), exclude
+            tuple(self.corpus.paths), tuple(include or CorpusSettings().include), tuple(exclude)
         )
         self._draw_note()
         if not self._scanning and self._wanted != self.scanned:
@@ -123,7 +108,7 @@ After reading, search by keywords works at once, and by meaning as the documents
 
     @work(group="scan")
     async def scan(self) -> None:
-        """Count, and again while the wish has changed meanwhile: one count at a time."""
+        """Count the files, and again if the patterns have changed meanwhile."""
         self._scanning = True
         try:
             while self._wanted != self.scanned and self._wanted is not None:
@@ -152,14 +137,14 @@ After reading, search by keywords works at once, and by meaning as the documents
     # Changing
 
     @on(Input.Submitted, "PatternField")
-    def _kept(self) -> None:
+    def _submit_patterns(self) -> None:
         if self._is_changed():
             self.keep()
         else:
             self.focus_primary()
 
     def keep(self, then: Callable[[], object] | None = None) -> None:
-        """Save the patterns. `then`: what to do once they are."""
+        """Save the patterns. `then`: called once they are saved."""
         if self._scan_error is not None and self.scanned == self._wanted:
             self.host.show_error(self._scan_error)
             return
@@ -173,19 +158,19 @@ After reading, search by keywords works at once, and by meaning as the documents
         self.query_one(ChangeLine).propose(changes, what, then)
 
     @on(ChangeLine.Written)
-    def _written(self, event: ChangeLine.Written) -> None:
+    def _finish_change(self, event: ChangeLine.Written) -> None:
         self.host.load()
         if event.then:
             event.then()
 
-    def left(self) -> None:
+    def leave(self) -> None:
         self.query_one(ChangeLine).clear()
 
     def action_add(self) -> None:
         from bmembed_tui.dialogs.folder_picker import FolderPicker
 
         text = "Another folder or file to read. It stays where it is."
-        self.app.push_screen(FolderPicker("Add a folder", text, "Add"), self._added)
+        self.app.push_screen(FolderPicker("Add a folder", text, "Add"), self._add_path)
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -193,27 +178,25 @@ After reading, search by keywords works at once, and by meaning as the documents
 
     @work(exclusive=True, group="dropped")
     async def take_dropped(self, text: str) -> None:
-        path = await asyncio.to_thread(dropped_path, text)
+        path = await asyncio.to_thread(find_dropped_path, text)
         if path is not None and self.is_attached:
-            self._added(path)
+            self._add_path(path)
 
-    def _added(self, path: Path | None) -> None:
+    def _add_path(self, path: Path | None) -> None:
         if path is not None and self.corpus is not None and str(path) not in self.corpus.paths:
-            self._change(
-                {"corpus.paths": [*self.corpus.paths, str(path)]}, self.query_one(FolderTree).focus
-            )
+            paths = [*self.corpus.paths, str(path)]
+            self._change({"corpus.paths": paths}, self.query_one(FolderTree).focus)
 
     def action_remove(self) -> None:
-        """Read a folder no longer: the one that the tree's cursor is in."""
+        """Stop reading the folder that contains the tree's cursor."""
         tree = self.query_one(FolderTree)
         number = tree.root_number()
         if self.corpus is None or number is None or number >= len(self.corpus.paths):
             self.notify("There is no folder to remove.", markup=False)
             return
         paths = list(self.corpus.paths)
-        what = (
-            f"This project stops reading {paths.pop(number)}. The folder itself is not changed.\n"
-        )
+        removed = paths.pop(number)
+        what = f"This project stops reading {removed}. The folder itself is not changed.\n"
         self._change({"corpus.paths": paths}, tree.focus, what)
 
     # Reading
@@ -232,24 +215,24 @@ After reading, search by keywords works at once, and by meaning as the documents
     @on(Button.Pressed, "#retry")
     def action_retry(self) -> None:
         if not self.is_reading():
-            self.read(anew=True)
+            self.read(retry=True)
 
-    def read(self, *, anew: bool = False) -> None:
-        """Start reading, with the patterns that were typed.
+    def read(self, *, retry: bool = False) -> None:
+        """Read the documents, with the patterns that were typed.
 
-        `anew`: also those that could not be read and did not change.
+        `retry`: also read unchanged files that could not be read before.
         """
         if self._is_changed():
-            self.keep(partial(self._start, anew))
+            self.keep(partial(self._start, retry))
         else:
-            self._start(anew)
+            self._start(retry)
 
     @work(exclusive=True, group="reading")
-    async def _start(self, anew: bool) -> None:
+    async def _start(self, retry: bool) -> None:
         self._starting = True
         self.draw()
         try:
-            if anew:
+            if retry:
                 await self.ask(Retry())
             self.host.make_searchable()
         except EngineError as error:
@@ -261,9 +244,9 @@ After reading, search by keywords works at once, and by meaning as the documents
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("again", "retry") and self.is_reading():
             return False
-        return super().check_action(action, parameters) and (
-            action != "retry" or bool(self._unread.known)
-        )
+        if action == "retry" and not self._unread.known:
+            return False
+        return super().check_action(action, parameters)
 
     def action_again(self) -> None:
         if not self.is_reading():

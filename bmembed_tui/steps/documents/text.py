@@ -1,4 +1,4 @@
-"""The words and rows of the step Documents. Pure: what is known in, what is shown out."""
+"""The words and rows of step Documents. Pure: what is known in, what is shown out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import Counter
 from rich.text import Text
 from textual.content import Content
 
-from bmembed_tui.client.progress import count, doing
+from bmembed_tui.client.progress import format_activity, format_count
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.plain import plain, rich_text
 from engine.core.errors import EngineError
 from engine.core.messages.documents import Scanned, UnreadFiles
@@ -18,7 +18,7 @@ from engine.core.text import size_text
 
 STAGES = ("ingest", "index")  # what this step runs
 FORMATS = {"txt": "plain text", "md": "Markdown", "html": "HTML", "beir": "BEIR data set"}
-SHOWN = 500  # files that are left out, in the table
+MAX_SHOWN = 500  # rows of the table of files that are left out
 
 
 def format_status(
@@ -29,108 +29,103 @@ def format_status(
     *,
     is_reading: bool,
 ) -> Content:
-    """How far the documents are, and what to do next."""
+    """Return how far the documents are read, and what to do next."""
     if is_reading:
-        return plain(doing(run) if run.current in STAGES else "▶ starting …", "bold $text-accent")
-    if (
-        error is None
-        and not status.done(*STAGES)
-        and any(run.stage(stage).state == "failed" for stage in STAGES)
-    ):
+        activity = format_activity(run) if run.current in STAGES else "▶ starting …"
+        return plain(activity, "bold $text-accent")
+    has_failed = any(run.stage(stage).state == "failed" for stage in STAGES)
+    if error is None and has_failed and not status.done(*STAGES):
         error = run.error
     if error is not None:
-        return error_text(error)
+        return format_error(error)
     if status.done("ingest"):
-        return plain(f"✓ {_counts(status)}", "$text-success")
+        return plain(f"✓ {_format_counts(status)}", "$text-success")
     if status.built("ingest"):
-        return plain(
-            f"~ {_counts(status)} Out of date: {status.stage('ingest').reason}.", "$text-warning"
-        )
+        reason = status.stage("ingest").reason
+        return plain(f"~ {_format_counts(status)} Out of date: {reason}.", "$text-warning")
     if scan is None:
         return plain("looking …", "$text-muted")
     if not scan.files:
         return plain(
             "No file here can be read yet. Add a folder, or put documents into it.", "$text-warning"
         )
-    return plain(f"{files_text(scan)} can be read. Press Enter to read them.")
+    return plain(f"{format_files(scan)} can be read. Press Enter to read them.")
 
 
-def _counts(status: ProjectStatus) -> str:
-    counts = status.counts
-    left_out = _left_out(status)
+def _format_counts(status: ProjectStatus) -> str:
+    files = status.counts.get("files", 0)
+    documents = status.counts.get("documents", 0)
+    chunks = format_count(status.counts.get("chunks", 0), "chunk")
+    container = ""
+    if files != documents:  # archives, and mails with attachments, contain several documents
+        container = f"{format_count(files, 'file')} with "
+    rest = ""
+    left_out = _count_left_out(status)
     if left_out:
-        rest = f" Left out: {count(left_out, 'file')}."
-    else:
-        rest = ""
-    files = counts.get("files", 0)
-    documents = counts.get("documents", 0)
-    # such as archives and mails with attachments
-    if files != documents:
-        held = f"{count(files, 'file')} with "
-    else:
-        held = ""
-    return (
-        f"Read: {held}{count(documents, 'document')},"
-        f" {count(counts.get('chunks', 0), 'chunk')}.{rest}"
-    )
+        rest = f" Left out: {format_count(left_out, 'file')}."
+    return f"Read: {container}{format_count(documents, 'document')}, {chunks}.{rest}"
 
 
-def _left_out(status: ProjectStatus) -> int:
+def _count_left_out(status: ProjectStatus) -> int:
     return status.counts.get("skipped", 0) + status.counts.get("quarantined", 0)
 
 
-def left_out_title(status: ProjectStatus, total: int) -> str:
-    """`Left out: 4 files, and 2 inside files`: of the `total`, what is no file of its own is a
-    part of one that was read.
+def format_left_out(status: ProjectStatus, total: int) -> str:
+    """Return `Left out: 4 files, and 2 inside files`.
+
+    `total`: how many are left out. Those that are not files are parts of files that were read.
     """
+    files = total
     if status.done("ingest"):
-        files = min(total, _left_out(status))
-    else:
-        files = total
-    if total > files:
-        inside = f", and {total - files:,} inside files"
-    else:
-        inside = ""
-    return f"Left out: {count(files, 'file')}{inside}"
+        files = min(total, _count_left_out(status))
+    inside = f", and {total - files:,} inside files" if total > files else ""
+    return f"Left out: {format_count(files, 'file')}{inside}"
 
 
-def files_text(scan: Scanned) -> str:
-    """`132 files (1.2 MB)`."""
-    return f"{count(scan.files, 'file')} ({size_text(scan.bytes)})"
+def format_files(scan: Scanned) -> str:
+    """Return `132 files (1.2 MB)`."""
+    return f"{format_count(scan.files, 'file')} ({size_text(scan.bytes)})"
 
 
-def formats_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
-    """Format, files, size; a last row with the sums."""
+def build_format_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
+    """Return rows of format, files and size, with the sums in the last row."""
     if scan is None:
         return []
-    rows = [
-        _row(FORMATS.get(one.format, one.format), one.files, one.bytes, "") for one in scan.formats
-    ]
-    return [*rows, _row("total", scan.files, scan.bytes, "bold")]
+    rows = []
+    for group in scan.formats:
+        name = FORMATS.get(group.format, group.format)
+        rows.append(_build_row(name, group.files, group.bytes, ""))
+    rows.append(_build_row("total", scan.files, scan.bytes, "bold"))
+    return rows
 
 
-def _row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text]:
-    cells = (
-        rich_text(name, style),
-        rich_text(f"{files:,}", style),
-        rich_text(size_text(size), style),
-    )
-    cells[1].justify = cells[2].justify = "right"
-    return cells
+def _build_row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text]:
+    files_cell = rich_text(f"{files:,}", style)
+    files_cell.justify = "right"
+    size_cell = rich_text(size_text(size), style)
+    size_cell.justify = "right"
+    return rich_text(name, style), files_cell, size_cell
 
 
-def skipped_rows(unread: UnreadFiles, scan: Scanned | None) -> tuple[list[tuple[str, str]], int]:
-    """(path, reason) of the first files that are left out, and how many there are: tried in
-    vain, or passed over.
+def build_skipped_rows(
+    unread: UnreadFiles, scan: Scanned | None
+) -> tuple[list[tuple[str, str]], int]:
+    """Return (path, reason) of the first files that are left out, and how many there are.
 
-    Paths that several folders have are shown with their folder.
+    They could not be read, or were passed over. A path that occurs in several folders is shown
+    with its folder.
     """
-    tried = {(one.source, one.path): one.reason for one in unread.files if one.known}
-    passed = {(one.source, one.path): one.reason for one in (scan.skipped if scan else ())}
-    total = len(tried.keys() | passed.keys()) + max(0, unread.known - len(tried))
-    total += max(0, scan.skipped_total - len(passed)) if scan else 0
-    rows = [*{**passed, **tried}.items()][:SHOWN]
-    times = Counter(path for (_, path), _ in rows)
-    return [
-        (f"{path} (in {source})" if times[path] > 1 else path, why) for (source, path), why in rows
-    ], total
+    failed = {(file.source, file.path): file.reason for file in unread.files if file.known}
+    total = max(len(failed), unread.known)
+    passed_over: dict[tuple[str, str], str] = {}
+    if scan is not None:
+        passed_over = {(file.source, file.path): file.reason for file in scan.skipped}
+        total += max(0, scan.skipped_total - len(passed_over))
+    total += len(passed_over.keys() - failed.keys())
+    reasons = list({**passed_over, **failed}.items())[:MAX_SHOWN]
+    times = Counter(path for (_, path), _ in reasons)
+    rows = []
+    for (source, path), reason in reasons:
+        label = f"{path} (in {source})" if times[path] > 1 else path
+        rows.append((label, reason))
+    return rows, total

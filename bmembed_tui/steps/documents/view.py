@@ -1,6 +1,4 @@
-"""What the step Documents looks like: its widgets, and how they are drawn from what is known of
-the files.
-"""
+"""The widgets of step Documents, and how they are drawn from what is known of the files."""
 
 from __future__ import annotations
 
@@ -15,31 +13,29 @@ from bmembed_tui.client.project_status import SEARCH
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.documents.text import (
     STAGES,
-    files_text,
+    build_format_rows,
+    build_skipped_rows,
+    format_files,
+    format_left_out,
     format_status,
-    formats_rows,
-    left_out_title,
-    skipped_rows,
 )
-from bmembed_tui.widgets.change_line import ChangeLine, error_text
+from bmembed_tui.widgets.change_line import ChangeLine, format_error
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.plain import plain, rich_text
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic, SafeTable
-from bmembed_tui.widgets.text_rows import fitted
+from bmembed_tui.widgets.text_rows import fit_text
 from engine.core.errors import EngineError
 from engine.core.messages.documents import Scan, Scanned, UnreadFiles
 from engine.settings.schema import CorpusSettings
 
-WIDE = 90  # columns from which the folders stand beside the counts
+WIDE = 90  # columns from which the folders are shown next to the counts
 HINT = plain("as in .gitignore, such as drafts/, *.html", "$text-muted")
-PATH_COLUMNS = 32  # of a file that was left out
+PATH_COLUMNS = 32  # width of a path in the table of files that are left out
 
 
 class DocumentsView(StepPane):
-    """Counts by format, patterns, what is left out, the folders; and one line on how far reading
-    is.
-    """
+    """The counts by format, the patterns, what is left out, the folders, and a status line."""
 
     buttons: ClassVar[dict[str, str]] = {
         "primary": "Read the documents",
@@ -59,7 +55,8 @@ class DocumentsView(StepPane):
         self._scan_error: EngineError | None = None
         self._wanted: Scan | None = None
         self.scanned: Scan | None = None
-        self._scanning = self._starting = False
+        self._scanning = False
+        self._starting = False
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="documents-body", can_focus=False):
@@ -87,12 +84,12 @@ class DocumentsView(StepPane):
         yield ChangeLine(self.ask)
 
     def on_mount(self) -> None:
-        for table, names in (
-            ("#formats", ("Format", "Files", "Size")),
-            ("#skipped", ("File", "Why it is left out")),
-        ):
-            for name in names:
-                self.query_one(table, SafeTable).add_column(name)
+        formats = self.query_one("#formats", SafeTable)
+        for heading in ("Format", "Files", "Size"):
+            formats.add_column(heading)
+        skipped = self.query_one("#skipped", SafeTable)
+        for heading in ("File", "Why it is left out"):
+            skipped.add_column(heading)
         self.query_one("#skipped-part").display = False
         self.draw()
 
@@ -101,7 +98,7 @@ class DocumentsView(StepPane):
 
     @on(SafeTable.RowHighlighted, "#skipped")
     def show_why(self, event: SafeTable.RowHighlighted) -> None:
-        """The whole of a file's path and reason, of which the table may show a part."""
+        """Show the whole path and reason of a file, which the table may cut."""
         self._draw_why(event.cursor_row)
         if event.data_table.has_focus:
             self.call_after_refresh(self.query_one("#skipped-why").scroll_visible, animate=False)
@@ -113,8 +110,9 @@ class DocumentsView(StepPane):
 
     def is_reading(self) -> bool:
         run = self.host.run_state
-        own = run.current in STAGES or (not run.current and run.stages.keys() <= set(SEARCH))
-        return self._starting or (self.host.going and own)
+        is_first_stage = not run.current and run.stages.keys() <= set(SEARCH)
+        is_own_stage = run.current in STAGES or is_first_stage
+        return self._starting or (self.host.is_busy and is_own_stage)
 
     def is_read(self) -> bool:
         return self.host.status.done("ingest") and not self._is_changed()
@@ -124,66 +122,64 @@ class DocumentsView(StepPane):
     def draw(self) -> None:
         if not self.is_attached:
             return
-        reading = self.is_reading()
-        read = self.is_read()
-        error = self._settings_error or (None if self._is_changed() else self._scan_error)
+        is_reading = self.is_reading()
+        is_read = self.is_read()
+        error = self._settings_error
+        if error is None and not self._is_changed():
+            error = self._scan_error
         text = format_status(
-            self.host.status, self.host.run_state, self._scan, error, is_reading=reading
+            self.host.status, self.host.run_state, self._scan, error, is_reading=is_reading
         )
         self.query_one("#documents-status", SafeStatic).update(text)
-        if reading:
+        if is_reading:
             label = "Reading …"
-        elif read:
+        elif is_read:
             label = "Continue"
         else:
             label = "Read the documents"
         self.query_one("#primary", SafeButton).label = label
-        self.query_one("#again").display = read and not reading
-        self.query_one("#stop").display = reading
+        self.query_one("#again").display = is_read and not is_reading
+        self.query_one("#stop").display = is_reading
 
     def _draw_formats(self) -> None:
         table = self.query_one("#formats", SafeTable)
         table.clear()
-        for row in formats_rows(self._scan):
+        for row in build_format_rows(self._scan):
             table.add_row(*row)
 
     def _draw_note(self) -> None:
         note = HINT
-        if self._is_changed() and self.scanned != self._wanted:
-            note = plain("counting …", "$text-muted")
-        elif self._is_changed() and self._scan_error:
-            note = error_text(self._scan_error)
-        elif self._is_changed() and self._scan:
-            note = plain(
-                f"{files_text(self._scan)} would be read. Enter saves the patterns, Esc reverts"
-                " them.",
-                "$text-accent",
-            )
+        if self._is_changed():
+            if self.scanned != self._wanted:
+                note = plain("counting …", "$text-muted")
+            elif self._scan_error:
+                note = format_error(self._scan_error)
+            elif self._scan:
+                files = format_files(self._scan)
+                text = f"{files} would be read. Enter saves the patterns, Esc reverts them."
+                note = plain(text, "$text-accent")
         self.query_one("#patterns-note", SafeStatic).update(note)
 
     def _draw_skipped(self) -> None:
-        rows, total = skipped_rows(self._unread, self._scan)
+        rows, total = build_skipped_rows(self._unread, self._scan)
         if rows != self._left_out:  # otherwise the cursor stays where it is
             self._left_out = rows
             table = self.query_one("#skipped", SafeTable)
             table.clear()
             for path, reason in rows:
-                table.add_row(
-                    rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason)
-                )
+                short_path = fit_text(path, PATH_COLUMNS, keep_end=True)
+                table.add_row(rich_text(short_path), rich_text(reason))
             self._draw_why(0)
         self.query_one("#skipped-part").display = bool(self._left_out)
+        title = format_left_out(self.host.status, total)
         if total > len(self._left_out):
-            rest = f"; 'engine documents {self.host.project.argument}' lists all"
-        else:
-            rest = ""
-        self.query_one("#skipped-title", SafeStatic).update(
-            plain(f"{left_out_title(self.host.status, total)}{rest}", "bold")
-        )
+            title += f"; 'engine documents {self.host.project.argument}' lists all"
+        self.query_one("#skipped-title", SafeStatic).update(plain(title, "bold"))
         self.query_one("#retry").display = bool(self._unread.known)
 
     def _draw_why(self, row: int) -> None:
-        path, reason = self._left_out[row] if 0 <= row < len(self._left_out) else ("", "")
-        self.query_one("#skipped-why", SafeStatic).update(
-            plain(f"{path}: {reason}" if path else "", "$text-muted")
-        )
+        text = ""
+        if 0 <= row < len(self._left_out):
+            path, reason = self._left_out[row]
+            text = f"{path}: {reason}"
+        self.query_one("#skipped-why", SafeStatic).update(plain(text, "$text-muted"))

@@ -1,4 +1,4 @@
-"""Step Index: the keyword index and the rankings mined with it."""
+"""Step Index: the keyword index, and the rankings mined with it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,11 @@ from bmembed_tui.widgets.safe import SafeButton
 
 
 class IndexPane(StepPane):
-    """Facts about index and rankings, and progress."""
+    """Facts about the index and the rankings, and progress."""
 
     step = "index"
     title = "Index"
     lead = "The index finds passages by keywords. Its rankings teach the encoder."
-    help_text = """Keyword search (BM25) finds a chunk by the words of the query; rare words count more. \
-Words are reduced to their stems in the language of the documents, so that "doors" finds "door".
-
-Rankings: every training query is looked up once, and its best k chunks are kept. The encoder learns from these lists.
-
-Search works by keywords as soon as the index is built, also while later steps run.
-
-A change of the documents needs only what changed to be indexed again."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {"primary": "Build"}
 
     def compose_body(self) -> ComposeResult:
@@ -35,13 +27,13 @@ A change of the documents needs only what changed to be indexed again."""  # noq
 
     def draw(self) -> None:
         if not self.query("#primary"):
-            return  # called while the screen is being left
+            return  # the screen is being left
         host = self.host
         text = format_status(host.status, host.run_state, host.history)
         self.query_one("#index-status", HangingStatic).show(
             text, HEAD if host.status.built("index") else 0
         )
-        if host.going:
+        if host.is_busy:
             label = "Running …"
         elif host.status.done("index", "rank"):
             label = "Continue"
@@ -50,7 +42,7 @@ A change of the documents needs only what changed to be indexed again."""  # noq
         self.query_one("#primary", SafeButton).label = label
 
     def action_primary(self) -> None:
-        if self.host.going:
+        if self.host.is_busy:
             self.notify("A run is in progress; this step follows.", markup=False)
         elif self.host.status.done("index", "rank"):
             self.host.go("train")

@@ -1,6 +1,4 @@
-"""What both judging screens share: one question after the other, every answer kept at once,
-answers taken back.
-"""
+"""What both judging screens share: questions one after the other, with answers saved at once."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
@@ -25,8 +23,8 @@ Item = TypeVar("Item")
 ANSWERS = ("answer", "skip", "undo", "own")
 
 
-def common_keys() -> list[BindingType]:
-    """The keys of both screens, which the key line shows after those of one."""
+def build_common_keys() -> list[BindingType]:
+    """Return the keys that both screens have, shown in the key line after a screen's own."""
     return [
         Binding("u", "undo", "undo", id="judging.undo"),
         Binding("i", "own", "own question", id="judging.own"),
@@ -37,7 +35,7 @@ def common_keys() -> list[BindingType]:
 class AskingScreen(Screen[bool], Generic[Item]):
     """Asks about `items`, one at a time. Closes with whether anything was answered.
 
-    Subclasses find the items (`find_items`, `find_own`), show one (`show_item`), and keep or take
+    Subclasses find the items (`find_items`, `find_own`), show one (`show_item`), and save or take
     back an answer (`keep`).
     """
 
@@ -75,17 +73,17 @@ class AskingScreen(Screen[bool], Generic[Item]):
         yield KeyLine()
 
     def compose_item(self) -> ComposeResult:
-        """The widgets that show an item."""
+        """Compose the widgets that show an item."""
         yield from ()
 
     async def find_items(self) -> list[Item]:
-        """What is asked; sets `heading`. Raises EngineError."""
+        """Return what to ask about, and set `heading`. Raises EngineError."""
         raise NotImplementedError
 
     async def find_own(self, query: str) -> list[Item]:
-        """What is asked about a question that the user types; empty where it needs no look.
+        """Return what to ask about a question that the user types.
 
-        Raises EngineError.
+        Empty where its answer would change nothing. Raises EngineError.
         """
         raise NotImplementedError
 
@@ -94,19 +92,19 @@ class AskingScreen(Screen[bool], Generic[Item]):
         raise NotImplementedError
 
     def hide_item(self) -> None:
-        """Show none."""
+        """Show no item."""
         raise NotImplementedError
 
     def question_of(self, item: Item) -> str:
-        """The query that an item is about."""
+        """Return the query that an item is about."""
         raise NotImplementedError
 
     async def keep(self, item: Item, answer: str | None) -> None:
-        """Keep an answer; None takes it back. Raises EngineError."""
+        """Save an answer; None takes it back. Raises EngineError."""
         raise NotImplementedError
 
     async def end_note(self) -> str:
-        """What to say when nothing is left to ask. Raises EngineError."""
+        """Return what to say when no items are left. Raises EngineError."""
         raise NotImplementedError
 
     @property
@@ -128,7 +126,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
             self.fail(error)
 
     async def _show(self) -> None:
-        """The item at the present place, or what to say in the end."""
+        """Show the item at the current place, or the note at the end."""
         if not self.is_attached:
             return
         note = self.query_one("#asking-note", SafeStatic)
@@ -153,18 +151,18 @@ class AskingScreen(Screen[bool], Generic[Item]):
         self.query_one("#asking-question", SafeStatic).update(plain(query))
 
     def say(self, text: str) -> None:
-        """Put a sentence above the question."""
+        """Show a sentence above the question."""
         self.query_one("#asking-status", SafeStatic).update(text)
 
     def fail(self, error: EngineError) -> None:
         """Show an error in place."""
         if self.is_attached:
             self.say("")
-            self.query_one("#asking-note", SafeStatic).update(error_text(error))
+            self.query_one("#asking-note", SafeStatic).update(format_error(error))
             self._is_busy = False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """An item is answered where there is one; in the field, keys are letters."""
+        """Allow answers only while there is an item, and not while the user types in the field."""
         if action not in ANSWERS:
             return True
         if not self.is_attached or isinstance(self.focused, Input):
@@ -180,7 +178,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
         self._go_on(None)
 
     def _go_on(self, answer: str | None) -> None:
-        if not self._is_busy:  # a key pressed twice is no answer to the next item
+        if not self._is_busy:  # a key pressed twice is not an answer to the next item
             self._is_busy = True
             self._answer(answer)
 
@@ -215,7 +213,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
         self.query_one("#asking-own", Field).focus()
 
     @on(Input.Submitted, "#asking-own")
-    def _typed(self, event: Input.Submitted) -> None:
+    def _ask_own(self, event: Input.Submitted) -> None:
         event.stop()
         query = event.value.strip()
         if query and not self._is_busy:
@@ -226,22 +224,27 @@ class AskingScreen(Screen[bool], Generic[Item]):
     @work(group="asking")
     async def _begin_own(self, query: str) -> None:
         try:
-            found = await self.find_own(query)
-            self.items[self.place : self.place] = found
-            self._answered = {
-                one if one < self.place else one + len(found) for one in self._answered
-            }
+            new_items = await self.find_own(query)
+            self._insert_items(new_items)
             if not self.is_attached:
                 return
             self.query_one("#asking-own", Field).value = ""
             self.query_one("#asking-body").focus()
             await self._show()
-            if not found:
+            if not new_items:
                 self.say(
                     f"“{query}” needs no look: there is nothing that could tell the lists apart."
                 )
         except EngineError as error:
             self.fail(error)
+
+    def _insert_items(self, new_items: list[Item]) -> None:
+        """Ask about these next."""
+        self.items[self.place : self.place] = new_items
+        answered = set()
+        for place in self._answered:
+            answered.add(place if place < self.place else place + len(new_items))
+        self._answered = answered
 
     def action_page(self, direction: int) -> None:
         body = self.query_one("#asking-body")
@@ -251,7 +254,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
             body.scroll_page_up(animate=False)
 
     def action_back(self) -> None:
-        """From the field to what is asked, else back."""
+        """Leave the field, or close the screen."""
         if isinstance(self.focused, Input):
             self.query_one("#asking-body").focus()
         else:

@@ -1,4 +1,4 @@
-"""Right or wrong: the passages that can change a comparison, one at a time."""
+"""The judgment of passages that can change a comparison, one at a time: right or wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from bmembed_tui.steps.judging.asking import AskingScreen, common_keys
+from bmembed_tui.steps.judging.asking import AskingScreen, build_common_keys
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.preferences import (
@@ -39,42 +39,35 @@ class PassagesScreen(AskingScreen[AskedPassage]):
         Binding("y,plus", "answer('right')", "yes", id="passages.right", key_display="y"),
         Binding("n,minus", "answer('wrong')", "no", id="passages.wrong", key_display="n"),
         Binding("s", "skip", "next", id="passages.skip"),
-        *common_keys(),
+        *build_common_keys(),
     ]
-    HELP = """Press y where the passage answers the question, n where it does not, s for the next one without an answer.
-
-Once an encoder is adapted, only passages are asked about that it lists and the base encoder does not, or at another rank: others \
-change no comparison. What found a passage is not said.
-
-Every answer is kept at once; u takes the last one back. i takes you to the field for a question of your own."""  # noqa: E501
+    HELP_NAME = "judge-passages"
 
     def compose_item(self) -> ComposeResult:
         yield SafeStatic("", id="passage-place")
         yield SafeStatic("", id="passage-text")
 
     async def find_items(self) -> list[AskedPassage]:
-        found = await self.ask(ReadQuestionsToJudge())
-        if found.focused:
-            settled = need_no_look(found.settled, found.total)
-        else:
-            settled = ""
-        self.heading = " ".join(part for part in (settled, *found.notes) if part)
-        return asked_passages(found)
+        answer = await self.ask(ReadQuestionsToJudge())
+        settled = ""
+        if answer.focused:
+            settled = need_no_look(answer.settled, answer.total)
+        self.heading = " ".join(filter(None, (settled, *answer.notes)))
+        return list_passages(answer)
 
     async def find_own(self, query: str) -> list[AskedPassage]:
-        return asked_passages(await self.ask(ReadQuestionsToJudge(query)))
+        return list_passages(await self.ask(ReadQuestionsToJudge(query)))
 
     def question_of(self, item: AskedPassage) -> str:
         return item.query
 
     async def show_item(self, item: AskedPassage) -> None:
-        where = " › ".join(
-            part for part in (item.passage.path, item.passage.place, *item.passage.headings) if part
-        )
+        passage = item.passage
+        where = " › ".join(filter(None, (passage.path, passage.place, *passage.headings)))
         self.query_one("#passage-place", SafeStatic).update(
             plain(f"{where}\n", "$text-accent", lines=True)
         )
-        self.query_one("#passage-text", SafeStatic).update(plain(item.passage.text, lines=True))
+        self.query_one("#passage-text", SafeStatic).update(plain(passage.text, lines=True))
 
     def hide_item(self) -> None:
         self.query_one("#passage-place", SafeStatic).update("")
@@ -88,6 +81,9 @@ Every answer is kept at once; u takes the last one back. i takes you to the fiel
         return "No passages are left to judge.\n\nPress i to type a question of your own."
 
 
-def asked_passages(found: QuestionsToJudge) -> list[AskedPassage]:
-    """Passages in the order in which they are asked about."""
-    return [AskedPassage(one.query, passage) for one in found.questions for passage in one.passages]
+def list_passages(answer: QuestionsToJudge) -> list[AskedPassage]:
+    """Return the passages in the order in which to ask about them."""
+    passages = []
+    for question in answer.questions:
+        passages += [AskedPassage(question.query, passage) for passage in question.passages]
+    return passages

@@ -1,6 +1,4 @@
-"""Step Encoder: the encoder that is adapted, where it runs and how precisely, and whether this
-machine is enough.
-"""
+"""Step Encoder: the encoder to adapt, where it runs, and whether this machine suffices."""
 
 from __future__ import annotations
 
@@ -13,26 +11,30 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
 from textual.widgets import Button, Input
 
-from bmembed_tui.client.engine_client import command, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_command
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.model.text import (
-    encoder_line,
+    filter_topic,
+    format_encoder,
     format_machine,
     format_preset,
     format_topic,
-    of_topic,
+    offer_line,
 )
-from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
+from bmembed_tui.widgets.change_line import ChangeLine, await_or_show_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.hanging import HangingStatic
+from bmembed_tui.widgets.model_fetcher import ModelFetcher
 from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from engine.core.messages.encoders import EncoderFile
+from engine.core.errors import EngineError
+from engine.core.messages.encoders import EncoderFile, EncoderOffer, EncoderProposal
 from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSettings
 from engine.core.text import visible
 from engine.settings.load import validate
@@ -53,16 +55,17 @@ KEYS = {
     "model-dtype": "encoder.dtype",
     "model-preset": "training.preset",
 }
+# By the doctor's topic.
 NOTES = {
     "model": "#model-note",
     "device": "#device-note",
     "dtype": "#dtype-note",
-}  # by the doctor's topic
+}
 LOOKING = "looking …"
 
 
 class ModelPane(StepPane):
-    """Step Encoder."""
+    """The pane of step Encoder."""
 
     step = "model"
     title = "Encoder"
@@ -70,16 +73,6 @@ class ModelPane(StepPane):
         "The encoder is the model that turns texts into vectors. Training adapts it to your"
         " documents."
     )
-    help_text = """Encoder: the bundled one knows English best and is small and quick. Another may be a folder of \
-sentence-transformers, as safetensors, or a GGUF file: Enter checks it and says what is wrong with it. Nothing is ever downloaded.
-An encoder on a server gets the text of documents and queries. Only a folder can be trained and exported.
-With given vectors: a model elsewhere embedded the chunks (engine export --only chunks). The encoder set here encodes queries, \
-and a map between the two is fitted. Nothing else is trained, and it cannot be exported.
-Device: where the encoder is trained and run. auto takes a CUDA GPU where there is one.
-Precision: how exactly numbers are kept. auto takes what is fastest here without harm; the reason stands below.
-Training: quick is for a first look, standard for use, paper to compare with the published method.
-Before a change is saved, you see what it makes out of date; search goes on with the former results until the next run.
-Everything else about training is in the settings."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {"primary": "Continue", "look": "Look again"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "look", "look at the machine again", id="model.look", show=False)
@@ -89,6 +82,8 @@ Everything else about training is in the settings."""  # noqa: E501
         super().__init__(**options)
         self._settings: Settings | None = None
         self._values: Mapping[str, Any] = {}
+        self._languages = ""
+        self._fetcher = ModelFetcher(self, self._show_note)
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="model-scroll"):
@@ -100,7 +95,7 @@ Everything else about training is in the settings."""  # noqa: E501
                     id="model-folder",
                 )
                 yield SafeButton("Check", id="model-check")
-            yield ModelList(encoder_line, self._compare_hint, classes="for-folder")
+            yield ModelList(self._describe_encoder, self._compare_hint, classes="for-folder")
             with Horizontal(classes="encoder-row for-server"):
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="model-endpoint")
             with Horizontal(classes="encoder-row for-server"):
@@ -131,13 +126,13 @@ Everything else about training is in the settings."""  # noqa: E501
     def on_mount(self) -> None:
         self._show_encoder("bundled")
 
-    def entered(self) -> None:
-        super().entered()
+    def enter(self) -> None:
+        super().enter()
         if self._settings:
-            self.look()
+            self.examine()
         self.load()
 
-    def left(self) -> None:
+    def leave(self) -> None:
         if self.query_one(ChangeLine).waiting:
             self._restore()
         self.query_one(ChangeLine).clear()
@@ -150,19 +145,18 @@ Everything else about training is in the settings."""  # noqa: E501
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
-        found = await answer_or_error(
-            self, self.ask(ReadSettings()), self.query_one("#model-note", SafeStatic).update
-        )
-        if found is None:
+        show_error = self.query_one("#model-note", SafeStatic).update
+        answer = await await_or_show_error(self, self.ask(ReadSettings()), show_error)
+        if answer is None:
             return
         former = self._settings
-        self._settings = validate(found.settings)
-        self._values = found.preset
+        self._settings = validate(answer.settings)
+        self._values = answer.preset
         if former is None or former.encoder != self._settings.encoder:
             self._restore()
         self._show_choices()
         if former != self._settings:
-            self.look()
+            self.examine()
 
     @property
     def _encoder(self) -> EncoderSettings:
@@ -171,28 +165,29 @@ Everything else about training is in the settings."""  # noqa: E501
         return EncoderSettings()
 
     def _restore(self) -> None:
-        now = self._encoder
-        own = self._encoder.model not in BUNDLED
-        if now.vectors:
-            chosen = "vectors"
-        elif now.endpoint:
-            chosen = "server"
-        elif own:
-            chosen = "folder"
+        """Show the encoder that is set."""
+        encoder = self._encoder
+        is_bundled = encoder.model in BUNDLED
+        if encoder.vectors:
+            kind = "vectors"
+        elif encoder.endpoint:
+            kind = "server"
+        elif is_bundled:
+            kind = "bundled"
         else:
-            chosen = "bundled"
-        self.query_one("#model-encoder", ChoiceRow).show(chosen)
-        self._show_encoder(chosen)
-        if own:
-            self.query_one("#model-folder", PathField).pick(Path(now.model))
-        if now.vectors:
-            self.query_one("#model-vectors", PathField).pick(Path(now.vectors))
-        for name, value in (
-            ("model-endpoint", now.endpoint),
-            ("model-endpoint-model", now.endpoint_model),
-        ):
-            self.query_one(f"#{name}", Field).value = visible(value)
+            kind = "folder"
+        self.query_one("#model-encoder", ChoiceRow).show(kind)
+        self._show_encoder(kind)
+        if not is_bundled:
+            self.query_one("#model-folder", PathField).pick(Path(encoder.model))
+        if encoder.vectors:
+            self.query_one("#model-vectors", PathField).pick(Path(encoder.vectors))
+        self.query_one("#model-endpoint", Field).value = visible(encoder.endpoint)
+        self.query_one("#model-endpoint-model", Field).value = visible(encoder.endpoint_model)
         self._show_choices()
+
+    def _show_note(self, text: Content | str) -> None:
+        self.query_one("#model-note", SafeStatic).update(text)
 
     def _show_choices(self) -> None:
         if self._settings is None:
@@ -203,34 +198,52 @@ Everything else about training is in the settings."""  # noqa: E501
         self.query_one("#preset-note", SafeStatic).update(note)
 
     def _show_encoder(self, kind: str) -> None:
-        if kind == "folder" and not (found := self.query_one(ModelList)).display:
-            found.look(self._find_encoders())
+        models = self.query_one(ModelList)
+        if kind == "folder" and not models.display:
+            models.find(self._find_encoders())
         for name in ("folder", "server", "vectors"):
             self.query(f".for-{name}").set(display=kind == name)
 
-    def _compare_hint(self, count: int) -> str:
+    def _compare_hint(self, encoders: Sequence[EncoderFile | EncoderOffer]) -> str:
+        count = sum(isinstance(encoder, EncoderFile) for encoder in encoders)
         found = f"{count} found; Enter checks one."
+        if count < len(encoders):
+            found += " ⇣ can be fetched."
         return (
-            f"{found} To measure some on your queries: engine encoders compare"
-            f" {self.host.project.argument} NAME …"
+            f"{count} found; Enter checks one. To measure some on your queries:"
+            f" engine encoders compare {self.host.project.argument} NAME …"
         )
 
-    async def _find_encoders(self) -> tuple[EncoderFile, ...]:
-        printed = await command("encoders", "list", str(self.host.project.path), "--json")
-        return parsed(tuple[EncoderFile, ...], printed)
+    def _describe_encoder(self, encoder: EncoderFile | EncoderOffer) -> Content:
+        if isinstance(encoder, EncoderOffer):
+            return offer_line(encoder, self._languages)
+        return format_encoder(encoder)
 
-    # What is there
+    async def _find_encoders(self) -> tuple[EncoderFile | EncoderOffer, ...]:
+        """The encoders on this machine, then those of the catalogue."""
+        project = str(self.host.project.path)
+        printed = await run_command("encoders", "list", project, "--json")
+        encoders = parse_answer(tuple[EncoderFile, ...], printed)
+        try:
+            proposed = await run_command("encoders", "propose", project, "--json")
+            proposal = parse_answer(EncoderProposal, proposed)
+        except EngineError:  # the encoders that are here can be chosen all the same
+            return encoders
+        self._languages = proposal.format_languages
+        return (*encoders, *proposal.offers)
+
+    # What the doctor finds
 
     def action_look(self) -> None:
         self.query_one("#machine", SafeStatic).update(plain(LOOKING, "$text-muted"))
-        self.look()
+        self.examine()
 
     @work(exclusive=True, group="doctor")
-    async def look(self) -> None:
-        """Ask the engine's doctor. What it found before stays until there is an answer."""
-        if answer := await answer_or_error(
-            self, self.ask(Examine()), self.query_one("#machine", HangingStatic).show
-        ):
+    async def examine(self) -> None:
+        """Show what the engine's doctor finds; earlier findings stay until then."""
+        show_error = self.query_one("#machine", HangingStatic).show
+        answer = await await_or_show_error(self, self.ask(Examine()), show_error)
+        if answer is not None:
             self._show_findings(answer.findings)
 
     def _show_findings(self, findings: Sequence[Finding]) -> None:
@@ -240,12 +253,14 @@ Everything else about training is in the settings."""  # noqa: E501
 
     @work(exclusive=True, group="doctor")
     async def check(self, path: str, key: str = "encoder.model") -> None:
+        """Check an encoder or a file of vectors; if it is good, propose it as the setting `key`."""
         note = self.query_one("#model-note", SafeStatic)
         note.update(plain(LOOKING, "$text-muted"))
-        answer = await answer_or_error(self, self.ask(Examine(path)), note.update)
+        answer = await await_or_show_error(self, self.ask(Examine(path)), note.update)
         if answer is None:
             return
-        if any(finding.state != "good" for finding in of_topic(answer.findings, "model")):
+        model_findings = filter_topic(answer.findings, "model")
+        if any(finding.state != "good" for finding in model_findings):
             note.update(format_topic(answer.findings, "model"))
             return
         self._show_findings(answer.findings)
@@ -260,26 +275,25 @@ Everything else about training is in the settings."""  # noqa: E501
     # What is wanted
 
     @on(ChoiceRow.Chosen)
-    def _chosen(self, event: ChoiceRow.Chosen) -> None:
+    def _take_choice(self, event: ChoiceRow.Chosen) -> None:
         change = self.query_one(ChangeLine)
         if event.row.id in KEYS:
             change.propose({KEYS[event.row.id]: event.value})
             return
         self._show_encoder(event.value)
         change.clear()
+        note = self.query_one("#model-note", SafeStatic)
         if event.value == "folder":
-            self.query_one("#model-note", SafeStatic).update(
-                "Type its path, or take one that was found."
-            )
+            note.update("Type its path, or take one that was found.")
             self.query_one("#model-folder").focus()
         elif event.value == "server":
-            self.query_one("#model-note", SafeStatic).update(
+            note.update(
                 "The server gets the text of all chunks and queries. Its model is not trained; a"
                 " small one beside it can be (encoder.small_model)."
             )
             self.query_one("#model-endpoint").focus()
         elif event.value == "vectors":
-            self.query_one("#model-note", SafeStatic).update(
+            note.update(
                 "A file with a vector for each chunk, by the content_hash that 'engine export"
                 " --only chunks' gives. Queries are encoded by the encoder that is set now."
             )
@@ -287,12 +301,27 @@ Everything else about training is in the settings."""  # noqa: E501
         elif self._encoder.model not in BUNDLED or self._encoder.endpoint or self._encoder.vectors:
             change.propose({"encoder.model": None, **ALONE})
         else:
-            self.look()
+            self.examine()
 
     @on(ModelList.Chosen)
-    def _found_chosen(self, event: ModelList.Chosen) -> None:
+    def _take_model(self, event: ModelList.Chosen) -> None:
+        if isinstance(event.model, EncoderOffer):
+            if self._fetcher.confirm(event.model.name, event.model.size):
+                self.fetch(event.model)
+            return
+        self._fetcher.forget()
         self.query_one("#model-folder", PathField).pick(Path(event.model.model))
         self.check(event.model.model)
+
+    @work(exclusive=True, group="fetch")
+    async def fetch(self, offer: EncoderOffer) -> None:
+        """Fetch an encoder, and propose it when it is here."""
+        changed = await self._fetcher.fetch(offer.name, offer.size)
+        if changed is None:
+            return
+        self.query_one(ModelList).find(self._find_encoders())
+        self.query_one("#model-folder", PathField).pick(changed.path)
+        self.check(str(changed.path))
 
     @on(Input.Submitted, "#model-endpoint")
     @on(Input.Submitted, "#model-endpoint-model")
@@ -310,7 +339,7 @@ Everything else about training is in the settings."""  # noqa: E501
 
     @on(Input.Submitted, "#model-folder")
     @on(Button.Pressed, "#model-check")
-    def _check(self) -> None:
+    def _check_folder(self) -> None:
         self._check_path("#model-folder", "encoder.model")
 
     @on(Input.Submitted, "#model-vectors")
@@ -326,16 +355,16 @@ Everything else about training is in the settings."""  # noqa: E501
             self.query_one("#model-note", SafeStatic).update("✗ Type a path first.")
 
     @on(ChangeLine.Written)
-    def _written(self, event: ChangeLine.Written) -> None:
+    def _show_written(self, event: ChangeLine.Written) -> None:
         self._settings = validate(event.settings)
         self._restore()
         self.host.load()
-        self.look()
+        self.examine()
 
     @on(ChangeLine.Dropped)
-    def _dropped(self) -> None:
+    def _revert(self) -> None:
         self._restore()
-        self.look()
+        self.examine()
 
     def action_primary(self) -> None:
         self.host.go("queries")

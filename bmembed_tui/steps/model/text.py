@@ -1,4 +1,4 @@
-"""What the engine's doctor found, in words for the step Encoder."""
+"""The doctor's findings as text for step Encoder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.content import Content
 
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.widgets.plain import plain
-from engine.core.messages.encoders import EncoderFile
+from engine.core.messages.encoders import EncoderFile, EncoderOffer
 from engine.core.messages.project import Finding
 from engine.core.text import size_text
 from engine.settings.training_schema import TrainingSettings
@@ -26,7 +26,10 @@ MACHINE = (
     "network",
     "permissions",
 )
-OWN_LINES = ("model", "languages", "device", "dtype")  # these stand beside what they are about
+SUITS = 0.9
+"""Share of the documents' text whose language an encoder must know to suit them."""
+# These topics are shown below the choices that they concern.
+TOPICS_OF_CHOICES = ("model", "languages", "device", "dtype")
 SIGNS = {
     "problem": ("✗ problem ", "bold $text-error"),
     "note": ("! ", "$text-warning"),
@@ -34,51 +37,68 @@ SIGNS = {
 }
 
 
-def of_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:
-    """The findings of one topic."""
+def filter_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:
+    """Return the findings of one topic."""
     return [finding for finding in findings if finding.topic == topic]
 
 
-def encoder_line(one: EncoderFile) -> Content:
-    """`✓ e5-small-v2  Hugging Face, 133 MB: 384 dimensions, at most 512 tokens, en`."""
-    sign, style = ("✗ ", "$text-error") if one.problem else ("✓ ", "$text-success")
-    facts = f"  {one.place}, {size_text(one.size)}: {one.problem or one.facts}"
+def format_encoder(encoder: EncoderFile) -> Content:
+    """Return `✓ e5-small-v2  Hugging Face, 133 MB: 384 dimensions, at most 512 tokens, en`."""
+    if encoder.problem:
+        sign = plain("✗ ", "$text-error")
+    else:
+        sign = plain("✓ ", "$text-success")
+    facts = f"  {encoder.place}, {size_text(encoder.size)}: {encoder.problem or encoder.facts}"
+    return Content.assemble(sign, plain(", ".join(encoder.names)), plain(facts, "$text-muted"))
+
+
+def offer_line(offer: EncoderOffer, languages: str) -> Content:
+    """`⇣ multilingual-e5-small  488.0 MB to fetch, many languages: suits your documents (84%
+    German)`.
+    """
+    facts = f"  {size_text(offer.size)} to fetch, {offer.languages}"
+    if not offer.fits:
+        verdict = ": too large for this machine"
+    elif offer.known >= SUITS:
+        verdict = f": suits your documents ({languages})" if languages else ""
+    else:
+        verdict = f": knows {offer.known:.0%} of your documents' text" if languages else ""
+    sign = ("⇣ ", "$text-accent" if offer.fits else "$text-muted")
     return Content.assemble(
-        plain(sign, style), plain(", ".join(one.names)), plain(facts, "$text-muted")
+        plain(*sign), plain(offer.name), plain(f"{facts}{verdict}", "$text-muted")
     )
 
 
 def format_topic(findings: Iterable[Finding], topic: str) -> Content:
-    """What was found of one topic, and what follows from it; of the model, also which languages
-    it does not know.
+    """Return the findings of one topic, and what follows from them.
+
+    The topic `model` includes the languages that the model does not know.
     """
-    found = [
-        one
-        for name in (topic, *(["languages"] if topic == "model" else []))
-        for one in of_topic(findings, name)
-    ]
-    if not found:
+    findings = list(findings)
+    lines = filter_topic(findings, topic)
+    if topic == "model":
+        lines += filter_topic(findings, "languages")
+    if not lines:
         return plain("not known while something else is wrong", "$text-muted")
-    return Content("\n").join(_line(finding, "") for finding in found)
+    return Content("\n").join(_format_finding(finding, "") for finding in lines)
 
 
 def format_machine(findings: Iterable[Finding]) -> Content:
-    """Memory, disk and the rest, problems first and with what to do; some topics are shown only
-    as problems.
+    """Return the findings on memory, disk and the rest.
+
+    Problems come first, with what to do. Topics that are not in `MACHINE` are shown only as
+    problems.
     """
-    shown = [finding for finding in findings if finding.topic not in OWN_LINES]
-    wrong = [finding for finding in shown if finding.state == "problem"]
-    good = [
-        finding
-        for topic in MACHINE
-        for finding in of_topic(shown, topic)
-        if finding.state != "problem"
-    ]
-    lines = [*wrong, *(replace(finding, follows="") for finding in good)]
-    return Content("\n").join(_line(finding, f"{finding.topic}: ") for finding in lines)
+    shown = [finding for finding in findings if finding.topic not in TOPICS_OF_CHOICES]
+    lines = [finding for finding in shown if finding.state == "problem"]
+    for topic in MACHINE:
+        for finding in filter_topic(shown, topic):
+            if finding.state != "problem":
+                lines.append(replace(finding, follows=""))
+    return Content("\n").join(_format_finding(finding, f"{finding.topic}: ") for finding in lines)
 
 
-def _line(finding: Finding, name: str) -> Content:
+def _format_finding(finding: Finding, name: str) -> Content:
     sign = SIGNS.get(finding.state, ("✓ ", "$text-success"))
     if finding.state == "problem":
         style = ""
@@ -89,12 +109,13 @@ def _line(finding: Finding, name: str) -> Content:
 
 
 def format_preset(training: TrainingSettings, values: Mapping[str, Any]) -> Content:
-    """What a training preset means. `values`: its own, where those of `training` are null."""
-    steps, queries = (
-        getattr(training, key) or values.get(key) for key in ("steps", "queries_per_step")
-    )
+    """Return what a training preset means.
+
+    `values`: the preset's own values, used where those of `training` are null.
+    """
+    steps = training.steps or values.get("steps")
+    queries = training.queries_per_step or values.get("queries_per_step")
+    size = ""
     if steps and queries:
         size = f" At most {steps:,} steps of {queries:,} queries."
-    else:
-        size = ""
     return plain(f"{PRESETS.get(training.preset, '')}.{size}")

@@ -1,4 +1,4 @@
-"""One query beside the chunk that it was made of, to be worded anew."""
+"""A dialog to edit a query next to the chunk that it was made from."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from textual.widgets import TextArea
 
 from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.dialogs.confirmations import ask
-from bmembed_tui.steps.queries.text import chunk_text
-from bmembed_tui.widgets.change_line import answer_or_error, error_text
+from bmembed_tui.steps.queries.text import format_chunk
+from bmembed_tui.widgets.change_line import await_or_show_error, format_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -25,7 +25,7 @@ from engine.core.text import visible
 
 
 class QueryText(TextArea):
-    """A query: one line, wrapped. Enter is done with it."""
+    """A query as one wrapped line. Enter submits it."""
 
     class Submitted(Message):
         """Enter was pressed."""
@@ -45,9 +45,9 @@ class QueryText(TextArea):
 
 
 class EditQueryDialog(ModalScreen[QueryInChunk | None]):
-    """Closes with the changed query, or None.
+    """Edits a query; closes with the changed query, or None.
 
-    An engine's error is shown in it, and the text stays.
+    An engine's error is shown in the dialog, and the text stays.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -62,19 +62,19 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
         super().__init__()
         self._ask = ask
         self._row = row
-        self._shown = visible(row.text)
+        self._original_text = visible(row.text)
         self._saving = False
         self.changed: QueryInChunk | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog edit-dialog"):
-            yield SafeStatic(
-                f"Edit a query ({query_label(self._row.kind)}, {query_label(self._row.split)})",
-                classes="dialog-title",
-            )
+            labels = f"{query_label(self._row.kind)}, {query_label(self._row.split)}"
+            yield SafeStatic(f"Edit a query ({labels})", classes="dialog-title")
             with Vertical(id="edit-parts"):
                 with Vertical(id="edit-left"):
-                    yield QueryText(self._shown, soft_wrap=True, compact=True, id="edit-text")
+                    yield QueryText(
+                        self._original_text, soft_wrap=True, compact=True, id="edit-text"
+                    )
                     yield SafeStatic(
                         plain(
                             "Saving puts ranking and training out of date. Your wording is kept"
@@ -98,8 +98,9 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
     @work(exclusive=True, group="load")
     async def load(self) -> None:
         note = self.query_one("#edit-note", SafeStatic)
-        if found := await answer_or_error(self, self._ask(ReadQuery(self._row.id)), note.update):
-            text = chunk_text(found.path, found.title, found.chunk, found.span, found.evidence)
+        query = await await_or_show_error(self, self._ask(ReadQuery(self._row.id)), note.update)
+        if query is not None:
+            text = format_chunk(query.path, query.title, query.chunk, query.span, query.evidence)
             self.query_one("#edit-chunk", SafeStatic).update(text)
 
     @on(QueryText.Submitted)
@@ -108,7 +109,7 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
         if self._saving:
             return
         text = self.query_one(QueryText).text
-        if text == self._shown:
+        if text == self._original_text:
             self._leave()
             return
         self._saving = True
@@ -116,15 +117,16 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
             self.changed = await self._ask(EditQuery(self._row.id, text))
         except EngineError as error:
             if self.is_attached:
-                self.query_one("#edit-note", SafeStatic).update(error_text(error))
+                self.query_one("#edit-note", SafeStatic).update(format_error(error))
         finally:
             self._saving = False
         if self.changed is not None:
             self._leave()
 
     def _leave(self) -> None:
-        """Close with what was changed; where another screen has come over this one, once that is
-        closed.
+        """Close with the changed query, unless another screen is on top of this one.
+
+        In that case `on_screen_resume` closes it later.
         """
         if self.is_active:
             self.dismiss(self.changed)
@@ -134,15 +136,19 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
             self._leave()
 
     def action_close(self) -> None:
-        """Leave the query as it is, after a question where it was worded anew.
+        """Close without a change; ask first if the query was edited.
 
-        What is being saved is waited for.
+        Does nothing while the query is being saved.
         """
         if self._saving or not self.is_active:
             return
-        if self.query_one(QueryText).text == self._shown:
+        if self.query_one(QueryText).text == self._original_text:
             self._leave()
             return
-        answers = (("stay", "Go on editing"), ("leave", "Leave it as it was"))
-        text = "The query's new text would be lost."
-        ask(self.app, "Close without saving?", text, answers, leave=self._leave)
+        ask(
+            self.app,
+            "Close without saving?",
+            "The query's new text would be lost.",
+            (("stay", "Go on editing"), ("leave", "Leave it as it was")),
+            leave=self._leave,
+        )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.content import Content
 
-from bmembed_tui.client.engine_client import command, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_command
 from bmembed_tui.widgets.plain import plain
-from engine.core.messages.queries import ModelFile
+from engine.core.messages.models import ListedModel
 from engine.core.text import size_text
 
 NONE_FOUND = (
@@ -14,25 +16,42 @@ NONE_FOUND = (
 )
 
 
-async def find_models(context: int) -> tuple[ModelFile, ...]:
-    """The models, each with whether `context` tokens fit into memory. Raises EngineError."""
-    return parsed(
-        tuple[ModelFile, ...], await command("models", "--context", str(context), "--json")
+async def find_models(context: int) -> tuple[ListedModel, ...]:
+    """List language models, those on this machine first, then those of the catalogue.
+
+    Each with whether `context` tokens fit into memory. Raises EngineError.
+    """
+    listed = parse_answer(
+        tuple[ListedModel, ...], await run_command("models", "--context", str(context), "--json")
     )
+    return tuple(model for model in listed if model.kind == "language model")
 
 
-def models_note(count: int) -> str:
-    """Above the list."""
+def format_models_note(models: Sequence[ListedModel]) -> str:
+    """Say above the list how many are on this machine."""
+    count = sum(model.here for model in models)
+    fetched = "" if count == len(models) else " ⇣ those that can be fetched."
     if count:
-        return f"{count} GGUF file{'s' if count > 1 else ''} on this machine; Enter takes one:"
-    return NONE_FOUND
+        plural = "s" if count > 1 else ""
+        return f"{count} GGUF file{plural} on this machine; Enter takes one.{fetched}"
+    return f"{NONE_FOUND}{fetched}"
 
 
-def model_line(model: ModelFile) -> Content:
+def format_model(model: ListedModel) -> Content:
     """`✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
+    if not model.here:
+        verdict = ""
+        if not model.room:
+            verdict = ": more than the disk has room for"
+        elif not model.fits:
+            verdict = f": takes {size_text(model.memory)}, more memory than is free"
+        facts = f"  {size_text(model.size)} to fetch, {model.licence}{verdict}"
+        return Content.assemble(
+            plain("⇣ ", "$text-accent"), plain(model.name), plain(facts, "$text-muted")
+        )
     kind = " ".join(part for part in (model.architecture, model.quantisation) if part)
     facts = ", ".join(part for part in (model.place, size_text(model.size), kind) if part)
-    sign, verdict, style = _verdict(model)
+    sign, verdict, style = _find_verdict(model)
     return Content.assemble(
         plain(f"{sign} ", style),
         plain(", ".join(model.names)),
@@ -40,7 +59,8 @@ def model_line(model: ModelFile) -> Content:
     )
 
 
-def _verdict(model: ModelFile) -> tuple[str, str, str]:
+def _find_verdict(model: ListedModel) -> tuple[str, str, str]:
+    """Return a sign, whether the model can be used, and a style."""
     if model.problem:
         return "✗", model.problem, "$text-error"
     if not model.fits:

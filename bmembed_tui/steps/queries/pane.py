@@ -1,6 +1,4 @@
-"""Step Queries: where training queries come from, a sample before all are made, and the queries
-themselves.
-"""
+"""Step Queries: where training queries come from, a sample of them, and the queries themselves."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.queries.source import SAMPLE_STATES, QuerySource
 from bmembed_tui.steps.queries.text import (
     OWN_STAGES,
+    find_queries_state,
     format_generation,
     format_state,
-    queries_state,
 )
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -42,19 +40,11 @@ BUTTONS = {"new": ("only",), "stale": ("only",), "running": ("pause", "stop"), "
 
 
 class QueriesPane(StepPane):
-    """Step Queries."""
+    """The pane of step Queries."""
 
     step = "queries"
     title = "Queries"
     lead = "Questions that your documents answer: the encoder learns from them."
-    help_text = """Training needs questions together with the passage that answers each. They are made from your documents; \
-the sample shows what comes out before all are made.
-Made by: built-in needs nothing. A language model writes better questions and takes longer; p shows its \
-prompts. Imported queries are your own.
-A query is kept when a search for it finds its own passage again; the others would teach nonsense.
-Some documents' queries are held out: they are never trained on, and measure whether training helped.
-Afterwards, e or Enter edits a query beside its passage; in the table, Space marks and d deletes. Changes are kept when queries \
-are made again; ranking and training are then out of date."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {
         "primary": "Continue",
         "only": "Only generate",
@@ -73,8 +63,8 @@ are made again; ranking and training are then out of date."""  # noqa: E501
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.state = "unknown"  # as queries_state has it
-        self._view = ""  # what the user wants to see: table or source; empty: what fits
+        self.state = "unknown"  # as `find_queries_state` returns it
+        self._view = ""  # the user's choice, table or source; empty: the table, if there is one
         self._drawn: tuple[object, ...] = ()
 
     def compose_body(self) -> ComposeResult:
@@ -86,12 +76,12 @@ are made again; ranking and training are then out of date."""  # noqa: E501
 
     # What changed
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         self.draw()
-        super().entered()
-        self.load(anew=True)
+        super().enter()
+        self.load(discard_typed=True)
 
-    def left(self) -> None:
+    def leave(self) -> None:
         self.query_one(QuerySource).leave()
 
     def show_status(self, status: ProjectStatus) -> None:
@@ -106,55 +96,55 @@ are made again; ranking and training are then out of date."""  # noqa: E501
         status = self.host.status
         run = self.host.run_state
         before = self.state
-        self.state = queries_state(status, run, self.host.going)
-        if before == "running" and self.state != "running":
+        self.state = find_queries_state(status, run, self.host.is_busy)
+        has_ended = before == "running" and self.state != "running"
+        if has_ended:
             self._view = ""
         text = format_state(self.state, status, run)
         line = self.query_one("#queries-state", SafeStatic)
         line.display = bool(text.plain)
         line.update(text)
-        self._draw_view(bool(status.counts.get("queries")))
+        self._draw_view(has_queries=bool(status.counts.get("queries")))
         self._draw_buttons(run.paused)
-        if (
-            before == "running" != self.state
-            and self.screen.focused is None
-            and self.host.pane is self
-        ):
+        if has_ended and self.screen.focused is None and self.host.pane is self:
             self.focus_primary()
 
-    def _draw_view(self, there: bool) -> None:
-        table = there and (self._view or "table") == "table"
+    def _draw_view(self, *, has_queries: bool) -> None:
+        shows_table = has_queries and self._view != "source"
         row = self.query_one("#queries-view", ChoiceRow)
-        row.display = there
-        row.show("table" if table else "source")
-        self.query_one("#queries-list").display = table
+        row.display = has_queries
+        row.show("table" if shows_table else "source")
+        self.query_one("#queries-list").display = shows_table
         source = self.query_one(QuerySource)
-        source.display = not table
+        source.display = not shows_table
         report = format_generation(self.host.run_state, self.host.history)
-        source.set_state(self.state, report, seen=not table and self.host.pane is self)
-        drawn = (self.state, table, source.sampling)
+        is_visible = not shows_table and self.host.pane is self
+        source.set_state(self.state, report, is_visible=is_visible)
+        drawn = (self.state, shows_table, source.sampling)
         if drawn != self._drawn:
             self._drawn = drawn
             self.refresh_bindings()
 
-    def _draw_buttons(self, paused: bool) -> None:
+    def _draw_buttons(self, is_paused: bool) -> None:
         primary = self.query_one("#primary", SafeButton)
         primary.label = PRIMARY[self.state]
         primary.disabled = self.state == "running"
-        for name in ("only", "again", "pause", "stop"):
-            meant = name in ("only", "again") or self.host.has_run
-            self.query_one(f"#{name}").display = meant and name in BUTTONS.get(self.state, ())
-        self.query_one("#pause", SafeButton).label = "Resume" if paused else "Pause"
+        buttons = BUTTONS.get(self.state, ())
+        for name in ("only", "again"):
+            self.query_one(f"#{name}").display = name in buttons
+        for name in ("pause", "stop"):
+            self.query_one(f"#{name}").display = name in buttons and self.host.has_run
+        self.query_one("#pause", SafeButton).label = "Resume" if is_paused else "Pause"
 
     @property
-    def _table_shown(self) -> bool:
+    def _shows_table(self) -> bool:
         return bool(self.query_one("#queries-list").display)
 
-    def load(self, *, anew: bool = False) -> None:
-        """Read anew what is seen. `anew`: what was typed and not used is forgotten."""
-        if self._table_shown:
+    def load(self, *, discard_typed: bool = False) -> None:
+        """Read what is shown. `discard_typed`: forget what was typed and not used."""
+        if self._shows_table:
             self.query_one(QueryList).read()
-        self.query_one(QuerySource).load(anew=anew)
+        self.query_one(QuerySource).load(discard_typed=discard_typed)
 
     # How they are made
 
@@ -175,7 +165,7 @@ are made again; ranking and training are then out of date."""  # noqa: E501
         self.query_one(QuerySource).stop()
 
     @on(QuerySource.Changed)
-    def _source_changed(self) -> None:
+    def _show_source(self) -> None:
         self._view = "source"
         self.host.load()
 
@@ -184,18 +174,14 @@ are made again; ranking and training are then out of date."""  # noqa: E501
             return self.is_attached and self.query_one(QuerySource).sampling
         if action == "sample":
             return self.state in SAMPLE_STATES and not self.query_one(QuerySource).sampling
-        if action in ("edit", "find"):
-            return self.is_attached and self._table_shown
-        if action == "delete":  # one step on, the key has another meaning
-            return (
-                self.is_attached
-                and self._table_shown
-                and self.query_one(QueryList).table is self.screen.focused
-            )
+        if action in ("edit", "find", "delete") and not (self.is_attached and self._shows_table):
+            return False
+        if action == "delete":  # outside of the table, the key may have another meaning
+            return self.query_one(QueryList).table is self.screen.focused
         return super().check_action(action, parameters)
 
     @on(ChoiceRow.Chosen, "#queries-view")
-    def _view_chosen(self, event: ChoiceRow.Chosen) -> None:
+    def _choose_view(self, event: ChoiceRow.Chosen) -> None:
         self._view = event.value
         self.draw()
         self.load()
@@ -212,12 +198,12 @@ are made again; ranking and training are then out of date."""  # noqa: E501
         self.query_one(QueryList).delete()
 
     @on(QueryList.Changed)
-    def _queries_changed(self, event: QueryList.Changed) -> None:
+    def _notify_change(self, event: QueryList.Changed) -> None:
         self.notify(event.text, markup=False)
         self.host.load()
 
     @on(QueryList.Refused)
-    def _queries_refused(self, event: QueryList.Refused) -> None:
+    def _show_refusal(self, event: QueryList.Refused) -> None:
         self.host.show_error(event.error)
 
     # Runs

@@ -1,4 +1,4 @@
-"""The prompts that a language model gets when it writes queries, to read."""
+"""The prompts with which a language model writes queries, to read."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ NOTE = (
 )
 
 
-def prompt_names(settings: QuerySettings) -> list[str]:
-    """Return the prompts that the project's settings use, in the order in which a model gets
-    them.
-    """
+def list_prompts(settings: QuerySettings) -> list[str]:
+    """Return the prompts that the settings use, in the order in which a model gets them."""
     if settings.prompt == "two-step":
         return ["events", "questions"]
     if "everyday" in settings.kinds:
@@ -33,12 +31,12 @@ def prompt_names(settings: QuerySettings) -> list[str]:
 
 
 def read_prompts(settings: QuerySettings) -> str:
-    """Return the text of these prompts, each below its file.
+    """Return the text of these prompts, each below the path of its file.
 
-    Raises OSError where one is missing.
+    Raises OSError where a file is missing.
     """
     parts = []
-    for name in prompt_names(settings):
+    for name in list_prompts(settings):
         path = asset_path(f"prompts/{name}.txt")
         parts.append(f"{path}\n\n{path.read_text(encoding='utf-8').strip()}")
     return "\n\n\n".join(parts)

@@ -1,8 +1,9 @@
-"""All queries of a project: counts, filters, the table, and the query at the cursor in full."""
+"""The queries of a project: counts, filters, the table, and the query at the cursor in full."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog
 from bmembed_tui.steps.queries.table import QueryTable
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
@@ -36,29 +37,30 @@ from engine.core.records import query_label
 ALL = "all"
 LEFT_OUT = "left out"
 STALE_NOW = "Ranking and training are out of date now: the next run does them again."
-WIDE = 84  # columns from which the filters say how many there are of each
-QUIET_SECONDS = 0.15  # of quiet typing before the table is filtered
+WIDE = 84  # columns from which the filters show counts
+QUIET_SECONDS = 0.15  # pause in typing after which the table is filtered
 
 
 class QueryList(Vertical):
-    """`ask`: requests to the engine."""
+    """All queries of a project. `ask`: sends requests to the engine."""
 
     @dataclass
     class Changed(Message):
-        """Queries were edited or deleted; `text` says so."""
+        """Queries were edited or deleted, as `text` says."""
 
         text: str
 
     @dataclass
     class Refused(Message):
-        """The engine could not do it."""
+        """The engine refused to delete queries."""
 
         error: EngineError
 
     def __init__(self, ask: Ask, **options: Any) -> None:
         super().__init__(**options)
         self._ask = ask
-        self._fetching = self._deleting = False
+        self._fetching = False
+        self._deleting = False
         self._page: QueryPage | None = None
 
     def compose(self) -> ComposeResult:
@@ -78,14 +80,16 @@ class QueryList(Vertical):
 
     @property
     def chosen(self) -> list[int]:
-        """The ids of the marked queries; of the one at the cursor where none is marked.
+        """The ids of the marked queries, or else of the one at the cursor.
 
-        Those left out are none.
+        Empty while queries that were left out are shown.
         """
         if self._shows_rejected:
             return []
+        if self.table.marked:
+            return sorted(self.table.marked)
         current = self.table.current
-        return sorted(self.table.marked) or ([current.id] if current else [])
+        return [current.id] if current else []
 
     @property
     def _shows_rejected(self) -> bool:
@@ -97,26 +101,26 @@ class QueryList(Vertical):
     # Changing
 
     def edit(self) -> None:
-        chosen = self.table.current
-        if chosen is not None and not self._shows_rejected:
-            self.app.push_screen(EditQueryDialog(self._ask, chosen), self._edited)
+        query = self.table.current
+        if query is not None and not self._shows_rejected:
+            self.app.push_screen(EditQueryDialog(self._ask, query), self._finish_edit)
 
     @on(DataTable.RowSelected)
-    def _opened(self) -> None:
+    def _edit_selected(self) -> None:
         self.edit()
 
-    def _edited(self, changed: QueryInChunk | None) -> None:
+    def _finish_edit(self, changed: QueryInChunk | None) -> None:
         if changed is not None and self.is_attached:
-            self._changed("Query changed.")
+            self._report_change("Query changed.")
 
-    def _changed(self, text: str) -> None:
+    def _report_change(self, text: str) -> None:
         self.read()
         self.post_message(self.Changed(f"{text} {STALE_NOW}"))
 
     def delete(self) -> None:
         """Delete the marked queries, or the one at the cursor, after a question.
 
-        Once more meanwhile: nothing.
+        Does nothing while that question is open.
         """
         if self.chosen and not self._deleting:
             self._deleting = True
@@ -125,20 +129,18 @@ class QueryList(Vertical):
     @work(group="delete")
     async def _delete(self, ids: list[int]) -> None:
         try:
-            await self._delete_if_wanted(ids)
+            await self._delete_after_question(ids)
         finally:
             self._deleting = False
 
-    async def _delete_if_wanted(self, ids: list[int]) -> None:
+    async def _delete_after_question(self, ids: list[int]) -> None:
         text = (
             "What is deleted stays deleted when queries are made again. Ranking and training become"
             " stale."
         )
-        if len(ids) == 1:
-            what = "1 query"
-        else:
-            what = f"{len(ids):,} queries"
-        question = QuestionDialog(f"Delete {what}?", text, (("delete", "Delete"), ("keep", "Keep")))
+        count = "1 query" if len(ids) == 1 else f"{len(ids):,} queries"
+        answers = (("delete", "Delete"), ("keep", "Keep"))
+        question = QuestionDialog(f"Delete {count}?", text, answers)
         if await self.app.push_screen_wait(question) != "delete":
             return
         try:
@@ -148,15 +150,16 @@ class QueryList(Vertical):
             return
         if self.is_attached and deleted:
             self.table.unmark()
-            self._changed("Query deleted." if deleted == 1 else f"{deleted:,} queries deleted.")
+            if deleted == 1:
+                self._report_change("Query deleted.")
+            else:
+                self._report_change(f"{deleted:,} queries deleted.")
 
     # Reading
 
-    @property
-    def _request(self) -> ReadQueries:
-        kind, split = (
-            self.query_one(f"#list-{name}", ChoiceRow).value for name in ("kind", "split")
-        )
+    def _build_request(self) -> ReadQueries:
+        kind = self.query_one("#list-kind", ChoiceRow).value
+        split = self.query_one("#list-split", ChoiceRow).value
         text = self.query_one("#list-find", Input).value.strip()
         return ReadQueries(
             text=text or None,
@@ -167,22 +170,29 @@ class QueryList(Vertical):
 
     @work(exclusive=True, group="pages")
     async def read(self, wait: float = 0, *, more: bool = False) -> None:
-        """Read as many queries as are shown anew, or the next page."""
+        """Read the shown queries again, or with `more` the next page, after `wait` seconds."""
         self._fetching = True
         try:
             await asyncio.sleep(wait)
-            held = len(self.table.queries)
-            offset, limit = (held, PAGE) if more else (0, max(PAGE, held))
-            answer = await self._ask(replace(self._request, offset=offset, limit=limit))
+            shown = len(self.table.queries)
+            if more:
+                offset = shown
+                limit = PAGE
+            else:
+                offset = 0
+                limit = max(PAGE, shown)
+            request = replace(self._build_request(), offset=offset, limit=limit)
+            answer = await self._ask(request)
             if self.is_attached:
                 rows = [
-                    table_row(row, offset + number) for number, row in enumerate(answer.queries)
+                    build_table_row(row, offset + number)
+                    for number, row in enumerate(answer.queries)
                 ]
                 self.table.fill(answer.total, rows, offset)
                 self._show_answer(answer)
         except EngineError as error:
             if self.is_attached:
-                self.query_one("#list-counts", SafeStatic).update(error_text(error))
+                self.query_one("#list-counts", SafeStatic).update(format_error(error))
         finally:
             self._fetching = False
 
@@ -194,64 +204,64 @@ class QueryList(Vertical):
         self._page = answer
         self.query_one("#list-counts", SafeStatic).update(format_counts(answer))
         if self._shows_rejected:
-            every = sum(answer.rejected.values())
+            all_queries = sum(answer.rejected.values())
         else:
-            every = answer.kept
+            all_queries = answer.kept
         self.query_one("#list-found", SafeLabel).update(
-            f"{answer.total:,} of {max(every, answer.total):,}"
+            f"{answer.total:,} of {max(all_queries, answer.total):,}"
         )
         self._show_filters(answer)
         self._show_detail()
 
     def _show_filters(self, page: QueryPage) -> None:
-        for name, counted in (("kind", page.kinds), ("split", page.splits)):
-            row = self.query_one(f"#list-{name}", ChoiceRow)
-            found = dict(counted)
-            lost = sum(page.rejected.values())
-            if name == "split" and (lost or row.value == LEFT_OUT):
-                found[LEFT_OUT] = lost
-            wide = self.size.width >= WIDE
-            names = {
-                key: f"{query_label(key)} {number:,}" if wide else query_label(key)
-                for key, number in found.items()
-            }
-            row.show(row.value, [(ALL, ALL), *names.items()])
+        self._show_filter("#list-kind", page.kinds)
+        splits = dict(page.splits)
+        left_out = sum(page.rejected.values())
+        if left_out or self._shows_rejected:
+            splits[LEFT_OUT] = left_out
+        self._show_filter("#list-split", splits)
+
+    def _show_filter(self, row_id: str, counts: Mapping[str, int]) -> None:
+        with_counts = self.size.width >= WIDE
+        choices = [(ALL, ALL)]
+        for key, number in counts.items():
+            label = query_label(key)
+            choices.append((key, f"{label} {number:,}" if with_counts else label))
+        row = self.query_one(row_id, ChoiceRow)
+        row.show(row.value, choices)
 
     @on(QueryTable.Wanted)
-    def _wanted(self) -> None:
+    def _read_more(self) -> None:
         if not self._fetching:
             self.read(more=True)
 
     @on(DataTable.RowHighlighted)
     def _show_detail(self) -> None:
         row = self.table.current
-        marked = len(self.table.marked)
         detail = self.query_one("#list-detail", SafeStatic)
         detail.display = row is not None
-        if row is not None:
-            where = f"\n{row.path}" + (f": {row.evidence}" if row.evidence else "")
-            if marked:
-                count = plain(f"{marked:,} marked · ", "bold")
-            else:
-                count = Content("")
-            if row.reason:
-                why = plain(f"\nLeft out: {row.reason}", "bold")
-            else:
-                why = Content("")
-            detail.update(
-                Content.assemble(count, plain(row.text), why, "\n", plain(where[1:], "$text-muted"))
-            )
+        if row is None:
+            return
+        parts = []
+        marked = len(self.table.marked)
+        if marked:
+            parts.append(plain(f"{marked:,} marked · ", "bold"))
+        parts.append(plain(row.text))
+        if row.reason:
+            parts.append(plain(f"\nLeft out: {row.reason}", "bold"))
+        where = f"{row.path}: {row.evidence}" if row.evidence else row.path
+        detail.update(Content.assemble(*parts, "\n", plain(where, "$text-muted")))
 
     @on(Input.Changed, "#list-find")
-    def _typed(self) -> None:
+    def _filter_by_text(self) -> None:
         self._filter(QUIET_SECONDS)
 
     @on(Input.Submitted, "#list-find")
-    def _to_table(self) -> None:
+    def _go_to_table(self) -> None:
         self.table.focus()
 
     @on(ChoiceRow.Chosen)
-    def _filtered(self) -> None:
+    def _filter_by_choice(self) -> None:
         self._filter(0)
 
     def _filter(self, wait: float) -> None:
@@ -259,27 +269,29 @@ class QueryList(Vertical):
         self.read(wait)
 
 
-def table_row(row: QueryRow, number: int) -> QueryRow:
-    """A query as the table takes it: one that was left out has no id of its own, and no split."""
+def build_table_row(row: QueryRow, number: int) -> QueryRow:
+    """Return a query as the table takes it.
+
+    A query that was left out has no id and no split of its own.
+    """
     if row.id:
         return row
     return replace(row, id=-1 - number, split=LEFT_OUT)
 
 
 def format_counts(answer: QueryPage) -> Content:
-    """How many were made and kept, and why others were left out."""
+    """Return how many queries were made and kept, and why others were left out."""
     made = answer.made
     kept = answer.kept
     if not made and not kept:
         return plain("There are no queries.")
+    share = ""
     if made >= kept and made:
         share = f" ({100 * kept // made}%)"
-    else:
-        share = ""
-    parts = [plain(f"{kept:,} queries kept of {made:,} made{share}. ", "bold")]
+    counts = plain(f"{kept:,} queries kept of {made:,} made{share}. ", "bold")
     reasons = ", ".join(
         f"{reason}: {number:,}" for reason, number in answer.rejected.items() if number
     )
-    if reasons:
-        parts.append(plain(f"Left out: {reasons}.", "$text-muted"))
-    return Content.assemble(*parts)
+    if not reasons:
+        return counts
+    return Content.assemble(counts, plain(f"Left out: {reasons}.", "$text-muted"))

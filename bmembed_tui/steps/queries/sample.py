@@ -1,6 +1,4 @@
-"""Queries made of a few chunks, each beside the chunk that it was made of, before a run makes
-them all.
-"""
+"""A sample: queries made from a few chunks, shown with their chunk, before a run makes them all."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.worker import Worker
 
-from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.steps.queries.text import chunk_text
-from bmembed_tui.widgets.change_line import answer_or_error
+from bmembed_tui.client.engine_client import parse_answer, run_command
+from bmembed_tui.steps.queries.text import format_chunk
+from bmembed_tui.widgets.change_line import await_or_show_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 from engine.core.messages.queries import QuerySample as Sample
@@ -25,20 +23,21 @@ from engine.core.messages.queries import SampledChunk, SampledQuery, SampleEstim
 from engine.core.records import query_label
 from engine.core.text import duration
 
-CHUNKS = 6  # of a sample
+CHUNKS = 6  # chunks in a sample
+WIDE = 84  # columns from which the chunk is shown next to the queries
 
 
 async def make_sample(project: Path) -> Sample:
-    """The answer of `engine sample`. Raises EngineError."""
-    return parsed(Sample, await command("sample", str(project), "--count", str(CHUNKS), "--json"))
+    """Return the answer of `engine sample`. Raises EngineError."""
+    output = await run_command("sample", str(project), "--count", str(CHUNKS), "--json")
+    return parse_answer(Sample, output)
 
 
 class QuerySample(Container):
-    """The answer of `engine sample`: kept share and estimate, the queries, and the chunk of the
-    highlighted one.
+    """A sample of queries with the kept share, an estimate, and the highlighted one's chunk.
 
-    `project`: the folder of the project. A sample runs in a process of its own, which ends with
-        `stop`.
+    `project`: the folder of the project. The sample is made in a process of its own, which `stop`
+    ends.
     """
 
     class Changed(Message):
@@ -82,8 +81,9 @@ class QuerySample(Container):
 
     @work(exclusive=True, group="sample")
     async def _sample(self) -> None:
-        if found := await answer_or_error(self, make_sample(self._project), self.show_message):
-            self.show(found)
+        sample = await await_or_show_error(self, make_sample(self._project), self.show_message)
+        if sample is not None:
+            self.show(sample)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         event.stop()
@@ -97,19 +97,22 @@ class QuerySample(Container):
         self.remove_class("-shown")
         self.query_one("#sample-summary", SafeStatic).update(text)
 
-    def show(self, found: Sample) -> None:
-        made = [(item, query) for item in found.items for query in item.queries]
-        self._lines = [*made, *((item, None) for item in found.items if not item.queries)]
-        self.query_one("#sample-summary", SafeStatic).update(sample_text(found))
+    def show(self, sample: Sample) -> None:
+        """Show the queries, then the chunks without a query, then the basis of the estimate."""
+        self._lines = []
+        for item in sample.items:
+            self._lines += [(item, query) for query in item.queries]
+        self._lines += [(item, None) for item in sample.items if not item.queries]
+        self.query_one("#sample-summary", SafeStatic).update(format_sample(sample))
         options = self.query_one("#sample-queries", SafeOptions)
-        basis = plain(f"· The time is an estimate: {found.estimate.basis}.", "$text-muted")
-        lines = [(str(number), _line(*line)) for number, line in enumerate(self._lines)]
+        basis = plain(f"· The time is an estimate: {sample.estimate.basis}.", "$text-muted")
+        lines = [(str(number), _format_line(*line)) for number, line in enumerate(self._lines)]
         options.show([*lines, ("basis", basis)], "0")
         self.set_class(bool(self._lines), "-shown")
         self._show_chunk(0)
 
     @on(OptionList.OptionHighlighted, "#sample-queries")
-    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+    def _show_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         self._show_chunk(event.option_index)
 
     def _show_chunk(self, number: int) -> None:
@@ -118,54 +121,46 @@ class QuerySample(Container):
         item, query = self._lines[number]
         evidence = query.evidence if query else ""
         span = evidence_span(evidence, item.chunk)
-        text = chunk_text(item.path, item.title, item.chunk, span, evidence)
+        text = format_chunk(item.path, item.title, item.chunk, span, evidence)
         self.query_one("#sample-chunk", SafeStatic).update(text)
         self.query_one("#sample-source").scroll_home(animate=False)
 
     def on_resize(self) -> None:
-        self.set_class(self.size.width >= 84, "-wide")
+        self.set_class(self.size.width >= WIDE, "-wide")
 
 
-def _line(item: SampledChunk, query: SampledQuery | None) -> Content:
+def _format_line(item: SampledChunk, query: SampledQuery | None) -> Content:
     if query is None:
-        return plain(
-            f"✗ no query from {item.path}: {item.problem or 'too little text'}", "$text-muted"
-        )
+        problem = item.problem or "too little text"
+        return plain(f"✗ no query from {item.path}: {problem}", "$text-muted")
+    kind = plain(f"{query_label(query.kind)}: ", "$text-muted")
     if query.kept:
-        return Content.assemble(
-            plain("✓ ", "$text-success"),
-            plain(f"{query_label(query.kind)}: ", "$text-muted"),
-            plain(query.text),
-        )
-    return Content.assemble(
-        plain("✗ ", "$text-error"),
-        plain(f"{query_label(query.kind)}: ", "$text-muted"),
-        plain(query.text),
-        plain(f" — left out: {query.reason}", "$text-muted"),
-    )
+        return Content.assemble(plain("✓ ", "$text-success"), kind, plain(query.text))
+    reason = plain(f" — left out: {query.reason}", "$text-muted")
+    return Content.assemble(plain("✗ ", "$text-error"), kind, plain(query.text), reason)
 
 
-def sample_text(found: Sample) -> Content:
-    """Kept share, and what the whole corpus would take."""
-    items = found.items
-    estimate = found.estimate
-    queries = [query for item in items for query in item.queries]
-    kept = sum(query.kept for query in queries)
-    model = f" by {found.model}" if found.model else ""
-    if not items:
+def format_sample(sample: Sample) -> Content:
+    """Return the kept share, and what the whole corpus would take."""
+    if not sample.items:
         return plain("No query could be made from these chunks.", "bold")
-    share = f"{kept} of {len(queries)} queries kept ({found.kept_share:.0%})"
+    total = 0
+    kept = 0
+    for item in sample.items:
+        total += len(item.queries)
+        kept += sum(query.kept for query in item.queries)
+    model = f" by {sample.model}" if sample.model else ""
+    share = f"{kept} of {total} queries kept ({sample.kept_share:.0%})"
+    estimate = sample.estimate
+    time = f"{duration(estimate.seconds)}{_format_check(estimate)}"
     return Content.assemble(
-        plain(f"Sample of {len(items)} chunks{model}: {share}. ", "bold"),
-        plain(
-            f"Queries for {estimate.chunks:,} different chunks: about"
-            f" {duration(estimate.seconds)}{_check(estimate)}."
-        ),
+        plain(f"Sample of {len(sample.items)} chunks{model}: {share}. ", "bold"),
+        plain(f"Queries for {estimate.chunks:,} different chunks: about {time}."),
     )
 
 
-def _check(estimate: SampleEstimate) -> str:
-    """What comes after the making, which no sample can time: the check by the base encoder."""
+def _format_check(estimate: SampleEstimate) -> str:
+    """Return a note on the check by the base encoder, which no sample can time."""
     if estimate.checked:
         return "; then the base encoder checks them against every chunk, which may take longer"
     return ""

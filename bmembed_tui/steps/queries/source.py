@@ -1,6 +1,4 @@
-"""Where training queries come from: the backend and what it needs, a sample, and changes on
-their way to project.toml.
-"""
+"""Where training queries come from: the backend with its settings, and a sample."""
 
 from __future__ import annotations
 
@@ -15,16 +13,17 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input
 
-from bmembed_tui.client.engine_client import Ask, command
-from bmembed_tui.steps.queries.models import find_models, model_line, models_note
+from bmembed_tui.client.engine_client import Ask, run_command
+from bmembed_tui.steps.queries.models import find_models, format_model, format_models_note
 from bmembed_tui.steps.queries.sample import QuerySample
-from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
+from bmembed_tui.widgets.change_line import ChangeLine, await_or_show_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
+from bmembed_tui.widgets.model_fetcher import ModelFetcher
 from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
-from engine.core.extras import lack
+from engine.core.extras import describe_missing
 from engine.core.messages.project import ReadSettings
 from engine.core.text import visible
 from engine.settings.load import validate
@@ -68,7 +67,7 @@ NEEDS = {
 }
 
 
-SAMPLE_STATES = ("new", "stale", "made")  # where the documents have been read and no run goes on
+SAMPLE_STATES = ("new", "stale", "made")  # the documents are read, and no run is in progress
 IMPORTED = (
     "✓ The file's queries were imported. The sample shows which passages they were joined to."
 )
@@ -79,16 +78,15 @@ IMPORT_STALE = (
 
 
 class QuerySource(Vertical):
-    """Shows and changes the section [queries] of the settings of the project in `project`;
-    `ask`: requests to the engine.
+    """Shows and changes the section [queries] of the project's settings.
 
-    The owner says by `set_state` where the queries stand. The first sample of `new` queries is
-    shown at once where it costs nothing. A server is used only when the user says so, for it gets
-    the documents' text.
+    `ask`: sends requests to the engine. The owner says by `set_state` how far the queries are. The
+    first sample of `new` queries is made at once where it costs nothing. A server is used only when
+    the user says so, because it gets the documents' text.
     """
 
     class Changed(Message):
-        """The source was changed: the stages may stand elsewhere now."""
+        """The source was changed, which may change the states of the stages."""
 
     def __init__(self, ask: Ask, project: Path, **options: Any) -> None:
         super().__init__(**options)
@@ -96,8 +94,9 @@ class QuerySource(Vertical):
         self._project = project
         self._queries: QuerySettings | None = None
         self._state = "unknown"
-        self._seen = False
+        self._is_visible = False
         self._sampled = False
+        self._fetcher = ModelFetcher(self, self.show_note)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="source-scroll", can_focus=False):
@@ -107,7 +106,7 @@ class QuerySource(Vertical):
                 yield SafeLabel("GGUF file")
                 yield PathField(files=True, placeholder="/path/to/model.gguf", id="source-gguf")
                 yield SafeButton("Use", id="use-gguf")
-            yield ModelList(model_line, models_note, id="source-models")
+            yield ModelList(format_model, format_models_note, id="source-models")
             with Horizontal(classes="source-row for-endpoint"):
                 yield SafeLabel("Address")
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="source-endpoint")
@@ -133,15 +132,18 @@ class QuerySource(Vertical):
     # What is set
 
     @work(exclusive=True, group="settings")
-    async def load(self, *, anew: bool = False) -> None:
-        """Read the settings. What was typed stays where they did not change, unless `anew`."""
+    async def load(self, *, discard_typed: bool = False) -> None:
+        """Read the settings.
+
+        Fields whose settings did not change keep what was typed, unless `discard_typed`.
+        """
         if self.query_one(ChangeLine).waiting:
             return
-        found = await answer_or_error(self, self._ask(ReadSettings()), self.show_note)
+        answer = await await_or_show_error(self, self._ask(ReadSettings()), self.show_note)
         queries = self._queries
-        if found is not None:
-            queries = validate(found.settings).queries
-        if queries is not None and (anew or queries != self._queries):
+        if answer is not None:
+            queries = validate(answer.settings).queries
+        if queries is not None and (discard_typed or queries != self._queries):
             self._show(queries)
         self._sample_at_first()
 
@@ -156,32 +158,30 @@ class QuerySource(Vertical):
 
     @property
     def _backend(self) -> str:
-        """What is set; empty before it was read."""
+        """The backend that is set; empty before the settings are read."""
         return self._queries.backend if self._queries else ""
 
     def _show_backend(self, backend: str) -> None:
-        if backend == "gguf":
-            missing = lack("llm")
-        else:
-            missing = ""
+        missing = describe_missing("llm") if backend == "gguf" else ""
         for row in self.query(".source-row"):
             row.display = row.has_class(f"for-{backend}") and not missing
         models = self.query_one(ModelList)
-        files = backend == "gguf" and not missing
-        if files and not models.display:
-            models.look(find_models((self._queries or QuerySettings()).context_tokens))
-        models.display = files
-        self.query_one("#source-meaning", SafeStatic).update(
-            plain(MEANINGS.get(backend, ""), "$text-muted")
-        )
-        if backend in ("imported", "both"):
-            imports = self._imports_text()
+        shows_models = backend == "gguf" and not missing
+        if shows_models and not models.display:
+            context = (self._queries or QuerySettings()).context_tokens
+            models.find(find_models(context))
+        models.display = shows_models
+        meaning = plain(MEANINGS.get(backend, ""), "$text-muted")
+        self.query_one("#source-meaning", SafeStatic).update(meaning)
+        if missing:
+            self.show_note(f"✗ {missing}. The other sources do not need it.")
+        elif backend in ("imported", "both"):
+            self.show_note(self._format_imports())
         else:
-            imports = ""
-        self.show_note(f"✗ {missing}. The other sources do not need it." if missing else imports)
+            self.show_note("")
 
     def show_note(self, text: Content | str) -> None:
-        """A line under the fields: what is needed, what was done, what went wrong."""
+        """Show a line under the fields: what is needed, what was done, or what went wrong."""
         note = self.query_one("#source-note", SafeStatic)
         note.update(text)
         note.display = bool(text if isinstance(text, str) else text.plain)
@@ -193,37 +193,33 @@ class QuerySource(Vertical):
         except OSError:
             return 0
 
-    def _imports_text(self) -> str:
+    def _format_imports(self) -> str:
         count = self.imported_files
-        if count:
-            return f"✓ {count} file{'s were' if count > 1 else ' was'} imported so far."
-        return ""
+        if not count:
+            return ""
+        files = "1 file was" if count == 1 else f"{count} files were"
+        return f"✓ {files} imported so far."
 
     # The sample
 
-    def set_state(self, state: str, report: Content, *, seen: bool) -> None:
-        """Where the queries stand, and what the stage reports.
+    def set_state(self, state: str, report: Content, *, is_visible: bool) -> None:
+        """Set how far the queries are, and show what the stage reports.
 
-        `seen`: whether this is on the screen.
+        `is_visible`: whether this widget is on the screen.
         """
         self._state = state
-        self._seen = seen
+        self._is_visible = is_visible
         sample = self.query_one(QuerySample)
+        has_sample = sample.sampling or sample.shown
+        self.query_one("#sample-button").display = state in SAMPLE_STATES and not has_sample
         line = self.query_one("#source-report", SafeStatic)
-        self.query_one("#sample-button").display = state in SAMPLE_STATES and not (
-            sample.sampling or sample.shown
-        )
         line.display = bool(report.plain)
         line.update(report)
         self._sample_at_first()
 
     def _sample_at_first(self) -> None:
-        if (
-            self._seen
-            and self._state == "new"
-            and self._backend == "extractive"
-            and not self._sampled
-        ):
+        is_free = self._backend == "extractive"
+        if self._is_visible and self._state == "new" and is_free and not self._sampled:
             self.sample()
 
     @property
@@ -245,31 +241,32 @@ class QuerySource(Vertical):
     # What is wanted
 
     @on(ChoiceRow.Chosen)
-    def _chosen(self, event: ChoiceRow.Chosen) -> None:
+    def _choose_backend(self, event: ChoiceRow.Chosen) -> None:
         backend = event.value
         self._show_backend(backend)
-        if backend == "gguf" and lack("llm"):
+        if backend == "gguf" and describe_missing("llm"):
             self.query_one(ChangeLine).clear()
         elif self._lacks(backend):
             self.query_one(ChangeLine).clear()
             self.show_note(NEEDS[backend])
             self.query(f".for-{backend} Input").first().focus()
         else:
-            self._want(backend, {})
+            self._propose(backend, {})
 
     def _lacks(self, backend: str) -> bool:
+        """Return whether the backend needs a value that was not given yet."""
         if backend in ("imported", "both"):
             return not self.imported_files
-        field = {"gguf": "source-gguf", "endpoint": "source-endpoint"}.get(backend)
-        return field is not None and not self.query_one(f"#{field}", Input).value.strip()
+        if backend in ("gguf", "endpoint"):
+            return not self.query_one(f"#source-{backend}", Input).value.strip()
+        return False
 
-    def _want(self, backend: str, more: Mapping[str, Any]) -> None:
-        wanted = {"queries.backend": backend, **more}
-        changes = {
-            key: value
-            for key, value in wanted.items()
-            if value != getattr(self._queries, key.partition(".")[2], None)
-        }
+    def _propose(self, backend: str, settings: Mapping[str, Any]) -> None:
+        """Propose the backend and its other settings, as far as they are changes."""
+        changes = {}
+        for key, value in {"queries.backend": backend, **settings}.items():
+            if value != getattr(self._queries, key.removeprefix("queries."), None):
+                changes[key] = value
         if changes:
             self.query_one(QuerySample).forget()
             self.query_one(ChangeLine).propose(changes)
@@ -278,48 +275,59 @@ class QuerySource(Vertical):
 
     @on(Input.Submitted, "#source-gguf")
     @on(Button.Pressed, "#use-gguf")
-    def _gguf(self) -> None:
-        self._use("gguf", {"queries.model": typed_path(self.query_one("#source-gguf", PathField))})
+    def _use_gguf(self) -> None:
+        path = read_typed_path(self.query_one("#source-gguf", PathField))
+        self._use("gguf", {"queries.model": path})
 
-    def _use(self, backend: str, more: Mapping[str, Any]) -> None:
+    def _use(self, backend: str, settings: Mapping[str, Any]) -> None:
         if self._lacks(backend):
             self.show_note(f"✗ {NEEDS[backend]}")
         else:
             self.show_note("")
-            self._want(backend, more)
+            self._propose(backend, settings)
 
     @on(ModelList.Chosen)
-    def _model_chosen(self, event: ModelList.Chosen) -> None:
+    def _use_model(self, event: ModelList.Chosen) -> None:
+        if not event.model.here:
+            if self._fetcher.confirm(event.model.name, event.model.size):
+                self.fetch(event.model.name, event.model.size)
+            return
+        self._fetcher.forget()
         if event.model.problem:
             self.show_note(f"✗ {event.model.path.name}: {event.model.problem}")
         else:
             self.query_one("#source-gguf", PathField).pick(event.model.path)
             self._use("gguf", {"queries.model": str(event.model.path)})
 
+    @work(exclusive=True, group="fetch")
+    async def fetch(self, name: str, size: int) -> None:
+        """Fetch a language model, and use it when it is here."""
+        changed = await self._fetcher.fetch(name, size)
+        if changed is not None:
+            self.query_one("#source-gguf", PathField).pick(changed.path)
+            self._use("gguf", {"queries.model": str(changed.path)})
+
     @on(Input.Submitted, "#source-endpoint")
-    def _to_model_name(self) -> None:
+    def _go_to_model_name(self) -> None:
         self.query_one("#source-endpoint-model").focus()
 
     @on(Input.Submitted, "#source-endpoint-model")
     @on(Button.Pressed, "#use-endpoint")
-    def _endpoint(self) -> None:
-        fields = {
-            f"queries.{name}": f"#source-{name.replace('_', '-')}"
-            for name in ("endpoint", "endpoint_model")
+    def _use_endpoint(self) -> None:
+        settings = {
+            "queries.endpoint": self.query_one("#source-endpoint", Input).value.strip(),
+            "queries.endpoint_model": self.query_one("#source-endpoint-model", Input).value.strip(),
         }
-        self._use(
-            "endpoint",
-            {key: self.query_one(field, Input).value.strip() for key, field in fields.items()},
-        )
+        self._use("endpoint", settings)
 
     @on(ChangeLine.Written)
-    def _written(self, event: ChangeLine.Written) -> None:
+    def _show_written(self, event: ChangeLine.Written) -> None:
         self._show(validate(event.settings).queries)
         self.post_message(self.Changed())
 
     @on(ChangeLine.Dropped)
-    def _dropped(self) -> None:
-        self.load(anew=True)
+    def _revert(self) -> None:
+        self.load(discard_typed=True)
 
     @on(Input.Submitted, "#source-import")
     @on(Button.Pressed, "#use-imported")
@@ -333,25 +341,29 @@ class QuerySource(Vertical):
 
     @work(exclusive=True, group="import")
     async def _import_file(self, file: str, backend: str) -> None:
-        printed = await answer_or_error(
-            self, command("import-queries", str(self._project), file), self.show_note
-        )
-        if printed is None:
+        command = run_command("import-queries", str(self._project), file)
+        output = await await_or_show_error(self, command, self.show_note)
+        if output is None:
             return
-        stale = self._state in ("made", "stale") and self._backend in ("imported", "both")
-        self.show_note(IMPORTED + IMPORT_STALE if stale else IMPORTED)
-        self._want(backend, {})
+        uses_imports = self._backend in ("imported", "both")
+        if uses_imports and self._state in ("made", "stale"):
+            self.show_note(IMPORTED + IMPORT_STALE)
+        else:
+            self.show_note(IMPORTED)
+        self._propose(backend, {})
         if backend == self._backend:
             self.query_one(QuerySample).forget()
             self.post_message(self.Changed())
 
 
-def typed_path(field: PathField) -> str:
-    """The path in a field: absolute where it was typed or picked so; a relative one lies in the
-    project folder.
+def read_typed_path(field: PathField) -> str:
+    """Return the path in a field as a setting.
+
+    It is absolute if it was typed or picked so; a relative path starts at the project folder.
     """
     text = field.value.strip()
     path = field.path
-    if path is not None and (text.startswith("~") or Path(text).is_absolute()):
+    is_absolute = text.startswith("~") or Path(text).is_absolute()
+    if path is not None and is_absolute:
         return str(path)
     return text

@@ -1,4 +1,4 @@
-"""Thousands of queries in a table that is read a page at a time, as the user goes down."""
+"""A table of thousands of queries, read a page at a time as the user scrolls down."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from textual.coordinate import Coordinate
 from textual.message import Message
 
 from bmembed_tui.widgets.safe import SafeTable
-from bmembed_tui.widgets.text_rows import fitted
+from bmembed_tui.widgets.text_rows import fit_text
 from engine.core.messages.queries import PAGE, QueryRow
 from engine.core.records import query_label
 
-KIND = 10  # columns' widths
-SPLIT = 10
-DOCUMENT = 32
+KIND_WIDTH = 10
+SPLIT_WIDTH = 10
+DOCUMENT_WIDTH = 32
 WIDE = 100  # columns from which the document is shown, too
-NEAR = PAGE // 4  # rows before the end at which more are wanted
+NEAR = PAGE // 4  # rows before the end at which the next page is requested
 
 
 class QueryTable(SafeTable):
-    """One line per query; Space marks. The owner answers `Wanted` with `fill`."""
+    """A line for each query; Space marks it. The owner answers `Wanted` with `fill`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "mark", show=True),
@@ -31,7 +31,7 @@ class QueryTable(SafeTable):
     ]
 
     class Wanted(Message):
-        """The user comes near the end of the queries that are there, and there are more."""
+        """The user is near the last row, and there are more queries."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(cursor_type="row", **options)
@@ -47,7 +47,7 @@ class QueryTable(SafeTable):
         return None
 
     def fill(self, total: int, rows: Sequence[QueryRow], offset: int) -> None:
-        """Show `rows` from `offset` on, of `total`. The cursor stays at its place."""
+        """Show `rows` from `offset` on, of `total`. The cursor keeps its place."""
         self.total = total
         self.queries[offset:] = rows
         self._draw(offset)
@@ -57,9 +57,7 @@ class QueryTable(SafeTable):
         self._draw()
 
     def forget(self) -> None:
-        """Other queries are wanted: begin at the first one, with nothing marked that may not be
-        seen.
-        """
+        """Empty the table for other queries, and unmark all, since they may not be shown again."""
         self.marked.clear()
         self.queries.clear()
         self.total = 0
@@ -67,43 +65,44 @@ class QueryTable(SafeTable):
 
     def _draw(self, offset: int = 0) -> None:
         cursor = self.cursor_row
-        wide = self.size.width >= WIDE
+        is_wide = self.size.width >= WIDE
         if not offset:
-            self.clear(columns=True)
-            self._text_width = max(
-                8, self.size.width - KIND - SPLIT - (DOCUMENT + 2 if wide else 0) - 7
-            )
-            columns = {
-                "query": self._text_width,
-                "kind": KIND,
-                "split": SPLIT,
-                "document": DOCUMENT,
-            }
-            for name, width in list(columns.items())[: 4 if wide else 3]:
-                self.add_column(name, width=width)
+            self._draw_columns(is_wide)
         for row in self.queries[offset:]:
-            if wide:
-                document = [fitted(row.path, DOCUMENT)]
-            else:
-                document = []
-            self.add_row(self._text(row), query_label(row.kind), query_label(row.split), *document)
+            cells = [self._format_text(row), query_label(row.kind), query_label(row.split)]
+            if is_wide:
+                cells.append(fit_text(row.path, DOCUMENT_WIDTH))
+            self.add_row(*cells)
         self.move_cursor(row=cursor)
-        self._look()
+        self._request_more()
 
-    def _text(self, row: QueryRow) -> str:
-        return fitted(f"{'✓' if row.id in self.marked else ' '} {row.text}", self._text_width)
+    def _draw_columns(self, is_wide: bool) -> None:
+        self.clear(columns=True)
+        columns = {"kind": KIND_WIDTH, "split": SPLIT_WIDTH}
+        document_space = 0
+        if is_wide:
+            columns["document"] = DOCUMENT_WIDTH
+            document_space = DOCUMENT_WIDTH + 2
+        self._text_width = max(8, self.size.width - KIND_WIDTH - SPLIT_WIDTH - document_space - 7)
+        for name, width in {"query": self._text_width, **columns}.items():
+            self.add_column(name, width=width)
+
+    def _format_text(self, row: QueryRow) -> str:
+        mark = "✓" if row.id in self.marked else " "
+        return fit_text(f"{mark} {row.text}", self._text_width)
 
     def on_resize(self) -> None:
         self._draw()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._look()
+        self._request_more()
 
     def on_data_table_row_highlighted(self) -> None:
-        self._look()
+        self._request_more()
 
-    def _look(self) -> None:
+    def _request_more(self) -> None:
+        """Ask for the next page if the last row is near."""
         last = max(self.cursor_row, int(self.scroll_offset.y) + self.size.height)
         if len(self.queries) < self.total and last + NEAR >= len(self.queries):
             self.post_message(self.Wanted())
@@ -111,5 +110,5 @@ class QueryTable(SafeTable):
     def action_mark(self) -> None:
         if self.current is not None:
             self.marked ^= {self.current.id}
-            self.update_cell_at(Coordinate(self.cursor_row, 0), self._text(self.current))
+            self.update_cell_at(Coordinate(self.cursor_row, 0), self._format_text(self.current))
             self.action_cursor_down()

@@ -1,36 +1,34 @@
-"""Where the queries of a project stand, in a word and in words."""
+"""How far the queries of a project are, as a state and as text."""
 
 from __future__ import annotations
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import doing
-from bmembed_tui.client.project_status import at_work
+from bmembed_tui.client.progress import format_activity
+from bmembed_tui.client.project_status import format_current_step
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.widgets.plain import marked, plain
+from bmembed_tui.widgets.plain import mark_spans, plain
 from engine.core.messages.project import UP_TO_DATE, ProjectStatus
 
 OWN_STAGES = ("ingest", "index", "generate")
-BY_MODEL = (
-    "queries",
-    "cost",
-    "gpu layers",
-)  # shown only where a language model is used, or could have been
+# Choices that are made only where a language model is used, or could have been.
+MODEL_CHOICES = ("queries", "cost", "gpu layers")
 NONE_MADE = (
     "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose"
     " another way below."
 )
 
 
-def queries_state(status: ProjectStatus, run: RunState, going: bool) -> str:
-    """unknown, unread, new, running (a stage up to generate), busy (a later one), stale or made.
+def find_queries_state(status: ProjectStatus, run: RunState, is_busy: bool) -> str:
+    """Return unknown, unread, new, running, busy, stale or made.
 
-    `going`: whether a run goes on, or is being started.
+    running: a run is at a stage up to generate, or is being started. busy: a run is at a later
+    stage. `is_busy`: whether a run is in progress or being started.
     """
     if not status.stages:
         return "unknown"
-    if going:
+    if is_busy:
         if run.running and run.current and run.current not in OWN_STAGES:
             return "busy"
         return "running"
@@ -42,7 +40,7 @@ def queries_state(status: ProjectStatus, run: RunState, going: bool) -> str:
 
 
 def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
-    """What the user should know first; empty where there is nothing to say."""
+    """Return what the user should know first; empty where there is nothing to say."""
     if state == "unknown" and status.problem:
         return plain(f"✗ problem: {status.problem.what}", "bold $text-error")
     if state == "unknown":
@@ -52,10 +50,11 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
             "· Queries are made from the documents' chunks. The documents have not been read yet."
         )
     if state == "running":
-        return plain(doing(run), "bold $text-accent")
+        return plain(format_activity(run), "bold $text-accent")
     if state == "busy":
+        step = format_current_step(run)
         return plain(
-            f"▶ A run is in progress ({at_work(run)}). Queries can be changed when it has ended.",
+            f"▶ A run is in progress ({step}). Queries can be changed when it has ended.",
             "$text-accent",
         )
     reason = status.stage("generate").reason
@@ -65,7 +64,7 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
         if reason == UP_TO_DATE:
             return Content("")
         return plain(f"· {reason}.", "$text-muted")
-    if status.stage("generate").code:  # no query can be made before its cure
+    if status.stage("generate").code:  # no query can be made before that is solved
         return plain(f"✗ problem: {reason}", "bold $text-error")
     if state == "stale":
         return plain(f"~ Out of date: {reason}. Generate the queries again.", "$text-warning")
@@ -73,42 +72,34 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
 
 
 def format_generation(run: RunState, history: History) -> Content:
-    """What the stage reports of how a language model is asked, what that takes and what each
-    filter leaves, and its warnings; while it does not run, what it reported last. Empty where
-    there is nothing of this.
+    """Return what the stage reports, or else what it reported last.
+
+    That is how a language model is asked, what that takes, what each filter leaves, and warnings.
+    Empty where there is none of this.
     """
-    stage = history.reported(run, "generate")
-    choices = stage.choices
-    warnings = stage.warnings
-    if any(setting in choices for setting in BY_MODEL):
-        generate = choices
-    else:
-        generate = {}
-    lines = [
-        plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted")
-        for name, choice in generate.items()
-    ]
-    return Content("\n").join([*lines, *(plain(f"! {text}", "$text-warning") for text in warnings)])
+    stage = history.find_report(run, "generate")
+    lines = []
+    if any(setting in stage.choices for setting in MODEL_CHOICES):
+        for name, choice in stage.choices.items():
+            lines.append(plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted"))
+    lines += [plain(f"! {warning}", "$text-warning") for warning in stage.warnings]
+    return Content("\n").join(lines)
 
 
-def chunk_text(
+def format_chunk(
     path: str, title: str, chunk: str, span: tuple[int, int] | None, evidence: str = ""
 ) -> Content:
-    """A chunk under its document's path and title, the evidence marked.
+    """Return a chunk below its document's path and title, with the evidence marked.
 
-    `evidence` follows where it is not in it.
+    Evidence that is not in the chunk follows it.
     """
-    parts = [
-        Content("\n").join(
-            part for part in (plain(path, "$text-muted"), plain(title, "bold")) if part.plain
-        )
-    ]
-    parts.append(Content("\n\n"))
-    parts.append(
-        marked(chunk, [span] if span else [], lines=True)
-        if chunk
-        else plain("The document is gone.")
-    )
+    heading = [plain(path, "$text-muted"), plain(title, "bold")]
+    head = Content("\n").join(part for part in heading if part.plain)
+    if chunk:
+        body = mark_spans(chunk, [span] if span else [], lines=True)
+    else:
+        body = plain("The document is gone.")
+    parts = [head, Content("\n\n"), body]
     if evidence and span is None:
         parts.append(plain(f"\n\nIts evidence: {evidence}", lines=True))
     return Content.assemble(*parts)

@@ -1,4 +1,4 @@
-"""Figures with their confidence intervals, one line a system, drawn with characters."""
+"""Figures with their confidence intervals, a line for each system, drawn with characters."""
 
 from __future__ import annotations
 
@@ -11,66 +11,68 @@ from bmembed_tui.widgets.plain import plain
 from engine.core.figures import Interval
 from engine.core.systems import BASE
 
-NAME_WIDTH = 16  # at least, with the sign of what is in use
+NAME_WIDTH = 16  # the minimum, including the sign of what is in use
 MIN_PLOT = 10
+WIDE = 96  # columns from which the differences are written out
 STYLES = {"better": "$text-success", "worse": "$text-error"}
 
 
-def interval_chart(figures: Sequence[Figure], width: int) -> Content:
-    """✓ where it is in use, name, value, interval as `├──●──┤` on a common scale, difference to
-    base. At most `width` cells a line.
+def draw_interval_chart(figures: Sequence[Figure], width: int) -> Content:
+    """Return a line for each figure, of at most `width` cells.
 
-    Where the width does not suffice for the drawing, the interval is written as `low–high`; then
-    that of the difference goes.
+    A line has a ✓ for what is in use, the name, the value, the interval as `├──●──┤` on a common
+    scale, and the difference to base. Where the drawing does not fit, the interval is written as
+    `low–high`; if that does not fit either, the interval of the difference is left out.
     """
     if not figures:
         return plain("Nothing was measured.")
-    low = min(one.interval.low for one in figures)
-    high = max(one.interval.high for one in figures)
-    gaps = [_gap(figure, short=width < 96) for figure in figures]
-    names = max(NAME_WIDTH, *(len(figure.name) + 2 for figure in figures))
-    plot = width - names - 7 - max(map(len, gaps)) - 2
+    low = min(figure.interval.low for figure in figures)
+    high = max(figure.interval.high for figure in figures)
+    gaps = [_format_gap(figure, short=width < WIDE) for figure in figures]
+    name_width = max(NAME_WIDTH, *(len(figure.name) + 2 for figure in figures))
+    plot = width - name_width - 7 - max(map(len, gaps)) - 2
     if plot >= MIN_PLOT:
-        intervals = [f" {interval_line(figure.interval, low, high, plot)} " for figure in figures]
+        intervals = [f" {draw_interval(figure.interval, low, high, plot)} " for figure in figures]
     else:
         intervals = _format_intervals(figures)
-        if width < names + 7 + len(intervals[0]) + max(map(len, gaps)):
+        gap_room = width - name_width - 7 - len(intervals[0])
+        if max(map(len, gaps)) > gap_room:
             gaps = [gap.replace("[+", "[").replace(", +", ",").replace(", ", ",") for gap in gaps]
-        if width < names + 7 + len(intervals[0]) + max(map(len, gaps)):
+        if max(map(len, gaps)) > gap_room:
             gaps = [gap.partition(" [")[0] for gap in gaps]
     lines = []
     for figure, interval, gap in zip(figures, intervals, gaps, strict=True):
-        parts = [
+        verdict = figure.gap.verdict if figure.gap else ""
+        line = Content.assemble(
             plain("✓ " if figure.in_use else "  ", "$text-success"),
-            plain(f"{figure.name:<{names - 2}}", "bold"),
+            plain(f"{figure.name:<{name_width - 2}}", "bold"),
             plain(f"{figure.interval.value:5.1f} "),
-        ]
-        parts += [
             plain(interval, "$text-accent"),
             plain(" "),
-            plain(gap, STYLES.get(figure.gap.verdict if figure.gap else "", "$text-muted")),
-        ]
-        lines.append(Content.assemble(*parts))
+            plain(gap, STYLES.get(verdict, "$text-muted")),
+        )
+        lines.append(line)
     return Content("\n").join(lines)
 
 
 def _format_intervals(figures: Sequence[Figure]) -> list[str]:
-    intervals = [f"{one.interval.low:.1f}–{one.interval.high:.1f}" for one in figures]
-    return [text.ljust(max(map(len, intervals))) for text in intervals]
+    texts = [f"{figure.interval.low:.1f}–{figure.interval.high:.1f}" for figure in figures]
+    width = max(map(len, texts))
+    return [text.ljust(width) for text in texts]
 
 
-def interval_line(interval: Interval, low: float, high: float, width: int) -> str:
-    """`├──●──┤` in `width` cells, where the first cell is `low` and the last is `high`."""
+def draw_interval(interval: Interval, low: float, high: float, width: int) -> str:
+    """Return `├──●──┤` in `width` cells, where the first cell is `low` and the last is `high`."""
 
-    def place(value: float) -> int:
+    def find_cell(value: float) -> int:
         if high > low:
             return round((value - low) / (high - low) * (width - 1))
         return 0
 
     cells = [" "] * width
-    first = place(interval.low)
-    middle = place(interval.value)
-    last = place(interval.high)
+    first = find_cell(interval.low)
+    middle = find_cell(interval.value)
+    last = find_cell(interval.high)
     cells[first : last + 1] = "─" * (last - first + 1)
     cells[first] = "├"
     cells[last] = "┤"
@@ -78,7 +80,7 @@ def interval_line(interval: Interval, low: float, high: float, width: int) -> st
     return "".join(cells)
 
 
-def _gap(figure: Figure, *, short: bool) -> str:
+def _format_gap(figure: Figure, *, short: bool) -> str:
     gap = figure.gap
     if gap is None:
         return "baseline" if figure.system == BASE else ""

@@ -1,4 +1,4 @@
-"""The engine's report, as what the step Evaluate shows. Pure."""
+"""The engine's report in the form that step Evaluate shows. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.report import Outcome, QuerySetReport
-from engine.core.systems import ADAPTED, IN_USE, IN_USE_ALONE, ordered, system_of, twins
+from engine.core.systems import ADAPTED, IN_USE, IN_USE_ALONE, find_twins, sort_systems, system_of
 
 FLATTERING = (
     "Made from your documents: they are easier than what people ask, and flatter the adapted"
@@ -24,7 +24,10 @@ VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "=", "p
 
 @dataclass(frozen=True)
 class Figure:
-    """What a system reaches, in percent, its `gap` to base, and whether it is what is in use."""
+    """What a system reaches, in percent.
+
+    `gap`: the difference to base. `in_use`: whether search uses this system.
+    """
 
     system: str
     interval: Interval
@@ -33,33 +36,29 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """How it is called where there is little room."""
+        """The short name, for where there is little room."""
         return system_of(self.system).short
 
 
-def figures(table: FigureTable, metric: str, own: Collection[str] = IN_USE_ALONE) -> list[Figure]:
-    """Every system that was measured, once, in a fixed order.
+def list_figures(
+    table: FigureTable, metric: str, own: Collection[str] = IN_USE_ALONE
+) -> list[Figure]:
+    """Return a figure for every measured system, in a fixed order.
 
-    `own`: the systems whose rows are those of what is in use.
+    `own`: the systems whose figures are those of what is in use.
     """
-    return [
-        Figure(
-            name,
-            table.systems[name][metric],
-            table.differences.get(name, {}).get(metric),
-            _is_in_use(name, own),
-        )
-        for name in ordered(table.systems.keys() - twins(own))
-        if metric in table.systems[name]
-    ]
+    figures = []
+    for name in sort_systems(table.systems.keys() - find_twins(own)):
+        interval = table.systems[name].get(metric)
+        if interval is not None:
+            gap = table.differences.get(name, {}).get(metric)
+            is_in_use = name in own or name.endswith(IN_USE)
+            figures.append(Figure(name, interval, gap, is_in_use))
+    return figures
 
 
-def _is_in_use(name: str, own: Collection[str]) -> bool:
-    return name in own or name.endswith(IN_USE)
-
-
-def outdated_because(status: ProjectStatus) -> str:
-    """Why the figures, or what search uses, are not those of now; empty where they are."""
+def explain_outdated(status: ProjectStatus) -> str:
+    """Return why the figures, or what search uses, are out of date; empty where they are not."""
     evaluated = status.stage("evaluate")
     embedded = status.stage("embed")
     if evaluated.state == "stale":
@@ -69,14 +68,19 @@ def outdated_because(status: ProjectStatus) -> str:
     return ""
 
 
-def caution(queries: QuerySetReport, outcomes: Collection[Outcome]) -> str:
-    """Why the figures of these queries may mislead or look odd; empty where nothing is known
-    against them.
+def format_caution(queries: QuerySetReport, outcomes: Collection[Outcome]) -> str:
+    """Return why the figures of these queries may mislead or look odd; empty where nothing does.
 
-    `outcomes`: of the verdict, by search mode.
+    `outcomes`: the outcomes of the verdict's search modes.
     """
     table = queries.comparison
-    flatters = table.synthetic
-    gained = any(gap.verdict == "better" for gap in table.differences.get(ADAPTED, {}).values())
-    strict = STRICTER if gained and "stays" in outcomes else ""
-    return " ".join(filter(None, (FLATTERING if flatters else "", strict, table.format_lopsided)))
+    notes = []
+    if table.synthetic:
+        notes.append(FLATTERING)
+    gaps = table.differences.get(ADAPTED, {}).values()
+    has_gain = any(gap.verdict == "better" for gap in gaps)
+    if has_gain and "stays" in outcomes:
+        notes.append(STRICTER)
+    if table.format_lopsided:
+        notes.append(table.format_lopsided)
+    return " ".join(notes)

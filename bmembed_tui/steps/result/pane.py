@@ -14,13 +14,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import OptionList
 
-from bmembed_tui.client.in_app import next_step
+from bmembed_tui.client.in_app import format_next_step
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.open_file import open_at
+from bmembed_tui.open_file import open_file
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.result.interval_chart import interval_chart
-from bmembed_tui.steps.result.model import METRICS, caution, figures, outdated_because
+from bmembed_tui.steps.result.interval_chart import draw_interval_chart
+from bmembed_tui.steps.result.model import METRICS, explain_outdated, format_caution, list_figures
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, NotBuiltError
@@ -43,40 +43,21 @@ SIGNS: dict[Outcome, tuple[str, str]] = {
     "stays": ("=", "bold $text-warning"),
     "not measured": ("·", "bold $text-warning"),
 }
-NOTHING = """Nothing has been measured yet.
-Evaluation puts questions with known answers to every way to search, and compares what they find: keywords, the encoder \
-before and after adaptation, interpolations of the two, and hybrid search with each.
-Semantic and hybrid search each get the encoder that is proved, or expected, to be better."""  # noqa: E501
+NOTHING = (
+    "Nothing has been measured yet.\n"
+    "Evaluation puts questions with known answers to every way to search, and compares what they"
+    " find: keywords, the encoder before and after adaptation, interpolations of the two, and"
+    " hybrid search with each.\n"
+    "Semantic and hybrid search each get the encoder that is proved, or expected, to be better."
+)
 
 
 class ResultPane(StepPane):
-    """The verdict; behind a fold figures with intervals, what was compared, the queries that got
-    better and worse.
-    """
+    """The verdict, and on request the figures with intervals and the queries that changed most."""
 
     step = "result"
     title = "Evaluate"
     lead = "Did adaptation help?"
-    help_text = """First comes the verdict for each search mode: what is in use and why, and keyword search, search before \
-adaptation and search now, in points of 100; then what to do next. d shows all figures.
-
-Each line there is one way to search, measured on questions with known answers; ✓ marks what is in use.
-● is the measured value, ├──┤ its 95 % confidence interval, which a narrow window shows as numbers. The last column is the \
-difference to the base encoder: ▲ better, ▼ worse, = no difference shown (the interval holds 0, or Fisher's randomisation \
-test finds none).
-
-▲ proved: one kind of evidence shows the gain. First come judged questions (real questions with known answers: yours, or marked in \
-Search with + and −), then preferences between two lists, then titles and headings that nothing was trained on, then queries by a \
-language model or imported ones. Extractive ones prove nothing.
-△ expected: nothing here speaks against it, and it helped on public collections. evaluation.gate = strict asks for proof.
-
-Below the figures are the queries that changed most; \
-Enter on one searches for it.
-
-l shows the lists of the adapted encoder and of base side by side, without names: which is better? p asks about passages, but \
-only about those that can change the comparison. Both are evidence for the next evaluation.
-
-Export writes the adapter and the encoder to folders for peft and sentence-transformers, and more if you choose it."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {
         "primary": "Measure",
         "open-report": "Open report",
@@ -135,7 +116,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         except NotBuiltError:
             self._result = None
         except EngineError as error:
-            # it is read with every status
+            # The report is read with every status: show the same error once.
             if self.is_attached and error.as_dict() != self._problem:
                 self._problem = error.as_dict()
                 self.host.show_error(error)
@@ -149,14 +130,16 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
 
     @property
     def _queries(self) -> QuerySetReport | None:
-        """Those of the verdict first."""
+        """The query set to show; those of the verdict come first."""
         if self._result is None or not self._result.query_sets:
             return None
-        sets = self._result.query_sets
+        query_sets = self._result.query_sets
         verdict = self._result.verdict.default
-        kind = verdict.kind if verdict is not None else ""
-        first = next((place for place, one in enumerate(sets) if one.kind == kind), 0)
-        return sets[(first + self._set) % len(sets)]
+        kinds = [query_set.kind for query_set in query_sets]
+        first = 0
+        if verdict is not None and verdict.kind in kinds:
+            first = kinds.index(verdict.kind)
+        return query_sets[(first + self._set) % len(query_sets)]
 
     def draw(self) -> None:
         result = self._result
@@ -167,7 +150,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         if result is None:
             verdict.update(NOTHING)
             return
-        verdict.update(verdict_content(result.verdict, self._width))
+        verdict.update(format_verdict(result.verdict, self._width))
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
             return
@@ -182,62 +165,55 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         table = queries.comparison
         title = f"{metric_name(self._metric)} in percent, {table.queries} {queries.name} · ✓ in use"
         if table.left_out:
-            more = f" ({table.left_out} without an answer in the corpus are left out)"
-        else:
-            more = ""
-        self.query_one("#figures-title", SafeStatic).update(
-            plain(f"\n{title}{more}", "bold", lines=True)
-        )
-        chart = interval_chart(figures(table, self._metric, result.own_systems), self._width)
-        self.query_one("#figures", SafeStatic).update(chart)
-        warning = caution(queries, [one.outcome for one in result.verdict.modes])
-        self.query_one("#caution", SafeStatic).update(f"! {warning}" if warning else "")
+            title += f" ({table.left_out} without an answer in the corpus are left out)"
+        self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}", "bold", lines=True))
+        figures = list_figures(table, self._metric, result.own_systems)
+        self.query_one("#figures", SafeStatic).update(draw_interval_chart(figures, self._width))
+        caution = format_caution(queries, [mode.outcome for mode in result.verdict.modes])
+        self.query_one("#caution", SafeStatic).update(f"! {caution}" if caution else "")
 
     def _draw_changes(self, queries: QuerySetReport) -> None:
         changes = queries.changes
-        shown = changes.worse if self._worse else changes.better
-        way = "lost" if self._worse else "gained"
-        counts = (
-            f"queries better: {changes.count_better}, worse: {changes.count_worse}, equal:"
-            f" {changes.count_equal}"
-        )
-        if queries.changed_system == "adapted":
-            what = "Adapted, which is not in use,"
+        if self._worse:
+            shown = changes.worse
+            direction = "lost"
         else:
-            what = "In use"
-        title = f"\n{what} against base, by semantic search: {counts}." + (
-            f" The most {way}:" if shown else ""
+            shown = changes.better
+            direction = "gained"
+        if queries.changed_system == "adapted":
+            system = "Adapted, which is not in use,"
+        else:
+            system = "In use"
+        title = (
+            f"{system} against base, by semantic search: queries better: {changes.count_better},"
+            f" worse: {changes.count_worse}, equal: {changes.count_equal}."
         )
-        self.query_one("#changes-title", SafeStatic).update(plain(title, "bold", lines=True))
+        if shown:
+            title += f" The most {direction}:"
+        self.query_one("#changes-title", SafeStatic).update(plain(f"\n{title}", "bold", lines=True))
         self._shown = shown
         lines = [
-            (str(n), plain(f"{change.before:5.1f} → {change.after:5.1f}  {change.text}"))
-            for n, change in enumerate(shown)
+            (str(number), plain(f"{change.before:5.1f} → {change.after:5.1f}  {change.text}"))
+            for number, change in enumerate(shown)
         ]
         self.query_one("#changes", SafeOptions).show(lines)
         self.query_one("#changes").display = bool(lines)
 
     def _draw_buttons(self) -> None:
         status = self.host.status
-        button = self.query_one("#primary", SafeButton)
-        if self.host.going:
-            why = ""
-        else:
-            why = outdated_because(status)
+        reason = "" if self.host.is_busy else explain_outdated(status)
         outdated = self.query_one("#outdated", SafeStatic)
-        outdated.update(f"~ {why}" if why else "")
-        outdated.display = bool(why)
-        done = status.done("evaluate", "embed")
-        if status.built("evaluate"):
-            again = "Measure again"
+        outdated.update(f"~ {reason}" if reason else "")
+        outdated.display = bool(reason)
+        if status.done("evaluate", "embed"):
+            label = "Search"
+        elif self.host.is_busy:
+            label = "Running …"
+        elif status.built("evaluate"):
+            label = "Measure again"
         else:
-            again = "Make search better …"
-        if done:
-            button.label = "Search"
-        elif self.host.going:
-            button.label = "Running …"
-        else:
-            button.label = again
+            label = "Make search better …"
+        self.query_one("#primary", SafeButton).label = label
         self.query_one("#open-report").disabled = self._result is None
         self.query_one("#export").disabled = self._result is None
 
@@ -253,8 +229,8 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     def action_primary(self) -> None:
         if self.host.status.done("evaluate", "embed"):
             self.host.go("search")
-        elif self.host.going:
-            # a button that cannot be pressed would lose the focus, and Enter with it
+        elif self.host.is_busy:
+            # The button stays enabled, since a disabled one would lose the focus.
             self.notify("Running. The result appears here.", markup=False)
         elif self.host.status.built("evaluate"):
             self.host.start_run(STAGES, follow=True)
@@ -284,7 +260,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         self._unfold()
 
     def _unfold(self, changed: str = "#figures") -> None:
-        """Keys that change the figures show them first, and where they are."""
+        """Show the figures, and scroll to what has changed."""
         self._open = True
         self.draw()
         self.call_after_refresh(self.query_one(changed).scroll_visible, animate=False)
@@ -301,7 +277,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
 
     @work(exclusive=True, group="open")
     async def action_open_report(self) -> None:
-        problem = (await asyncio.to_thread(open_at, self._report)).problem
+        problem = (await asyncio.to_thread(open_file, self._report)).problem
         if problem and self.is_attached:
             self.notify(problem, markup=False, severity="warning")
 
@@ -309,17 +285,17 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         """Compare the lists of two encoders."""
         from bmembed_tui.steps.judging.lists import ListsScreen
 
-        self.app.push_screen(ListsScreen(self.ask), self._judged)
+        self.app.push_screen(ListsScreen(self.ask), self._reload_after_judging)
 
     def action_passages(self) -> None:
         """Judge passages."""
         from bmembed_tui.steps.judging.passages import PassagesScreen
 
-        self.app.push_screen(PassagesScreen(self.ask), self._judged)
+        self.app.push_screen(PassagesScreen(self.ask), self._reload_after_judging)
 
-    def _judged(self, has_answers: bool | None) -> None:
+    def _reload_after_judging(self, has_answers: bool | None) -> None:
         if has_answers and self.is_attached:
-            self.host.load()  # answers make the figures of before those of other evidence
+            self.host.load()  # new answers make the figures out of date
 
     def action_copy_path(self) -> None:
         self.app.copy_to_clipboard(str(self._report))
@@ -331,29 +307,26 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         return self._result.folder / "report.html"
 
 
-def verdict_content(verdict: ReportVerdict, width: int) -> Content:
-    """For each mode a sentence and a bar for each way to search, at most `width` cells wide;
-    then what to do next.
+def format_verdict(verdict: ReportVerdict, width: int) -> Content:
+    """Return a sentence for each search mode with a bar for each way to search, then next steps.
+
+    The bars are at most `width` cells wide.
     """
     parts: list[Content] = []
-    for one in verdict.modes:
+    for mode in verdict.modes:
         if parts:
             parts.append(plain(""))
-        sign, style = SIGNS[one.outcome]
-        parts.append(plain(f"{sign} {one.sentence}", style))
-        parts += _bars(one, width)
+        sign, style = SIGNS[mode.outcome]
+        parts.append(plain(f"{sign} {mode.sentence}", style))
+        parts += _draw_bars(mode, width)
     if not verdict.modes:
-        parts.append(
-            plain(
-                "· Nothing was measured: there are no questions to measure with.",
-                "bold $text-warning",
-            )
-        )
-    if any(one.bars for one in verdict.modes):
+        text = "· Nothing was measured: there are no questions to measure with."
+        parts.append(plain(text, "bold $text-warning"))
+    if any(mode.bars for mode in verdict.modes):
         parts.append(plain(SCALE, "$text-muted"))
     parts += [plain(note) for note in verdict.notes]
     parts.append(plain(""))
-    steps = [next_step(step) for step in verdict.next_steps]
+    steps = [format_next_step(step) for step in verdict.next_steps]
     if len(steps) == 1:
         parts.append(plain(f"Next: {steps[0]}"))
     else:
@@ -361,12 +334,13 @@ def verdict_content(verdict: ReportVerdict, width: int) -> Content:
     return Content("\n").join(parts)
 
 
-def _bars(verdict: ModeVerdict, width: int) -> list[Content]:
-    names = max((len(bar.label) for bar in verdict.bars), default=0)
+def _draw_bars(verdict: ModeVerdict, width: int) -> list[Content]:
+    label_width = max((len(bar.label) for bar in verdict.bars), default=0)
+    full_width = max(0, min(50, width - label_width - 10))
     lines = []
     for bar in verdict.bars:
-        filled = round(bar.figure.value / 100 * max(0, min(50, width - names - 10)))
-        head = plain(f"  {bar.label:<{names}} {bar.figure.value:5.1f} ")
+        filled = round(bar.figure.value / 100 * full_width)
+        head = plain(f"  {bar.label:<{label_width}} {bar.figure.value:5.1f} ")
         lines.append(Content.assemble(head, plain("█" * filled, "$text-accent")))
     if lines and verdict.format_difference:
         wrapped = fill(

@@ -1,6 +1,4 @@
-"""Search in all projects at once: each is asked for its best hits, and a hit opens in its
-project.
-"""
+"""The search in all projects: each is asked for its best hits, and a hit opens in its project."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input, OptionList
 
-from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.home.recents import recent
+from bmembed_tui.client.engine_client import parse_answer, run_command
+from bmembed_tui.home.recents import list_recent_projects
 from bmembed_tui.home.screen import ProjectOpener
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.hit_list import HitList, QueryInput, Results
@@ -26,20 +24,21 @@ from engine.core.messages.search import MODES, FoundIn, Hit
 
 
 class AllProjectsScreen(Screen[None]):
-    """A query, and the best hits of all projects in turn: their scores cannot be compared."""
+    """A query, and the best hits of all projects.
+
+    Projects take turns in the list, since their scores cannot be compared.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+w", "dismiss", "back", id="everywhere.back")
     ]
-    HELP = (
-        "Enter searches every project, in the mode that its settings name. Enter on a hit opens its"
-        " document in its project."
-    )
+    HELP_NAME = "all-projects"
 
     def __init__(self, query: str = "") -> None:
         super().__init__()
-        self._asked = query.strip()  # what is searched for
-        self._query = self._report = ""  # what the hits are of, and how many they are
+        self._asked = query.strip()  # the query that is searched for
+        self._query = ""  # the query of the hits that are shown
+        self._report = ""  # how many hits there are
         self.found: list[tuple[FoundIn, Hit]] = []
 
     def compose(self) -> ComposeResult:
@@ -52,27 +51,28 @@ class AllProjectsScreen(Screen[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self._to_query()
+        self._focus_query()
         if self._asked:
             self.search(self._asked)
 
     @on(Results.Left)
-    def _to_query(self) -> None:
+    def _focus_query(self) -> None:
         self.query_one(QueryInput).focus()
 
     @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
-        """A search for what the field no longer says is given up."""
-        if event.value.strip() != self._asked:
+    def _stop_search(self, event: Input.Changed) -> None:
+        """Stop a search for a query that the field no longer contains."""
+        query = event.value.strip()
+        if query != self._asked:
             self._asked = ""
             self.workers.cancel_group(self, "search")
-            self._say(
-                self._report or ("Enter searches all projects." if event.value.strip() else "")
-            )
+            hint = "Enter searches all projects." if query else ""
+            self._say(self._report or hint)
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        if (query := event.value.strip()) and query not in (self._asked, self._query):
+    def _submit(self, event: Input.Submitted) -> None:
+        query = event.value.strip()
+        if query and query not in (self._asked, self._query):
             self._asked = query
             self.search(query)
         elif self.found:
@@ -84,34 +84,39 @@ class AllProjectsScreen(Screen[None]):
     @work(exclusive=True, group="search")
     async def search(self, query: str) -> None:
         self._say("searching …")
-        also = [part for path in recent() for part in ("--also", str(path))]
+        arguments = ["search", "--all", "--json"]
+        for path in list_recent_projects():
+            arguments += ["--also", str(path)]
         try:
-            answers = parsed(
-                tuple[FoundIn, ...], await command("search", "--all", "--json", *also, "--", query)
-            )
+            output = await run_command(*arguments, "--", query)
+            answers = parse_answer(tuple[FoundIn, ...], output)
         except EngineError as error:
             self._asked = ""
-            self._say(texts.problem(error))
+            self._say(texts.format_problem(error))
             return
         if self.is_attached:
             self._query = query
-            self._report = texts.everywhere(query, answers)
+            self._report = texts.format_everywhere(query, answers)
             self._say(self._report)
-            self._show([(one, hit) for one in answers if one.found for hit in one.found.hits])
+            self._show(answers)
 
-    def _show(self, found: Sequence[tuple[FoundIn, Hit]]) -> None:
-        """The first hit of each project, then the second of each …"""
-        self.found = sorted(found, key=lambda one: one[1].rank)
-        named = [
-            replace(hit, rank=rank, title=f"{one.project}: {hit.title or hit.path}")
-            for rank, (one, hit) in enumerate(self.found, 1)
-        ]
-        self.query_one(HitList).show_hits(named, {}, "No hits. Try other words.")
-        if named:
+    def _show(self, answers: Sequence[FoundIn]) -> None:
+        """Show the first hit of each project, then the second of each, and so on."""
+        found: list[tuple[FoundIn, Hit]] = []
+        for answer in answers:
+            if answer.found:
+                found += [(answer, hit) for hit in answer.found.hits]
+        self.found = sorted(found, key=lambda pair: pair[1].rank)
+        hits = []
+        for rank, (answer, hit) in enumerate(self.found, 1):
+            title = f"{answer.project}: {hit.title or hit.path}"
+            hits.append(replace(hit, rank=rank, title=title))
+        self.query_one(HitList).show_hits(hits, {}, "No hits. Try other words.")
+        if hits:
             self.query_one(HitList).focus()
 
     @on(OptionList.OptionSelected)
-    def _open(self, event: OptionList.OptionSelected) -> None:
+    def _open_hit(self, event: OptionList.OptionSelected) -> None:
         if self.found:
-            one, hit = self.found[event.option_index]
-            cast(ProjectOpener, self.app).open_hit(one.path, self._query, hit)
+            answer, hit = self.found[event.option_index]
+            cast(ProjectOpener, self.app).open_hit(answer.path, self._query, hit)

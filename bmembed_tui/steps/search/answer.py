@@ -1,4 +1,4 @@
-"""The answer of the user's own language model to the query, above the hits that it rests on."""
+"""The answer of the user's language model to the query, shown above the hits that it rests on."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from textual.content import Content
 from textual.message import Message
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.progress import count
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.client.progress import format_count
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
@@ -28,7 +28,10 @@ POLL_SECONDS = 0.2
 
 
 class AnswerPanel(VerticalScroll):
-    """Sentences with the numbers of hits; a digit goes to that hit. `answer`: what is shown."""
+    """Sentences with the numbers of hits; a digit goes to that hit.
+
+    `answer`: the answer that is shown.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(str(n % 10), f"jump({n})", show=False) for n in range(1, 11)
@@ -36,7 +39,7 @@ class AnswerPanel(VerticalScroll):
 
     @dataclass
     class Jumped(Message):
-        """The hit of a number is wanted."""
+        """The user wants to see the hit of a number."""
 
         hit: Hit
 
@@ -57,19 +60,21 @@ class AnswerPanel(VerticalScroll):
         self.focus()
         self._show(answers.Answer())
         try:
-            found = await self._ask(answers.Ask(question, tuple(hit.chunk_id for hit in hits)))
-            while self._show(found) and found.state == "writing":
+            answer = await self._ask(answers.Ask(question, tuple(hit.chunk_id for hit in hits)))
+            while self._show(answer) and answer.state == "writing":
                 await asyncio.sleep(POLL_SECONDS)
-                found = await self._ask(answers.ReadAnswer())
+                answer = await self._ask(answers.ReadAnswer())
         except EngineError as error:
             self._show(replace(self.answer, state="failed", problem=error))
 
     def end(self, *, close: bool = False) -> bool:
-        """Stop the answer, or take it away where it is over or is to `close`; whether it is
-        gone.
+        """Stop an answer that is being written, or hide one that is over.
+
+        Returns whether it is hidden. `close`: hide it in either case.
         """
-        self.display = self.answer.state == "writing" and not close
-        if self.answer.state == "writing":
+        is_writing = self.answer.state == "writing"
+        self.display = is_writing and not close
+        if is_writing:
             self._stop()
         return not self.display
 
@@ -84,26 +89,27 @@ class AnswerPanel(VerticalScroll):
             self.post_message(self.Jumped(self._hits[number - 1]))
 
     def _show(self, answer: answers.Answer) -> bool:
-        """Whether it could be shown: the project may have been left."""
+        """Show the answer; return whether that was possible, as the project may have been left."""
         if self.is_attached:
             self.answer = answer
-            self.query_one(SafeStatic).update(Content("\n").join(_rows(answer)))
+            self.query_one(SafeStatic).update(Content("\n").join(_format_rows(answer)))
         return self.is_attached
 
 
-def _rows(answer: answers.Answer) -> Iterator[Content]:
-    whole = len(answer.sentences) - (answer.state == "writing")
+def _format_rows(answer: answers.Answer) -> Iterator[Content]:
+    # The last sentence of an answer that is being written may be incomplete.
+    complete = len(answer.sentences) - (answer.state == "writing")
     for number, sentence in enumerate(answer.sentences):
-        yield Content.assemble(
-            plain(sentence.text), plain(sentence.marks if number < whole else "", "bold $accent")
-        )
+        marks = sentence.marks if number < complete else ""
+        yield Content.assemble(plain(sentence.text), plain(marks, "bold $accent"))
     if answer.problem:
-        yield error_text(answer.problem)
+        yield format_error(answer.problem)
     elif not answer.sentences:
-        waiting = f"▶ {answer.model} reads {count(answer.passages, 'hit')} … Esc stops."
-        yield plain(
-            {"writing": waiting, "done": "These hits do not answer it."}.get(answer.state, ""),
-            "$text-muted",
-        )
+        passages = format_count(answer.passages, "hit")
+        texts = {
+            "writing": f"▶ {answer.model} reads {passages} … Esc stops.",
+            "done": "These hits do not answer it.",
+        }
+        yield plain(texts.get(answer.state, ""), "$text-muted")
     notes = {"cut": "… (queries.answer_tokens allows no more)", "stopped": "Stopped."}
     yield plain(notes.get(answer.state, ""), "$text-muted")

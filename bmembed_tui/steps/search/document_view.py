@@ -1,4 +1,4 @@
-"""A whole document, of which only the lines in sight are ever drawn."""
+"""A view of a whole document that draws only the visible lines."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from bmembed_tui.steps.search.model import Span
-from bmembed_tui.widgets.text_rows import TextRows, segments, spans_within
+from bmembed_tui.widgets.text_rows import TextRows, build_segments, find_spans_within
 
 GUTTER = 2  # columns before the text
-AT_ONCE = 200_000  # characters that are broken into rows without leaving the event loop
-ABOVE = 3  # lines shown above the place that is looked for
+MAX_SYNCHRONOUS = 200_000  # characters of a text that is broken into rows in the event loop
+ABOVE = 3  # lines shown above the place that is scrolled to
 
 
 class DocumentView(ScrollView, can_focus=True):
-    """Text with a chunk that stands out and terms that are marked; `Ready` is posted when it can
-    be scrolled.
+    """Text with a highlighted chunk and marked terms.
+
+    `Ready` is posted when it can be scrolled.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -34,16 +35,19 @@ class DocumentView(ScrollView, can_focus=True):
         "document-view--bar",
     }
     DEFAULT_CSS = """
-    DocumentView { height: 1fr; width: 1fr; overflow-x: hidden; overflow-y: auto; padding: 0 1; scrollbar-gutter: stable; }
+    DocumentView {
+        height: 1fr; width: 1fr; overflow-x: hidden; overflow-y: auto; padding: 0 1;
+        scrollbar-gutter: stable;
+    }
     DocumentView .document-view--text { color: $foreground; }
     DocumentView .document-view--chunk { color: $foreground; background: $panel; }
     DocumentView .document-view--bar { color: $primary; background: $panel; text-style: bold; }
     DocumentView .document-view--mark { text-style: bold underline; color: $accent; }
     DocumentView .document-view--match { text-style: bold reverse; }
-    """  # noqa: E501
+    """
 
     class Ready(Message):
-        """The rows are there."""
+        """The rows are laid out."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -52,13 +56,12 @@ class DocumentView(ScrollView, can_focus=True):
         self._marks: Sequence[Span] = ()
         self._starts: list[int] = []
         self._rows: TextRows | None = None
-        self._goal: tuple[int, int] | None = (
-            None  # a character to scroll to once the rows are there, lines above it
-        )
+        # The character to scroll to once the rows are laid out, and the lines to show above it.
+        self._goal: tuple[int, int] | None = None
         self.match: int | None = None
 
     def show(self, text: str, chunk: Span, marks: Sequence[Span]) -> None:
-        """Show a document. `chunk`, `marks`: (start, end) in it, marks in order."""
+        """Show a document. `chunk`, `marks`: (start, end) in the text; the marks are in order."""
         self._text = text
         self._chunk = chunk
         self._marks = marks
@@ -101,7 +104,7 @@ class DocumentView(ScrollView, can_focus=True):
     async def _break_rows(self) -> None:
         room = self._room
         text = self._text
-        if len(text) < AT_ONCE:
+        if len(text) < MAX_SYNCHRONOUS:
             rows = TextRows(text, room)
         else:
             rows = await asyncio.to_thread(TextRows, text, room)
@@ -110,13 +113,13 @@ class DocumentView(ScrollView, can_focus=True):
         self._rows = rows
         self.virtual_size = Size(self.scrollable_content_region.width, len(rows))
         self.refresh()
-        self.call_after_refresh(self._arrive)
+        self.call_after_refresh(self._scroll_to_goal)
 
-    def _arrive(self) -> None:
+    def _scroll_to_goal(self) -> None:
         if self._goal is None:
             return
         if not self._fits and self._text:
-            self._break_rows()  # a scrollbar has come and taken its column
+            self._break_rows()  # a scrollbar has appeared and taken a column
             return
         goal = self._goal
         self._goal = None
@@ -126,10 +129,10 @@ class DocumentView(ScrollView, can_focus=True):
     def go_to(self, offset: int, above: int = ABOVE) -> None:
         """Scroll to a character.
 
-        Forced: whether there is a scrollbar is known only after the next layout.
+        Forced, since whether there is a scrollbar is known only after the next layout.
         """
         if self._goal is not None:
-            self._goal = offset, above  # the rows are on their way
+            self._goal = offset, above  # the rows are not laid out yet
         elif self._rows:
             self.scroll_to(
                 y=max(0, self._rows.row_of(offset) - above),
@@ -139,7 +142,7 @@ class DocumentView(ScrollView, can_focus=True):
             )
 
     def show_match(self, number: int) -> None:
-        """Make one of the marks the current one, and scroll to it if it is not in sight."""
+        """Make one of the marks the current one, and scroll to it if it is not visible."""
         if not self._rows or not self._marks:
             return
         self.match = number
@@ -155,15 +158,19 @@ class DocumentView(ScrollView, can_focus=True):
         if self._rows is None or row >= len(self._rows):
             return Strip.blank(width, self.rich_style)
         start, end = self._rows.span(row)
-        look = self.get_component_rich_style
-        inside = start < self._chunk[1] and (end > self._chunk[0] or start == self._chunk[0])
-        base = look("document-view--chunk" if inside else "document-view--text")
-        mark = look("document-view--mark", partial=True)
-        match = look("document-view--match", partial=True)
-        parts = [
-            (first - start, last - start, match if number == self.match else mark)
-            for number, (first, last) in spans_within(self._marks, self._starts, start, end)
-        ]
-        gutter = Segment("▌ " if inside else "  ", look("document-view--bar") if inside else base)
-        drawn = [gutter, *segments(self._text[start:end], base, parts)]
-        return Strip(drawn).adjust_cell_length(width, base)
+        get_style = self.get_component_rich_style
+        chunk_start, chunk_end = self._chunk
+        if start < chunk_end and (end > chunk_start or start == chunk_start):
+            base = get_style("document-view--chunk")
+            gutter = Segment("▌ ", get_style("document-view--bar"))
+        else:
+            base = get_style("document-view--text")
+            gutter = Segment("  ", base)
+        mark_style = get_style("document-view--mark", partial=True)
+        match_style = get_style("document-view--match", partial=True)
+        parts = []
+        for number, (first, last) in find_spans_within(self._marks, self._starts, start, end):
+            style = match_style if number == self.match else mark_style
+            parts.append((first - start, last - start, style))
+        segments = [gutter, *build_segments(self._text[start:end], base, parts)]
+        return Strip(segments).adjust_cell_length(width, base)

@@ -1,6 +1,4 @@
-"""Why a hit was found: what each ranker says of it, its part in the score, and whether the
-adapter moved it.
-"""
+"""Why a hit was found: each ranker's rank and share of the score, and the adapter's effect."""
 
 from __future__ import annotations
 
@@ -14,22 +12,27 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.progress import bar
-from bmembed_tui.steps.search.hit_text import heading_of, origin_of, place_of, ranker_score
+from bmembed_tui.client.progress import format_bar
+from bmembed_tui.steps.search.hit_text import (
+    format_heading,
+    format_origin,
+    format_place,
+    format_score,
+)
 from bmembed_tui.steps.search.model import NAMES
-from bmembed_tui.widgets.change_line import answer_or_error
+from bmembed_tui.widgets.change_line import await_or_show_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.messages.search import Explain, Explained, Hit, Mode, RankComparison, Ranked
 
-BAR = 10  # columns of a bar
+BAR_COLUMNS = 10
 RANKERS = ("bm25", "semantic")
 
 
 class WhyDialog(ModalScreen[None]):
     """All that is known of a hit of `query`.
 
-    The encoder is asked about it, which may have to be loaded first.
+    The encoder is asked about it, and may have to be loaded first.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,46 +48,55 @@ class WhyDialog(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         hit = self._hit
-        where = " · ".join(part for part in (hit.path, place_of(hit), origin_of(hit)) if part)
+        where = " · ".join(filter(None, (hit.path, format_place(hit), format_origin(hit))))
         with Vertical(classes="dialog"):
             yield SafeStatic(f"Why hit {hit.rank}", classes="dialog-title")
             with VerticalScroll(classes="dialog-body"):
                 yield SafeStatic(plain(hit.title or hit.path, "bold"))
                 yield SafeStatic(plain(where, "$text-muted"))
-                yield SafeStatic(plain(heading_of(hit)))
-                yield SafeStatic(why_text(hit, None, "asking the encoder …"), id="why-rankers")
+                yield SafeStatic(plain(format_heading(hit)))
+                rankers = format_explanation(hit, None, "asking the encoder …")
+                yield SafeStatic(rankers, id="why-rankers")
                 yield SafeStatic(plain(f"\n{hit.snippet}", lines=True))
             with Horizontal(classes="dialog-buttons"):
                 yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
 
     def on_mount(self) -> None:
-        scroll = self.query_one(VerticalScroll)
-        self.call_after_refresh(
-            lambda: (scroll if scroll.max_scroll_y else self.query_one("#close")).focus()
-        )
+        self.call_after_refresh(self._set_focus)
         self.load()
+
+    def _set_focus(self) -> None:
+        scroll = self.query_one(VerticalScroll)
+        if scroll.max_scroll_y:
+            scroll.focus()
+        else:
+            self.query_one("#close").focus()
 
     @work
     async def load(self) -> None:
         text = self.query_one("#why-rankers", SafeStatic)
+
+        def show_error(error: Content) -> None:
+            explanation = format_explanation(self._hit, None, "not known")
+            text.update(Content("\n").join([explanation, error]))
+
         request = self._ask(Explain(self._query, (self._hit.chunk_id,), self._mode))
-        if explained := await answer_or_error(
-            self, request, lambda error: text.update(self._without(error))
-        ):
-            text.update(why_text(self._hit, explained))
-
-    def _without(self, error: Content) -> Content:
-        return Content("\n").join([why_text(self._hit, None, "not known"), error])
+        explained = await await_or_show_error(self, request, show_error)
+        if explained is not None:
+            text.update(format_explanation(self._hit, explained))
 
 
-def why_text(hit: Hit, explained: Explained | None, adapter: str = "") -> Content:
-    """A line for each ranker, and one on the adapter: `adapter` while nothing is explained."""
+def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "") -> Content:
+    """Return a line for each ranker, and one on the adapter.
+
+    `adapter`: the text of the adapter's line while there is no explanation.
+    """
+    ranks = RankComparison()
     if explained:
-        ranks = explained.chunks.get(hit.chunk_id, RankComparison())
-    else:
-        ranks = RankComparison()
+        ranks = explained.chunks.get(hit.chunk_id, ranks)
+        adapter = format_adapter(explained, ranks)
     lines = [(NAMES[name], format_ranker(name, hit, ranks)) for name in RANKERS]
-    lines.append(("adapter", format_adapter(explained, ranks) if explained else adapter))
+    lines.append(("adapter", adapter))
     rows = [Content.assemble(plain(f"{name:<9}", "bold"), plain(text)) for name, text in lines]
     if explained and explained.note:
         rows.append(plain(explained.note, "$text-muted", lines=True))
@@ -92,35 +104,37 @@ def why_text(hit: Hit, explained: Explained | None, adapter: str = "") -> Conten
 
 
 def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
-    """Rank, score and share of a ranker; of one that had no part in the hit, its place where
-    that is known.
+    """Return a ranker's rank, score and share of the score.
+
+    For a ranker without a part in the hit: its rank of the hit, where that is known.
     """
     ranked = hit.rankers.get(name)
-    if (
-        ranked is None
-        and name == "semantic"
-        and ranks.in_use_rank is not None
-        and ranks.in_use_cosine is not None
-    ):
-        ranked = Ranked(ranks.in_use_rank, ranks.in_use_cosine)
+    if ranked is None and name == "semantic":
+        ranked = _find_rank_in_use(ranks)
     if ranked is None and not hit.shares:
         return "not asked"
     text = "not among its best hits"
     if ranked is not None:
         scale = "score" if name == "bm25" else "similarity"
-        text = f"rank {ranked.rank:<3} {scale} {ranker_score(name, ranked.score)}"
-    if not hit.shares:
-        if name in hit.rankers:
-            return text
-        return f"{text}, not used for this list"
-    share = hit.shares.get(name, 0.0)
-    return f"{text:<26} {bar(share, BAR)} {share:4.0%} of the score"
+        text = f"rank {ranked.rank:<3} {scale} {format_score(name, ranked.score)}"
+    if hit.shares:
+        share = hit.shares.get(name, 0.0)
+        return f"{text:<26} {format_bar(share, BAR_COLUMNS)} {share:4.0%} of the score"
+    if name in hit.rankers:
+        return text
+    return f"{text}, not used for this list"
+
+
+def _find_rank_in_use(ranks: RankComparison) -> Ranked | None:
+    if ranks.in_use_rank is None or ranks.in_use_cosine is None:
+        return None
+    return Ranked(ranks.in_use_rank, ranks.in_use_cosine)
 
 
 def format_adapter(explained: Explained, ranks: RankComparison) -> str:
-    """Whether the adapter moved the hit: where the base encoder has it.
+    """Return the hit's rank by the base encoder, which shows whether the adapter moved it.
 
-    The line above says where the one in use has it.
+    The line above has the rank by the encoder in use.
     """
     if ranks.in_use_rank is None:
         return "not ranked by the encoder"

@@ -1,4 +1,4 @@
-"""Filters of a search: path and dates, and what the found documents are, to choose from."""
+"""Filters of a search: path, dates, and the types, authors and languages of the found documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 
-from bmembed_tui.client.progress import count
+from bmembed_tui.client.progress import format_count
 from bmembed_tui.steps.search.model import FACETS, Filters
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
@@ -25,8 +25,9 @@ EXAMPLES = {"paths": "contracts/**, *.md", "after": "YYYY-MM-DD", "before": "YYY
 
 
 class FilterRow(Vertical):
-    """Fields for path and dates; types, authors and languages of the found documents with their
-    counts, of which Enter takes one as a filter, and again lets it go.
+    """Fields for path and dates, and a list of the found documents' facets with counts.
+
+    Enter on a value of a facet turns it into a filter, and back.
     """
 
     class Changed(Message):
@@ -41,52 +42,57 @@ class FilterRow(Vertical):
     def compose(self) -> ComposeResult:
         with Container(id="filter-lines"):
             with Horizontal(classes="filter-line"):
-                yield from _field("paths")
+                yield from _compose_field("paths")
             with Horizontal(classes="filter-line", id="filter-dates"):
-                yield from _field("after")
-                yield from _field("before")
+                yield from _compose_field("after")
+                yield from _compose_field("before")
                 yield SafeButton("Clear", id="filter-clear")
         yield SafeOptions(id="filter-facets")
 
     @property
     def filters(self) -> Filters:
-        paths, after, before = (self.query_one(f"#filter-{name}", Input).value for name in EXAMPLES)
-        return replace(self._chosen, paths=paths, after=after, before=before)
+        return replace(
+            self._chosen,
+            paths=self.query_one("#filter-paths", Input).value,
+            after=self.query_one("#filter-after", Input).value,
+            before=self.query_one("#filter-before", Input).value,
+        )
 
-    def count(self, counts: Mapping[str, Mapping[str, int]]) -> None:
-        """Other counts. What is chosen stands there also where nothing found has it."""
+    def show_counts(self, counts: Mapping[str, Mapping[str, int]]) -> None:
+        """Show other counts. Chosen values are listed even if no found document has them."""
         self._counts = counts
         lines: dict[tuple[str, str], Content] = {}
         for facet in FACETS:
-            found = counts.get(facet, {})
-            chosen = self._chosen.of(facet)
-            for value in dict.fromkeys([*chosen, *found]):
-                if facet == "language":
-                    name = language_name(value)
-                else:
-                    name = value
-                text = f"{facet:<9}{'✓' if value in chosen else ' '} {name}"
-                lines[facet, value] = plain(
-                    f"{text}  {count(found[value], 'document')}" if value in found else text
-                )
-            if len(found) >= MAX_FACETS:
-                lines[facet, ""] = plain(
-                    f"{facet:<9}  (at most {MAX_FACETS} are listed)", "$text-muted"
-                )
+            facet_counts = counts.get(facet, {})
+            for value in dict.fromkeys([*self._chosen.get_values(facet), *facet_counts]):
+                lines[facet, value] = plain(self._format_value(facet, value))
+            if len(facet_counts) >= MAX_FACETS:
+                note = f"{facet:<9}  (at most {MAX_FACETS} are listed)"
+                lines[facet, ""] = plain(note, "$text-muted")
         options = self.query_one("#filter-facets", SafeOptions)
         if options.has_focus and not lines:
-            self.screen.focus_previous()  # what is hidden hears no key, nor do those around it
+            self.screen.focus_previous()  # neither a hidden widget nor its parents receive keys
         options.display = bool(lines)
         self._values = list(lines)
         options.show(
             [(value and str(place), line) for place, ((_, value), line) in enumerate(lines.items())]
         )
 
+    def _format_value(self, facet: str, value: str) -> str:
+        """Return the line of a value: the facet, a sign if it is chosen, its name and its count."""
+        name = language_name(value) if facet == "language" else value
+        sign = "✓" if value in self._chosen.get_values(facet) else " "
+        text = f"{facet:<9}{sign} {name}"
+        count = self._counts.get(facet, {}).get(value)
+        if count is None:
+            return text
+        return f"{text}  {format_count(count, 'document')}"
+
     @on(OptionList.OptionSelected)
-    def _facet_chosen(self, event: OptionList.OptionSelected) -> None:
+    def _toggle_value(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self._chosen = self._chosen.toggled(*self._values[event.option_index])
-        self.count(self._counts)
+        self._chosen = self._chosen.toggle(*self._values[event.option_index])
+        self.show_counts(self._counts)
         self.post_message(self.Changed())
 
     @on(Button.Pressed)
@@ -96,20 +102,20 @@ class FilterRow(Vertical):
         self._chosen = Filters()
         for field in self.query(Input):
             field.value = ""
-        self.count(self._counts)
+        self.show_counts(self._counts)
         self.post_message(self.Changed())
 
     @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
+    def _report_change(self, event: Input.Changed) -> None:
         event.stop()
         self.post_message(self.Changed())
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
+    def _go_to_next(self, event: Input.Submitted) -> None:
         event.stop()
         self.screen.focus_next()
 
 
-def _field(name: str) -> ComposeResult:
+def _compose_field(name: str) -> ComposeResult:
     yield SafeLabel(name.removesuffix("s"))
     yield Field(placeholder=visible(EXAMPLES[name]), id=f"filter-{name}")

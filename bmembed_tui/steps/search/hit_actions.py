@@ -1,4 +1,4 @@
-"""What is done with a hit: look inside, see why it was found, judge, open, copy."""
+"""Actions on a hit: look inside, see why it was found, judge, open, copy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from textual.widgets import OptionList
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.answer import AnswerPanel
 from bmembed_tui.steps.search.hit_list import HitList
-from bmembed_tui.steps.search.hit_text import file_name, open_hit
-from bmembed_tui.steps.search.model import terms_of
+from bmembed_tui.steps.search.hit_text import format_file_path, open_hit
+from bmembed_tui.steps.search.model import collect_terms
 from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.steps.search.view import SearchView
 from engine.core.errors import EngineError
@@ -28,17 +28,21 @@ HIT_ACTIONS = ("preview", "why", "judge", "open_file", "copy_text", "copy_path",
 
 
 class HitActions(SearchView):
-    """Actions on the hit that is selected; `SearchPane` has their keys."""
+    """Actions on the selected hit; `SearchPane` has their keys."""
 
     @on(OptionList.OptionHighlighted, "HitList")
     def _show_side(self, event: OptionList.OptionHighlighted | None = None) -> None:
         if event is not None:
             event.stop()
-        if (side := self.query_one(SidePreview)).display and self._hit is not None:
-            side.show_hit(self._hit, terms_of(self.searching.question.query, self.active_list.hits))
+        side = self.query_one(SidePreview)
+        if side.display and self._hit is not None:
+            side.show_hit(self._hit, self._collect_terms())
+
+    def _collect_terms(self) -> tuple[str, ...]:
+        return collect_terms(self.searching.question.query, self.active_list.hits)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What is done with a hit is done among the hits: in a field + and - are typed."""
+        """Allow actions on a hit only in the list: in a field, + and - are typed."""
         if action in HIT_ACTIONS:
             return self.is_attached and isinstance(self.screen.focused, HitList)
         if action == "close_answer":
@@ -50,11 +54,10 @@ class HitActions(SearchView):
         from bmembed_tui.steps.search.preview import PreviewScreen
 
         if self._hit is not None:
-            terms = terms_of(self.searching.question.query, self.active_list.hits)
-            self.app.push_screen(PreviewScreen(self.ask, self._hit, terms))
+            self.app.push_screen(PreviewScreen(self.ask, self._hit, self._collect_terms()))
 
-    def begin_anew(self) -> None:
-        """Another query: what was said of the one before goes."""
+    def discard_messages(self) -> None:
+        """Remove the message and the answer that belong to the query before."""
         self._flash = ""
         self.query_one(AnswerPanel).end(close=True)
 
@@ -65,24 +68,23 @@ class HitActions(SearchView):
         self.query_one(AnswerPanel).begin(self.searching.question.query, self.active_list.hits)
 
     def action_close_answer(self) -> None:
-        """Stop the answer; one that is over is taken away."""
+        """Stop the answer, or close one that is over."""
         if self.query_one(AnswerPanel).end():
             self.active_list.focus()
 
     @on(AnswerPanel.Jumped)
-    def _to_source(self, event: AnswerPanel.Jumped) -> None:
-        places = [hit.chunk_id for hit in self.active_list.hits]
-        if event.hit.chunk_id in places:
-            self.active_list.highlighted = places.index(event.hit.chunk_id)
+    def _go_to_source(self, event: AnswerPanel.Jumped) -> None:
+        chunk_ids = [hit.chunk_id for hit in self.active_list.hits]
+        if event.hit.chunk_id in chunk_ids:
+            self.active_list.highlighted = chunk_ids.index(event.hit.chunk_id)
             self.active_list.focus()
 
     def action_why(self) -> None:
         from bmembed_tui.steps.search.explanation import WhyDialog
 
         if self._hit is not None:
-            self.app.push_screen(
-                WhyDialog(self.ask, self.searching.question.query, self._hit, self.active_list.mode)
-            )
+            query = self.searching.question.query
+            self.app.push_screen(WhyDialog(self.ask, query, self._hit, self.active_list.mode))
 
     @work(group="judge")
     async def action_judge(self, relevant: bool | None) -> None:
@@ -93,10 +95,10 @@ class HitActions(SearchView):
         try:
             await self.judgments.judge(query, hit.chunk_id, relevant)
         except EngineError as error:
-            self._say(texts.problem(error))
+            self._say(texts.format_problem(error))
         else:
-            self._say(texts.judged(hit.rank, relevant, self.judgments.judged_queries))
-            self.host.load()  # a judged query makes the figures of before those of another set
+            self._say(texts.format_judgment(hit.rank, relevant, self.judgments.judged_queries))
+            self.host.load()  # a newly judged query makes the figures out of date
 
     @work(exclusive=True, group="open")
     async def action_open_file(self) -> None:
@@ -106,19 +108,20 @@ class HitActions(SearchView):
     @work(exclusive=True, group="copy")
     async def action_copy_path(self) -> None:
         if self._hit is not None:
-            self.app.copy_to_clipboard(
-                await asyncio.to_thread(file_name, self._hit)
-            )  # it looks at the disk
+            # In a thread, since finding the file reads the disk.
+            path = await asyncio.to_thread(format_file_path, self._hit)
+            self.app.copy_to_clipboard(path)
             self._say("The path is on the clipboard.")
 
     @work(exclusive=True, group="copy")
     async def action_copy_text(self) -> None:
-        if (hit := self._hit) is None:
+        hit = self._hit
+        if hit is None:
             return
         try:
             document = await self.ask(ReadDocument(hit.document_id))
         except EngineError as error:
-            self._say(texts.problem(error))
+            self._say(texts.format_problem(error))
             return
         self.app.copy_to_clipboard(document.text[hit.start : hit.end])
         self._say("The text of the hit is on the clipboard.")

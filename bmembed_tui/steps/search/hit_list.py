@@ -1,4 +1,4 @@
-"""The hits of one mode: title, place, and the part of the snippet that holds most marks."""
+"""The hits of a search mode: title, place, and the part of the snippet with most marks."""
 
 from __future__ import annotations
 
@@ -12,23 +12,29 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 
-from bmembed_tui.steps.search.hit_text import heading_of, more_of, origin_of, place_of
+from bmembed_tui.steps.search.hit_text import (
+    format_heading,
+    format_more,
+    format_origin,
+    format_place,
+)
 from bmembed_tui.widgets.fields import Field
-from bmembed_tui.widgets.plain import marked, plain
+from bmembed_tui.widgets.plain import mark_spans, plain
 from bmembed_tui.widgets.safe import SafeOptions
-from bmembed_tui.widgets.text_rows import fitted, line_cuts
+from bmembed_tui.widgets.text_rows import Span, find_line_cuts, fit_text
 from engine.core.messages.search import Hit, Mode
 
 INDENT = "   "
 SNIPPET_ROWS = 2
-JUDGED = {True: ("✓ right  ", "bold $text-success"), False: ("✗ wrong  ", "bold $text-error")}
+VERDICTS = {True: ("✓ right  ", "bold $text-success"), False: ("✗ wrong  ", "bold $text-error")}
+NARROW = 44  # columns below which a verdict is shown as a sign only
 
 
 class Results(SafeOptions):
     """A list below the search field."""
 
     class Left(Message):
-        """Up was pressed at the first one."""
+        """Up was pressed at the first option."""
 
     def action_cursor_up(self) -> None:
         if self.highlighted:
@@ -46,7 +52,7 @@ class QueryInput(Field):
 class HitList(Results):
     """The hits of `mode`.
 
-    A letter that means nothing here begins another query in the search field.
+    A letter without a meaning in the list begins another query in the search field.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -70,19 +76,21 @@ class HitList(Results):
         return None
 
     def show_hits(self, hits: Sequence[Hit], judged: Mapping[int, bool], message: str = "") -> None:
-        """Other hits. `message`: what stands there without hits.
+        """Show other hits. `message`: shown where there are no hits.
 
-        The first one is selected; while the user is among them, the hit that was selected if it is
-        still there.
+        The first hit is selected; if the list has the focus, the selected hit stays selected as
+        long as it is among the hits.
         """
-        if self.current and self.screen.focused is self:
-            selected = self.current.chunk_id
-        else:
-            selected = None
+        selected = 0
+        current = self.current
+        if current and self.screen.focused is self:
+            chunk_ids = [hit.chunk_id for hit in hits]
+            if current.chunk_id in chunk_ids:
+                selected = chunk_ids.index(current.chunk_id)
         self.hits = tuple(hits)
         self._judged = dict(judged)
         self._message = message
-        self._draw(next((place for place, hit in enumerate(hits) if hit.chunk_id == selected), 0))
+        self._draw(selected)
 
     def judge(self, judged: Mapping[int, bool]) -> None:
         if judged != self._judged:
@@ -90,50 +98,51 @@ class HitList(Results):
             self._draw(self.highlighted or 0)
 
     def show_titles_alone(self, is_so: bool) -> None:
-        """One row a hit: where several lists share little room."""
+        """Show a single row for each hit, where several lists share little space."""
         if is_so != self._titles_alone:
             self._titles_alone = is_so
             self._draw(self.highlighted or 0)
 
     def _draw(self, selected: int) -> None:
         width = self.scrollable_content_region.width
-        rows = [(str(place), self._rows(hit, width)) for place, hit in enumerate(self.hits)]
+        rows = [(str(place), self._format_hit(hit, width)) for place, hit in enumerate(self.hits)]
         self.show(rows or [("message", plain(self._message, "$text-muted"))], str(selected))
         if not rows:
             self.highlighted = None
 
-    def _rows(self, hit: Hit, width: int) -> Content:
+    def _format_hit(self, hit: Hit, width: int) -> Content:
         room = max(8, width - len(INDENT))
-        verdict, style = JUDGED.get(self._judged.get(hit.chunk_id), ("", ""))  # type: ignore[arg-type]
-        if width < 44:
+        verdict = ""
+        style = ""
+        if hit.chunk_id in self._judged:
+            verdict, style = VERDICTS[self._judged[hit.chunk_id]]
+        if width < NARROW:
             verdict = verdict[:2]
-        title = fitted(hit.title or hit.path, max(4, room - len(verdict) - 1))
+        title = fit_text(hit.title or hit.path, max(4, room - len(verdict) - 1))
         gap = " " * max(1, room - cell_len(title) - len(verdict))
         head = [plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style)]
         if self._titles_alone:
             return Content.assemble(*head)
-        if place_of(hit):
-            place = f" · {place_of(hit)}"
-        else:
-            place = ""
-        path = fitted(hit.path, room - len(place), keep_end=True)
-        where = " · ".join(
-            part
-            for part in (f"{path}{place}", more_of(hit), origin_of(hit), heading_of(hit))
-            if part
-        )
+        place = format_place(hit)
+        if place:
+            place = f" · {place}"
+        path = fit_text(hit.path, room - len(place), keep_end=True)
+        facts = (f"{path}{place}", format_more(hit), format_origin(hit), format_heading(hit))
+        where = fit_text(" · ".join(filter(None, facts)), room)
         return Content.assemble(
             *head,
-            plain(f"\n{INDENT}{fitted(where, room)}", "$text-muted", lines=True),
-            *snippet_rows(hit, room),
+            plain(f"\n{INDENT}{where}", "$text-muted", lines=True),
+            *build_snippet_rows(hit, room),
         )
 
     def on_resize(self) -> None:
         self._draw(self.highlighted or 0)
 
     def on_key(self, event: events.Key) -> None:
-        """At once, as what is typed next goes to the field; what was typed before it had the
-        focus still comes here.
+        """Insert a letter into the search field.
+
+        The field gets the focus at once, since the next keys are meant for it. Keys that were
+        pressed before it had the focus still arrive here.
         """
         field = self.screen.query_one(QueryInput)
         letter = event.character
@@ -148,24 +157,40 @@ class HitList(Results):
         event.stop()
 
 
-def snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
-    """The rows of a hit's snippet that show most marks, each after a line end; `…` for what is
-    left out.
+def build_snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
+    """Return the rows of a hit's snippet that show most marks, each after a line break.
+
+    `…` stands for what is left out.
     """
-    ends = line_cuts(hit.snippet, room - 2)  # the rest is for the sign that something is left out
+    ends = find_line_cuts(hit.snippet, room - 2)  # two columns for the `…`
     spans = list(pairwise([0, *ends]))
-    marks = [
-        [(first - start, last - start) for first, last in hit.marks if first < end and last > start]
-        for start, end in spans
-    ]
-    firsts = range(max(1, len(spans) - SNIPPET_ROWS + 1))
-    best = max(firsts, key=lambda row: (sum(map(len, marks[row : row + SNIPPET_ROWS])), -row))
-    for number in range(best, min(best + SNIPPET_ROWS, len(spans))):
+    marks = [_shift_marks(hit.marks, start, end) for start, end in spans]
+    first = _find_best_rows(list(map(len, marks)))
+    last = min(first + SNIPPET_ROWS, len(spans)) - 1
+    for number in range(first, last + 1):
         start, end = spans[number]
-        before = "… " if number == best > 0 else ""
-        if number == best + SNIPPET_ROWS - 1 < len(spans) - 1:
-            after = " …"
-        else:
-            after = ""
-        text = marked(hit.snippet[start:end].rstrip(), marks[number])
+        before = "… " if number == first > 0 else ""
+        after = " …" if number == last < len(spans) - 1 else ""
+        text = mark_spans(hit.snippet[start:end].rstrip(), marks[number])
         yield Content.assemble(plain(f"\n{INDENT}{before}", lines=True), text, plain(after))
+
+
+def _shift_marks(marks: Sequence[Span], start: int, end: int) -> list[Span]:
+    """Return the marks that overlap [start, end), relative to `start`."""
+    shifted = []
+    for first, last in marks:
+        if first < end and last > start:
+            shifted.append((first - start, last - start))
+    return shifted
+
+
+def _find_best_rows(mark_counts: Sequence[int]) -> int:
+    """Return the first of the `SNIPPET_ROWS` consecutive rows that hold most marks."""
+    best = 0
+    most = -1
+    for first in range(max(1, len(mark_counts) - SNIPPET_ROWS + 1)):
+        count = sum(mark_counts[first : first + SNIPPET_ROWS])
+        if count > most:
+            best = first
+            most = count
+    return best

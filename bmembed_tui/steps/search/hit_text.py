@@ -1,4 +1,4 @@
-"""What the Search step says of a hit, and its file."""
+"""What step Search says of a hit, and the file of a hit."""
 
 from __future__ import annotations
 
@@ -7,68 +7,84 @@ import os
 import re
 from pathlib import Path
 
-from bmembed_tui.open_file import open_at
+from bmembed_tui.open_file import open_file
 from engine.core.messages.search import LINED, Hit
 from engine.core.text import day
 
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
 
-def file_of(hit: Hit) -> Path:
-    """Where the document lies, if it lies on this disk; for what lies inside a file, that file."""
-    named = Path(hit.source) / hit.path
-    around = [folder for folder in named.parents if folder.is_relative_to(hit.source)]
-    places = (place for one in (named, *around) for place in (one, _in_bytes(one)))
-    return next((file for file in places if file.is_file()), named)
+def find_file(hit: Hit) -> Path:
+    """Return the file of the document, or the file that contains it, such as an archive.
 
-
-def _in_bytes(path: Path) -> Path:
-    """The path of a name that is not UTF-8, which the engine writes as `caf\\xe9.txt`."""
-    return Path(os.fsdecode(_BYTE.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(path))))
-
-
-def file_name(hit: Hit) -> str:
-    """`file_of` as text; of a name that is not UTF-8, the bytes that are none as a shell takes
-    them in $'…'.
+    Where no file exists, returns the path that the document had.
     """
-    return os.fsencode(file_of(hit)).decode("utf-8", "backslashreplace")
+    document = Path(hit.source) / hit.path
+    containers = [folder for folder in document.parents if folder.is_relative_to(hit.source)]
+    for path in (document, *containers):
+        for file in (path, _decode_bytes(path)):
+            if file.is_file():
+                return file
+    return document
+
+
+def _decode_bytes(path: Path) -> Path:
+    """Return the path of a name that is not UTF-8, which the engine writes as `caf\\xe9.txt`."""
+
+    def to_byte(match: re.Match[bytes]) -> bytes:
+        return bytes([int(match[1], 16)])
+
+    return Path(os.fsdecode(_BYTE.sub(to_byte, os.fsencode(path))))
+
+
+def format_file_path(hit: Hit) -> str:
+    """Return the path of `find_file` as text.
+
+    Bytes that are not UTF-8 are written as a shell takes them in $'…'.
+    """
+    return os.fsencode(find_file(hit)).decode("utf-8", "backslashreplace")
 
 
 async def open_hit(hit: Hit) -> str:
-    """Open its file, at its page where the viewer can; what came of it, in a sentence."""
-    opened = await asyncio.to_thread(
-        lambda: open_at(file_of(hit), hit.page)
-    )  # beside the event loop: it looks at the disk
-    if opened.at_page or hit.page is None:
-        return opened.problem or f"Opened {hit.path}."
-    return opened.problem or f"Opened {hit.path}: the hit is on {place_of(hit)}."
+    """Open the file of a hit, at its page where possible, and return a sentence on the outcome."""
+    # In a thread, since finding the file reads the disk.
+    result = await asyncio.to_thread(lambda: open_file(find_file(hit), hit.page))
+    if result.problem:
+        return result.problem
+    if result.at_page or hit.page is None:
+        return f"Opened {hit.path}."
+    return f"Opened {hit.path}: the hit is on {format_place(hit)}."
 
 
-def place_of(hit: Hit) -> str:
-    """Page, slide or sheet; or line, where it is that of the file; else empty."""
-    return hit.page_name or (f"line {hit.line}" if hit.format in LINED else "")
+def format_place(hit: Hit) -> str:
+    """Return the page, slide, sheet or line of a hit; empty where there is none."""
+    if hit.page_name:
+        return hit.page_name
+    return f"line {hit.line}" if hit.format in LINED else ""
 
 
-def more_of(hit: Hit) -> str:
-    """How many other passages of the document were found, and how many documents have the same
-    text.
-    """
-    copies = f"{hit.copies} copies" if hit.copies > 1 else ""
-    more = f"+{hit.more} more" if hit.more else ""
-    return " · ".join(part for part in (copies, more) if part)
+def format_more(hit: Hit) -> str:
+    """Return how many documents have the same text, and how many more passages were found."""
+    parts = []
+    if hit.copies > 1:
+        parts.append(f"{hit.copies} copies")
+    if hit.more:
+        parts.append(f"+{hit.more} more")
+    return " · ".join(parts)
 
 
-def heading_of(hit: Hit) -> str:
-    """The heading path, without the title and the name of the sheet again."""
-    known = (hit.title, hit.place.removeprefix("sheet "))
-    return " › ".join(part for part in hit.headings if part and part not in known)
+def format_heading(hit: Hit) -> str:
+    """Return the headings above a hit, without repeating its title and sheet."""
+    shown = ("", hit.title, hit.place.removeprefix("sheet "))
+    return " › ".join(heading for heading in hit.headings if heading not in shown)
 
 
-def origin_of(hit: Hit) -> str:
-    """Day and author, as far as the document says them."""
-    return " · ".join(part for part in (day(hit.changed or hit.created), hit.author) if part)
+def format_origin(hit: Hit) -> str:
+    """Return the day and author that the document names."""
+    return " · ".join(filter(None, (day(hit.changed or hit.created), hit.author)))
 
 
-def ranker_score(ranker: str, score: float) -> str:
-    """A score on a ranker's own scale: BM25, or similarity."""
-    return f"{score:.{2 if ranker == 'bm25' else 3}f}"
+def format_score(ranker: str, score: float) -> str:
+    """Return a score on the ranker's own scale: BM25, or similarity."""
+    decimals = 2 if ranker == "bm25" else 3
+    return f"{score:.{decimals}f}"

@@ -1,4 +1,4 @@
-"""What a search asks for and what it found, as the Search step shows it."""
+"""What a search asks for and what it found, in the form that step Search shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FACETS = ("type", "author", "language")
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "keywords", ALL: "all three"}
 Span = tuple[int, int]
 MAX_MATCHES = 50_000
-# Scripts that put no blanks between words: a term may stand anywhere in them.
+# Scripts without spaces between words: a term may begin and end anywhere in them.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
@@ -25,7 +25,7 @@ _UNSPACED = re.compile(
 class Filters:
     """What a hit must satisfy.
 
-    Paths and dates are as typed, and empty ones let everything pass; `values` are (facet, value).
+    Paths and dates are as typed; empty ones allow everything. `values`: (facet, value).
     """
 
     paths: str = ""
@@ -35,37 +35,34 @@ class Filters:
 
     @property
     def count(self) -> int:
-        return sum(bool(text.strip()) for text in (self.paths, self.after, self.before)) + len(
-            self.values
-        )
+        texts = (self.paths, self.after, self.before)
+        return sum(bool(text.strip()) for text in texts) + len(self.values)
 
-    def of(self, facet: str) -> tuple[str, ...]:
-        """The values of a facet that are chosen."""
+    def get_values(self, facet: str) -> tuple[str, ...]:
+        """Return the chosen values of a facet."""
         return tuple(value for name, value in self.values if name == facet)
 
-    def toggled(self, facet: str, value: str) -> Filters:
-        """With a value of a facet, or without it where it is chosen."""
-        kept = tuple(one for one in self.values if one != (facet, value))
-        return replace(
-            self, values=kept if len(kept) < len(self.values) else (*kept, (facet, value))
-        )
+    def toggle(self, facet: str, value: str) -> Filters:
+        """Return the filters with a value of a facet, or without it if it is chosen already."""
+        pair = (facet, value)
+        if pair in self.values:
+            return replace(self, values=tuple(other for other in self.values if other != pair))
+        return replace(self, values=(*self.values, pair))
 
-    def problem(self) -> str:
-        """What is wrong with the dates; empty where they can be understood."""
+    def find_problem(self) -> str:
+        """Return what is wrong with the dates; empty where they are valid."""
         dates: dict[str, date] = {}
         for name, text in (("after", self.after.strip()), ("before", self.before.strip())):
             if text:
-                try:
-                    dates[name] = date.fromisoformat(text)
-                except ValueError:
-                    dates[name] = date.min
-                if dates[name] == date.min or len(text) != 10:
+                parsed_date = _parse_date(text)
+                if parsed_date is None:
                     return f"'{text}' is not a date: write {name} as YYYY-MM-DD."
+                dates[name] = parsed_date
         if len(dates) == 2 and dates["after"] >= dates["before"]:
             return "'after' must be earlier than 'before'."
         return ""
 
-    def request(
+    def build_request(
         self,
         query: str,
         mode: Mode,
@@ -74,20 +71,22 @@ class Filters:
         by_document: bool = False,
         by_date: bool = False,
     ) -> Search:
-        """A search with these filters, not reranked yet. Searches of a mode replace each other."""
+        """Return a search with these filters, not reranked yet.
+
+        A search replaces an earlier one of the same mode.
+        """
         paths = tuple(part.strip() for part in self.paths.split(",") if part.strip())
-        authors = tuple(
-            '"' + name.replace('"', "") + '"' for name in self.of("author")
-        )  # in quotes: the whole name
+        # Quotes make the search match the whole name.
+        authors = tuple('"' + name.replace('"', "") + '"' for name in self.get_values("author"))
         return Search(
             query,
             mode,
             paths=paths or None,
-            types=self.of("type") or None,
+            types=self.get_values("type") or None,
             after=self.after.strip() or None,
             before=self.before.strip() or None,
             authors=authors or None,
-            languages=self.of("language") or None,
+            languages=self.get_values("language") or None,
             facets=facets,
             series=f"typed-{mode}",
             by_document=by_document,
@@ -96,13 +95,24 @@ class Filters:
         )
 
 
+def _parse_date(text: str) -> date | None:
+    """Return the date of a text in the form YYYY-MM-DD, else None."""
+    if len(text) != 10:  # Python also accepts other forms of ISO 8601
+        return None
+    try:
+        parsed_date = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed_date if parsed_date != date.min else None
+
+
 @dataclass(frozen=True)
 class Question:
-    """What is looked for."""
+    """A query, its filters, and how to list the hits."""
 
     query: str
     filters: Filters = Filters()
-    facets: bool = False  # whether to count what the found documents are
+    facets: bool = False  # whether to count types, authors and languages
     by_document: bool = True  # the best passage of each document, not every passage
     by_date: bool = False  # newest first
 
@@ -115,8 +125,8 @@ class Question:
 class Answer:
     """What a mode found for a question.
 
-    `by`: the mode that the hits come from; another one while the encoder loads. `reranking`: they
-    are being put in order.
+    `by`: the mode that found the hits, which may be another one while the encoder loads.
+    `reranking`: whether the hits are still being reranked.
     """
 
     question: Question
@@ -131,25 +141,30 @@ class Answer:
     reranking: bool = False
 
 
-def terms_of(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:
-    """The words to mark in whole documents: those of the query, and the forms that the engine
-    marked in snippets.
+def collect_terms(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:
+    """Return the words to mark in whole documents, the longest first.
+
+    They are the forms that the engine marked in snippets, or else the longer words of the query.
     """
-    forms = {hit.snippet[start:end].casefold(): None for hit in hits for start, end in hit.marks}
+    forms: dict[str, None] = {}
+    for hit in hits:
+        for start, end in hit.marks:
+            forms[hit.snippet[start:end].casefold()] = None
     if not forms:
-        forms = {word.casefold(): None for word in re.findall(r"\w+", query) if len(word) > 2}
+        words = re.findall(r"\w+", query)
+        forms = {word.casefold(): None for word in words if len(word) > 2}
     return tuple(sorted((form for form in forms if form.strip()), key=len, reverse=True))
 
 
 def find_terms(text: str, terms: Iterable[str]) -> list[Span]:
-    """(start, end) of every place where one of the terms stands as a word, the first 50,000."""
-    parts = [
-        re.escape(term) if _UNSPACED.search(term) else rf"(?<!\w){re.escape(term)}(?!\w)"
-        for term in terms
-    ]
-    if not parts:
+    """Return (start, end) of the first 50,000 places where one of the terms occurs as a word."""
+    patterns = []
+    for term in terms:
+        pattern = re.escape(term)
+        if not _UNSPACED.search(term):
+            pattern = rf"(?<!\w){pattern}(?!\w)"
+        patterns.append(pattern)
+    if not patterns:
         return []
-    return [
-        match.span()
-        for match in islice(re.finditer("|".join(parts), text, re.IGNORECASE), MAX_MATCHES)
-    ]
+    matches = re.finditer("|".join(patterns), text, re.IGNORECASE)
+    return [match.span() for match in islice(matches, MAX_MATCHES)]

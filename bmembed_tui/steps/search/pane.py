@@ -1,4 +1,4 @@
-"""Step Search: type and see hits, by every ranker; look inside; judge; why each was found."""
+"""Step Search: type and see hits by every ranker, look inside, judge, see why each was found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Button, Input, OptionList
 
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_actions import ANSWER_KEYS, HitActions
 from bmembed_tui.steps.search.hit_list import HitList, QueryInput, Results
@@ -24,17 +23,16 @@ from engine.core.messages.queries import ReadExamples
 from engine.core.text import visible
 
 DEBOUNCE = 0.15  # seconds without a key before a search
-AGAIN = 5.0  # seconds between two looks whether what is embedded by now holds hits
-SETTLE = 0.3  # seconds without an answer before it is read how its hits were judged
+AGAIN = 5.0  # seconds between two searches while documents are being embedded
+SETTLE = 0.3  # seconds without a new answer before the judgments of its hits are read
 
 
 class SearchPane(HitActions):
-    """Asks while the user types, and moves between the search field, the modes and the hits."""
+    """Searches while the user types, and moves between the search field, the modes and the hits."""
 
     step = "search"
     title = "Search"
     lead = "Type what you look for: words, or a question."
-    help_text = texts.HELP
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}")
@@ -63,26 +61,27 @@ class SearchPane(HitActions):
     def on_mount(self) -> None:
         self.query_one(FilterRow).display = False
         self._draw_frame()
-        self.set_interval(AGAIN, self._look_again)
+        self.set_interval(AGAIN, self._search_again)
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         self._open(focus=True)
 
     def focus_primary(self) -> None:
         button = self.query_one("#primary")
-        self.screen.set_focus(
-            button if button.display and not self.question.query else self.query_one(QueryInput)
-        )
+        if button.display and not self.question.query:
+            self.screen.set_focus(button)
+        else:
+            self.screen.set_focus(self.query_one(QueryInput))
 
-    def typed(self, character: str) -> bool:
-        """What was typed before the field had the focus stands in it; so does a letter beside
-        the button that reads.
+    def take_character(self, character: str) -> bool:
+        """Insert a character that was typed before the field had the focus.
+
+        Also takes a letter that was typed while the button had the focus.
         """
         field = self.query_one(QueryInput)
         focused = self.screen.focused
-        if focused not in (None, field) and not (
-            focused is self.query_one("#primary") and character.isalpha()
-        ):
+        is_at_button = focused is self.query_one("#primary") and character.isalpha()
+        if focused not in (None, field) and not is_at_button:
             return False
         field.focus()
         field.insert_text_at_cursor(character)
@@ -93,7 +92,7 @@ class SearchPane(HitActions):
         self._draw_frame()
         if self.host.status.built("index"):
             self.searching.warm_up()
-            self._offer()
+            self._load_examples()
             self.call_after_refresh(self._draw_modes)
         if focus:
             self.focus_primary()
@@ -102,71 +101,81 @@ class SearchPane(HitActions):
         self._draw_frame()
 
     def show_status(self, status: ProjectStatus) -> None:
-        there = status.built("index")
+        is_indexed = status.built("index")
         before = self._built
-        self._built = {**self._built, "there": there}
+        self._built = {**self._built, "there": is_indexed}
         for stage in map(status.stage, ("index", "embed")):
-            # what becomes stale is searched as before
+            # A stage that becomes stale is searched as before.
             if stage.state != "stale" or stage.stage not in before:
                 self._built[stage.stage] = stage.state, stage.fingerprint
         if self._built != before:
-            if not self._found_by_meaning:
-                # there may be an encoder to load now: keyword search answers until it is
-                self.searching.lose()
-            self.searching.forget()
-            self._drawn.clear()
-            if there and self.host.pane is self:
+            self._forget_hits()
+            if is_indexed and self.host.pane is self:
                 self._open(focus=self.screen.focused in (None, self.query_one("#primary")))
-                self._look()
-        elif there and (answer := self.searching.answer(self.active)) and answer.error:
-            self._look()  # what was in the way may be mended
+                self._search()
+        elif is_indexed:
+            answer = self.searching.answer(self.active)
+            if answer and answer.error:
+                self._search()  # the reason of the error may be gone
         self._draw_frame()
         self.refresh_bindings()
+
+    def _forget_hits(self) -> None:
+        """Forget what was found in an earlier state of the project."""
+        if not self._has_semantic_hits:
+            # There may be an encoder to load now; keyword search answers until it is loaded.
+            self.searching.mark_encoder_lost()
+        self.searching.forget()
+        self._drawn.clear()
 
     def show_run(self, state: RunState) -> None:
         self._draw_nothing()
         self._draw_offer()
 
-    def engine_ended(self) -> None:
-        self.searching.lose()
+    def forget_engine(self) -> None:
+        self.searching.mark_encoder_lost()
         self._draw_status()
 
     # Asking
 
     @property
-    def _found_by_meaning(self) -> bool:
+    def _has_semantic_hits(self) -> bool:
         return any("semantic" in hit.rankers for hit in self.active_list.hits)
 
-    def _look_again(self) -> None:
-        """For hits by meaning, while embedding goes on and there are only those by keywords."""
-        wanted = (
-            self.active != "bm25"
-            and not self.searching.question.empty
-            and not self.searching.pending
-        )
-        if wanted and self.host.run_state.current == "embed" and not self._found_by_meaning:
-            self.searching.look(self.searching.question, self.mode, again=True)
+    def _search_again(self) -> None:
+        """Search again for hits by meaning while documents are being embedded."""
+        if (
+            self.active == "bm25"
+            or self.host.run_state.current != "embed"
+            or self._has_semantic_hits
+        ):
+            return
+        if not self.searching.question.empty and not self.searching.pending:
+            self.searching.search(self.searching.question, self.mode, again=True)
 
     def search_for(self, text: str) -> None:
         field = self.query_one(QueryInput)
         field.value = visible(text)
         field.cursor_position = len(field.value)
         self._set_usual_mode()
-        self._look()
+        self._search()
 
     @on(Input.Changed, "#search-query")
     @on(FilterRow.Changed)
-    def _typed(self, event: Input.Changed | FilterRow.Changed) -> None:
+    def _search_soon(self, event: Input.Changed | FilterRow.Changed) -> None:
         event.stop()
-        self._later("look", SERVER_PAUSE if self.host.status.asks_server else DEBOUNCE, self._look)
+        pause = SERVER_PAUSE if self.host.status.asks_server else DEBOUNCE
+        self._call_later("search", pause, self._search)
 
-    def _later(self, name: str, seconds: float, call: Any) -> None:
+    def _call_later(self, name: str, seconds: float, call: Any) -> None:
+        """Call a function after a pause; a new call of the same name restarts the pause."""
         if name in self._delays:
             self._delays[name].stop()
         self._delays[name] = self.set_timer(seconds, call)
 
-    def _look(self) -> None:
-        question, problem = self.question, self.question.filters.problem()
+    def _search(self) -> None:
+        question = self.question
+        problem = question.filters.find_problem()
         self._problem = f"✗ {problem}" if problem else ""
         if problem:
             self._drop_hits()
@@ -174,8 +183,8 @@ class SearchPane(HitActions):
             self._draw_status()
             return
         if question != self.searching.question:
-            self.begin_anew()
-        self.searching.look(question, self.mode)
+            self.discard_messages()
+        self.searching.search(question, self.mode)
         if question.empty:
             self._clear()
         elif not self.query_one("#search-columns").display:
@@ -183,42 +192,42 @@ class SearchPane(HitActions):
         self._draw_status()
 
     def _drop_hits(self) -> None:
-        """Clear the lists: what stands there was found with other filters."""
+        """Clear the lists, whose hits were found with other filters."""
         self.searching.forget()
         self._drawn.clear()
-        for shown in self._lists.values():
-            shown.show_hits((), {})
+        for hit_list in self._lists.values():
+            hit_list.show_hits((), {})
         self._draw_side()
 
-    def _answered(self, mode: str) -> None:
+    def _show_answer(self, mode: str) -> None:
         if not self.is_attached:
             return
         self._draw_hits()
         self._show_side()
         self._draw_status()
-        self._later("settle", SETTLE, self._settle)
+        self._call_later("judgments", SETTLE, self._read_judgments)
 
-    def _settle(self) -> None:
+    def _read_judgments(self) -> None:
         if self.active_list.hits and not self.searching.question.empty:
             self.judgments.read(self.searching.question.query)
 
     @work(exclusive=True, group="offers")
-    async def _offer(self) -> None:
+    async def _load_examples(self) -> None:
+        """Offer queries to try, once."""
         if self.offered:
             return
         try:
-            found = await self.ask(ReadExamples())
+            examples = await self.ask(ReadExamples())
         except EngineError:
             return
         if self.is_attached:
-            self.offered = found
-            self.query_one("#search-offers", SafeOptions).show(
-                [(str(n), text) for n, text in enumerate(self.offered)]
-            )
+            self.offered = examples
+            lines = [(str(number), text) for number, text in enumerate(examples)]
+            self.query_one("#search-offers", SafeOptions).show(lines)
             self._draw_frame()
 
     @on(OptionList.OptionSelected, "#search-offers")
-    def _offer_chosen(self, event: OptionList.OptionSelected) -> None:
+    def _search_for_example(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         self.search_for(self.offered[event.option_index])
         self.active_list.focus()
@@ -226,18 +235,18 @@ class SearchPane(HitActions):
     # Moving
 
     @on(Input.Submitted, "#search-query")
-    def _to_hits(self, event: Input.Submitted) -> None:
+    def _go_to_hits(self, event: Input.Submitted) -> None:
         event.stop()
         if not self.host.status.built("index"):
             self.host.make_searchable()
         elif not self.question.empty:
-            self._look()
+            self._search()
             self.active_list.focus()
         elif self.offered:
             self.query_one("#search-offers").focus()
 
     @on(ChoiceRow.Chosen)
-    def _mode_chosen(self, event: ChoiceRow.Chosen) -> None:
+    def _choose_mode(self, event: ChoiceRow.Chosen) -> None:
         event.stop()
         self.action_mode(event.value)
 
@@ -251,27 +260,33 @@ class SearchPane(HitActions):
             self._draw_status()
 
     def action_mode(self, mode: str) -> None:
-        inside = isinstance(self.screen.focused, HitList)
+        has_focus = isinstance(self.screen.focused, HitList)
         self.mode = mode
-        self.active = self.active if mode == ALL else mode
+        if mode != ALL:
+            self.active = mode
         self._draw_frame()
-        for one in self.shown:
-            if self.searching.answer(one) is None and self._drawn.pop(one, None) is not None:
-                self._lists[one].show_hits((), {})
-        self._look()
+        for shown_mode in self.visible_modes:
+            has_answer = self.searching.answer(shown_mode) is not None
+            if not has_answer and self._drawn.pop(shown_mode, None) is not None:
+                self._lists[shown_mode].show_hits((), {})
+        self._search()
         if not self.question.empty:
-            self._answered(mode)
-        if inside:
+            self._show_answer(mode)
+        if has_focus:
             self.active_list.focus()
 
     def action_order(self, name: str) -> None:
-        """Every passage or the best of each document; newest or best first."""
+        """Switch `by_document` or `by_date`.
+
+        They list every passage or the best of each document, and newest or best first.
+        """
         setattr(self, name, not getattr(self, name))
-        self._look()
+        self._search()
 
     def action_like(self) -> None:
-        """Hits that are like the document of this one."""
-        if (hit := self._hit) is not None:
+        """Search for hits that are like the document of this one."""
+        hit = self._hit
+        if hit is not None:
             self.search_for(f"like:{hit.id}")
             self._say(f"Documents like {hit.title or hit.path}")
 
@@ -286,13 +301,14 @@ class SearchPane(HitActions):
         self.action_mode(modes[(modes.index(self.mode) + 1) % len(modes)])
 
     def action_filters(self) -> None:
-        """Show or hide the filters; those that are set go on to count."""
+        """Show or hide the filters; hidden filters stay in effect."""
         row = self.query_one(FilterRow)
         row.display = not row.display
-        self.screen.set_focus(
-            row.query(Input).first() if row.display else self.query_one(QueryInput)
-        )
-        self._look()
+        if row.display:
+            self.screen.set_focus(row.query(Input).first())
+        else:
+            self.screen.set_focus(self.query_one(QueryInput))
+        self._search()
 
     @on(Button.Pressed, "#primary")
     def _build(self, event: Button.Pressed) -> None:
@@ -309,7 +325,7 @@ class SearchPane(HitActions):
         self.host.action_improve()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is asked before there is an index."""
+        """Allow searching only once there is an index."""
         if action in ("improve", "filters", "ask", "mode", "next_mode"):
             return self.is_attached and self.host.status.built("index")
         return super().check_action(action, parameters)

@@ -1,4 +1,4 @@
-"""A document at the place that was found."""
+"""A document, opened at the place of a hit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.progress import count
+from bmembed_tui.client.progress import format_count
 from bmembed_tui.steps.search.document_view import DocumentView
-from bmembed_tui.steps.search.hit_text import file_name, open_hit, place_of
+from bmembed_tui.steps.search.hit_text import format_file_path, format_place, open_hit
 from bmembed_tui.steps.search.model import MAX_MATCHES, Span, find_terms
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
-from bmembed_tui.widgets.text_rows import fitted
+from bmembed_tui.widgets.text_rows import fit_text
 from engine.core.errors import EngineError
 from engine.core.messages.search import Hit, ReadDocument
 
@@ -43,8 +43,7 @@ class PreviewScreen(Screen[None]):
     PreviewScreen #preview-place { height: 1; padding: 0 1; }
     PreviewScreen #preview-note { height: auto; padding: 1; }
     """
-    HELP = """The whole document, at the passage that was found: it has a bar on its left.
-Words of the query are marked; n and N go to the next and the previous one, h back to the hit."""
+    HELP_NAME = "preview"
 
     def __init__(self, ask: Ask, hit: Hit, terms: Sequence[str]) -> None:
         super().__init__()
@@ -75,7 +74,7 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         except EngineError as error:
             if self.is_attached:
                 self._draw_place("")
-                self.query_one("#preview-note", SafeStatic).update(error_text(error))
+                self.query_one("#preview-note", SafeStatic).update(format_error(error))
                 self.query_one("#preview-note").display = True
             return
         text = document.text
@@ -88,49 +87,54 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         self.query_one(DocumentView).show(text, (self._hit.start, self._hit.end), matches)
 
     @on(DocumentView.Ready)
-    def _ready(self) -> None:
+    def _show_first_match(self) -> None:
+        """Make the first match within the chunk the current one."""
         view = self.query_one(DocumentView)
         if view.match is None and self._matches:
-            at = bisect_left(self._starts, self._hit.start)
-            if at < len(self._starts) and self._starts[at] < self._hit.end:
-                view.match = at
-            else:
-                view.match = None
+            number = bisect_left(self._starts, self._hit.start)
+            if number < len(self._starts) and self._starts[number] < self._hit.end:
+                view.match = number
             view.refresh()
         self._draw_place()
 
-    def _draw_place(self, doing: str | None = None) -> None:
-        parts = [place_of(self._hit)]
-        if doing is not None:
-            parts.append(doing)
+    def _draw_place(self, activity: str | None = None) -> None:
+        """Show the path, the place, and the size and matches; or instead of these, `activity`."""
+        parts = [format_place(self._hit)]
+        if activity is not None:
+            parts.append(activity)
         else:
-            match = self.query_one(DocumentView).match
-            found = f"{len(self._matches):,}{'+' if len(self._matches) >= MAX_MATCHES else ''}"
-            if match is not None:
-                at = f"match {match + 1:,} of {found}"
-            else:
-                at = f"{found} match{'es' * (found != '1')}"
-            parts += [f"{count(self._text.count(chr(10)) + 1, 'line')} in all", at]
-        rest = " · ".join(part for part in parts if part)
-        path = fitted(self._hit.path, max(10, self.app.size.width - len(rest) - 5), keep_end=True)
+            lines = self._text.count("\n") + 1
+            parts += [f"{format_count(lines, 'line')} in all", self._format_matches()]
+        rest = " · ".join(filter(None, parts))
+        path = fit_text(self._hit.path, max(10, self.app.size.width - len(rest) - 5), keep_end=True)
         self.query_one("#preview-place", SafeStatic).update(
             plain(f"{path} · {rest}", "$text-muted")
         )
+
+    def _format_matches(self) -> str:
+        total = f"{len(self._matches):,}"
+        if len(self._matches) >= MAX_MATCHES:
+            total += "+"
+        current = self.query_one(DocumentView).match
+        if current is not None:
+            return f"match {current + 1:,} of {total}"
+        return f"{total} match" if total == "1" else f"{total} matches"
 
     def on_resize(self) -> None:
         if self.query_one(DocumentView).ready and self._text:
             self._draw_place()
 
     def action_match(self, by: int) -> None:
-        """To the next or the previous place where a term stands; round at the ends."""
+        """Go to the next or previous match; from the last to the first and back."""
         view = self.query_one(DocumentView)
         if not self._matches or not view.ready:
             return
-        if view.match is None:
-            after = bisect_left(self._starts, view.top_offset)
-            number = after if by > 0 else after - 1
-        else:
+        if view.match is not None:
             number = view.match + by
+        else:
+            number = bisect_left(self._starts, view.top_offset)
+            if by < 0:
+                number -= 1
         view.show_match(number % len(self._matches))
         self._draw_place()
 
@@ -148,7 +152,8 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
 
     @work(exclusive=True, group="copy")
     async def action_copy_path(self) -> None:
-        file = await asyncio.to_thread(file_name, self._hit)  # it looks at the disk
+        # In a thread, since finding the file reads the disk.
+        path = await asyncio.to_thread(format_file_path, self._hit)
         if self.is_attached:
-            self.app.copy_to_clipboard(file)
+            self.app.copy_to_clipboard(path)
             self.notify("The path is on the clipboard.", markup=False)

@@ -1,5 +1,6 @@
-"""Asks the engine while the user types: the newest question wins, keyword search answers while
-the encoder keeps one waiting.
+"""Searches while the user types: the newest question wins.
+
+Keyword search answers while the encoder takes long.
 """
 
 from __future__ import annotations
@@ -12,26 +13,24 @@ from functools import partial
 from typing import Any
 
 from bmembed_tui.client.engine_client import Ask, GoneError, SupersededError
-from bmembed_tui.client.in_app import advice, with_ways
+from bmembed_tui.client.in_app import add_app_keys, format_advice
 from bmembed_tui.steps.search.model import ALL, Answer, Question
 from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Found, Judge, Mode, ReadJudgments, WarmUp
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
-"""Starts some work; that of the same group that still goes on is given up."""
-SERVER_PAUSE = 0.6  # seconds without a key before a server is sent the query
-PATIENCE = 0.5  # seconds without an answer before keyword search stands in
+"""Starts some work in a group, and cancels what is still in progress in that group."""
+SERVER_PAUSE = 0.6  # seconds without a key before the query is sent to a server
+PATIENCE = 0.5  # seconds without an answer after which keyword search answers instead
 
 
 class Searching:
     """The question, and the newest answer of each mode.
 
-    `changed(mode)` is called when one has come.
-
-    `encoder`: `""` before the first search, `loading`, or `ready`. Every search is of a series of
-        its mode, so that the
-    engine leaves out those that a newer one has overtaken. `rerank_pause`: seconds without a key
-    before a server is sent the hits.
+    `changed(mode)` is called for each new answer. `encoder`: `""` before the first search,
+    `loading`, or `ready`. The searches of a mode form a series, so that the engine can skip those
+    that a newer one has replaced. `rerank_pause`: seconds without a key before hits are sent to a
+    server.
     """
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[str], None]) -> None:
@@ -43,7 +42,7 @@ class Searching:
         self.pending: set[str] = set()
         self.encoder = ""
         self.rerank_pause = 0.0
-        self._bridged = False
+        self._uses_keywords = False  # whether keyword search answers for modes that take long
 
     def warm_up(self) -> None:
         if not self.encoder:
@@ -54,24 +53,21 @@ class Searching:
         try:
             await self._ask(WarmUp())
         except GoneError:
-            self.lose()
+            self.mark_encoder_lost()
         except EngineError:
             self.encoder = "ready"  # a search shows the same error
         else:
             self.encoder = "ready"
         self.changed("")
 
-    def lose(self) -> None:
-        """The engine's process has ended, and what it had loaded is gone.
-
-        The next question has it loaded again.
-        """
+    def mark_encoder_lost(self) -> None:
+        """Note that the engine's process has ended: the next question loads the encoder again."""
         self.encoder = ""
 
-    def look(self, question: Question, mode: str, *, again: bool = False) -> None:
-        """Look for something in a mode, or in all.
+    def search(self, question: Question, mode: str, *, again: bool = False) -> None:
+        """Search in a mode, or in all modes.
 
-        What was answered already is kept unless `again`.
+        Existing answers are kept unless `again`.
         """
         if question != self.question:
             self.question = question
@@ -80,66 +76,69 @@ class Searching:
             return
         self.warm_up()
         wanted = set(MODES if mode == ALL else (mode,))
-        if self._bridged:
+        if self._uses_keywords:
             wanted.add("bm25")
         elif mode != "bm25":
-            self._start(partial(self._bridge, question), "bridge")
-        for one in MODES:
-            if one in wanted and (again or not self._known(one)):
-                self._begin(question, one)
+            self._start(partial(self._fall_back_to_keywords, question), "fallback")
+        for wanted_mode in MODES:
+            if wanted_mode in wanted and (again or not self._is_answered(wanted_mode)):
+                self._begin(question, wanted_mode)
 
     def _begin(self, question: Question, mode: Mode) -> None:
         self.pending.add(mode)
         self._start(partial(self._search, question, mode), f"search-{mode}")
 
-    async def _bridge(self, question: Question) -> None:
+    async def _fall_back_to_keywords(self, question: Question) -> None:
+        """Search by keywords if the other modes have not answered after a while."""
         await asyncio.sleep(PATIENCE)
         if question == self.question and self.pending:
-            self._bridged = True
-            if not self._known("bm25"):
+            self._uses_keywords = True
+            if not self._is_answered("bm25"):
                 self._begin(question, "bm25")
 
-    def _known(self, mode: str) -> bool:
+    def _is_answered(self, mode: str) -> bool:
+        """Return whether a mode has an answer without an error, or will have one."""
         answer = self.answers.get(mode)
         return mode in self.pending or (answer is not None and not answer.error)
 
     def forget(self) -> None:
-        """What was found no longer holds; the question stands."""
+        """Drop all answers, but keep the question."""
         self.answers.clear()
         self.pending.clear()
-        self._bridged = self.encoder != "ready"
+        self._uses_keywords = self.encoder != "ready"
 
     def answer(self, mode: str) -> Answer | None:
-        """The newest answer of a mode; that of keyword search while the encoder keeps one
-        waiting.
-        """
-        return self.answers.get(mode) or (self.answers.get("bm25") if self._bridged else None)
+        """Return the newest answer of a mode, or of keyword search while the mode takes long."""
+        answer = self.answers.get(mode)
+        if answer is None and self._uses_keywords:
+            return self.answers.get("bm25")
+        return answer
 
     async def _search(self, question: Question, mode: Mode) -> None:
         started = time.perf_counter()
+        request = question.filters.build_request(
+            question.query,
+            mode,
+            facets=question.facets,
+            by_document=question.by_document,
+            by_date=question.by_date,
+        )
         try:
-            request = question.filters.request(
-                question.query,
-                mode,
-                facets=question.facets,
-                by_document=question.by_document,
-                by_date=question.by_date,
-            )
             found = await self._ask(request)
-            answer = answer_of(question, found, started)
+            answer = build_answer(question, found, started)
             self._take(question, mode, answer)
-            if found.can_rerank:  # these hits stand until they are in order
+            if found.can_rerank:  # these hits are shown until they are reranked
                 await asyncio.sleep(self.rerank_pause)
                 again = replace(request, rerank=None, series=f"reranked-{mode}")
                 try:
-                    answer = answer_of(question, await self._ask(again), started)
+                    answer = build_answer(question, await self._ask(again), started)
                 except EngineError:
                     answer = replace(answer, reranking=False)
                 self._take(question, mode, answer)
         except SupersededError:
             return
         except EngineError as error:
-            text = " ".join(part for part in (error.what, error.why, advice(error)) if part)
+            text = " ".join(filter(None, (error.what, error.why, format_advice(error))))
             self._take(question, mode, Answer(question, mode, (), error=text))
 
     def _take(self, question: Question, mode: str, answer: Answer) -> None:
@@ -149,11 +148,11 @@ class Searching:
             self.changed(mode)
 
 
-def answer_of(question: Question, found: Found, started: float) -> Answer:
-    """What was found, since `started` on the clock."""
-    note = with_ways(" ".join(found.notes), found.commands) + (
-        " F4 takes the correction." if found.suggestion else ""
-    )
+def build_answer(question: Question, found: Found, started: float) -> Answer:
+    """Return what was found. `started`: the time on the clock when the search began."""
+    note = add_app_keys(" ".join(found.notes), found.commands)
+    if found.suggestion:
+        note += " F4 takes the correction."
     return Answer(
         question,
         found.mode,
@@ -168,7 +167,7 @@ def answer_of(question: Question, found: Found, started: float) -> Answer:
 
 
 class Judgments:
-    """How hits of the query were judged, read once the user pauses."""
+    """The judgments of the query's hits, read when the user pauses."""
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[], None]) -> None:
         self._ask = ask
@@ -178,31 +177,32 @@ class Judgments:
         self.judged: dict[int, bool] = {}
         self.judged_queries = 0
 
-    def of(self, query: str) -> None:
+    def select(self, query: str) -> None:
         if query != self.query:
             self.query = query
             self.judged = {}
 
     def read(self, query: str) -> None:
-        self.of(query)
+        self.select(query)
         self._start(partial(self._read, query), "judgments")
 
     async def _read(self, query: str) -> None:
         try:
-            found = await self._ask(ReadJudgments(query))
+            answer = await self._ask(ReadJudgments(query))
         except EngineError:
-            return  # judging shows what is wrong
+            return  # judging shows the same error
         if query == self.query:
-            self.judged = dict(found.chunks)
-            self.judged_queries = found.judged_queries
+            self.judged = dict(answer.chunks)
+            self.judged_queries = answer.judged_queries
             self._changed()
 
     async def judge(self, query: str, chunk_id: int, relevant: bool | None) -> None:
-        """Keep a judgment; None takes it back.
+        """Save a judgment; None takes it back.
 
-        Raises EngineError, ProjectBusyError during a run among them.
+        Raises EngineError, such as ProjectBusyError during a run.
         """
-        self.judged_queries = (await self._ask(Judge(query, chunk_id, relevant))).judged_queries
+        answer = await self._ask(Judge(query, chunk_id, relevant))
+        self.judged_queries = answer.judged_queries
         if query == self.query:
             self.judged.pop(chunk_id, None)
             if relevant is not None:

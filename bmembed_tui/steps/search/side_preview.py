@@ -1,4 +1,4 @@
-"""The document of the hit that is selected, beside the hits, where the terminal is wide."""
+"""The document of the selected hit, next to the hits in a wide terminal."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from engine.core.messages.search import Hit, ReadDocument
 
 
 class SidePreview(DocumentView, can_focus=False):
-    """The text at the place that was found; Enter on the hit opens it whole."""
+    """The text at the place of the hit; Enter on the hit opens the whole document."""
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(id="search-side")
         self._ask = ask
-        self._of: tuple[int, Sequence[str]] = (0, ())
+        self._shown: tuple[int, Sequence[str]] = (0, ())
 
     def show_hit(self, hit: Hit, terms: Sequence[str]) -> None:
-        if self._of != (hit.chunk_id, terms):
-            self._of = hit.chunk_id, terms
+        if self._shown != (hit.chunk_id, terms):
+            self._shown = hit.chunk_id, terms
             self._read(hit, terms)
 
     @work(exclusive=True, group="side")
@@ -32,7 +32,7 @@ class SidePreview(DocumentView, can_focus=False):
         try:
             document = await self._ask(ReadDocument(hit.document_id))
         except EngineError:
-            self._of = 0, ()  # opening it says what is wrong
+            self._shown = 0, ()  # opening the document shows the same error
             return
         matches = await asyncio.to_thread(find_terms, document.text, terms)
         if self.is_attached:

@@ -1,6 +1,4 @@
-"""What the Search step looks like: its widgets, and how they are drawn from question and
-answers.
-"""
+"""The widgets of step Search, and how they are drawn from the question and the answers."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.worker import WorkType
 
-from bmembed_tui.dialogs.help import key_name
+from bmembed_tui.dialogs.help import format_key
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.answer import AnswerPanel
@@ -22,23 +20,23 @@ from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from bmembed_tui.widgets.text_rows import line_cuts
+from bmembed_tui.widgets.text_rows import find_line_cuts
 from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Hit
 
-WIDE = 116  # columns of the terminal from which three lists stand side by side
-SIDE = 92  # columns of the step from which the document stands beside the hits
+WIDE = 116  # columns of the terminal from which three lists are shown side by side
+SIDE = 92  # columns of the step from which the document is shown next to the hits
 TALL = 32  # lines of the terminal from which there is room for an introduction
 KEYS = {"hybrid": "f5", "semantic": "f6", "bm25": "f7", ALL: "f8"}
 
 
 class SearchView(StepPane):
-    """The search field, the modes, filters, and hits of one mode or of all, side by side."""
+    """The search field, the modes, the filters, and the hits of one mode or of all side by side."""
 
     def __init__(self, **options: str) -> None:
         super().__init__(id=options.get("id"))
-        self.searching = Searching(self.ask, self._start, self._answered)
-        self.judgments = Judgments(self.ask, self._start, self._judged)
+        self.searching = Searching(self.ask, self._start, self._show_answer)
+        self.judgments = Judgments(self.ask, self._start, self._show_judgments)
         self.mode = ""
         self.active: str = MODES[0]
         self.by_document = True
@@ -55,7 +53,7 @@ class SearchView(StepPane):
         self._delays: dict[str, Timer] = {}
         self._built: dict[str, object] = {}
 
-    # What is there
+    # Widgets
 
     def compose_body(self) -> ComposeResult:
         yield QueryInput(placeholder="words or a question", id="search-query")
@@ -83,22 +81,20 @@ class SearchView(StepPane):
     def _start(self, work: WorkType[None], group: str) -> None:
         self.run_worker(work, group=group, exclusive=True)
 
-    def _answered(self, mode: str) -> None:
-        """A mode's answer has come."""
+    def _show_answer(self, mode: str) -> None:
+        """Show the new answer of a mode."""
 
-    def _judged(self) -> None:
+    def _show_judgments(self) -> None:
         if self.is_attached:
-            for shown in self._lists.values():
-                shown.judge(self.judgments.judged)
+            for hit_list in self._lists.values():
+                hit_list.judge(self.judgments.judged)
 
     def _set_usual_mode(self) -> None:
         try:
             settings = self.host.project.settings()
             self.mode = self.mode or settings.search.mode_in_json
-            if settings.search.reranker.startswith("http"):
-                self.searching.rerank_pause = SERVER_PAUSE
-            else:
-                self.searching.rerank_pause = 0.0
+            asks_server = settings.search.reranker.startswith("http")
+            self.searching.rerank_pause = SERVER_PAUSE if asks_server else 0.0
         except EngineError:
             self.mode = MODES[0]
         if self.mode != ALL:
@@ -118,7 +114,7 @@ class SearchView(StepPane):
     # Drawing
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def visible_modes(self) -> tuple[str, ...]:
         """The modes whose hits are on the screen."""
         return MODES if self.mode == ALL else (self.active,)
 
@@ -131,24 +127,25 @@ class SearchView(StepPane):
         return self.active_list.current
 
     def _draw_frame(self) -> None:
-        there = self.host.status.built("index")
-        empty = self.question.empty
+        is_indexed = self.host.status.built("index")
+        is_empty = self.question.empty
+        is_narrow = self.app.size.width < WIDE
         self.set_class(self.app.size.height < TALL, "low")
         self.set_class(self.mode == ALL, "all")
-        narrow = self.app.size.width < WIDE
-        self.set_class(narrow, "narrow")
-        for shown in self._lists.values():
-            shown.show_titles_alone(narrow and self.mode == ALL)
-        self.query_one("#search-nothing").display = not there
+        self.set_class(is_narrow, "narrow")
+        for hit_list in self._lists.values():
+            hit_list.show_titles_alone(is_narrow and self.mode == ALL)
+        self.query_one("#search-nothing").display = not is_indexed
         self._draw_nothing()
-        self.query_one("#search-all").display = there
-        self.query_one("#search-columns").display = not empty
-        self._write(
-            "#search-hint", (texts.OFFER if self.offered else texts.NO_OFFER) if empty else ""
-        )
-        self.query_one("#search-offers").display = empty and bool(self.offered)
+        self.query_one("#search-all").display = is_indexed
+        self.query_one("#search-columns").display = not is_empty
+        hint = ""
+        if is_empty:
+            hint = texts.OFFER if self.offered else texts.NO_OFFER
+        self._write("#search-hint", hint)
+        self.query_one("#search-offers").display = is_empty and bool(self.offered)
         for mode in MODES:
-            self.query_one(f"#column-{mode}").display = mode in self.shown
+            self.query_one(f"#column-{mode}").display = mode in self.visible_modes
         self._draw_side()
         self._draw_offer()
         self._draw_modes()
@@ -159,93 +156,97 @@ class SearchView(StepPane):
         self.query_one(SidePreview).display = has_room and bool(self.active_list.hits)
 
     def _draw_nothing(self) -> None:
-        """What stands there before anything can be searched: how to begin, or how far the run
-        is.
-        """
-        running = self.host.going
-        self._write("#search-nothing-text", texts.nothing(self.host.run_state, running))
+        """Draw what is shown before anything can be searched: how to begin, or how far a run is."""
+        is_busy = self.host.is_busy
+        self._write("#search-nothing-text", texts.format_nothing(self.host.run_state, is_busy))
         button = self.query_one("#primary")
-        button.display = not (running or self.host.status.built("index"))
-        if running and button.has_focus:
+        button.display = not (is_busy or self.host.status.built("index"))
+        if is_busy and button.has_focus:
             self.query_one(QueryInput).focus()
 
     def _draw_offer(self) -> None:
-        """What search lacks, and the key that gives it; among hits only how far embedding is."""
-        going = self.host.going
-        key = self._key("search.improve", "f2")
-        if going:
-            offer = texts.embedding(self.host.run_state)
-        else:
-            offer = texts.offer(self.host.status, key)
-        self._write("#search-improve", offer if going or self.question.empty else "")
+        """Draw what search lacks and the key that mends it; during a run, how far embedding is."""
+        offer = ""
+        if self.host.is_busy:
+            offer = texts.format_embedding(self.host.run_state)
+        elif self.question.empty:
+            key = self._find_key("search.improve", "f2")
+            offer = texts.format_offer(self.host.status, key)
+        self._write("#search-improve", offer)
 
-    def _key(self, binding: str, otherwise: str) -> str:
-        bound = {active.binding.id: key for key, active in self.screen.active_bindings.items()}
-        return key_name(bound.get(binding, otherwise))
+    def _find_key(self, binding: str, default: str) -> str:
+        """Return the key of a binding as users know it."""
+        keys = {active.binding.id: key for key, active in self.screen.active_bindings.items()}
+        return format_key(keys.get(binding, default))
 
     def _draw_modes(self) -> None:
-        keys = {mode: self._key(f"search.{mode}", key) for mode, key in KEYS.items()}
-        self.query_one(ChoiceRow).show(
-            self.mode, [(mode, f"{key} {NAMES[mode]}") for mode, key in keys.items()]
-        )
+        choices = []
+        for mode, default in KEYS.items():
+            key = self._find_key(f"search.{mode}", default)
+            choices.append((mode, f"{key} {NAMES[mode]}"))
+        self.query_one(ChoiceRow).show(self.mode, choices)
 
     def _clear(self) -> None:
         self._drawn.clear()
-        for shown in self._lists.values():
-            shown.show_hits((), {})
-        self.query_one(FilterRow).count({})
+        for hit_list in self._lists.values():
+            hit_list.show_hits((), {})
+        self.query_one(FilterRow).show_counts({})
         self._draw_frame()
 
     def _draw_hits(self) -> None:
-        for mode in self.shown:
+        for mode in self.visible_modes:
             answer = self.searching.answer(mode)
-            if answer is None or answer is self._drawn.get(mode):
-                continue
-            self._drawn[mode] = answer
-            self.judgments.of(answer.question.query)
-            embedding = self.host.going and not self.host.status.done("embed")
-            follows = mode != "bm25" and (embedding or mode in self.searching.pending)
-            message = answer.error or texts.no_hits(answer, by_meaning_follows=follows)
-            self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
+            if answer is not None and answer is not self._drawn.get(mode):
+                self._drawn[mode] = answer
+                self._draw_answer(mode, answer)
         self._draw_side()
         answer = self.searching.answer(self.active)
         if answer is not None and answer.question.facets:
-            self.query_one(FilterRow).count(answer.facets)
+            self.query_one(FilterRow).show_counts(answer.facets)
+
+    def _draw_answer(self, mode: str, answer: Answer) -> None:
+        self.judgments.select(answer.question.query)
+        is_embedding = self.host.is_busy and not self.host.status.done("embed")
+        follows = mode != "bm25" and (is_embedding or mode in self.searching.pending)
+        message = answer.error or texts.format_no_hits(answer, by_meaning_follows=follows)
+        self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
 
     def _draw_status(self) -> None:
-        alone = self.mode != ALL
-        for mode in self.shown:
-            self._heads[mode].display = not alone
-            if not alone:
+        is_single = self.mode != ALL
+        for mode in self.visible_modes:
+            self._heads[mode].display = not is_single
+            if not is_single:
                 name = plain(NAMES[mode], "bold underline" if mode == self.active else "bold")
-                what = plain(f"  {texts.status(mode, self.searching)}")
-                self._heads[mode].update(Content.assemble(name, what), layout=False)
-        if alone or self.question.empty:
-            status = texts.status(self.active, self.searching)
-        else:
-            status = ""
-        self._write("#search-status", self._problem or self._flash or status, keep=True)
+                status = plain(f"  {texts.format_status(mode, self.searching)}")
+                self._heads[mode].update(Content.assemble(name, status), layout=False)
+        status_text = ""
+        if is_single or self.question.empty:
+            status_text = texts.format_status(self.active, self.searching)
+        self._write("#search-status", self._problem or self._flash or status_text, keep=True)
+        self._write("#search-notes", self._format_note())
+
+    def _format_note(self) -> str:
+        """Return the answer's note, unless a line on embedding says the same."""
         answer = self.searching.answer(self.active)
-        embedding = texts.embedding(self.host.run_state)  # which says the same
-        if answer and answer.hits and not embedding:
-            note = answer.note
-        else:
-            note = ""
-        self._write("#search-notes", f"! {note}" if note else "")
+        if answer is None or not answer.hits or not answer.note:
+            return ""
+        if texts.format_embedding(self.host.run_state):
+            return ""
+        return f"! {answer.note}"
 
     def _write(self, where: str, text: str, *, keep: bool = False) -> None:
-        """Write a line; it is laid out anew only where its height changes.
+        """Write a line; lay it out again only if its height changes.
 
-        `keep`: an empty one keeps its place.
+        `keep`: an empty line keeps its place.
         """
         line = self.query_one(where, SafeStatic)
-        heights = [
-            len(line_cuts(one, line.size.width)) for one in (self._written.get(where, ""), text)
-        ]
+        before = self._written.get(where, "")
+        width = line.size.width
+        is_resized = len(find_line_cuts(before, width)) != len(find_line_cuts(text, width))
         line.display = keep or bool(text)
         if text != self._written.get(where):
             self._written[where] = text
-            line.update(plain(text, lines=True), layout=heights[0] != heights[1])
+            line.update(plain(text, lines=True), layout=is_resized)
 
     def _say(self, text: str) -> None:
         self._flash = text

@@ -1,6 +1,4 @@
-"""The curve of a training: the loss above, Hit@10 on held-out queries below, over the same
-steps.
-"""
+"""The curve of a training: the loss, and Hit@10 on held-out queries, over the same steps."""
 
 from __future__ import annotations
 
@@ -25,18 +23,20 @@ if TYPE_CHECKING:
     from bmembed_tui.steps.train.plot import Plot
 
 Point = tuple[float, float]
-SPAN_SHARE = 0.05  # of the points that a smoothed one is a mean over
+SPAN_SHARE = 0.05  # the share of all points that a smoothed point averages over
 MIN_SPAN = 5.0
 
 
-def finite(points: Iterable[Point]) -> list[Point]:
-    """The points whose value is a finite number, in order."""
+def keep_finite(points: Iterable[Point]) -> list[Point]:
+    """Return the points whose coordinates are finite numbers, in order."""
     return [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
 
 
-def smoothed(points: Sequence[Point]) -> list[Point]:
-    """The running exponential mean over about a twentieth of the points, but at least five; fair
-    from the first on.
+def smooth(points: Sequence[Point]) -> list[Point]:
+    """Return the running exponential mean of the points.
+
+    It spans about a twentieth of the points, but at least five, and is unbiased from the first
+    point on.
     """
     keep = 1 - 1 / max(MIN_SPAN, SPAN_SHARE * len(points))
     total = weight = 0.0
@@ -48,9 +48,10 @@ def smoothed(points: Sequence[Point]) -> list[Point]:
     return curve
 
 
-def envelope(points: Sequence[Point], columns: int) -> list[Point]:
-    """The lowest and the highest point of each column, in order: at most two a column, spikes
-    kept.
+def find_envelope(points: Sequence[Point], columns: int) -> list[Point]:
+    """Return the lowest and the highest point of each column, in order.
+
+    There are at most two points a column, and spikes are kept.
     """
     if not points:
         return []
@@ -67,35 +68,34 @@ def _value(point: Point) -> float:
     return point[1]
 
 
-def limits(points: Sequence[Point], cells: int) -> Point:
-    """The lowest and the highest value, with a little room beside them, which the frame of a
-    drawing would hide.
+def find_limits(points: Sequence[Point], cells: int) -> Point:
+    """Return the limits of the axis: the lowest and highest value, with a margin.
+
+    Without it, the frame of the plot would hide them. `cells`: the length of the axis.
     """
     low = min(map(_value, points))
     high = max(map(_value, points))
-    room = 0.6 * (high - low) / max(1, cells) or max(abs(low) * 0.05, 1e-3)
-    return low - room, high + room
+    margin = 0.6 * (high - low) / max(1, cells) or max(abs(low) * 0.05, 1e-3)
+    return low - margin, high + margin
 
 
 WAITING = "The curve appears here with the first step."
 TOO_SMALL = "The window is too small for the curve."
-LEFT = 8  # cells beside a drawing: for numbers, and for its frame
-RIM = 2
+LEFT = 8  # columns for the numbers of the vertical axis
+RIM = 2  # cells for the frame of a plot
 MIN_WIDTH = 40
 MIN_HEIGHT = 7
-LOW = 18  # rows from which the two drawings stand one above the other, else side by side
+MIN_STACKED_HEIGHT = 18  # rows from which the plots are stacked instead of side by side
 ROWS_PER_TICK = 2
 COLUMNS_PER_TICK = 9
-REACH = 1.05  # of the last step, so that its number has room below the axis
+REACH = 1.05  # the axis ends beyond the last step, so that its number has room
 
 
 class LossChart(Vertical):
-    """Draws a `Curve`.
+    """Two plots of a `Curve`.
 
     Each step's loss is a faint dot, its running mean a line of blocks, so that they differ without
-    colour.
-
-    The plotting library is loaded when there is something to draw.
+    colour. The plotting library is loaded when there is something to draw.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -128,45 +128,51 @@ class LossChart(Vertical):
         self._draw()
 
     @property
-    def _beside(self) -> bool:
-        return bool(self._figures) and self.content_size.height < LOW
+    def _is_side_by_side(self) -> bool:
+        return bool(self._figures) and self.content_size.height < MIN_STACKED_HEIGHT
 
     @property
     def _columns(self) -> int:
-        return max(4, self.content_size.width // (2 if self._beside else 1) - LEFT - RIM)
+        width = self.content_size.width
+        if self._is_side_by_side:
+            width //= 2
+        return max(4, width - LEFT - RIM)
 
     @property
     def _rows(self) -> int:
         height = self.content_size.height - 1
-        return max(2, (height if self._beside or not self._figures else height // 2) - 1 - RIM)
+        if self._figures and not self._is_side_by_side:
+            height //= 2
+        return max(2, height - 1 - RIM)
 
     def _draw(self) -> None:
         steps = self.curve.steps
         size = self.content_size
         checks = self.curve.held_out if self._with_checks else []
-        last = (steps[-1].step if steps else -1, len(steps), len(checks))
-        looks = (*last, size.width * 10_000 + size.height, self.app.theme)
-        if looks == self.drawn:
+        last_step = steps[-1].step if steps else -1
+        size_key = size.width * 10_000 + size.height
+        drawn = (last_step, len(steps), len(checks), size_key, self.app.theme)
+        if drawn == self.drawn:
             return
-        self._losses = finite((one.step, one.loss) for one in steps)
-        self._figures = finite((one.step, one.hit_at_10) for one in checks)
+        self._losses = keep_finite((step.step, step.loss) for step in steps)
+        self._figures = keep_finite((check.step, check.hit_at_10) for check in checks)
         has_room = size.width >= MIN_WIDTH and size.height >= MIN_HEIGHT
         if not (self._losses or self._figures) or not has_room:
             self._hide(WAITING if has_room or not size.area else TOO_SMALL)
-            self.drawn = looks
+            self.drawn = drawn
             return
         if not self._plots:
             if not self._loading:
                 self._loading = True
                 self._load()
             return
-        resized = looks[3:] != self.drawn[3:]
-        self.drawn = looks
-        self.query_one("#chart-plots").set_class(self._beside, "beside")
+        is_resized = drawn[3:] != self.drawn[3:]
+        self.drawn = drawn
+        self.query_one("#chart-plots").set_class(self._is_side_by_side, "beside")
         self._draw_loss()
         self._draw_checks()
-        self.query_one("#chart-legend", SafeStatic).update(self._legend())
-        if resized:
+        self.query_one("#chart-legend", SafeStatic).update(self._build_legend())
+        if is_resized:
             self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
@@ -180,7 +186,7 @@ class LossChart(Vertical):
 
     @work
     async def _load(self) -> None:
-        """Import the plotting library in a thread, and make the two drawings."""
+        """Import the plotting library in a thread, and make the two plots."""
         library = await asyncio.to_thread(import_module, "bmembed_tui.steps.train.plot")
         if not self.is_attached:
             return
@@ -189,19 +195,18 @@ class LossChart(Vertical):
             for name in ("loss", "held-out")
         ]
         await self.query_one("#chart-plots").mount(*plots)
-        self._plots = plots  # mounted: before that they would forget what they are given
+        self._plots = plots  # set once they are mounted: before, they forget what they are given
         self.call_after_refresh(self._draw)
 
     def _draw_loss(self) -> None:
         from textual_plot import HiResMode
 
-        plot = self._cleared(
-            self._plots[0], self._losses, bottom=1 if self._beside or not self._figures else 0
-        )
+        has_axis = self._is_side_by_side or not self._figures
+        plot = self._prepare_plot(self._plots[0], self._losses, bottom=int(has_axis))
         if plot is None:
             return
-        raw = envelope(self._losses, self._columns)
-        mean = smoothed(self._losses)[:: 1 + len(self._losses) // 500]
+        raw = find_envelope(self._losses, self._columns)
+        mean = smooth(self._losses)[:: 1 + len(self._losses) // 500]
         plot.scatter(
             *_axes(raw), marker_style=self._style("chart--raw"), hires_mode=HiResMode.BRAILLE
         )
@@ -215,30 +220,31 @@ class LossChart(Vertical):
     def _draw_checks(self) -> None:
         from textual_plot import HiResMode
 
-        plot = self._cleared(self._plots[1], self._figures, bottom=1, top=100.0)
+        plot = self._prepare_plot(self._plots[1], self._figures, bottom=1, top=100.0)
         if plot is None:
             return
-        points = envelope(self._figures, self._columns)
+        points = find_envelope(self._figures, self._columns)
         style = self._style("chart--held-out")
         if len(points) > 1:
             plot.plot(*_axes(points), line_style=style, hires_mode=HiResMode.BRAILLE)
         plot.scatter(*_axes(points), marker="●", marker_style=style)
-        if self._best is not None:  # a line would hide the point that it goes through
+        if self._best is not None:  # a vertical line would hide the point
             plot.scatter(*_axes([self._best]), marker="◆", marker_style=self._style("chart--best"))
 
     @property
     def _best(self) -> Point | None:
-        """Step and Hit@10 of the best check, where that is not the first."""
+        """Step and Hit@10 of the best check, unless that is the check before the first step."""
         best = self.curve.best if self._with_checks else None
         if best is not None and best.step > 0:
             return (best.step, best.hit_at_10)
         return None
 
-    def _cleared(
+    def _prepare_plot(
         self, plot: Plot, points: Sequence[Point], bottom: int, top: float = inf
     ) -> Plot | None:
-        """The drawing with its axes, numbered up to `top`; None, and hidden, where there are no
-        points.
+        """Return the plot, empty and with its axes, numbered up to `top`.
+
+        Hides it and returns None where there are no points.
         """
         plot.display = bool(points)
         if not points:
@@ -249,16 +255,17 @@ class LossChart(Vertical):
         plot.margin_left = LEFT
         rows = self._rows
         columns = self._columns
-        last = max(1.0, *(part[-1][0] for part in (self._losses, self._figures) if part))
+        last_steps = [series[-1][0] for series in (self._losses, self._figures) if series]
+        last = max(1.0, *last_steps)
         plot.set_xlimits(-last / columns, REACH * last)
-        plot.set_ylimits(*limits(points, rows))
+        plot.set_ylimits(*find_limits(points, rows))
         plot.set_ticks(max(2, columns // COLUMNS_PER_TICK), max(2, rows // ROWS_PER_TICK), top)
         return plot
 
     def _style(self, name: str) -> str:
         return str(self.get_component_rich_style(name, partial=True))
 
-    def _legend(self) -> Content:
+    def _build_legend(self) -> Content:
         parts = [
             plain("loss "),
             plain("⠂each step", "$primary"),
@@ -267,7 +274,8 @@ class LossChart(Vertical):
         ]
         if self._figures:
             parts += [plain("  "), plain("●Hit@10 %", "$text-success")]
-            parts += [plain("  "), plain("│◆best", "$text-accent")] if self._best else []
+            if self._best:
+                parts += [plain("  "), plain("│◆best", "$text-accent")]
         return Content.assemble(*parts)
 
 

@@ -1,4 +1,4 @@
-"""Step Train: the curve of the training while it goes on, and afterwards."""
+"""Step Train: the curve of the training, during it and afterwards."""
 
 from __future__ import annotations
 
@@ -25,20 +25,11 @@ DETACH_NOTICE = "The run continues without the app. Open the project again to se
 
 
 class TrainPane(StepPane):
-    """Numbers, chart, choices; buttons to pause, to end and to leave."""
+    """Numbers, chart and choices, with buttons to pause, to end and to leave."""
 
     step = "train"
     title = "Train"
     lead = "The encoder learns which chunks answer which queries."
-    help_text = """Loss: how far the encoder's ranking is from its teacher's; it should fall. A dot is a step, the line their mean.
-Hit@10: how many of the held-out queries, which it does not learn from, find their chunk among the first ten; it should rise. \
-They are titles and headings, or, where those are few, queries by a language model or imported ones; where there are neither, \
-the last step counts. nDCG@10, in the numbers: how near to the top they find it, 100 % for always first. It chooses the adapter \
-that is kept, which the vertical line and ◆ mark. f shows these figures, and what was chosen automatically.
-
-Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and the next steps follow.
-Stop: the run ends; the next one resumes there. Detach: leave it running and go back to the projects.
-Closing the app or losing the connection does not stop a run."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {
         "primary": "Train",
         "pause": "Pause",
@@ -73,19 +64,19 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
 
     def draw(self) -> None:
         if not self.query("#primary"):
-            return  # called while the screen is being left
+            return  # the screen is being left
         host = self.host
         status = host.status
         state = host.run_state
         history = host.history
-        self._offer()
+        self._draw_buttons()
         text = format_status(status, state, history, host.activity, unfolded=self._unfolded)
         self.query_one("#train-status", SafeStatic).update(text)
         curve = self._curve
-        going = state.running and state.current == "train"
-        self.set_class(not (curve.steps or curve.held_out or going), "empty")
+        is_training = state.running and state.current == "train"
+        self.set_class(not (curve.steps or curve.held_out or is_training), "empty")
         self.query_one(LossChart).show(curve, with_checks=self._unfolded)
-        stage = history.reported(state, "train")
+        stage = history.find_report(state, "train")
         choices = stage.choices if self._unfolded else {}
         warnings = [*stage.warnings, *state.warnings]
         self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
@@ -93,56 +84,57 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
 
     @property
     def _curve(self) -> Curve:
-        return self.host.history.curve(self.host.run_state, current=self.host.status.done("train"))
+        host = self.host
+        return host.history.build_curve(host.run_state, current=host.status.done("train"))
 
-    def _offer(self) -> None:
-        host, state = self.host, self.host.run_state
+    def _draw_buttons(self) -> None:
+        host = self.host
         offered = (
-            host.going,
+            host.is_busy,
             host.has_run,
-            state.current,
-            host.waits,
+            host.run_state.current,
+            host.is_paused,
             host.status.done("train"),
-            self._broken_off,
+            self._is_interrupted,
             self._is_first,
             bool(self._curve.steps),
         )
         if offered == self._offered:
             return
         self._offered = offered
-        self.query_one("#primary", SafeButton).label = self._primary_label()
-        self.query_one("#pause", SafeButton).label = "Resume" if host.waits else "Pause"
+        self.query_one("#primary", SafeButton).label = self._format_primary_label()
+        self.query_one("#pause", SafeButton).label = "Resume" if host.is_paused else "Pause"
         focused = self.screen.focused
         for name in ("pause", "stop", "detach", "keep"):
             button = self.query_one(f"#{name}")
-            button.display = self._has_meaning(name)
+            button.display = self._is_available(name)
             if button is focused and not button.display:
                 self.focus_primary()
         self.refresh_bindings()
 
     @property
-    def _broken_off(self) -> bool:
-        run = self.host.run_state.stages.get("train")
-        return (
-            run is not None
-            and run.state in ("running", "failed", "lost")
-            and self.host.run_state.over
-        )
+    def _is_interrupted(self) -> bool:
+        """Whether the newest run ended in the middle of the training."""
+        run_state = self.host.run_state
+        stage = run_state.stages.get("train")
+        if stage is None or not run_state.over:
+            return False
+        return stage.state in ("running", "failed", "lost")
 
     @property
     def _is_first(self) -> bool:
-        """Whether nothing was trained yet: what it could show is said before it begins."""
+        """Whether nothing was trained yet: before that, an estimate is shown."""
         status = self.host.status
-        return status.built("ingest") and not (status.built("train") or self._broken_off)
+        return status.built("ingest") and not (status.built("train") or self._is_interrupted)
 
-    def _primary_label(self) -> str:
-        if self.host.going:
+    def _format_primary_label(self) -> str:
+        if self.host.is_busy:
             if self.host.run_state.paused:
                 return "Paused"
             return "Running …"
         if self.host.status.done("train"):
             return "Continue"
-        if self._broken_off:
+        if self._is_interrupted:
             return "Resume"
         if self._is_first:
             return "Train …"
@@ -152,7 +144,7 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
 
     def action_primary(self) -> None:
         host = self.host
-        if host.going:
+        if host.is_busy:
             self.notify("Running. p pauses, x stops, d leaves it running.", markup=False)
         elif host.status.done("train"):
             host.go("result")
@@ -163,15 +155,15 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("pause", "stop", "detach", "keep"):
-            return self._has_meaning(action)
+            return self._is_available(action)
         if action == "figures":
             return bool(self._curve.steps)
         return super().check_action(action, parameters)
 
-    def _has_meaning(self, action: str) -> bool:
+    def _is_available(self, action: str) -> bool:
         host = self.host
         if action == "detach":
-            return host.going
+            return host.is_busy
         return host.has_run and (action != "keep" or host.run_state.current == "train")
 
     def action_figures(self) -> None:
@@ -180,15 +172,15 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
         self.draw()
 
     def action_pause(self) -> None:
-        self.host.control("resume" if self.host.waits else "pause")
+        self.host.control("resume" if self.host.is_paused else "pause")
 
     def action_keep(self) -> None:
-        """End the training with its best adapter, after a question: it cannot be resumed."""
+        """End the training with its best adapter, after a question, since it cannot be resumed."""
         answers = [("go-on", "Train on"), ("keep", "Keep the best")]
         ask(self.app, "End the training now?", KEEP_QUESTION, answers, keep=self._keep)
 
     def _keep(self) -> None:
-        if self.is_attached and self._has_meaning("keep"):
+        if self.is_attached and self._is_available("keep"):
             self.notify(KEEP_NOTICE, markup=False)
             self.host.control("finish")
 

@@ -1,4 +1,4 @@
-"""The plotting library's widget, fit for this app.
+"""The plotting library's widget, adapted to this app.
 
 Imports numpy: import this module when there is something to draw.
 """
@@ -16,7 +16,7 @@ from textual_plot.plot_widget import Legend
 
 
 class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
-    """A drawing that is only looked at."""
+    """A plot without interaction."""
 
     def compose(self) -> ComposeResult:
         with Grid():
@@ -25,16 +25,16 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
         yield Legend(id="legend")
 
     def set_ticks(self, most_x: int, most_y: int, top: float = inf) -> None:
-        """At most so many numbers on each axis.
+        """Show at most so many numbers on each axis.
 
-        `top`: the highest that the vertical one may bear.
+        `top`: the highest number of the vertical axis.
         """
         self.set_x_formatter(FewTicks(most_x))
         self.set_y_formatter(FewTicks(most_y, top))
 
 
 class FewTicks(NumericAxisFormatter):
-    """Round numbers up to `top`, at most `most`."""
+    """At most `most` round numbers, up to `top`."""
 
     def __init__(self, most: int, top: float = inf) -> None:
         super().__init__()
@@ -46,9 +46,7 @@ class FewTicks(NumericAxisFormatter):
 
 
 class SoundCanvas(Canvas):
-    """A canvas whose empty lines have a style, too: without one they end an app that shows no
-    colours.
-    """
+    """A canvas whose empty lines have a style, without which an app without colours would crash."""
 
     def render_line(self, y: int) -> Strip:
         strip = super().render_line(y)

@@ -1,6 +1,4 @@
-"""`engine judge`: a person judges the hits of some queries, or says which of two lists is
-better.
-"""
+"""`engine judge`: a person judges the hits of queries, or says which of two lists is better."""
 
 from __future__ import annotations
 
@@ -88,14 +86,11 @@ def judge(
         system_lists = SystemLists(project.folder, _list_mode(mode))
         pooler = open_pooler(project.folder, system_lists, depth, every_hit=every_hit)
         try:
-            if wanted:
-                own = None
-            else:
-                own = worth_judging(project.folder)
             session = JudgingSession(project.folder, pooler, KnownAnswers(project.folder))
-            ended = session.hold(
-                name_queries(wanted) if own is None else own, None if own is None else most
-            )
+            if wanted:
+                ended = session.hold(name_queries(wanted), None)
+            else:
+                ended = session.hold(worth_judging(project.folder), most)
         finally:
             pooler.close()
             system_lists.close()
@@ -109,9 +104,9 @@ def judge(
 
 
 def _list_mode(mode: str | None) -> ListMode | None:
-    """The search mode that `--mode` names. Raises UsageError."""
-    from engine.core.errors import unknown
+    """Return the search mode that `--mode` names. Raises UsageError."""
+    from engine.core.errors import unknown_name
 
     if mode in (None, "semantic", "hybrid"):
         return cast("ListMode | None", mode)
-    raise unknown("search mode", str(mode), ("semantic", "hybrid"), code="search-mode-unknown")
+    raise unknown_name("search mode", str(mode), ("semantic", "hybrid"), code="search-mode-unknown")

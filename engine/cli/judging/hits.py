@@ -1,4 +1,4 @@
-"""The hits of some queries, one after another: right or wrong, letter by letter."""
+"""Judging the hits of queries one after another, by a letter for each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ORIGINS = {
 
 @dataclass(frozen=True)
 class QuerySummary:
-    """What was answered of one query in a session; `open`: hits that have no mark yet."""
+    """The answers about a query in a session; `open`: hits that have no mark yet."""
 
     query: str
     origin: str
@@ -46,12 +46,10 @@ class QuerySummary:
 class Summary:
     """What was judged in a session, how many queries are judged now, and what to run next.
 
-    Its fields are the keys of `--json`.
-
-    `judged_needed`: judged questions that decide which encoder is used; `judged_show`: what a
-        number of them shows, in words.
-    `questions`: those that were looked at; `need_no_look`: of these, the ones that nothing was left
-        to ask about.
+    Its fields are the keys of `--json`. `judged_needed`: the number of judged questions that
+    decides which encoder is used; `judged_show`: what the present number shows, in words.
+    `questions`: the questions that were examined; `need_no_look`: those among them with nothing to
+    ask about.
     """
 
     project: Path
@@ -71,8 +69,9 @@ class Summary:
 
 @dataclass
 class Subject:
-    """A query with its hits, the numbers of those to ask about, and this session's answers by
-    number.
+    """A query with its hits and the session's answers.
+
+    `open`: the numbers of the hits to ask about. `answers`: by number of the hit.
     """
 
     number: int
@@ -82,10 +81,11 @@ class Subject:
     answers: dict[int, bool | None] = field(default_factory=dict)
 
     def summary(self) -> QuerySummary:
-        """What was answered so far."""
-        right, wrong, skipped = (
-            list(self.answers.values()).count(value) for value in (True, False, None)
-        )
+        """Return what was answered so far."""
+        answers = list(self.answers.values())
+        right = answers.count(True)
+        wrong = answers.count(False)
+        skipped = answers.count(None)
         left = len(self.open) - right - wrong
         return QuerySummary(
             self.query.text, self.query.origin, len(self.hits), right, wrong, skipped, left
@@ -93,9 +93,7 @@ class Subject:
 
 
 class JudgingSession:
-    """Asks about queries, keeps every answer at once through the code that the app uses, and can
-    take answers back.
-    """
+    """Asks about the hits of queries. Every answer is saved at once and can be taken back."""
 
     def __init__(
         self, project: ProjectFolder, pooler: Pooler | FocusedPooler, known: KnownAnswers
@@ -113,8 +111,9 @@ class JudgingSession:
         self._settled = 0
 
     def hold(self, queries: Iterable[ToJudge], most: int | None) -> str:
-        """Ask about `queries`, of which at most `most` with anything to ask; returns how it
-        ended.
+        """Ask about the queries, and return how the session ended.
+
+        `most`: the maximum number of queries with anything to ask.
         """
         try:
             self._gather(queries, most)
@@ -127,17 +126,17 @@ class JudgingSession:
         from engine.service.judging_queue import gather
 
         with self._console.status("Searching …"):
-            found = gather(self._project, self._pooler, self._known, queries, most)
-        self._considered = found.considered
-        self._settled = found.settled
+            gathered = gather(self._project, self._pooler, self._known, queries, most)
+        self._considered = gathered.considered
+        self._settled = gathered.settled
         self._subjects = [
-            Subject(number, one.query, one.hits, list(one.open))
-            for number, one in enumerate(found.questions, 1)
+            Subject(number, question.query, question.hits, list(question.open))
+            for number, question in enumerate(gathered.questions, 1)
         ]
         self._announce()
 
     def _announce(self) -> None:
-        """What the queries are, before the first is asked about."""
+        """Say what the queries are, before asking about the first."""
         from engine.core.messages.preferences import need_no_look
         from engine.service.judging_queue import trained_on
 
@@ -149,76 +148,89 @@ class JudgingSession:
                 " asked about."
             )
         for origin, words in ORIGINS.items():
-            if count := sum(one.query.origin == origin for one in self._subjects):
+            count = sum(subject.query.origin == origin for subject in self._subjects)
+            if count:
                 self._say(f"{count} {'query' if count == 1 else 'queries'} {words}.")
-        if learnt := trained_on(self._project, [one.query for one in self._subjects]):
+        trained = trained_on(self._project, [subject.query for subject in self._subjects])
+        if trained:
             self._say(
-                f"{learnt} of these are used for training, so the evaluation leaves them out.",
+                f"{trained} of these are used for training, so the evaluation leaves them out.",
                 "yellow",
             )
-        if hits := sum(len(one.open) for one in self._subjects):
-            known = sum(len(one.hits) for one in self._subjects) - hits
-            judged = f", {known:,} judged before" if known else ""
-            self._say(
-                f"{hits:,} {'hit' if hits == 1 else 'hits'} to judge{judged}. Every answer is saved"
-                " at once."
-            )
-            self._say(f"{HELP}.")
+        self._announce_hits()
+        for subject in self._subjects:
+            if not subject.open:
+                self._announce_nothing(subject)
 
-        for one in self._subjects:
-            if not one.open:
-                if self._is_focused:
-                    nothing = "both lists are the same"
-                else:
-                    nothing = "nothing was found"
-                why = "every hit is marked" if one.hits else nothing
-                self._say(f"{self._counted(one)}: {harmless(one.query.text)}: {why}.", "dim")
+    def _announce_hits(self) -> None:
+        hits = sum(len(subject.open) for subject in self._subjects)
+        if not hits:
+            return
+        known = sum(len(subject.hits) for subject in self._subjects) - hits
+        judged = f", {known:,} judged before" if known else ""
+        noun = "hit" if hits == 1 else "hits"
+        self._say(f"{hits:,} {noun} to judge{judged}. Every answer is saved at once.")
+        self._say(f"{HELP}.")
 
-    def _counted(self, one: Subject) -> str:
-        return f"Query {one.number} of {len(self._subjects)}"
+    def _announce_nothing(self, subject: Subject) -> None:
+        """Say why there is nothing to ask about a query."""
+        if subject.hits:
+            why = "every hit is marked"
+        elif self._is_focused:
+            why = "both lists are the same"
+        else:
+            why = "nothing was found"
+        number = self._format_number(subject)
+        self._say(f"{number}: {harmless(subject.query.text)}: {why}.", "dim")
+
+    def _format_number(self, subject: Subject) -> str:
+        return f"Query {subject.number} of {len(self._subjects)}"
 
     def _ask_all(self) -> str:
-        places = [(one, place) for one in self._subjects for place in one.open]
-        at = 0
-        while at < len(places):
-            answer = self._ask(*places[at])
+        pairs: list[tuple[Subject, int]] = []
+        for subject in self._subjects:
+            pairs += [(subject, place) for place in subject.open]
+        number = 0
+        while number < len(pairs):
+            subject, place = pairs[number]
+            answer = self._ask(subject, place)
             if answer in ("quit", "end of input"):
                 return answer
             if answer != "undo":
-                self._mark(
-                    *places[at],
-                    {"right": True, "wrong": False}.get(answer),
-                    skipped=answer == "skip",
-                )
-                at += 1
-            elif at == 0:
+                relevant = {"right": True, "wrong": False}.get(answer)
+                self._mark(subject, place, relevant, skipped=answer == "skip")
+                number += 1
+            elif number == 0:
                 self._say("There is nothing to undo.", "yellow")
             else:
-                at -= 1
-                self._mark(*places[at], None)
+                number -= 1
+                self._mark(*pairs[number], None)
         return "done"
 
-    def _mark(self, one: Subject, place: int, relevant: bool | None, skipped: bool = False) -> None:
+    def _mark(
+        self, subject: Subject, place: int, relevant: bool | None, skipped: bool = False
+    ) -> None:
         from engine.core.errors import EngineError
         from engine.core.messages.search import Judge
         from engine.service.judging import judge as keep
 
-        if relevant is not None or one.answers.get(place) is not None:
+        if relevant is not None or subject.answers.get(place) is not None:
+            chunk_id = subject.hits[place].chunk_ids[0]
             try:
-                keep(self._project, Judge(one.query.text, one.hits[place].chunk_ids[0], relevant))
-            except EngineError as error:  # the chunk has gone since; the others can be judged
+                keep(self._project, Judge(subject.query.text, chunk_id, relevant))
+            except EngineError as error:  # the chunk is gone; the others can be judged
                 self._say(f"Not kept: {error}", "yellow")
                 relevant = None
                 skipped = True
         if relevant is None and not skipped:
-            one.answers.pop(place, None)
+            subject.answers.pop(place, None)
         else:
-            one.answers[place] = relevant
+            subject.answers[place] = relevant
 
-    def _ask(self, one: Subject, place: int) -> str:
+    def _ask(self, subject: Subject, place: int) -> str:
         from engine.cli.judging.keys import read_key
 
-        self._show(one, place)
+        self._show(subject, place)
         while True:
             self._console.print(f"[{'/'.join(LETTERS)}] ", end="", markup=False)
             letter = read_key()
@@ -232,21 +244,23 @@ class JudgingSession:
                 return answer
             self._say(f"{HELP}.", "yellow")
 
-    def _show(self, one: Subject, place: int) -> None:
+    def _show(self, subject: Subject, place: int) -> None:
         from rich.text import Text
 
         from engine.core.text import visible
 
-        hit = one.hits[place]
+        hit = subject.hits[place]
         self._console.print()
-        counted = f"{self._counted(one)}, hit {one.open.index(place) + 1} of {len(one.open)}: "
+        hit_number = f"hit {subject.open.index(place) + 1} of {len(subject.open)}"
+        count = f"{self._format_number(subject)}, {hit_number}: "
         where = " › ".join(harmless(part) for part in (hit.path, hit.place, *hit.headings) if part)
-        head = Text.assemble(counted, (harmless(one.query.text), "bold"), "\n", (where, "cyan"))
+        head = Text.assemble(count, (harmless(subject.query.text), "bold"), "\n", (where, "cyan"))
         text = Text(visible(hit.text, lines=True))
+        parts = [head, text]
         is_long = len(text.wrap(self._console, self._console.width)) > self._console.height - 4
-        self._console.print(
-            head, text, *([head] if is_long else []), sep="\n"
-        )  # else it is scrolled away
+        if is_long:  # the first head is scrolled away
+            parts.append(head)
+        self._console.print(*parts, sep="\n")
 
     def _say(self, text: str, style: str = "") -> None:
         from rich.text import Text
@@ -254,11 +268,11 @@ class JudgingSession:
         self._console.print(Text(text, style=style))
 
     def summary(self, quoted: str, ended: str) -> Summary:
-        """What came of it. `quoted`: the project, for a shell."""
+        """Return what came of the session. `quoted`: the project, for a shell."""
         from engine.service.judging_queue import judged_queries
         from engine.service.offer import adaptation_offer
 
-        rows = tuple(one.summary() for one in self._subjects)
+        rows = tuple(subject.summary() for subject in self._subjects)
         offer = adaptation_offer(self._project, timed=False)
         with closing(self._project.store()) as store:
             useful = offer.provable or store.artifact(AdapterInfo) is not None
@@ -286,7 +300,8 @@ class JudgingSession:
 def show_summary(summary: Summary) -> None:
     """Print what came of a session, and what to do next."""
     parts = [f"{summary.right} right", f"{summary.wrong} wrong"]
-    parts += [f"{summary.skipped} skipped"] if summary.skipped else []
+    if summary.skipped:
+        parts.append(f"{summary.skipped} skipped")
     print(
         f"Hits judged now: {', '.join(parts)}. Judged questions in the project:"
         f" {summary.judged_queries}."

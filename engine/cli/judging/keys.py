@@ -1,4 +1,4 @@
-"""The letters that a person answers with."""
+"""Reading the letters that a person answers with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 
 def read_key() -> str | None:
-    """A key from the terminal, or a line of standard input; None at its end."""
+    """Return a key from the terminal, or a line of standard input; None at its end."""
     if sys.stdin is None:
         return None
     if not sys.stdin.isatty():

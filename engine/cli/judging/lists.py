@@ -51,9 +51,7 @@ HELP = (
     "1 first is better · 2 second is better · s same · n next, without an answer · u undo · q quit"
 )
 MIN_SIDE_BY_SIDE = 100
-"""Columns from which both lists stand side by side; below, one after the other, as a screen
-reader reads them.
-"""
+"""Columns from which the lists are shown side by side, else one after the other."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def compare_lists(
 ) -> None:
     """Ask which list is better.
 
-    `named`: the user's queries, empty for the project's own; `quoted`: the project, for a shell.
+    `named`: the user's queries, empty for the project's own. `quoted`: the project, for a shell.
     """
     from engine.service.preferring import Comparing
 
@@ -104,9 +102,7 @@ def compare_lists(
 
 
 class ComparingSession:
-    """Asks about one pair of lists after the other, keeps every answer at once, and can take
-    answers back.
-    """
+    """Asks about pairs of lists. Every answer is saved at once and can be taken back."""
 
     def __init__(self, project: ProjectFolder, comparing: Comparing, mode: ListMode | None) -> None:
         from engine.cli.console import progress_console
@@ -122,7 +118,7 @@ class ComparingSession:
         self._same = 0
 
     def hold(self, named: Sequence[ToJudge]) -> str:
-        """Ask until there is nothing left, or the user ends it; returns how it ended."""
+        """Ask until there is nothing left, or the user ends the session; return how it ended."""
         try:
             self._gather(named)
             return self._ask_all()
@@ -249,7 +245,7 @@ class ComparingSession:
             self._console.print(Text(text, style=style))
 
     def summary(self, quoted: str, ended: str) -> PreferenceSummary:
-        """What came of it. `quoted`: the project, for a shell."""
+        """Return what came of the session. `quoted`: the project, for a shell."""
         from engine.core.messages.preferences import ReadPreferences
 
         shown = self._comparing.read(self._project, ReadPreferences(self._mode))
@@ -271,8 +267,9 @@ class ComparingSession:
 
 
 def list_table(title: str, passages: Sequence[ListedPassage]) -> Table:
-    """A list under its title: ranks, titles and snippets; dim where a passage has the same rank
-    in the other list.
+    """Return a list under its title: ranks, titles and snippets.
+
+    Passages at the same rank in the other list are dim.
     """
     from rich.table import Table
     from rich.text import Text

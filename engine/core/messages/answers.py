@@ -11,10 +11,11 @@ from engine.core.messages.wire import Request, RowId
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`sources`: the numbers of the passages that it names, from 1.
+    """A sentence of an answer.
 
-    `supported`: it names some, and there are all of them. `quote_found`: whether its quote stands
-    in one of these; None where it has none.
+    `sources`: the numbers, from 1, of the passages that it cites. `supported`: it cites some, and
+    all of them exist. `quote_found`: whether its quote stands in one of these; None without a
+    quote.
     """
 
     text: str
@@ -25,31 +26,26 @@ class Sentence:
 
     @property
     def marks(self) -> str:
-        """The numbers, and what is wrong with it."""
+        """The numbers of its sources, and what is wrong with it."""
+        numbers = "".join(f" [{number}]" for number in self.sources)
+        problem = self._find_problem()
+        return f"{numbers}  ⚠ {problem}" if problem else numbers
+
+    def _find_problem(self) -> str:
         if not self.supported:
-            if self.sources:
-                problem = "unknown source"
-            else:
-                problem = "no source"
-        else:
-            problem = ""
-        problem = (
-            problem
-            or {None: "no quote", False: "quote not in the source", True: ""}[self.quote_found]
-        )
-        return "".join(f" [{number}]" for number in self.sources) + (
-            f"  ⚠ {problem}" if problem else ""
-        )
+            return "unknown source" if self.sources else "no source"
+        if self.quote_found is None:
+            return "no quote"
+        return "" if self.quote_found else "quote not in the source"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a language model, `model`, to a question, from the first `passages` that
-    were found.
+    """The answer of a language model to a question, from the first `passages` found.
 
-    Unless it is `done`, the last sentence may not be whole: it is being written, the limit of
-    tokens has `cut` it, the user has `stopped` it, or it has `failed` by `problem`. One that is
-    done and has no sentences says that the passages hold no answer.
+    Unless `state` is `done`, the last sentence may be incomplete: it is being written, the token
+    limit has `cut` it, the user has `stopped` it, or it has `failed` by `problem`. A finished
+    answer without sentences says that the passages hold no answer.
     """
 
     model: str = ""
@@ -61,10 +57,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Ask(Request[Answer], method="ask"):
-    """Have a question answered from these chunks, which are numbered from 1.
-
-    A former question is given up.
-    """
+    """Have a question answered from these chunks, numbered from 1; end a former question."""
 
     question: str
     chunk_ids: tuple[RowId, ...]
@@ -72,6 +65,6 @@ class Ask(Request[Answer], method="ask"):
 
 @dataclass(frozen=True)
 class ReadAnswer(Request[Answer], method="answer"):
-    """The answer so far. `stop`: no more of it is wanted."""
+    """Read the answer so far; `stop`: end it."""
 
     stop: bool = False

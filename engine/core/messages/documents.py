@@ -12,12 +12,12 @@ STATE_WORDS = {
     "files_quarantined": "files unreadable",
     "embedded": "newly embedded",
 }
-"""States of files, and of counts of them, as users see them where that is another word."""
+"""States of files, and of counts of them, in the words of users if these differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormatCount:
-    """Files of one format, and their bytes."""
+    """The number of files of one format, and their bytes."""
 
     format: str
     files: int
@@ -26,7 +26,7 @@ class FormatCount:
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """A file, by the source that it lies in and its path there."""
+    """A file, by its source and its path there."""
 
     source: str
     path: str
@@ -41,7 +41,7 @@ class LeftOut(FileName):
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Files and bytes by format, and what would be left out: `skipped` names the first ones."""
+    """Files and bytes by format, and what would be left out; `skipped` names the first ones."""
 
     formats: tuple[FormatCount, ...]
     files: int
@@ -53,7 +53,7 @@ class Scanned:
 
 @dataclass(frozen=True)
 class Scan(Request[Scanned], method="scan"):
-    """Count the files. What is given stands in for project.toml's."""
+    """Count the files; the arguments replace those of project.toml."""
 
     paths: tuple[str, ...] | None = None
     include: tuple[str, ...] | None = None
@@ -62,15 +62,19 @@ class Scan(Request[Scanned], method="scan"):
 
 @dataclass(frozen=True, slots=True)
 class Unread(LeftOut):
-    """`known`: it was tried, and can be tried again."""
+    """Something that was not read.
+
+    `known`: it was tried, and can be tried again.
+    """
 
     known: bool
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadFiles:
-    """What the last ingest could not read or left out: the first ones, and how many there are in
-    all and `known`.
+    """What the last ingest could not read or left out: the first ones, and the numbers of all.
+
+    `known`: as in `Unread`.
     """
 
     files: tuple[Unread, ...]
@@ -80,29 +84,28 @@ class UnreadFiles:
 
 @dataclass(frozen=True)
 class ReadSkipped(Request[UnreadFiles], method="skipped"):
-    """What the last ingest could not read or left out, whole files and what is inside others."""
+    """List what the last ingest could not read or left out, files and parts of files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """How many files the next ingest reads again."""
+    """How many files the next ingest will read again."""
 
     forgotten: int
 
 
 @dataclass(frozen=True)
 class Retry(Request[Forgotten], method="retry"):
-    """Let the next ingest read again, although they did not change, all that was not read whole,
-    or the files named.
-    """
+    """Let the next ingest read again what was not read completely, or the files named."""
 
     files: tuple[FileName, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome(FileName):
-    """What became of one file, or of something inside it (`path` is then
-    `mail.eml/attachment.pdf`). What was left out untried has no format and no size.
+    """The outcome of one file, or of something inside it (path `mail.eml/attachment.pdf`).
+
+    What was left out untried has no format and no size.
     """
 
     format: str
@@ -115,7 +118,7 @@ class FileOutcome(FileName):
 
 @dataclass(frozen=True, slots=True)
 class FileOutcomes:
-    """What became of every file."""
+    """The outcome of every file."""
 
     files: tuple[FileOutcome, ...]
     total: int
@@ -123,6 +126,6 @@ class FileOutcomes:
 
 @dataclass(frozen=True)
 class ReadDocuments(Request[FileOutcomes], method="documents"):
-    """What became of every file, or of those of one state."""
+    """List the outcome of every file, or of those in one state."""
 
     state: str | None = None

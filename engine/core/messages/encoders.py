@@ -1,6 +1,4 @@
-"""Which encoder: those on this machine, and how well each finds what a project's queries ask
-for.
-"""
+"""Encoders on this machine, and how well each answers a project's queries."""
 
 from __future__ import annotations
 
@@ -9,14 +7,15 @@ from typing import Any, Literal
 
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
+from engine.core.text import language_name
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderFile:
     """An embedding model on this machine.
 
-    `model`: what `encoder.model` is to be; `dimension`, `max_tokens` and `languages` as its files
-    say; `problem`: why it cannot be used, else empty. Only a `folder` can be trained and exported.
+    `model`: the value for `encoder.model`. `dimension`, `max_tokens` and `languages`: as its files
+    say. `problem`: why it cannot be used, else empty. Only a `folder` can be trained and exported.
     """
 
     model: str
@@ -31,25 +30,22 @@ class EncoderFile:
 
     @property
     def facts(self) -> str:
-        """`384 dimensions, at most 256 tokens, en`, as far as it is known."""
+        """Known properties, such as `384 dimensions, at most 256 tokens, en`."""
+        facts = [f"{self.dimension or '?'} dimensions", f"at most {self.max_tokens} tokens"]
         if len(self.languages) <= 5:
-            languages = ", ".join(self.languages)
+            facts += self.languages
         else:
-            languages = f"{len(self.languages)} languages"
-        if self.kind == "folder":
-            black_box = ""
-        else:
-            black_box = "neither trained nor exported"
-        tokens = f"at most {self.max_tokens} tokens"
-        return ", ".join(
-            filter(None, (f"{self.dimension or '?'} dimensions", tokens, languages, black_box))
-        )
+            facts.append(f"{len(self.languages)} languages")
+        if self.kind != "folder":
+            facts.append("neither trained nor exported")
+        return ", ".join(facts)
 
 
 @dataclass(frozen=True, slots=True)
 class TrialFigures:
-    """nDCG@10 per query, in [0, 1], by semantic, hybrid and BM25 search; `documents`: which
-    queries are of one document.
+    """nDCG@10 per query, in [0, 1], by semantic, hybrid and BM25 search.
+
+    `documents`: the document of each query.
     """
 
     semantic: tuple[float, ...]
@@ -60,8 +56,10 @@ class TrialFigures:
 
 @dataclass(frozen=True, slots=True)
 class EncoderTrial:
-    """An encoder on the queries of every rung of evidence; chunks encoded in a second, seconds
-    for one query, bytes of memory (None: a server's). `changes`: keys of [encoder] that name it.
+    """An encoder's figures on the queries of every rung of evidence, and its speed.
+
+    `texts_per_second`: chunks encoded in a second. `query_seconds`: for one query. `memory`: bytes,
+    None for a server. `changes`: keys of [encoder] that select it.
     """
 
     name: str
@@ -75,7 +73,10 @@ class EncoderTrial:
 
 @dataclass(frozen=True, slots=True)
 class EncoderResult:
-    """An encoder as it was `named` (empty: the project's own). `error`: why there is no trial."""
+    """The result for an encoder as it was `named` (empty: the project's own).
+
+    `error`: why there is no trial.
+    """
 
     named: str
     trial: EncoderTrial | None
@@ -84,12 +85,58 @@ class EncoderResult:
 
 @dataclass(frozen=True, slots=True)
 class EncoderComparison:
-    """Encoders on the queries of a `rung` of evidence: of each name, nDCG@10 by search, and its
-    paired difference to the project's own encoder. `needed`: so many of these queries would
-    decide; None where they do. No `table` where no encoder was measured.
+    """Encoders on the queries of a `rung` of evidence.
+
+    `table`: of each name, nDCG@10 by search, and its paired difference to the project's own
+    encoder; None if no encoder was measured. `needed`: how many of these queries would decide; None
+    if they do.
     """
 
     results: tuple[EncoderResult, ...]
     rung: str = ""
     needed: int | None = None
     table: FigureTable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderOffer:
+    """An encoder of the catalogue that is not on this machine.
+
+    `size`: bytes to fetch; `known`: share of the documents' text in languages that it knows;
+    `fits`: into memory and disk.
+    """
+
+    name: str
+    size: int
+    languages: str
+    dimension: int
+    max_tokens: int
+    fits: bool
+    known: float
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderProposal:
+    """What suits a project's documents. `languages`: (code, share of the text), largest first, of
+    all documents or of a `sampled` few; empty if none could be read.
+
+    `unknown`: share of the text in languages that the encoder in use does not know. `model`: the
+    encoder of the catalogue to take instead, empty where the one in use will do; `here`: whether it
+    is on this machine; `size`: bytes to fetch. `offers`: those of the catalogue that are not here.
+    """
+
+    languages: tuple[tuple[str, float], ...]
+    sampled: bool
+    encoder: str
+    unknown: float
+    model: str = ""
+    here: bool = False
+    size: int = 0
+    purpose: str = ""
+    offers: tuple[EncoderOffer, ...] = ()
+
+    @property
+    def format_languages(self) -> str:
+        """`84 % German, 16 % English`: those with 1 % or more."""
+        shown = [(code, share) for code, share in self.languages if share >= 0.01]
+        return ", ".join(f"{share:.0%} {language_name(code)}" for code, share in shown)

@@ -1,6 +1,4 @@
-"""What to know before an adaptation: how long it takes, what evidence there will be, and what
-would help more.
-"""
+"""What to know before an adaptation: its duration, the evidence, and what would help more."""
 
 from __future__ import annotations
 
@@ -23,10 +21,11 @@ SHELL_WAYS: dict[Help, str] = {
     "language-model": "'engine models add FILE', then set queries.backend to auto",
     "encoder": "see 'engine encoders'",
 }
-"""What in the shell does it."""
+"""How to do it in the shell."""
 MIN_TO_DECIDE = 71
-"""Queries of one kind without which nothing comes into use, however little they vary
-(`evidence.queries_to_decide`).
+"""The least number of queries of one kind that can bring an encoder into use.
+
+It holds however little they vary (`evidence.queries_to_decide`).
 """
 FEWER = (
     f"with fewer than {MIN_TO_DECIDE} questions or titles of one kind to compare it by, the adapted"
@@ -36,17 +35,18 @@ FEWER = (
 
 @dataclass(frozen=True)
 class AdaptationOffer:
-    """`seconds` of each stage with work to do; of those in `unknown` nobody knows; both are
-    empty for a minute or two, or where all is `up_to_date`; `rough`: as the machine was busy.
+    """What an adaptation would take and what it could show.
 
-    `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of
-        nDCG@10. Judged questions
-    decide from `judged_needed` on. `helps`: what would help more, the least effort first.
-    `possible`: whether any kind has as many queries as it takes to decide at all; `measured`:
-    whether an evaluation has found out how many are needed here, which are those that are usual
-    else. `counted`: else there may be more, as the training queries are not made yet. `expects`:
-    without proof the adapted encoder may come into use by experience. `index_megabytes`: disk space
-    of one more vector index, should one search mode use the adapted encoder and the other not.
+    `seconds`: of each stage with work to do; `unknown`: stages whose time is not known; both are
+    empty for a minute or two, or if all is `up_to_date`. `rough`: the machine was busy. `rung`: the
+    best kind of evidence, with `queries` of them; `needed` of them show a gain of `points` of
+    nDCG@10. Judged questions decide from `judged_needed` on. `helps`: what would help more, the
+    least effort first. `possible`: whether any kind has enough queries to decide at all.
+    `measured`: whether `needed` comes from an evaluation of this project, not from usual values.
+    `counted`: if false, there may be more queries, as the training queries are not made yet.
+    `expects`: without proof the adapted encoder may come into use from experience.
+    `index_megabytes`: disk space of a second vector index, should only one search mode use the
+    adapted encoder.
     """
 
     seconds: dict[str, float]
@@ -67,51 +67,60 @@ class AdaptationOffer:
 
     @property
     def provable(self) -> bool:
-        """Whether a gain could come into use: there is evidence enough to show it."""
+        """Whether there is enough evidence to prove a gain."""
         return self.queries >= self.needed
 
     @property
     def judged_show(self) -> str:
-        """What so many judged questions show: that falls with the root of their number."""
-        least = max(MIN_TO_DECIDE, self.queries if self.rung == "judged" else 0)
+        """What a number of judged questions can show; it falls with the root of their number."""
+        judged = self.queries if self.rung == "judged" else 0
+        least = max(MIN_TO_DECIDE, judged)
+        subject = f"{least} judged questions"
         if least == MIN_TO_DECIDE:
-            fewest = ", the fewest that decide,"
-        else:
-            fewest = ""
-        few = self.points * math.sqrt(self.judged_needed / least)
+            subject += ", the fewest that decide,"
+        points = self.points * math.sqrt(self.judged_needed / least)
+        text = f"{subject}{self._usually} show a difference of {points:.0f} points"
         if self.judged_needed > least:
-            more = f", about {about_count(self.judged_needed)} one of {self.points:g}"
-        else:
-            more = ""
-        return (
-            f"{least} judged questions{fewest}{self._usually} show a difference of {few:.0f}"
-            f" points{more}"
-        )
+            text += f", about {about_count(self.judged_needed)} one of {self.points:g}"
+        return text
 
     @property
     def _usually(self) -> str:
         return "" if self.measured else " usually"
 
     def lines(self, ways: Mapping[Help, str] = SHELL_WAYS) -> Iterator[str]:
-        """What the user should know, a line each. `ways`: what does a thing that would help."""
-        short = (
-            "a minute or"
-            f" two{', longer while this machine is as busy as now' if self.rough else ''}"
-        )
-        if self.seconds or self.unknown:
-            time = estimate_line(self.seconds, self.unknown, self.rough)
-        else:
-            time = short
+        """Yield what the user should know, line by line.
+
+        `ways`: how to do what would help.
+        """
+        yield f"Time: {self._format_time()}."
+        singular, plural = KINDS[self.rung]
+        kind = singular if self.queries == 1 else plural
+        at_least = "" if self.counted else "at least "
         yield (
-            "Time:"
-            f" {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."  # noqa: E501
+            f"Evidence: {at_least}{self.queries:,} {kind}. About {about_count(self.needed)}"
+            f" {plural}{self._usually} show a gain of {self.points:g} points (of 100)."
         )
-        needed = (
-            f"About {about_count(self.needed)} {KINDS[self.rung][1]}{self._usually} show a gain of"
-            f" {self.points:g} points (of 100)."
-        )
-        kind = KINDS[self.rung][self.queries != 1]
-        yield f"Evidence: {'' if self.counted else 'at least '}{self.queries:,} {kind}. {needed}"
+        yield from self._describe_outlook()
+        if self.index_megabytes:
+            yield f"Disk: up to {self.index_megabytes:,} MB more, for a second vector index."
+        if self.helps and self.provable:
+            yield "What would help more:"
+        elif self.helps:
+            yield "What would change that, or help more:"
+        for name in self.helps:
+            yield "  - " + HELPS[name].format(judged=self.judged_show, way=ways.get(name, ""))
+
+    def _format_time(self) -> str:
+        if self.up_to_date:
+            return "none, as nothing has changed since the last adaptation"
+        if self.seconds or self.unknown:
+            return estimate_line(self.seconds, self.unknown, self.rough)
+        if self.rough:
+            return "a minute or two, longer while this machine is as busy as now"
+        return "a minute or two"
+
+    def _describe_outlook(self) -> Iterator[str]:
         if self.provable:
             yield (
                 "Outlook: these are enough to prove such a gain. The adapted encoder then comes"
@@ -127,13 +136,3 @@ class AdaptationOffer:
             yield f"Outlook: {FEWER}."
         else:
             yield "Outlook: too few. The adapted encoder will probably not be used."
-        if self.index_megabytes:
-            yield f"Disk: up to {self.index_megabytes:,} MB more, for a second vector index."
-        if self.helps:
-            yield (
-                "What would help more:"
-                if self.provable
-                else "What would change that, or help more:"
-            )
-        for name in self.helps:
-            yield "  - " + HELPS[name].format(judged=self.judged_show, way=ways.get(name, ""))

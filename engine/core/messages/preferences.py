@@ -1,6 +1,4 @@
-"""Two lists side by side, without a word on what made them, and which of them a person finds
-better.
-"""
+"""Two anonymous lists side by side, and which of them a person finds better."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ MAX_QUESTIONS = 100
 class QuestionToCompare:
     """A question whose lists differ.
 
-    `generated`: it was made from the documents. `answer`: what was answered before.
+    `generated`: it was made from the documents. `answer`: the one given before.
     """
 
     query: str
@@ -36,8 +34,10 @@ class QuestionToCompare:
 
 @dataclass(frozen=True, slots=True)
 class QuestionsToCompare:
-    """Of `total` questions, `same` have the same list twice and need no look; `questions` are
-    the others, in the order in which they are asked. `notes` say what the user should know.
+    """The questions to compare, in the order in which they are asked.
+
+    Of `total` questions, `same` have twice the same list and need no look. `notes`: what the user
+    should know.
     """
 
     mode: ListMode
@@ -49,7 +49,7 @@ class QuestionsToCompare:
 
 @dataclass(frozen=True)
 class ReadQuestionsToCompare(Request[QuestionsToCompare], method="questions_to_compare"):
-    """The project's questions whose lists can be compared, the first `limit`.
+    """List the first `limit` questions of the project whose lists can be compared.
 
     `mode`: null for the default search mode.
     """
@@ -60,8 +60,9 @@ class ReadQuestionsToCompare(Request[QuestionsToCompare], method="questions_to_c
 
 @dataclass(frozen=True, slots=True)
 class ListedPassage:
-    """A hit, and whether it `differs`: it stands in one list alone, or at another rank in the
-    other.
+    """A hit of a list.
+
+    `differs`: it stands in one list only, or at another rank in the other.
     """
 
     hit: Hit
@@ -70,9 +71,10 @@ class ListedPassage:
 
 @dataclass(frozen=True, slots=True)
 class TwoLists:
-    """Both lists for a query, in an order that says nothing of what made them and stays.
+    """Both lists for a query, in a fixed order that does not reveal what made them.
 
-    `same`: passage by passage. `systems`: stands for what made them, in the answer as well.
+    `same`: the lists agree passage by passage. `systems`: an opaque name of what made them, to be
+    sent with the answer.
     """
 
     query: str
@@ -85,16 +87,17 @@ class TwoLists:
 
 @dataclass(frozen=True)
 class CompareLists(OfQuery, Request[TwoLists], method="compare_lists"):
-    """Two lists for a query."""
+    """Return two lists for a query."""
 
     mode: ListMode | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PreferencesShown:
-    """What the answers about these two systems show: `wins` of the candidate, `losses`, `ties`;
-    and the evidence for either side, which shows something from `threshold` on, however often
-    one looks. `counted`: of all `answers`.
+    """What the answers about two systems show.
+
+    `wins`, `losses`, `ties`: of the candidate. `better`, `worse`: the evidence for either side,
+    which is conclusive from `threshold` on, however often it is checked.
     """
 
     mode: ListMode
@@ -109,23 +112,20 @@ class PreferencesShown:
 
     @property
     def counted(self) -> int:
-        """Answers that count as evidence."""
+        """The number of `answers` that count as evidence."""
         return self.wins + self.losses + self.ties
 
     def sentence(self) -> str:
-        """What they show, and what to do next."""
+        """Return what the answers show, as sentences."""
         if not self.answers:
             return "No lists have been compared yet."
-        pairs = (
-            f"Of {self.counted} {'pair' if self.counted == 1 else 'pairs'} of lists of {self.mode}"
-            " search"
-        )
-        counts = (
-            f"the adapted encoder's was better {_times(self.wins)} and base's {_times(self.losses)}"
-        )
+        pairs = "pair" if self.counted == 1 else "pairs"
+        wins = _count_times(self.wins)
+        counts = f"the adapted encoder's was better {wins} and base's {_count_times(self.losses)}"
         if self.ties:
-            counts += f"; {self.ties} {'was' if self.ties == 1 else 'were'} equally good"
-        sentences = [f"{pairs}, {counts}."]
+            verb = "was" if self.ties == 1 else "were"
+            counts += f"; {self.ties} {verb} equally good"
+        sentences = [f"Of {self.counted} {pairs} of lists of {self.mode} search, {counts}."]
         if self.answers > self.counted:
             more = self.answers - self.counted
             sentences.append(
@@ -138,10 +138,10 @@ class PreferencesShown:
 
 @dataclass(frozen=True)
 class Prefer(OfQuery, Request[PreferencesShown], method="prefer"):
-    """Say which of the two lists is `better`, as they were shown; null takes the answer back.
+    """Say which of the two lists is `better`, as they were shown; null removes the answer.
 
-    `systems`: as the lists had it, so that no answer is kept about others, which an evaluation has
-    put in their place meanwhile.
+    `systems`: as the lists had it, so that no answer is stored for other systems that an evaluation
+    has put in their place meanwhile.
     """
 
     better: PreferenceAnswer | None = None
@@ -151,7 +151,7 @@ class Prefer(OfQuery, Request[PreferencesShown], method="prefer"):
 
 @dataclass(frozen=True)
 class ReadPreferences(Request[PreferencesShown], method="preferences"):
-    """What the answers show so far."""
+    """Return what the answers show so far."""
 
     mode: ListMode | None = None
 
@@ -169,7 +169,10 @@ class PassageToJudge:
 
 @dataclass(frozen=True, slots=True)
 class QuestionToJudge:
-    """A question and the passages of it to judge. `generated`: it was made from the documents."""
+    """A question and its passages to judge.
+
+    `generated`: it was made from the documents.
+    """
 
     query: str
     generated: bool
@@ -178,9 +181,9 @@ class QuestionToJudge:
 
 @dataclass(frozen=True, slots=True)
 class QuestionsToJudge:
-    """Of `total` questions, `settled` need no look.
+    """The questions to judge; of `total`, `settled` need no look.
 
-    `focused`: the passages are those that tell two systems apart, not all.
+    `focused`: the passages are only those that distinguish two systems.
     """
 
     total: int
@@ -192,22 +195,21 @@ class QuestionsToJudge:
 
 @dataclass(frozen=True)
 class ReadQuestionsToJudge(Request[QuestionsToJudge], method="questions_to_judge"):
-    """What is to be judged of the user's `query`, null: of the project's own questions, the
-    first `limit`.
-    """
+    """List what is to be judged for `query`; null: for the project's first `limit` questions."""
 
     query: str | None = None
     limit: Annotated[int, AtLeast(1, 1000)] = 20
 
 
-def _times(count: int) -> str:
+def _count_times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def need_no_look(settled: int, total: int) -> str:
-    """Such as `41 of 71 questions need no look.`"""
+    """Return a sentence like "41 of 71 questions need no look."; empty if all need one."""
     if total == 1:
         return "The question needs no look." if settled else ""
     if settled:
-        return f"{settled} of {total:,} questions need{'s' * (settled == 1)} no look."
+        verb = "needs" if settled == 1 else "need"
+        return f"{settled} of {total:,} questions {verb} no look."
     return ""

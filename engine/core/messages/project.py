@@ -1,4 +1,4 @@
-"""A project: how far it is, its files and settings, and what the machine can do."""
+"""A project: its state, files and settings, and what the machine can do."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from engine.core.errors import EngineError
 from engine.core.messages.wire import Request
-from engine.core.text import amount
+from engine.core.text import format_files_and_size
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What run.json says of a run, and the run's folder.
+    """What run.json says about a run, and the run's folder.
 
     `state`: running, done, failed or cancelled.
     """
@@ -43,9 +43,9 @@ UP_TO_DATE = "up to date"
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """`state`: done, stale or to do, because of `reason`.
+    """The state of a stage: done, stale or to do, because of `reason`.
 
-    `code`: that of an error, where the reason is one. `fingerprint`: of what a run would build now.
+    `code`: that of an error, if the reason is one. `fingerprint`: of what a run would build now.
     """
 
     stage: str
@@ -57,8 +57,10 @@ class StageState:
 
 @dataclass(frozen=True)
 class ProjectStatus:
-    """Whether a run goes on, the newest run, counts, and every stage; `problem` where something
-    of it is not known. `asks_server`: whether search by meaning sends queries to a server.
+    """The state of a project: the newest run, counts, and every stage.
+
+    `running`: whether a run is in progress. `problem`: set if something is not known.
+    `asks_server`: whether semantic search sends queries to a server.
     """
 
     project: str = ""
@@ -71,34 +73,35 @@ class ProjectStatus:
     asks_server: bool = False
 
     def stage(self, name: str) -> StageState:
-        """A stage; to do where nothing is known of it."""
-        return next(
-            (one for one in self.stages if one.stage == name), StageState(name, "to do", "")
-        )
+        """Return a stage; to do if nothing is known about it."""
+        for stage in self.stages:
+            if stage.stage == name:
+                return stage
+        return StageState(name, "to do", "")
 
     def state(self, stage: str) -> str:
-        """done, stale or to do."""
+        """Return done, stale or to do."""
         return self.stage(stage).state
 
     def done(self, *stages: str) -> bool:
-        """Whether all these stages are up to date."""
+        """Return whether all these stages are up to date."""
         return all(self.state(stage) == "done" for stage in stages)
 
     def built(self, stage: str) -> bool:
-        """Whether a stage has a result, up to date or not."""
+        """Return whether a stage has a result, up to date or not."""
         return self.state(stage) in ("done", "stale")
 
 
 @dataclass(frozen=True)
 class ReadStatus(Request[ProjectStatus], method="status"):
-    """How far the project is."""
+    """Return the state of the project."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageChange:
-    """A stage whose state a change of settings changes.
+    """A stage whose state a change of settings would change.
 
-    `before` is empty where that is not known.
+    `before`: empty if unknown.
     """
 
     stage: str
@@ -117,13 +120,13 @@ class Effect:
 
     @property
     def makes_stale(self) -> bool:
-        """Whether a stage that is up to date would not be so any more."""
+        """Whether a stage that is up to date would become stale."""
         return any(stage.before == "done" for stage in self.stages)
 
 
 @dataclass(frozen=True)
 class WhatIf(Request[Effect], method="what_if"):
-    """Which stages would change their state if settings, by "section.key", were changed so.
+    """Tell which stages would change their state with these settings ("section.key" → value).
 
     Nothing is written.
     """
@@ -133,22 +136,23 @@ class WhatIf(Request[Effect], method="what_if"):
 
 @dataclass(frozen=True, slots=True)
 class ChangedSettings:
-    """All settings as they are after a change, by section and key."""
+    """All settings after a change, by section and key."""
 
     settings: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class ChangeSettings(Request[ChangedSettings], method="change"):
-    """Write changes to project.toml, by "section.key"; null goes back to the default."""
+    """Write changes to project.toml ("section.key" → value); null restores the default."""
 
     changes: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFound:
-    """All settings; `set`: the keys that project.toml sets; `preset`: what holds where a
-    training key is null.
+    """All settings.
+
+    `set`: the keys that project.toml sets. `preset`: what holds for training keys that are null.
     """
 
     settings: dict[str, dict[str, Any]]
@@ -158,7 +162,7 @@ class SettingsFound:
 
 @dataclass(frozen=True)
 class ReadSettings(Request[SettingsFound], method="settings"):
-    """What is set."""
+    """Return the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +170,8 @@ class SettingKey:
     """A key of project.toml.
 
     `kind`: text, integer, number, flag, choice, texts, numbers or choices. `common`: people change
-    it.
-
-    `least` and `most` of a list are those of its items; `least_open` and `most_open` say that the
-    bound itself is not allowed.
+    it. `least` and `most`: of a list, those of its items. `least_open` and `most_open`: the bound
+    itself is not allowed.
     """
 
     name: str
@@ -203,16 +205,15 @@ class SettingsSchema:
 
 @dataclass(frozen=True)
 class ReadSchema(Request[SettingsSchema], method="schema"):
-    """What may be set."""
+    """Return what may be set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that `engine doctor` looked at.
+    """One thing that `engine doctor` checked.
 
-    `state`: good, note, problem, or absent for what can be done without.
-
-    `follows`: what it means for the user. `code`: of a problem that programs know.
+    `state`: good, note, problem, or absent (for optional things). `found`: what it is. `follows`:
+    what it means for the user. `code`: of a problem that programs know.
     """
 
     topic: str
@@ -231,14 +232,17 @@ class Findings:
 
 @dataclass(frozen=True)
 class Examine(Request[Findings], method="doctor"):
-    """Examine the machine. `model`: a model folder, instead of the project's own."""
+    """Examine the machine.
+
+    `model`: a model folder, instead of the project's own.
+    """
 
     model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ExportNote:
-    """What to know of an export: what is so, and what to do."""
+    """What to know about an export: the fact, and what to do."""
 
     code: str
     what: str
@@ -247,9 +251,10 @@ class ExportNote:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """`folder` is complete; `kinds` are in it, `with_text` are those of them that hold words of
-    the documents; `left_out`: kind → why it is not in it. `files` and `bytes` count what was
-    written.
+    """A complete export in `folder`.
+
+    `with_text`: those of its `kinds` that contain words of the documents. `left_out`: kind → why it
+    is missing. `files` and `bytes`: what was written.
     """
 
     folder: Path
@@ -265,9 +270,9 @@ class Exported:
 class Bundled:
     """A project as one file.
 
-    `sha256`: the digest that it ends with; `search_only`: nothing but what search reads is in it.
-    `files` and that are None where the content has a password that is not known; then the
-    `project`'s name and the time at which the bundle was `created` (ISO 8601) are empty.
+    `sha256`: the digest that it ends with. `search_only`: it contains only what search reads.
+    `files` and `search_only` are None, and `project` and `created` (ISO 8601) empty, if the
+    password is not known.
     """
 
     file: Path
@@ -283,7 +288,7 @@ class Bundled:
 
 @dataclass(frozen=True, slots=True)
 class Unbundled:
-    """The project that was made of a bundle, with its number of files and bytes."""
+    """The project made from a bundle, with its number of files and bytes."""
 
     folder: Path
     files: int
@@ -294,7 +299,7 @@ class Unbundled:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Something of the project that is gone, with its number of files and bytes."""
+    """Something of the project that was deleted, with its number of files and bytes."""
 
     what: str
     path: str
@@ -304,7 +309,10 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A place that the program does not touch. `found`: it is there for certain, else it may be."""
+    """A place that the program does not touch.
+
+    `found`: it exists for certain; otherwise it may exist.
+    """
 
     what: str
     why: str
@@ -314,9 +322,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What a purge has removed, what of the project's folder it has left, and what else may hold
-    text.
-    """
+    """What a purge removed, what it left in the project's folder, and what else may hold text."""
 
     project: str
     removed: tuple[Removed, ...]
@@ -324,21 +330,21 @@ class Purged:
     elsewhere: tuple[Elsewhere, ...]
 
     def lines(self) -> Iterator[str]:
-        """What was removed, what was kept, and where else text of the documents may be, a line
-        each.
-        """
+        """Yield what was removed, what was kept, and where else text may be, line by line."""
         yield f"Deleted from {self.project}:"
-        yield from (
-            f"  {one.path}: {one.what} ({amount(one.files, one.bytes)})"
-            for one in self.removed
-            if one.files
-        )
+        for removed in self.removed:
+            if removed.files:
+                size = format_files_and_size(removed.files, removed.bytes)
+                yield f"  {removed.path}: {removed.what} ({size})"
         if self.kept:
             yield f"Kept there, because this program did not make it: {', '.join(self.kept)}"
-        for found, title in (
-            (True, "Not deleted:"),
-            (False, "May also hold text of the documents, which cannot be checked:"),
-        ):
-            yield title
-            places = (one for one in self.elsewhere if one.found is found)
-            yield from (f"  {one.what}{one.path and f': {one.path}'}. {one.why}" for one in places)
+        yield "Not deleted:"
+        yield from self._list_elsewhere(found=True)
+        yield "May also hold text of the documents, which cannot be checked:"
+        yield from self._list_elsewhere(found=False)
+
+    def _list_elsewhere(self, *, found: bool) -> Iterator[str]:
+        for place in self.elsewhere:
+            if place.found is found:
+                path = f": {place.path}" if place.path else ""
+                yield f"  {place.what}{path}. {place.why}"

@@ -1,4 +1,4 @@
-"""Training queries: made, looked through, corrected; and the language models that make them."""
+"""Training queries: made, inspected, corrected; and the language models that make them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from engine.core.messages.wire import AtLeast, Request, RowId
 PAGE = 100
 
 QueryUse = Literal["evidence", "stopping the training", "trained on", "measured only", "unused"]
-"""Whether a query is evidence for what comes into use, stops the training, is learnt from, or is
-only measured.
+"""What a query is used for.
+
+Evidence for what comes into use, stopping the training, learning, measuring only, or nothing.
 """
 UnusedReason = Literal[
     "document-trained",
@@ -30,7 +31,7 @@ UNUSED: dict[UnusedReason, str] = {
     "document-trained": "training uses its document",
     "document-to-train": "training is expected to use its document",
     "over-limit": "more than evaluation.max_heldout",
-    "share": "beyond training.query_share",
+    "share": "beyond training.query_share, or not of training.query_source",
     "unfit-stop": "validation, and extractive or too few to stop the training",
     "model-measured": "those of a language model are measured",
     "chunk-gone": "its passage is gone",
@@ -43,10 +44,10 @@ UNUSED: dict[UnusedReason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class QueryRow:
-    """A query with path and title of its document, which are empty where there is none.
+    """A query with path and title of its document, which may be empty.
 
-    One that was left out has a `reason` with its `code` (engine.queries.rejection), and neither an
-    id nor a split.
+    A rejected query has a `reason` with its `code` (engine.queries.rejection), and neither id nor
+    split.
     """
 
     text: str
@@ -64,11 +65,11 @@ class QueryRow:
 
 @dataclass(frozen=True, slots=True)
 class QueryOfOrigin:
-    """A query of whatever origin, and what it is used for; the `reason` where that is nothing.
+    """A query of any origin, and its use; `reason`: why it has none.
 
-    The chunk `chunk_id` of the document at `path` answers it, or all of that where it is None;
-    judged queries, which several may answer, name neither. It stands at [start:end] of the document
-    at `written_in`.
+    The chunk `chunk_id` of the document at `path` answers it, or the whole document if that is
+    None; judged queries, which several chunks may answer, name neither. The query stands at
+    [start:end] of the document at `written_in`.
     """
 
     origin: str
@@ -84,9 +85,7 @@ class QueryOfOrigin:
 
 @dataclass(frozen=True, slots=True)
 class QueriesByOrigin:
-    """The queries of a project, or those of one origin; how many there are of each, and by what
-    they are used for.
-    """
+    """The queries of a project, or those of one origin, with counts by origin and by use."""
 
     counts: dict[str, int]
     uses: dict[str, dict[QueryUse, int]]
@@ -97,7 +96,7 @@ class QueriesByOrigin:
 class QueryPage:
     """A page of queries, `total` of which match; and counts over all queries.
 
-    `rejected`: reason → queries.
+    `rejected`: reason → number of queries.
     """
 
     total: int
@@ -111,9 +110,9 @@ class QueryPage:
 
 @dataclass(frozen=True)
 class ReadQueries(Request[QueryPage], method="queries"):
-    """Queries that hold `text`, are of a split and of a kind.
+    """List queries that contain `text`, of a split and of a kind.
 
-    `rejected`: of those that were left out.
+    `rejected`: list rejected queries.
     """
 
     offset: Annotated[int, AtLeast(0)] = 0
@@ -126,17 +125,16 @@ class ReadQueries(Request[QueryPage], method="queries"):
 
 @dataclass(frozen=True)
 class ReadExamples(Request[tuple[str, ...]], method="examples"):
-    """Queries that somebody might ask: written ones and titles; extractive ones only where there
-    are no others.
-    """
+    """Return queries that somebody might ask: written ones and titles, else extractive ones."""
 
     limit: Annotated[int, AtLeast(1)] = 6
 
 
 @dataclass(frozen=True, slots=True)
 class QueryInChunk(QueryRow):
-    """A query with its chunk's text, and (start, end) of the evidence in it; None where it does
-    not stand there.
+    """A query with its chunk's text.
+
+    `span`: (start, end) of the evidence in the chunk, None if it does not stand there.
     """
 
     chunk: str = ""
@@ -144,20 +142,18 @@ class QueryInChunk(QueryRow):
 
 
 def evidence_span(evidence: str, text: str) -> tuple[int, int] | None:
-    """(start, end) of the evidence in a text, white space apart; None where it does not stand
-    there.
-    """
+    """Return (start, end) of the evidence in a text, ignoring white space; None if absent."""
     wanted = "".join(evidence.split())
-    at = "".join(text.split()).find(wanted)
-    if not wanted or at < 0:
+    first = "".join(text.split()).find(wanted)
+    if not wanted or first < 0:
         return None
-    places = [place for place, letter in enumerate(text) if not letter.isspace()]
-    return places[at], places[at + len(wanted) - 1] + 1
+    positions = [position for position, char in enumerate(text) if not char.isspace()]
+    return positions[first], positions[first + len(wanted) - 1] + 1
 
 
 @dataclass(frozen=True)
 class ReadQuery(Request[QueryInChunk], method="query"):
-    """One query with its chunk."""
+    """Return one query with its chunk."""
 
     id: RowId
 
@@ -172,14 +168,14 @@ class EditQuery(Request[QueryInChunk], method="edit_query"):
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How many queries were deleted."""
+    """The number of deleted queries."""
 
     deleted: int
 
 
 @dataclass(frozen=True)
 class DeleteQueries(Request[Deleted], method="delete_queries"):
-    """Take queries out; those that are gone already do not count."""
+    """Delete queries; missing ones do not count."""
 
     ids: tuple[RowId, ...]
 
@@ -197,7 +193,7 @@ class SampledQuery:
 
 @dataclass(frozen=True, slots=True)
 class SampledChunk:
-    """A chunk and the queries that were made of it; `problem`: why none was."""
+    """A chunk and the queries made from it; `problem`: why there are none."""
 
     path: str
     title: str
@@ -209,9 +205,10 @@ class SampledChunk:
 
 @dataclass(frozen=True, slots=True)
 class SampleEstimate:
-    """How long a run would take for its chunks.
+    """The estimated duration of making all queries.
 
-    `checked`: whether it then encodes every chunk to check the queries, which no sample can time.
+    `checked`: whether the run also encodes every chunk to check the queries, which a sample cannot
+    time.
     """
 
     chunks: int
@@ -233,11 +230,10 @@ class QuerySample:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A GGUF file and what was found out about it.
+    """A GGUF file and its properties.
 
-    `problem`: why it cannot be used, else empty; `fits` is None then.
-
-    `memory`: bytes that it takes with the context that was named.
+    `problem`: why it cannot be used, else empty; `fits` is None then. `memory`: bytes that it takes
+    with the context that was named.
     """
 
     path: Path

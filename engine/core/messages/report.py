@@ -1,7 +1,4 @@
-"""What the last evaluation found.
-
-The sets of queries are written to report.json and read from it in this form.
-"""
+"""What the last evaluation found; sets of queries are stored in report.json in this form."""
 
 from __future__ import annotations
 
@@ -13,9 +10,10 @@ from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.wire import Request
 
 QuerySetKind = Literal["judged", "measuring", "focused", "document", "synthetic", "perturbed"]
-"""Judged queries, those that only measure, those judged where two lists differ (in no table),
-document-written ones, those that were generated and held out, and judged ones with typos and the
-like.
+"""The kinds of query sets.
+
+Judged queries; those that only measure; those judged where two lists differ (in no table); queries
+found in documents; generated and held-out queries; judged ones with typos and the like.
 """
 
 
@@ -25,9 +23,9 @@ QUERY_SETS = {
     "document": "titles and headings (not trained on)",
     "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
 }
-"""Kind of the queries that systems are compared on → how tables call them, in their order."""
+"""Kind of query set → its name in tables, in their order."""
 IMPORTED_SET = "held-out imported queries"
-"""How tables call `synthetic` ones that were not made from the documents."""
+"""The name of a `synthetic` set in tables if its queries were not made from the documents."""
 
 KINDS = {
     "judged": ("judged question", "judged questions"),
@@ -37,9 +35,7 @@ KINDS = {
     "imported": ("imported query", "imported queries"),
     "extractive": ("extractive query", "extractive queries"),
 }
-"""Rung of the ladder of evidence (engine/evaluation/evidence.py) → what one of its queries is
-called, and several.
-"""
+"""Rung of evidence (engine/evaluation/evidence.py) → singular and plural of its queries."""
 EVIDENCE = {rung: several for rung, (_, several) in KINDS.items()}
 
 
@@ -50,19 +46,21 @@ SearchMode = Literal["semantic", "hybrid"]
 SEARCH_MODES: tuple[SearchMode, ...] = ("semantic", "hybrid")
 GateOutcome = Literal["proved", "expected", "not shown", "excluded"]
 Standing = Literal["proved", "expected", "base"]
-"""Why an encoder is in use in a mode: a gain is proved on the project's documents, or expected
-by experience with others.
+"""Why an encoder is in use in a mode.
+
+Its gain is proved on the project's documents, or expected from experience with others; "base" for
+the base encoder.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a candidate will probably gain, in points: experience with public collections, and
-    what this project measured.
+    """The gain to expect of a candidate, in points, from experience and this project's figures.
 
-    `low` and `high` bound 95 %; `risk`: probability of losing more than a tolerance. Of the
-    experience alone: it `helped` on so many of the `collections`, by `average` points. `widened`:
-    it was gathered with another encoder, so that less is known.
+    `low` and `high` bound 95 %. `risk`: probability of a loss beyond the tolerance. Of the
+    experience with public collections alone: the candidate `helped` on so many of the
+    `collections`, by `average` points. `widened`: the experience comes from another encoder, so
+    less is known.
     """
 
     mean: float
@@ -77,13 +75,11 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """A candidate against the reference in one search mode: an `encoder`, in hybrid search with
-    its `share` of the score.
+    """A candidate against the reference in one search mode.
 
-    `difference`: nDCG@10 in percent on the rung that the table is of; None where it was not
-        measured there. `p`: one-sided,
-    corrected for the number of candidates. `excluded_by`: the kind of evidence that shows it to be
-    worse.
+    `encoder`, `share`: of the semantic score in hybrid search. `difference`: nDCG@10 in percent on
+    the table's rung; None if not measured there. `p`: one-sided, corrected for the number of
+    candidates. `excluded_by`: the kind of evidence that shows it to be worse.
     """
 
     name: str
@@ -99,10 +95,10 @@ class GateRow:
 
 @dataclass(frozen=True, slots=True)
 class GateTable:
-    """What the gate compared with the reference in a `mode`, on `queries` of a `rung` (empty:
-    nothing was measured).
+    """What the gate compared with the reference in a search mode.
 
-    `decided`: they were enough to have the last word.
+    `queries`: their number on the `rung` (empty: nothing was measured). `decided`: they were enough
+    to have the last word.
     """
 
     mode: SearchMode
@@ -113,15 +109,8 @@ class GateTable:
 
     @property
     def format_strict(self) -> str:
-        """Why a gain that an interval or p seems to show is not proved; empty where there is
-        none.
-        """
-        missed = [
-            row
-            for row in self.candidates
-            if row.outcome != "proved" and row.difference and self.decided
-        ]
-        if not any(row.p <= LEVEL or (row.difference and row.difference.low > 0) for row in missed):
+        """Why a gain that an interval or p seems to show is not proved; empty without one."""
+        if not self.decided or not any(_seems_proved(row) for row in self.candidates):
             return ""
         return (
             'A candidate may not be "proved" although an interval lies above 0 or p is at most'
@@ -130,11 +119,15 @@ class GateTable:
         )
 
 
+def _seems_proved(row: GateRow) -> bool:
+    if row.outcome == "proved" or row.difference is None:
+        return False
+    return row.p <= LEVEL or row.difference.low > 0
+
+
 @dataclass(frozen=True, slots=True)
 class FoundHit:
-    """A hit: its `rank` from 1, whether it is `right`, its document's title, and the beginning
-    of its text.
-    """
+    """A hit: its rank from 1, whether it is right, its document's title and first words."""
 
     rank: int
     right: bool
@@ -144,9 +137,7 @@ class FoundHit:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One query: its metric under the base and under the system, in percent, and the first hits
-    of both.
-    """
+    """The metric of one query under base and system, in percent, and the first hits of both."""
 
     key: str
     text: str
@@ -158,7 +149,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The largest gains and losses, largest first, and how many queries changed at all.
+    """The largest gains and losses, largest first, and how many queries changed.
 
     `differences`: of every query, in points, the largest gain first.
     """
@@ -175,8 +166,8 @@ class Changes:
 class QuerySetReport:
     """One set of queries, and every system on them.
 
-    `changes` are those of `changed_system` against the comparison's base; `unmatched` names judged
-    answers that the corpus does not have.
+    `changes`: those of `changed_system` against the comparison's base. `unmatched`: judged answers
+    that the corpus does not have.
     """
 
     name: str
@@ -188,8 +179,10 @@ class QuerySetReport:
 
 
 Outcome = Literal["proved", "expected", "stays", "not measured"]
-"""Of adaptation in a search mode: the adapted encoder is in use because it is proved, or
-expected, to be better; the base encoder stays; there was nothing to compare.
+"""The outcome of adaptation in a search mode.
+
+The adapted encoder is in use because it is proved, or expected, to be better; the base encoder
+stays; or there was nothing to compare.
 """
 
 SCALE = (
@@ -200,9 +193,7 @@ SCALE = (
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A way to search: what the verdict calls it, the name of its system, and its nDCG@10 in
-    percent.
-    """
+    """A way to search in the verdict: its label, its system, and its nDCG@10 in percent."""
 
     label: str
     system: str
@@ -211,12 +202,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class ModeVerdict:
-    """What became of one search mode.
+    """The outcome in one search mode.
 
-    `sentence`: for everyone. `bars`: on `queries` of a `kind`; none where these flatter.
-
-    `encoder`: what is in use. `difference`: of that (or of the adapted encoder, where base is in
-        use) and base, on those queries.
+    `sentence`: for everyone. `bars`: on `queries` of a `kind`; empty if these flatter. `encoder`:
+    the one in use. `difference`: of that (of the adapted encoder if base is in use) and base on
+    those queries.
     """
 
     mode: SearchMode
@@ -230,19 +220,14 @@ class ModeVerdict:
 
     @property
     def format_difference(self) -> str:
-        """Such as "After adaptation: +6.7 points (95 % interval +3.9 to +9.6) on 130 judged
-        questions"; empty where none is.
-        """
+        """The difference as a sentence with its interval; empty if there is none."""
         gap = self.difference
         if gap is None:
             return ""
-        on = (
-            f"{self.queries:,}"
-            f" {QUERY_SETS[self.kind] if self.kind != 'synthetic' else IMPORTED_SET}"
-        )
+        kind = IMPORTED_SET if self.kind == "synthetic" else QUERY_SETS[self.kind]
         text = (
             f"After adaptation: {gap.value:+.1f} points (95 % interval {gap.low:+.1f} to"
-            f" {gap.high:+.1f}) on {on}"
+            f" {gap.high:+.1f}) on {self.queries:,} {kind}"
         )
         if gap.verdict == "no difference shown":
             text += ", which may be chance"
@@ -254,8 +239,7 @@ StepName = Literal["language-model", "lists", "judge", "encoder", "adapt", "sear
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """Something to do next: `what`, a sentence without its full stop, and the `commands` of the
-    shell that do it, in order.
+    """Something to do next: a sentence without its full stop, and shell commands in order.
 
     The app names its own keys for them, by `name`.
     """
@@ -265,7 +249,7 @@ class NextStep:
     commands: tuple[str, ...] = ()
 
     def format_with(self, way: str) -> str:
-        """The sentence with a way to do it."""
+        """Return the sentence with a way to do it."""
         return f"{self.what}: {way}." if way else f"{self.what}."
 
     @property
@@ -276,11 +260,10 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
-    """What everyone should know of an evaluation; terminal, app and page show these words and
-    figures.
+    """What everyone should know about an evaluation; terminal, app and page show the same words.
 
-    A sentence for each search mode, the default one first; then what else there is to know
-    (`notes`), and what to do next, the least effort first.
+    `modes`: the default one first. `notes`: what else there is to know. `next_steps`: the least
+    effort first.
     """
 
     modes: tuple[ModeVerdict, ...] = ()
@@ -289,20 +272,20 @@ class ReportVerdict:
 
     @property
     def to_do(self) -> tuple[str, ...]:
-        """The next steps as sentences, with commands of the shell."""
+        """The next steps as sentences with shell commands."""
         return tuple(step.format_for_shell for step in self.next_steps)
 
     @property
     def default(self) -> ModeVerdict | None:
-        """That of the default search mode."""
+        """The verdict for the default search mode, None if there is none."""
         return next(iter(self.modes), None)
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """What is in use in each search mode, and what was measured. `folder`: of report.json.
+    """What is in use in each search mode, and what was measured.
 
-    `own_systems`: the systems whose rows in the tables are those of what is in use.
+    `folder`: that of report.json. `own_systems`: the systems in use, by the names of their rows.
     """
 
     semantic: str
@@ -315,4 +298,4 @@ class EvaluationReport:
 
 @dataclass(frozen=True)
 class ReadReport(Request[EvaluationReport], method="report"):
-    """What the last evaluation found. NotBuiltError before the first."""
+    """Read what the last evaluation found; NotBuiltError before the first."""

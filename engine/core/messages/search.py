@@ -1,4 +1,4 @@
-"""Searching: what is asked of a project, and what is found, explained and judged."""
+"""Searching: requests, hits, explanations and judgments."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from engine.core.messages.wire import AtLeast, Request, RowId
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MODE_OF_NAME: dict[str, Mode] = {"hybrid": "hybrid", "semantic": "semantic", "keywords": "bm25"}
-"""The modes by what users call them, and the rankers that two of them are named after."""
+"""The modes by what users call them; two of them are named after their ranker."""
 MODE_NAMES = {str(mode): name for name, mode in MODE_OF_NAME.items()}
-LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
-MAX_FACETS = (
-    20  # values of each facet, the most frequent ones: where so many are listed, there may be more
-)
+LINED = frozenset({"txt", "md", "csv"})  # Formats whose lines are those of the file.
+# Values of each facet, the most frequent ones; a list of this length may be incomplete.
+MAX_FACETS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Where one ranker put a hit: `rank` from 1, `score` on that ranker's own scale (BM25, or
-    similarity). `document_rank`, where hits are grouped: of its document among documents.
+    """The place of a hit in one ranker: `rank` from 1, and `score` on that ranker's own scale.
+
+    `document_rank`: of its document among documents, if hits are grouped.
     """
 
     rank: int
@@ -36,20 +36,17 @@ class Ranked:
 class Hit:
     """One chunk found.
 
-    `marks` are (start, end) character spans of matched terms within `snippet`.
-
-    `score` is the score of the chosen mode (BM25, similarity, or fusion); `rankers` says which
-    ranker found the chunk and at what rank; `shares` what part of a fused score each ranker gave
-    (they sum to 1; {} when one ranker was asked, or the score is 0). `start` and `end` are
-    character offsets of the chunk in its document's text; `line`, from 1, is where it starts there.
-    `page` is the number of the page, slide or sheet that holds the first matched term, or where the
-    chunk starts, and `place` its name (`slide 4`, `sheet Budget`); None and empty for a text
-    without pages. `author`, and `created` and `changed` in seconds since the epoch, are what the
-    document says of itself. `id` is the document's, which no run changes; `more`, where hits are
-    grouped by document, how many others of the best passages are of the same one.
-    `rerank_score`: the reranker's, on its own scale; None where it did not reach the passage.
-        `copies`: how many of the documents
-    found have the same text, this one included; they take one place.
+    `score`: that of the chosen mode (BM25, similarity or fusion). `marks`: (start, end) spans of
+    matched terms within `snippet`. `rankers`: the rank and score in each ranker that found the
+    chunk. `shares`: the part that each ranker contributed to a fused score (they sum to 1; {} if
+    one ranker was asked or the score is 0). `start` and `end`: character offsets in the document's
+    text; `line`: where it starts there, from 1. `page`: number of the page, slide or sheet with the
+    first matched term, or where the chunk starts; `place`: its name (`slide 4`, `sheet Budget`);
+    None and empty for a text without pages. `author`, `created` and `changed` (seconds since the
+    epoch): what the document itself says. `id`: that of the document, the same in every run.
+    `more`: if hits are grouped by document, how many others of the best passages belong to it.
+    `rerank_score`: on the reranker's scale; None if it did not reach the passage. `copies`: how
+    many of the documents found have the same text, including this one; they take one place.
     """
 
     rank: int
@@ -81,15 +78,19 @@ class Hit:
 
     @property
     def page_name(self) -> str:
-        """Page, slide or sheet; empty for a text without pages."""
-        return self.place or ("" if self.page is None else f"page {self.page}")
+        """The name of the page, slide or sheet; empty for a text without pages."""
+        if self.place or self.page is None:
+            return self.place
+        return f"page {self.page}"
 
     @property
     def date(self) -> float:
         """The date that the document gives itself, else that of its file."""
-        return next(
-            (date for date in (self.changed, self.created) if date is not None), self.modified
-        )
+        if self.changed is not None:
+            return self.changed
+        if self.created is not None:
+            return self.created
+        return self.modified
 
     @property
     def only_ranker(self) -> str:
@@ -101,8 +102,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """The first `passages` that the search found are in the reranker's order, all others follow
-    as they were. `problem`: why there are no more, other than that the time was over.
+    """The first `passages` hits are in the reranker's order; the others follow unchanged.
+
+    `problem`: why there are no more, if not because time was over.
     """
 
     passages: int = 0
@@ -114,15 +116,13 @@ class Reranked:
 class Found:
     """The answer to one search.
 
-    `notes` says what the user should know (a mode that was not available, and why). `facets`, where
-    they were asked for: how many of the documents found have each type, author, language and year,
-    and lie in each folder. Found by BM25 are all that hold a word of the query; by meaning, those
-    of the nearest 100 chunks. `commands`: the `engine` commands that the notes advise.
-    `suggestion`: the query with words that no document holds in the spelling of documents; empty
-    where there is nothing to correct. `reranked`: None where no reranker was asked. `can_rerank`:
-    none was, but evaluation has put one into use, and the same search may put these hits in order
-    where it does not say no. `problem`: where the query has nothing to look for, or names a
-    document or a file type that does not exist, which `notes` say.
+    `notes`: what the user should know, such as a mode that was not available. `facets`, if asked
+    for: the number of documents found by type, author, language, year and folder; BM25 finds all
+    that hold a word of the query, semantic search those of the nearest 100 chunks. `commands`: the
+    `engine` commands that the notes advise. `suggestion`: the query with unknown words in the
+    spelling of documents; empty without a correction. `reranked`: None if no reranker was asked.
+    `can_rerank`: none was, but one is in use and could reorder these hits. `problem`: the query has
+    nothing to look for, or names a document or file type that does not exist; `notes` explain it.
     """
 
     query: str
@@ -139,9 +139,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class FoundIn:
-    """What was found in a project of several, or why it could not be searched.
+    """What was found in one of several projects, or why it could not be searched.
 
-    `project`: its name, with the folders that tell it from others of that name.
+    `project`: its name, with the folders that distinguish it from others.
     """
 
     project: str
@@ -152,13 +152,13 @@ class FoundIn:
 
 @dataclass(frozen=True)
 class Search(Request[Found], method="search"):
-    """Searches of one `series` replace each other: one that still waits when a newer one comes
-    is superseded.
+    """Search a project; searches of one `series` replace each other.
 
-    `after` and `before` are dates, YYYY-MM-DD. `syntax`: the query may hold operators, as a user
-    types them. `by_document`: one hit a document; `by_date`: newest first; `min_score`: of a hit;
-    `rerank`: whether the reranker puts the hits in order, null: if it is in use. Where another
-    request waits in the same thread, it ends early.
+    A search that still waits when a newer one of its series comes is superseded. `after` and
+    `before`: dates, YYYY-MM-DD. `syntax`: the query may contain operators. `by_document`: one hit a
+    document. `by_date`: newest first. `min_score`: the least score of a hit. `rerank`: whether the
+    reranker orders the hits; null: if it is in use. It ends early if another request waits in the
+    same thread.
     """
 
     query: str
@@ -188,7 +188,7 @@ class WarmUp(Request[bool], method="warm_up"):
 
 @dataclass(frozen=True)
 class Ping(Request[str], method="ping"):
-    """`pong`."""
+    """Answer `pong`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,16 +204,17 @@ class DocumentText:
 
 @dataclass(frozen=True)
 class ReadDocument(Request[DocumentText], method="document"):
-    """The document that a hit is of."""
+    """Return the document of a hit."""
 
     document_id: RowId
 
 
 @dataclass(frozen=True, slots=True)
 class RankComparison:
-    """Where two encoders put a chunk: rank from 1 among all chunks, and similarity: the cosine,
-    or −d_L of the one in use where it is hyperbolic, beside which base has none. None where that
-    cannot be said.
+    """Where two encoders rank a chunk: rank from 1 among all chunks, and similarity.
+
+    The similarity is the cosine, or −d_L for a hyperbolic encoder in use, in which case base has
+    none. None if unknown.
     """
 
     base_rank: int | None = None
@@ -224,9 +225,10 @@ class RankComparison:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """`in_use`: `base`, `adapted`, or an interpolation such as `interpolated-0.75`.
+    """What the adapter changed for some chunks.
 
-    `note` says why something is None, and what to do.
+    `in_use`: `base`, `adapted`, or an interpolation such as `interpolated-0.75`. `note`: why
+    something is None, and what to do.
     """
 
     in_use: str
@@ -236,9 +238,9 @@ class Explained:
 
 @dataclass(frozen=True)
 class Explain(Request[Explained], method="explain"):
-    """Whether the adapter moved these chunks for a query.
+    """Show whether the adapter moved these chunks for a query.
 
-    `mode`: of search, the default one where it is None.
+    `mode`: of search, None for the default one.
     """
 
     query: str
@@ -248,7 +250,7 @@ class Explain(Request[Explained], method="explain"):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """How many judged queries there are now."""
+    """The number of judged queries now."""
 
     judged_queries: int
 
@@ -262,13 +264,13 @@ class Judgments:
 
 
 def query_words(query: str) -> str:
-    """A query as it is judged: half surrogate pairs and white space make no difference."""
+    """Return a query in the form in which it is judged, with normalised white space."""
     return " ".join(query.replace("\0", " ").encode("utf-8", "replace").decode().split())
 
 
 @dataclass(frozen=True)
 class OfQuery:
-    """A request about a query, which is not empty."""
+    """A request about a query, which must not be empty."""
 
     query: str
 
@@ -279,7 +281,7 @@ class OfQuery:
 
 @dataclass(frozen=True)
 class Judge(OfQuery, Request[Judged], method="judge"):
-    """Mark a chunk as right (true) or wrong (false) for a query; null takes the mark back."""
+    """Mark a chunk as right (true) or wrong (false) for a query; null removes the mark."""
 
     chunk_id: RowId
     relevant: bool | None = None
@@ -287,4 +289,4 @@ class Judge(OfQuery, Request[Judged], method="judge"):
 
 @dataclass(frozen=True)
 class ReadJudgments(OfQuery, Request[Judgments], method="judgments"):
-    """The marks of a query."""
+    """Return the marks of a query."""

@@ -1,7 +1,4 @@
-"""Messages as JSON and back: the one place for both.
-
-A message is a frozen dataclass; its fields are the JSON keys.
-"""
+"""Messages as JSON and back: frozen dataclasses whose fields are the JSON keys."""
 
 from __future__ import annotations
 
@@ -37,19 +34,19 @@ _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
 }
 
 OLD_NAMES = {"search": {"formats": "types"}}
-"""Params that have another name since this version, by method: old → new.
+"""Parameters renamed in this version, by method: old → new.
 
-The old ones are taken until the next version.
+Old names are accepted until the next version.
 """
 
 
 class MessageError(TypeError):
-    """JSON that is no such message: a key is missing, or a value of the wrong kind."""
+    """JSON that is not a valid message: a missing key, or a value of the wrong type."""
 
 
 @dataclass(frozen=True)
 class AtLeast:
-    """Bounds of a whole number, as `Annotated[int, AtLeast(1)]`.
+    """Bounds of a whole number, as in `Annotated[int, AtLeast(1)]`.
 
     `most`: by default what a database can hold.
     """
@@ -75,18 +72,18 @@ class Request(Generic[A]):
 
 
 def to_json(value: Any) -> Any:
-    """A message, or what its fields may hold, as JSON: keys of mappings become text.
+    """Return a message, or what its fields may hold, as JSON: keys of mappings become text.
 
-    Params that are None are left out.
+    Parameters of requests that are None are left out.
     """
     if isinstance(value, Request):
-        return {key: one for key, one in _plain_fields(value).items() if one is not None}
+        return {key: item for key, item in _fields_to_json(value).items() if item is not None}
     if is_dataclass(value):
-        return _plain_fields(value)
+        return _fields_to_json(value)
     if isinstance(value, dict | types.MappingProxyType):
-        return {str(key): to_json(one) for key, one in value.items()}
+        return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [to_json(one) for one in value]
+        return [to_json(item) for item in value]
     if isinstance(value, EngineError):
         return value.as_dict()
     if isinstance(value, Path):
@@ -94,128 +91,115 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def _plain_fields(value: Any) -> dict[str, Any]:
+def _fields_to_json(value: Any) -> dict[str, Any]:
     return {part.name: to_json(getattr(value, part.name)) for part in fields(value)}
 
 
 def from_json(kind: type[T], data: Any, *, strict: bool = False) -> T:
-    """The message that `to_json` gave; unknown keys are passed over, or refused where it is
-    `strict`. Raises MessageError.
+    """Return the message that `to_json` gave.
+
+    Unknown keys are ignored, or refused if `strict`. Raises MessageError.
     """
     if strict and isinstance(data, dict):
         unknown = sorted(data.keys() - _hints(cast(Any, kind)))
-    else:
-        unknown = []
-    if unknown:
-        raise MessageError(f"there is no parameter {' or '.join(map(repr, unknown))}")
+        if unknown:
+            raise MessageError(f"there is no parameter {' or '.join(map(repr, unknown))}")
     return cast(T, _read(kind, data, ""))
 
 
 def params_of(request: type[T], params: dict[str, Any]) -> T:
-    """A request's params, strictly; `OLD_NAMES` count, too: lists by the old name and by the new
-    one are joined.
+    """Return a request from its parameters, strictly, accepting `OLD_NAMES` too.
+
+    Lists under the old and the new name are joined.
     """
-    named = dict(params)
+    renamed = dict(params)
     for old, new in OLD_NAMES.get(request.method, {}).items():  # type: ignore[attr-defined]
-        if old in named:
-            value = named.pop(old)
-            also = named.get(new)
-            named[new] = (
-                [*also, *value] if isinstance(also, list) and isinstance(value, list) else value
-            )
-    return from_json(request, named, strict=True)
+        if old in renamed:
+            value = renamed.pop(old)
+            current = renamed.get(new)
+            if isinstance(current, list) and isinstance(value, list):
+                value = [*current, *value]
+            renamed[new] = value
+    return from_json(request, renamed, strict=True)
 
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    """The fields of a message with their types."""
+    """Return the types of a message's fields."""
     hints = get_type_hints(kind, include_extras=True)
     return {part.name: hints[part.name] for part in fields(kind)}
 
 
 def _read(kind: Any, data: Any, where: str) -> Any:
-    """The value of a type that stands at `where`."""
+    """Convert JSON to a type; `where` is its place for errors."""
     origin = get_origin(kind)
     parts = get_args(kind)
     if kind is Any:
         return data
     if origin in (Union, types.UnionType):
-        (inner,) = (one for one in parts if one is not type(None))
+        (inner,) = (part for part in parts if part is not type(None))
         if data is None:
             return None
         return _read(inner, data, where)
     if origin is Annotated:
         bounds: AtLeast = parts[1]
         is_right = type(data) is int and bounds.least <= data <= bounds.most
-        return _checked(data, is_right, where, f"a whole number of {bounds.least} or more")
+        _require(is_right, where, f"a whole number of {bounds.least} or more")
+        return data
     if origin is Literal:
-        return _checked(
-            data, isinstance(data, str) and data in parts, where, f"one of {', '.join(parts)}"
-        )
+        _require(isinstance(data, str) and data in parts, where, f"one of {', '.join(parts)}")
+        return data
     if origin is tuple:
-        return _sequence(parts, data, where)
+        return _read_sequence(parts, data, where)
     if origin is list:
-        return list(_sequence((*parts, Ellipsis), data, where))
+        return list(_read_sequence((*parts, Ellipsis), data, where))
     if kind is EngineError or origin in (dict, Mapping) or is_dataclass(kind):
-        _checked(
-            data,
-            isinstance(data, dict) and all(isinstance(name, str) for name in data),
-            where,
-            "an object",
-        )
+        is_object = isinstance(data, dict) and all(isinstance(name, str) for name in data)
+        _require(is_object, where, "an object")
         if kind is EngineError:
             return EngineError.from_dict(data)
         if parts:
-            return _mapping(parts[0], parts[1], data, where)
-        return _message(kind, data, where)
-    allowed, named = _LEAVES[kind]
-    _checked(data, type(data) in allowed, where, named)
+            return _read_mapping(parts[0], parts[1], data, where)
+        return _read_message(kind, data, where)
+    allowed, description = _LEAVES[kind]
+    _require(type(data) in allowed, where, description)
     if kind is Path:
         return Path(data)
     return data
 
 
-def _checked(data: Any, is_right: bool, where: str, wanted: str) -> Any:
+def _require(is_right: bool, where: str, wanted: str) -> None:
     if not is_right:
         raise MessageError(f"{where or 'it'} must be {wanted}")
-    return data
 
 
-def _mapping(key: Any, value: Any, data: dict[str, Any], where: str) -> dict[Any, Any]:
+def _read_mapping(key: Any, value: Any, data: dict[str, Any], where: str) -> dict[Any, Any]:
     try:
-        return {key(name): _read(value, one, f"{where}.{name}") for name, one in data.items()}
-    except ValueError as error:  # a key that is no number
+        return {key(name): _read(value, item, f"{where}.{name}") for name, item in data.items()}
+    except ValueError as error:
+        # A key is not a number.
         raise MessageError(f"{where}: {error}") from None
 
 
-def _sequence(parts: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
-    """`tuple[X, ...]`, or one of a fixed length."""
+def _read_sequence(parts: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
+    """Convert to `tuple[X, ...]`, or to a tuple of fixed length."""
     endless = parts[-1] is Ellipsis
-    _checked(
-        data,
-        isinstance(data, list | tuple) and (endless or len(data) == len(parts)),
-        where,
-        "a list",
-    )
-    if endless:
-        kinds = parts[:1] * len(data)
-    else:
-        kinds = parts
+    is_list = isinstance(data, list | tuple)
+    _require(is_list and (endless or len(data) == len(parts)), where, "a list")
+    kinds = parts[:1] * len(data) if endless else parts
     return tuple(
-        _read(kind, one, f"{where}[{n}]")
-        for n, (kind, one) in enumerate(zip(kinds, data, strict=True))
+        _read(kind, item, f"{where}[{position}]")
+        for position, (kind, item) in enumerate(zip(kinds, data, strict=True))
     )
 
 
-def _message(kind: Any, data: dict[str, Any], where: str) -> Any:
+def _read_message(kind: Any, data: dict[str, Any], where: str) -> Any:
     dot = f"{where}." if where else ""
     for part in fields(kind):
         if part.name not in data and part.default is MISSING and part.default_factory is MISSING:
             raise MessageError(f"{dot}{part.name} is missing")
-    return kind(
-        **{
-            name: _read(one, data[name], dot + name)
-            for name, one in _hints(kind).items()
-            if name in data
-        }
-    )
+    values = {}
+    for name, part_kind in _hints(kind).items():
+        if name in data:
+            values[name] = _read(part_kind, data[name], dot + name)
+    return kind(**values)

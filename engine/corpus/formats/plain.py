@@ -88,6 +88,7 @@ _LABELS = {
     "latin-9": "iso8859-15",
     "windows-31j": "cp932",
     "mac-ce": "mac_latin2",
+    "macintosh": "mac_roman",
     "mac-centraleurroman": "mac_latin2",
 }
 

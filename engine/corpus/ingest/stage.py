@@ -38,7 +38,7 @@ from engine.written_queries.imports import import_beside
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 12
+VERSION = 13
 _PARTIAL = "partial"  # instead of a fingerprint, while files are left
 
 

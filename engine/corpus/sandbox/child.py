@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.records import Kind
-from engine.core.subprocesses import how_it_ended, import_path
+from engine.core.subprocesses import describe_exit_code, import_path
 from engine.core.text import size_text
 from engine.corpus.sandbox.fork_server import ForkedProcess
 from engine.corpus.sandbox.outcome import (
@@ -267,7 +267,7 @@ class Child:
         else:
             held = ""
         return WorkerDiedError(
-            "crashed", f"its reader ended for an unknown reason ({how_it_ended(code)}){held}"
+            "crashed", f"its reader ended for an unknown reason ({describe_exit_code(code)}){held}"
         )
 
     def _out_of_memory(self) -> str:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from engine.core.errors import SettingsError
-from engine.core.subprocesses import how_it_ended, import_path
+from engine.core.subprocesses import describe_exit_code, import_path
 
 _MAX_TEXT_LENGTH = 2**24  # bytes
 _NO_LANGUAGES = ("osd", "equ")  # data for other things than text
@@ -92,7 +92,7 @@ class Tesseract:
             return text.decode("utf-8", "replace"), ""
         if code == -signal.SIGXCPU or time.monotonic() - started >= seconds:
             return "", f"tesseract was ended after {seconds} s"
-        return "", f"tesseract failed ({how_it_ended(code)})"
+        return "", f"tesseract failed ({describe_exit_code(code)})"
 
     def stop(self) -> None:
         """End what is at work."""

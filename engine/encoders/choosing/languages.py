@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from engine.core.messages.project import Finding
 from engine.core.text import language_name
+from engine.encoders.choosing.proposal import format_proposal, measure_machine, propose_encoder
+from engine.models.catalogue import MANY, find_model
+from engine.models.installed import read_installed
 from engine.project.store.store import Store
 
 if TYPE_CHECKING:
@@ -51,7 +54,11 @@ def card_languages(folder: Path | None, name: str) -> frozenset[str]:
         found = frozenset(re.findall(r"(?<![\w-])[a-z]{2,3}(?![\w-])", listed[1]))
     else:
         found = frozenset()
-    return found or (frozenset({"en"}) if _ENGLISH_ONLY.search(name.lower()) else frozenset())
+    if found:
+        return found
+    if entry := find_model(name):
+        return frozenset() if MANY in entry.languages else frozenset(entry.languages)
+    return frozenset({"en"}) if _ENGLISH_ONLY.search(name.lower()) else frozenset()
 
 
 def knows(source: EncoderSource, language: str) -> bool:
@@ -85,11 +92,18 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
         f"{share}% of the documents' text is in languages that {source.name} was not trained on"
         f" ({listed}{others})"
     )
-    follows = (
-        "semantic search finds little of it; for another model, see 'engine encoders', then set"
-        " encoder.model"
-    )
+    follows = f"semantic search finds little of it; {_say_what_helps(lengths)}"
     return Finding("languages", "note", found, follows, "languages-unknown")
+
+
+def _say_what_helps(lengths: Mapping[str, int]) -> str:
+    """Name the encoder of the catalogue that suits texts in these languages, and what to do."""
+    total = sum(lengths.values())
+    shares = {code: length / total for code, length in lengths.items()}
+    model = propose_encoder(shares, measure_machine())
+    if model is None:
+        return "for another model, see 'engine encoders', then set encoder.model"
+    return format_proposal(model, read_installed(model.name) is not None)
 
 
 def foreign_shares(known: frozenset[str], lengths: Mapping[str, int]) -> dict[str, float]:

@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.core.errors import ModelError, unknown
-from engine.core.extras import lack
+from engine.core.errors import ModelError, unknown_name
+from engine.core.extras import describe_missing
 from engine.core.messages.encoders import EncoderFile
 from engine.encoders.choosing.languages import card_languages
 from engine.encoders.model_folder import DEFAULT_MODEL, bundled_folder, folder_facts, folder_name
 from engine.gguf.header import read_header
-from engine.gguf.places import NAMED, Found, find_models, hugging_face, real_path
+from engine.gguf.places import NAMED, OWN, Found, find_models, hugging_face, real_path
+from engine.models.installed import list_installed
 
 MAX_DEPTH = 4  # of folders below one that settings name
 
@@ -40,7 +41,9 @@ def resolve_name(named: str, found: Sequence[EncoderFile]) -> str:
         for name in (one.model, *one.names, one.names[0].rpartition("/")[2])
     }
     if named not in names:
-        raise unknown("encoder", named, [one.names[0] for one in found], code="encoder-unknown")
+        raise unknown_name(
+            "encoder", named, [one.names[0] for one in found], code="encoder-unknown"
+        )
     return names[named]
 
 
@@ -49,6 +52,9 @@ def _model_folders(named: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
     for hub in hugging_face(os.environ, Path.home()):
         for modules in sorted(hub.glob("models--*/snapshots/*/modules.json")):
             yield modules.parent, "Hugging Face", "/".join(modules.parents[2].name.split("--")[1:])
+    for model in list_installed():
+        if model.kind == "encoder":
+            yield model.folder, OWN, model.name
     for folder in named:
         for parent, below, names in os.walk(folder):
             below[:] = (
@@ -96,7 +102,7 @@ def _gguf(found: Found) -> EncoderFile | None:
         problem = ""
     else:
         problem = f"It has {size:,} bytes instead of {found.size:,}."
-    problem = problem or lack("llm")
+    problem = problem or describe_missing("llm")
     languages = header.languages or tuple(card_languages(None, header.name or found.path.stem))
     return EncoderFile(
         str(found.path),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.disk import disk_errors
 from engine.core.errors import EngineError, first_line
-from engine.core.subprocesses import answer, run_in_subprocess
+from engine.core.subprocesses import run_as_child, run_in_subprocess
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.encoders.text_model import TextModel
@@ -145,4 +145,4 @@ def _no_graph(model: ModelFolder, why: str) -> EngineError:
 
 
 if __name__ == "__main__":
-    answer(work)
+    run_as_child(work)

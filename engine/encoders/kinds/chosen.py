@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import SettingsError
-from engine.encoders.fingerprint import missing_prompts
+from engine.encoders.fingerprint import Prompts, missing_prompts, read_prompts
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
 from engine.encoders.pooling import with_pooling
+from engine.models.installed import find_entry_of
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import EncoderSource
+    from engine.encoders.model_folder import ModelFolder
     from engine.settings.schema import EncoderSettings, Settings
 
 BLOB = "sha256-"
@@ -61,8 +63,20 @@ def base_source(
         from engine.encoders.kinds.gguf import GgufSource
 
         return GgufSource.named(chosen)
-    model = resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt)
+    model = _with_prompts(resolve_model(chosen.model), chosen)
     return FolderSource.of(with_pooling(model, chosen.pooling), chosen.device, chosen.dtype)
+
+
+def _with_prompts(model: ModelFolder, chosen: EncoderSettings) -> ModelFolder:
+    """Put the prompts of the settings before texts; where these, and the folder, name none,
+    those of the catalogue.
+    """
+    entry = None
+    if chosen.query_prompt is None and chosen.document_prompt is None:
+        entry = find_entry_of(model.path)
+    if entry and read_prompts(model) == Prompts("", ""):
+        return model.with_prompts(entry.query_prompt, entry.document_prompt)
+    return model.with_prompts(chosen.query_prompt, chosen.document_prompt)
 
 
 def model_path(named: str) -> Path:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import EngineError, ModelError, StageError
 from engine.core.similarity import COSINE, Similarity, unit_rows
-from engine.core.subprocesses import end, spawn
+from engine.core.subprocesses import end_child, spawn
 from engine.encoders.encoder import EncoderSource, Progress, Report, report_prompts, unheard
 from engine.encoders.fingerprint import named_prompts
 from engine.gguf.file import content_identity, gguf_file
@@ -139,7 +139,7 @@ class GgufEncoder:
         self._child = spawn(
             MODULE, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
         )
-        self._closed = weakref.finalize(self, end, self._child)
+        self._closed = weakref.finalize(self, end_child, self._child)
         self.dimension = int(self._line()["width"])
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:

@@ -1,3 +1,1 @@
-"""Lists of two systems that people compare: what differs in them, which is better, and what that
-shows.
-"""
+"""Two systems' lists of hits: how they differ, which people prefer, and what that shows."""

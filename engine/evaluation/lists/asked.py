@@ -1,4 +1,4 @@
-"""Questions whose hits people judged only as far as two systems differ in them."""
+"""Questions whose hits people judged only where two systems differ."""
 
 from __future__ import annotations
 
@@ -12,39 +12,46 @@ from engine.written_queries.imports import MARKED
 
 
 def asked_questions(snapshot: ProjectSnapshot) -> list[str]:
-    """Return the questions that were put to 'engine judge' and have no right answer.
+    """Return the questions that 'engine judge' asked and that have no right answer.
 
-    Generated ones, and those that were trained on, are left out.
+    Generated questions, and those that were trained on, are left out.
     """
     store = snapshot.store
     known = {question_key(query.text) for query in store.judged()}
     known |= {question_key(query.text) for query in store.queries()}
-    found: dict[str, str] = {}
+    questions: dict[str, str] = {}
     for query in read_marks(snapshot.project).values():
         key = question_key(query.text)
         if query.focused and not query.generated and key not in known:
-            found[key] = query.text
-    return list(found.values())
+            questions[key] = query.text
+    return list(questions.values())
 
 
 def focused_questions(snapshot: ProjectSnapshot) -> frozenset[str]:
-    """Keys (`question_key`) of judged questions whose hits were asked about only as far as two
-    systems differ in them.
+    """Return keys (`question_key`) of questions that were judged only where two systems differ.
 
-    They measure the difference of these two; figures of one system alone, and of others, would miss
-    right passages.
+    They measure the difference between these two. Figures of one system alone, or of others, would
+    miss right passages.
     """
-    deciding = [one for one in snapshot.store.judged() if not one.only_measures]
-    imported = {question_key(one.text) for one in deciding if not one.key.startswith(MARKED)}
-    focused = {
-        question_key(one.text) for one in read_marks(snapshot.project).values() if one.focused
-    }
-    return frozenset(focused - imported)
+    focused = set()
+    for query in read_marks(snapshot.project).values():
+        if query.focused:
+            focused.add(question_key(query.text))
+    for judged in snapshot.store.judged():
+        is_imported = not judged.only_measures and not judged.key.startswith(MARKED)
+        if is_imported:
+            focused.discard(question_key(judged.text))
+    return frozenset(focused)
 
 
 def passages_of(chunks: Iterable[Chunk]) -> dict[int, int]:
-    """Return chunk id → the first chunk of the same text, white space single: copies of a text
-    are one passage.
+    """Return the first chunk of the same text for each chunk id: copies are one passage.
+
+    Texts that differ only in white space are the same.
     """
-    texts: dict[str, int] = {}
-    return {chunk.id: texts.setdefault(" ".join(chunk.text.split()), chunk.id) for chunk in chunks}
+    first_of: dict[str, int] = {}
+    passages = {}
+    for chunk in chunks:
+        text = " ".join(chunk.text.split())
+        passages[chunk.id] = first_of.setdefault(text, chunk.id)
+    return passages

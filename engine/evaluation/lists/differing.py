@@ -1,8 +1,7 @@
-"""What a difference between two lists depends on: the passages that stand in one alone, or at
-another rank.
+"""Passages that two lists rank differently.
 
-A passage at the same rank in both adds the same to both, so that its relevance says nothing about
-which is better.
+A passage at the same rank in both contributes the same to both, so its relevance does not say which
+list is better.
 """
 
 from __future__ import annotations
@@ -11,34 +10,37 @@ from collections.abc import Collection, Hashable, Sequence
 from typing import TypeVar
 
 DEPTH = 10
-"""Of nDCG@10: what stands below changes nothing."""
+"""Depth of nDCG@10: passages below do not change it."""
 
 Passage = TypeVar("Passage", bound=Hashable)
 
 
 def differing_passages(first: Sequence[Passage], second: Sequence[Passage]) -> list[Passage]:
-    """The passages whose relevance can tell two lists apart, those that stand higher first.
+    """Return the passages whose relevance can tell two lists apart, highest ranks first.
 
-    The lists name passages by what decides their relevance, such as their text: copies of a text
-    are one passage.
+    The lists name passages by what decides their relevance, such as their text, so that copies of a
+    text are one passage.
     """
-    ranks = _ranks(first)
-    others = _ranks(second)
-    differing = [one for one in {**ranks, **others} if ranks.get(one) != others.get(one)]
-    return sorted(differing, key=lambda one: min(ranks.get(one, ()) + others.get(one, ())))
+    first_ranks = _ranks_of(first)
+    second_ranks = _ranks_of(second)
+    best_ranks = {}
+    for passage in {**first_ranks, **second_ranks}:
+        ranks = first_ranks.get(passage, ())
+        other_ranks = second_ranks.get(passage, ())
+        if ranks != other_ranks:
+            best_ranks[passage] = min(ranks + other_ranks)
+    return sorted(best_ranks, key=lambda passage: best_ranks[passage])
 
 
 def undecided_passages(
     first: Sequence[Passage], second: Sequence[Passage], judged: Collection[Passage]
 ) -> list[Passage]:
-    """The differing passages that nobody has judged yet; empty where the difference of the lists
-    is known.
-    """
-    return [one for one in differing_passages(first, second) if one not in judged]
+    """Return the differing passages that nobody has judged, empty if the difference is known."""
+    return [passage for passage in differing_passages(first, second) if passage not in judged]
 
 
-def _ranks(passages: Sequence[Passage]) -> dict[Passage, tuple[int, ...]]:
+def _ranks_of(passages: Sequence[Passage]) -> dict[Passage, tuple[int, ...]]:
     ranks: dict[Passage, tuple[int, ...]] = {}
-    for rank, one in enumerate(passages[:DEPTH], 1):
-        ranks[one] = (*ranks.get(one, ()), rank)
+    for rank, passage in enumerate(passages[:DEPTH], 1):
+        ranks[passage] = (*ranks.get(passage, ()), rank)
     return ranks

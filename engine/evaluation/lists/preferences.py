@@ -1,6 +1,4 @@
-"""Which of two lists people found better: answers as they are kept in the imports folder, and
-what they say of two systems.
-"""
+"""People's preferences between two lists: the answers in the imports folder, and their evidence."""
 
 from __future__ import annotations
 
@@ -22,18 +20,15 @@ from engine.written_queries.imports import JUDGING, JUDGING_SECONDS, keep_rows, 
 PREFERENCES_FILE = "preferences.jsonl"
 
 Origin = Literal["own", "imported", "model", "extractive"]
-"""Who wrote a query: a person (typed now, or judged before), or, of those made for training and
-held out from it, how.
-"""
+"""Who wrote a query: a person (typed now or judged before), or how a held-out query was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """An answer about the lists of two systems in the order shown, `time` in seconds since the
-    epoch.
+    """An answer about the lists of two systems in the order shown.
 
-    `source`: the text that a generated query was made from; empty where nobody knows. `lists`: a
-        digest of each list's texts.
+    `time` is in seconds since the epoch. `source` is the text that a generated query was made from,
+    empty if unknown. `lists` are digests of each list's texts.
     """
 
     query: str
@@ -47,98 +42,93 @@ class Preference:
 
     @property
     def key(self) -> tuple[str, frozenset[ListedSystem]]:
-        """What has one answer: a question, however it is typed, and two systems."""
+        """What has only one answer: a question, however it is typed, and two systems."""
         return question_key(self.query), frozenset((self.first, self.second))
 
     def outcome(self, pair: SystemPair) -> int:
-        """+1 where the candidate's list is better, −1 where the reference's is, 0 where neither
-        is.
-        """
+        """Return +1 if the candidate's list is better, −1 if the reference's is, else 0."""
         if self.answer == "same":
             return 0
-        if self.answer == "first":
-            preferred = self.first
-        else:
-            preferred = self.second
-        return 1 if preferred == pair.candidate else -1
+        preferred = self.first if self.answer == "first" else self.second
+        if preferred == pair.candidate:
+            return 1
+        return -1
 
 
 def read_preferences(project: ProjectFolder) -> list[Preference]:
-    """All of a project, in the order in which the questions were first answered.
+    """Read all answers of a project, in the order in which the questions were first answered.
 
-    Raises DatasetError where the file was damaged.
+    Raises DatasetError if the file is damaged.
     """
     path = project.path / "imports" / PREFERENCES_FILE
     return kept_rows(
-        path, _preference, "your preferences between lists", code="preferences-unreadable"
+        path, _parse_row, "your preferences between lists", code="preferences-unreadable"
     )
 
 
 def keep_preference(project: ProjectFolder, preference: Preference) -> None:
-    """Keep an answer; one to the same question about the same systems is replaced, in its place."""
-    with _changed(project) as kept:
-        kept[preference.key] = preference
+    """Write an answer, in place of an earlier one to the same question about the same systems."""
+    with _edit_preferences(project) as preferences:
+        preferences[preference.key] = preference
 
 
 def drop_preference(project: ProjectFolder, query: str, pair: SystemPair) -> None:
-    """Take an answer back."""
-    with _changed(project) as kept:
-        kept.pop((question_key(query), frozenset((pair.reference, pair.candidate))), None)
+    """Delete an answer."""
+    key = (question_key(query), frozenset((pair.reference, pair.candidate)))
+    with _edit_preferences(project) as preferences:
+        preferences.pop(key, None)
 
 
 def preferences_between(project: ProjectFolder, store: Store, pair: SystemPair) -> list[Preference]:
-    """The answers that count as evidence between two systems, in order: at most one a question,
-    and one a source text.
+    """Return the answers that count as evidence between two systems, in order.
 
-    A question has one answer, the last one, at the place of its first: to answer again neither adds
-    a bet nor moves one. Of several queries that were made from one text the first counts, because
-    the others are no independent witnesses. Queries that something was trained on do not count, nor
-    do extractive ones, which repeat the words of their chunk.
+    A question has one answer, the last one, at the position of its first: answering again neither
+    adds a bet nor moves one. Of several queries made from one text only the first counts, because
+    the others are not independent. Queries that something was trained on do not count, nor do
+    extractive ones, which repeat the words of their chunk.
     """
     trained = {question_key(query.text) for query in store.queries() if query.split != "heldout"}
     both = frozenset((pair.reference, pair.candidate))
-    found: list[Preference] = []
+    counting: list[Preference] = []
     sources: set[str] = set()
-    for one in read_preferences(project):
-        question, systems = one.key
-        if (
-            systems != both
-            or question in trained
-            or one.origin == "extractive"
-            or one.source in sources
-        ):
+    for preference in read_preferences(project):
+        question, systems = preference.key
+        if systems != both or question in trained or preference.origin == "extractive":
             continue
-        if one.source:
-            sources.add(one.source)
-        found.append(one)
-    return found
+        if preference.source in sources:
+            continue
+        if preference.source:
+            sources.add(preference.source)
+        counting.append(preference)
+    return counting
 
 
-def preferred(preferences: list[Preference], pair: SystemPair) -> EProcess:
-    """What answers show: wins are of the candidate."""
-    return e_process(one.outcome(pair) for one in preferences)
+def count_preferences(preferences: list[Preference], pair: SystemPair) -> EProcess:
+    """Return what answers show; wins are the candidate's."""
+    return e_process(preference.outcome(pair) for preference in preferences)
 
 
 def preferences_fingerprint(project: ProjectFolder) -> str:
-    """A hash of all answers, without their times."""
-    return fingerprint(
-        preferences=[asdict(replace(one, time=0.0)) for one in read_preferences(project)]
-    )
+    """Return a hash of all answers, without their times."""
+    timeless = [replace(preference, time=0.0) for preference in read_preferences(project)]
+    return fingerprint(preferences=[asdict(preference) for preference in timeless])
 
 
 @contextmanager
-def _changed(project: ProjectFolder) -> Iterator[dict[object, Preference]]:
-    """All answers by key, written when the block ends."""
+def _edit_preferences(project: ProjectFolder) -> Iterator[dict[object, Preference]]:
+    """Yield all answers by key, and write them when the block ends."""
     with (
         project.locked(JUDGING, wait=JUDGING_SECONDS),
         disk_errors("The preference could not be kept."),
     ):
-        kept: dict[object, Preference] = {one.key: one for one in read_preferences(project)}
-        yield kept
-        keep_rows(project, PREFERENCES_FILE, map(asdict, kept.values()))
+        preferences: dict[object, Preference] = {}
+        for preference in read_preferences(project):
+            preferences[preference.key] = preference
+        yield preferences
+        keep_rows(project, PREFERENCES_FILE, map(asdict, preferences.values()))
 
 
-def _preference(row: Mapping[str, Any]) -> Preference:
+def _parse_row(row: Mapping[str, Any]) -> Preference:
     if row["answer"] not in ("first", "second", "same"):
         raise ValueError(f"no answer is called {row['answer']!r}")
     first, second = row["lists"]

@@ -1,5 +1,6 @@
-"""The systems whose lists people compare: named by what makes them, so that answers outlive runs
-and moves of a project.
+"""The systems whose lists people compare.
+
+They are named by what makes the lists, so that answers outlive runs and moves of a project.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ EQUAL = FusionInfo("weighted", 0.5)
 
 @dataclass(frozen=True, slots=True)
 class ListedSystem:
-    """What makes a list: the fingerprints of what encodes queries and chunks, the search mode,
-    and for hybrid search how it fuses (`share`: of the semantic score in a weighted sum). It
-    stays the same when documents are read again.
+    """What makes a list, unchanged when documents are read again.
+
+    `queries` and `chunks` are fingerprints of their encoders; `fusion` and the semantic `share` of
+    a weighted sum are those of hybrid search.
     """
 
     queries: str
@@ -37,26 +39,25 @@ class ListedSystem:
 
 @dataclass(frozen=True, slots=True)
 class SystemPair:
-    """Two systems that are compared: the `reference` is what is in use otherwise, such as base."""
+    """Two systems to compare; the reference is what would be in use otherwise, such as base."""
 
     reference: ListedSystem
     candidate: ListedSystem
 
     @property
     def digest(self) -> str:
-        """Stands for both, without a word on which is which."""
+        """A digest of both systems that does not reveal which is which."""
         text = json.dumps([asdict(self.reference), asdict(self.candidate)])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def candidate_first(self, query: str) -> bool:
-        """Whether the candidate's list is shown first for a query: a toss of a coin that always
-        falls the same way.
-        """
+        """Tell whether the candidate's list is shown first: a random but fixed choice per query."""
         text = json.dumps([question_key(query), asdict(self.reference), asdict(self.candidate)])
-        return bool(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[0] & 1)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        return bool(digest[0] & 1)
 
     def shown(self, query: str) -> tuple[ListedSystem, ListedSystem]:
-        """Both in the order in which their lists are shown."""
+        """Return both systems in the order in which their lists are shown."""
         if self.candidate_first(query):
             return self.candidate, self.reference
         return self.reference, self.candidate
@@ -64,9 +65,9 @@ class SystemPair:
 
 @dataclass(frozen=True, slots=True)
 class SystemChoice:
-    """A system that a project can build: base, or an `adapter` (its folder in the project)
-    trained for `scope`, at an interpolation weight; and for hybrid search how both rankings are
-    fused.
+    """A system that a project can build: base or an adapter, and how hybrid search fuses.
+
+    `adapter` is a folder in the project, trained for `scope`, used at the interpolation `weight`.
     """
 
     mode: ListMode
@@ -75,15 +76,15 @@ class SystemChoice:
     scope: str = "both"
     weight: float = 1.0
 
-    def listed(self, snapshot: ProjectSnapshot) -> ListedSystem:
-        """The same by fingerprints. Raises ModelError for an unsound adapter."""
+    def identify(self, snapshot: ProjectSnapshot) -> ListedSystem:
+        """Return the system by its fingerprints. Raises ModelError for an unusable adapter."""
+        adapter = None
         if self.adapter:
-            folder = snapshot.project.path / self.adapter
-        else:
-            folder = None
-        of_chunks = chunk_adapter(folder, self.scope)
-        queries = encoder_fingerprint_of(snapshot, folder, self.weight)
-        chunks = encoder_fingerprint_of(snapshot, of_chunks, self.weight if of_chunks else 1.0)
+            adapter = snapshot.project.path / self.adapter
+        of_chunks = chunk_adapter(adapter, self.scope)
+        chunk_weight = self.weight if of_chunks else 1.0
+        queries = encoder_fingerprint_of(snapshot, adapter, self.weight)
+        chunks = encoder_fingerprint_of(snapshot, of_chunks, chunk_weight)
         if self.mode == "semantic":
             return ListedSystem(queries, chunks, "semantic")
         if self.fusion.method == "rrf":
@@ -98,28 +99,41 @@ class ChoicePair:
     reference: SystemChoice
     candidate: SystemChoice
 
-    def listed(self, snapshot: ProjectSnapshot) -> SystemPair:
-        """The same by fingerprints. Raises ModelError."""
-        return SystemPair(self.reference.listed(snapshot), self.candidate.listed(snapshot))
+    def identify(self, snapshot: ProjectSnapshot) -> SystemPair:
+        """Return both systems by their fingerprints. Raises ModelError."""
+        return SystemPair(self.reference.identify(snapshot), self.candidate.identify(snapshot))
 
 
 def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> ChoicePair:
-    """Base and the adapter that was trained last, in a search mode (None: the project's default
-    one).
+    """Return base and the last trained adapter in a search mode (None: the project's default).
 
     The adapter has the interpolation weight, and in hybrid search the share, of the candidate that
-    evaluation finds most worth comparing; before an evaluation its full weight. Raises
-    NotBuiltError where nothing was trained that could be compared, UsageError for a hyperbolic
-    encoder.
+    the evaluation finds most worth comparing; before an evaluation its full weight. Raises
+    NotBuiltError if there is no adapter to compare, UsageError for a hyperbolic encoder.
     """
-    chosen = mode or default_list_mode(snapshot)
+    mode = mode or default_list_mode(snapshot)
+    trained = _comparable_adapter(snapshot)
+    fusion = _reference_fusion(snapshot)
+    reference = SystemChoice(mode, fusion)
+    contender = None
+    evaluated = snapshot.store.artifact(EvaluationInfo)
+    if evaluated is not None:
+        contender = evaluated.info.contenders.get(mode)
+    weight = 1.0
+    if contender is not None:
+        weight = contender.interpolation_weight or 1.0
+        if contender.share is not None and fusion.method == "weighted":
+            fusion = FusionInfo.of_share(contender.share)
+    candidate = SystemChoice(mode, fusion, trained.adapter, trained.adapter_scope, weight)
+    return ChoicePair(reference, candidate)
+
+
+def _comparable_adapter(snapshot: ProjectSnapshot) -> AdapterInfo:
+    """Return the adapter that was trained last. Raises as `choose_pair`."""
     trained = snapshot.store.artifact(AdapterInfo)
     source = encoder_source(snapshot.settings.encoder)
-    if (
-        not trained
-        or not trained.info.adapter
-        or trained.info.model not in ("", source.fingerprint)
-    ):
+    models = ("", source.fingerprint)
+    if not trained or not trained.info.adapter or trained.info.model not in models:
         raise NotBuiltError(
             f"The project {snapshot.project.name} has no adapted encoder to compare with base.",
             "Lists can be compared once an adapter is trained.",
@@ -136,35 +150,18 @@ def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> Choi
             code="lists-unsupported",
             command="judge",
         )
-    adapter = trained.info.adapter
-    reference = SystemChoice(chosen, _reference_fusion(snapshot))
-    evaluated = snapshot.store.artifact(EvaluationInfo)
-    if evaluated is not None:
-        contender = evaluated.info.contenders.get(chosen)
-    else:
-        contender = None
-    if contender is None:
-        return ChoicePair(
-            reference, SystemChoice(chosen, reference.fusion, adapter, trained.info.adapter_scope)
-        )
-    fusion = reference.fusion
-    if contender.share is not None and fusion.method == "weighted":
-        fusion = FusionInfo.of_share(contender.share)
-    weight = contender.interpolation_weight or 1.0
-    return ChoicePair(
-        reference, SystemChoice(chosen, fusion, adapter, trained.info.adapter_scope, weight)
-    )
+    return trained.info
 
 
 def default_list_mode(snapshot: ProjectSnapshot) -> ListMode:
-    """The project's default search mode; hybrid where that is BM25, which no encoder changes."""
+    """Return the default search mode, or hybrid if that is BM25, which no encoder changes."""
     if snapshot.settings.search.mode_in_json == "semantic":
         return "semantic"
     return "hybrid"
 
 
 def _reference_fusion(snapshot: ProjectSnapshot) -> FusionInfo:
-    """How hybrid search fuses before anything is adapted."""
+    """Return how hybrid search fuses in an unadapted project."""
     from engine.evaluation.studies.fusion import default_share
 
     return FusionInfo.of_share(default_share(snapshot))

@@ -15,79 +15,80 @@ from engine.evaluation.judgments import Judgment
 
 HITS = 3
 EXCERPT = 160
-"""Characters of a hit's text, at most."""
+"""Maximum number of characters of a hit's text."""
 _DIGITS = 2
 
 
 Finder = Callable[[str, int], Sequence[FoundHit]]
 
 
-def query_changes(
+def find_changes(
     comparison: Comparison,
     system: str,
     metric: str = "ndcg@10",
     top: int = 20,
     hits: Finder | None = None,
 ) -> Changes:
-    """What `system` changes against the comparison's base; of equally large changes the earlier
-    query comes first.
+    """Return which queries a system changes most against the comparison's base.
 
-    `hits`: gives a system's first hits of a query, by its place in the comparison. KeyError for a
-        system or metric that the
-    comparison does not have.
+    Of equal changes the earlier query comes first. `hits` returns a system's first hits of a query,
+    by its index in the comparison. Raises KeyError for a system or metric that the comparison does
+    not have.
     """
-    old, new = (comparison.values[name][metric] for name in (comparison.table.base, system))
+    base = comparison.table.base
+    old = comparison.values[base][metric]
+    new = comparison.values[system][metric]
     gap = new - old
 
     def change(row: int) -> Change:
+        base_hits: tuple[FoundHit, ...] = ()
+        system_hits: tuple[FoundHit, ...] = ()
         if hits:
-            both = [tuple(hits(name, row)) for name in (comparison.table.base, system)]
-        else:
-            both = [(), ()]
+            base_hits = tuple(hits(base, row))
+            system_hits = tuple(hits(system, row))
         return Change(
             comparison.keys[row],
             comparison.texts[row],
             float(100 * old[row]),
             float(100 * new[row]),
-            *both,
+            base_hits,
+            system_hits,
         )
 
     rising = [change(row) for row in np.argsort(-gap, kind="stable")[:top] if gap[row] > 0]
     falling = [change(row) for row in np.argsort(gap, kind="stable")[:top] if gap[row] < 0]
     better = int(np.count_nonzero(gap > 0))
     worse = int(np.count_nonzero(gap < 0))
+    equal = len(gap) - better - worse
     differences = tuple(np.round(100 * np.sort(gap)[::-1], _DIGITS).tolist())
-    return Changes(
-        tuple(rising), tuple(falling), better, worse, len(gap) - better - worse, differences
-    )
+    return Changes(tuple(rising), tuple(falling), better, worse, equal, differences)
 
 
-def hit_finder(
+def build_hit_finder(
     rankings: Mapping[str, NDArray[np.int64]],
     judgments: Sequence[Judgment],
     chunks: Mapping[int, Chunk],
     titles: Mapping[int, str],
 ) -> Finder:
-    """The first `HITS` of each system's `rankings` (q, depth) of the usable ones of q `judgments`.
+    """Return a function to the first `HITS` of each system's ranking (q, depth) of usable queries.
 
-    `chunks`: by id; `titles`: by document id.
+    `chunks` are keyed by id, `titles` by document id.
     """
     from engine.core.text import harmless
 
     usable = [row for row, judgment in enumerate(judgments) if judgment.usable]
 
-    def hits(system: str, place: int) -> list[FoundHit]:
-        row = usable[place]
-        found = [chunks[key] for key in rankings[system][row][:HITS].tolist() if key >= 0]
+    def hits(system: str, index: int) -> list[FoundHit]:
+        row = usable[index]
         judgment = judgments[row]
-        return [
-            FoundHit(
-                rank,
-                (chunk.id if judgment.level == "chunk" else chunk.document_id) in judgment.grades,
-                harmless(titles.get(chunk.document_id, "")),
-                shorten(harmless(chunk.text), EXCERPT, placeholder=" …"),
-            )
-            for rank, chunk in enumerate(found, start=1)
-        ]
+        ids = [chunk_id for chunk_id in rankings[system][row][:HITS].tolist() if chunk_id >= 0]
+        first_hits = []
+        for rank, chunk_id in enumerate(ids, start=1):
+            chunk = chunks[chunk_id]
+            key = chunk.id if judgment.level == "chunk" else chunk.document_id
+            title = harmless(titles.get(chunk.document_id, ""))
+            excerpt = shorten(harmless(chunk.text), EXCERPT, placeholder=" …")
+            first_hits.append(FoundHit(rank, key in judgment.grades, title, excerpt))
+        return first_hits
 
     return hits

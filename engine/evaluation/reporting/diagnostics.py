@@ -1,10 +1,7 @@
-"""What an encoder's vectors look like: geometry, isotropy, and how its similarities are spread.
+"""Properties of an encoder's vectors: geometry, isotropy, and the spread of its similarities.
 
-They decide nothing.
-
-METHODS.md §1 Geometry and §3. Queries are ranked over the whole corpus. The densities show what
-adaptation moved ("… evaluated", §2.3, figures): the similarities of correct chunks towards those of
-the best ones, or all of them together.
+They decide nothing. METHODS.md §1 Geometry and §3. The densities show what adaptation moved
+("… evaluated", §2.3, figures): the similarities of correct chunks, of the best ones, or both.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import padded, products_of, rank_all
+from engine.evaluation.rankers import pad_lists, products_of, rank_all
 from engine.evaluation.studies.forgetting import General
 from engine.metrics.bootstrap import PAPER, Sampling, bootstrapped_mean
 from engine.metrics.density import density_curves
@@ -35,19 +32,21 @@ Ids = NDArray[np.int64]
 Diagnostics = dict[str, float | Interval]
 
 KINDS = ("correct", "top", "random")
-"""Of chunks, whose similarities have a density each."""
+"""Kinds of chunks whose similarities have a density each."""
 RANDOM = 20
 """Random chunks for each query."""
 MAX_VECTORS = 20_000
-"""Isotropy is that of a random sample of so many chunks: it needs their sum and their second
-moments only.
+"""Size of the random sample of chunks whose isotropy is measured.
+
+A sample suffices, since isotropy depends only on sums and second moments.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Queries' vectors (q, d), and their best chunks' ids and scores (q, depth) by `similarity`,
-    −1 and −inf where padded.
+    """Queries' vectors (q, d), and their best chunks' ids and scores (q, depth).
+
+    The scores are of the `similarity`; rows are padded with −1 and −inf.
     """
 
     vectors: Floats
@@ -58,10 +57,11 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """Of the m queries in `rows`: with each of their answers, with their best K hits (m, K),
-    with random chunks (m, `RANDOM`).
+    """Similarities of m queries with answers, with their best K hits, and with random chunks.
 
-    `answers`: where the chunks of each query's answers lie; `best` (m, K): ids of the best.
+    `rows`: which queries. `answers`: per query, the rows of its answers' chunks, and `correct`:
+    their similarities. `top` (m, K): similarities of the best hits, `best` (m, K): their ids.
+    `random` (m, `RANDOM`): similarities with random chunks.
     """
 
     rows: Sequence[int]
@@ -80,102 +80,115 @@ def similarities_of(
     sampling: Sampling = PAPER,
     owners: Ids | None = None,
 ) -> Similarities | None:
-    """Of vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query says
-    anything: those do that have an answer and K hits, or as many as there are.
+    """Return the similarities with chunks (N, d), named by the ascending `keys` (N,).
 
-    `owners` (N,): the chunks' documents. They are the answers and hits of queries that documents
-        answer, each as its most similar
-    chunk; without them such queries say nothing. The random chunks are the same for every encoder.
+    Only queries count that have an answer and K hits (or as many as there are chunks); None if no
+    query does. `owners` (N,) are the chunks' documents, which are the answers and hits of queries
+    that documents answer, each represented by its most similar chunk; without `owners` such queries
+    do not count. The random chunks are the same for every encoder.
     """
-    queries = ranked.similarity.query_form(ranked.vectors)
-    compared = ranked.similarity.chunk_form(chunks)
-
-    def hits(one: Judgment, ids: Ids, scores: Floats) -> tuple[Ids, Floats]:
-        if one.level == "chunk" or owners is None:
-            return ids, scores
-        documents = owners[np.searchsorted(keys, ids[ids >= 0])]
-        first = np.sort(np.unique(documents, return_index=True)[1])
-        return documents[first], scores[first]
-
-    def answers_of(one: Judgment, query: Floats) -> Ids:
-        if one.level == "chunk":
-            return np.searchsorted(keys, sorted(one.grades))
-        found = [np.flatnonzero(owners == document) for document in sorted(one.grades)]
-        return np.array(
-            [places[(compared[places] @ query).argmax()] for places in found if len(places)],
-            np.int64,
-        )
-
-    width = min(sampling.top, ranked.ids.shape[1])
-    best, top = padded(
-        [hits(*row) for row in zip(judgments, ranked.ids, ranked.scores, strict=True)], width
-    )
-    whole = np.isfinite(top.min(axis=1, initial=np.inf))
-    places = [answers_of(*row) for row in zip(judgments, queries, strict=True)]
-    rows = [row for row, found in enumerate(places) if len(found) and whole[row]]
+    query_vectors = ranked.similarity.query_form(ranked.vectors)
+    chunk_vectors = ranked.similarity.chunk_form(chunks)
+    hits = []
+    answers_of = []
+    for judgment, ids, scores, vector in zip(
+        judgments, ranked.ids, ranked.scores, query_vectors, strict=True
+    ):
+        hits.append(_collapse_hits(judgment, ids, scores, keys, owners))
+        answers_of.append(_find_answers(judgment, vector, chunk_vectors, keys, owners))
+    best, top = pad_lists(hits, min(sampling.top, ranked.ids.shape[1]))
+    has_all_hits = np.isfinite(top.min(axis=1, initial=np.inf))
+    rows = [row for row, answers in enumerate(answers_of) if len(answers) and has_all_hits[row]]
     if not rows or not len(keys):
         return None
-    drawn = keys[np.random.default_rng(sampling.seed).integers(0, len(keys), (len(rows), RANDOM))]
-    answers = [places[row] for row in rows]
+    rng = np.random.default_rng(sampling.seed)
+    random_ids = keys[rng.integers(0, len(keys), (len(rows), RANDOM))]
+    answers = [answers_of[row] for row in rows]
     of_products = ranked.similarity.of_products
-    correct = [
-        of_products(compared[found] @ queries[row])
-        for row, found in zip(rows, answers, strict=True)
-    ]
-    random = of_products(products_of(queries[rows], compared, keys, drawn))
+    correct = []
+    for row, chunk_rows in zip(rows, answers, strict=True):
+        correct.append(of_products(chunk_vectors[chunk_rows] @ query_vectors[row]))
+    random = of_products(products_of(query_vectors[rows], chunk_vectors, keys, random_ids))
     return Similarities(rows, answers, correct, top[rows], best[rows], random)
+
+
+def _collapse_hits(
+    judgment: Judgment, ids: Ids, scores: Floats, keys: Ids, owners: Ids | None
+) -> tuple[Ids, Floats]:
+    """Return a query's hits, or their documents by the best chunk if documents are judged."""
+    if judgment.level == "chunk" or owners is None:
+        return ids, scores
+    documents = owners[np.searchsorted(keys, ids[ids >= 0])]
+    first = np.sort(np.unique(documents, return_index=True)[1])
+    return documents[first], scores[first]
+
+
+def _find_answers(
+    judgment: Judgment, query: Floats, chunks: Floats, keys: Ids, owners: Ids | None
+) -> Ids:
+    """Return the rows of a query's right chunks, or of the right documents' most similar ones."""
+    if judgment.level == "chunk":
+        return np.searchsorted(keys, sorted(judgment.grades))
+    answers = []
+    for document in sorted(judgment.grades):
+        rows = np.flatnonzero(owners == document)
+        if len(rows):
+            answers.append(rows[(chunks[rows] @ query).argmax()])
+    return np.array(answers, np.int64)
 
 
 def describe(
     ranked: Ranked,
-    found: Similarities | None,
+    similarities: Similarities | None,
     judgments: Sequence[Judgment],
     chunks: Floats,
     sampling: Sampling = PAPER,
 ) -> Diagnostics:
-    """Figure name → value, or mean with interval, of vectors `chunks` (N, d); `found`: what
-    `similarities_of` gave.
+    """Return figures of chunk vectors (N, d) by name: a value, or a mean with interval.
 
-    Alignment, uniformity and isotropy are of the vectors; the others of the similarities that
-    `ranked` ranks by. What cannot be had of so few chunks or queries is left out; uniformity and
-    isotropy also of vectors that are not of unit length, for which they are not defined: alignment
-    is then that of the distances that their similarity is the negative of.
+    `similarities` are those of the queries. Alignment, uniformity and isotropy are of the
+    vectors, the others of the similarities that `ranked` ranks by. Figures that need more chunks or
+    queries are left out. Uniformity and isotropy are only defined for unit vectors; for others,
+    alignment is that of the distances whose negative is the similarity.
     """
     unit = ranked.similarity.of_unit_vectors
+    figures: Diagnostics = {}
     if unit:
         figures = geometry_of(chunks, sampling.seed)
-    else:
-        figures = {}
-    if found is None:
+    if similarities is None:
         return figures
-    pairs = np.repeat(found.rows, [len(places) for places in found.answers])
+    query_rows = np.repeat(similarities.rows, [len(answers) for answers in similarities.answers])
     if unit:
-        ratios = alignment(ranked.vectors[pairs], chunks[np.concatenate(found.answers)], chunks)
+        answers = chunks[np.concatenate(similarities.answers)]
+        ratios = alignment(ranked.vectors[query_rows], answers, chunks)
     else:
-        ratios = alignment_of(
-            np.square(np.concatenate(found.correct)), np.square(ranked.scores[pairs, 0])
-        )
+        to_answers = np.square(np.concatenate(similarities.correct))
+        to_nearest = np.square(ranked.scores[query_rows, 0])
+        ratios = alignment_of(to_answers, to_nearest)
     if len(ratios):
         figures["alignment"] = float(ratios.mean())
-    return figures | _of_queries(found, [judgments[row] for row in found.rows], sampling)
+    return figures | _describe_queries(
+        similarities, [judgments[row] for row in similarities.rows], sampling
+    )
 
 
-def _of_queries(
-    found: Similarities, judgments: Sequence[Judgment], sampling: Sampling
+def _describe_queries(
+    similarities: Similarities, judgments: Sequence[Judgment], sampling: Sampling
 ) -> Diagnostics:
-    """Bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy that it leaves ("…
-    evaluated", §2.1 to §2.3).
+    """Return bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy it leaves.
+
+    From "… evaluated", §2.1 to §2.3.
     """
     k = sampling.top
-    relevance = Relevance.from_rankings(found.best, [one.grades for one in judgments])
+    relevance = Relevance.from_rankings(
+        similarities.best, [judgment.grades for judgment in judgments]
+    )
     right = relevance.ranked > 0  # (m, K)
-    coe, roe = overlap(
-        found.top, [float(one.max()) for one in found.correct], found.random, sampling
-    )
-    threshold = choose_threshold(
-        found.top, right, sampling, sampling.samples, clusters_of(judgments)
-    )
-    left = (right & (found.top >= threshold.similarity)).any(axis=1)
+    best_correct = [float(values.max()) for values in similarities.correct]
+    coe, roe = overlap(similarities.top, best_correct, similarities.random, sampling)
+    clusters = clusters_of(judgments)
+    threshold = choose_threshold(similarities.top, right, sampling, sampling.samples, clusters)
+    remaining = (right & (similarities.top >= threshold.similarity)).any(axis=1)
     return {
         f"accuracy@{k}, percent": bootstrapped_mean(right.any(axis=1), sampling).percent(),
         f"nDCG@{k}, percent": bootstrapped_mean(ndcg_at_k(relevance, k), sampling).percent(),
@@ -183,30 +196,32 @@ def _of_queries(
         "ROE, percent": roe.percent(),
         "threshold τ(ψ)": threshold.similarity,
         "ψ of τ": threshold.psi,
-        f"accuracy@{k} at τ, percent": bootstrapped_mean(left, sampling).percent(),
+        f"accuracy@{k} at τ, percent": bootstrapped_mean(remaining, sampling).percent(),
     }
 
 
 def geometry_of(chunks: Floats, seed: int = 0) -> Diagnostics:
-    """Uniformity and both isotropy scores of unit vectors (n, d), as far as so few have any."""
+    """Return uniformity and both isotropy scores of unit vectors (n, d), if so few have any."""
     if len(chunks) < 2:
         return {}
-    rng = np.random.default_rng(seed)
-    if len(chunks) <= MAX_VECTORS:
-        taken = chunks
-    else:
-        taken = chunks[rng.choice(len(chunks), MAX_VECTORS, replace=False)]
-    found: Diagnostics = {
+    sample = chunks
+    if len(chunks) > MAX_VECTORS:
+        rng = np.random.default_rng(seed)
+        sample = chunks[rng.choice(len(chunks), MAX_VECTORS, replace=False)]
+    figures: Diagnostics = {
         "uniformity": uniformity(chunks, seed=seed),
-        "isotropy I_A": isotropy_a(taken),
+        "isotropy I_A": isotropy_a(sample),
     }
-    if (taken != taken[0]).any() and taken.shape[1] > 1:
-        found["isotropy I_B (IsoScore)"] = isoscore(taken)
-    return found
+    if (sample != sample[0]).any() and sample.shape[1] > 1:
+        figures["isotropy I_B (IsoScore)"] = isoscore(sample)
+    return figures
 
 
 class EncoderDiagnostics:
-    """By the `basis` of `sets`. `keys`: of all chunks, ascending; `owners`: their documents."""
+    """Diagnostics of every encoder on the first usable query set.
+
+    `keys` are the ascending ids of all chunks, `owners` their documents.
+    """
 
     def __init__(
         self, sets: Sequence[QuerySet], keys: Ids, owners: Ids, sampling: Sampling = PAPER
@@ -216,65 +231,68 @@ class EncoderDiagnostics:
         self._keys = keys
         self._owners = owners
         self._sampling = sampling
-        self._found: dict[str, Similarities] = {}
+        self._similarities: dict[str, Similarities] = {}
 
     def take(
         self,
         name: str,
-        one: QuerySet,
+        queries: QuerySet,
         query_vectors: Floats,
         chunks: Floats,
         similarity: Similarity = COSINE,
     ) -> None:
-        """An encoder that has ranked `one`: vectors of its queries (q, d) and all `chunks` (N,
-        d), and their similarity.
+        """Describe an encoder that has ranked a query set, if it is the one to describe.
+
+        Takes vectors of its queries (q, d) and all chunks (N, d), and their similarity.
         """
-        if one is not self.basis:
+        if queries is not self.basis:
             return
-        ranked = Ranked(query_vectors, one.rankings[name], one.scores[name], similarity)
-        found = similarities_of(
-            ranked, one.judgments, chunks, self._keys, self._sampling, self._owners
+        ranked = Ranked(query_vectors, queries.rankings[name], queries.scores[name], similarity)
+        judgments = queries.judgments
+        similarities = similarities_of(
+            ranked, judgments, chunks, self._keys, self._sampling, self._owners
         )
-        self.diagnostics[name] = describe(ranked, found, one.judgments, chunks, self._sampling)
-        if found and similarity.of_unit_vectors:  # densities have one axis, of cosines
-            self._found[name] = found
+        self.diagnostics[name] = describe(ranked, similarities, judgments, chunks, self._sampling)
+        # All densities share one axis, which is of cosines.
+        if similarities and similarity.of_unit_vectors:
+            self._similarities[name] = similarities
 
     def alias(self, name: str, system: str) -> None:
-        """Let `name` stand for a system that was taken already."""
+        """Give a name to a system that was taken already."""
         if system in self.diagnostics:
             self.diagnostics[name] = self.diagnostics[system]
-        if system in self._found:
-            self._found[name] = self._found[system]
+        if system in self._similarities:
+            self._similarities[name] = self._similarities[system]
 
     def similarities(self) -> dict[str, Any] | None:
-        """As `densities` gives them."""
+        """Return the `densities` of every encoder, or None without a query set."""
         if self.basis:
-            return densities(self._found, self.basis.kind, self.basis.name)
+            return densities(self._similarities, self.basis.kind, self.basis.name)
         return None
 
 
-def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
-    """As the report holds them: `cosines`, the axis that all share, and `systems` → kind of
-    chunk → {count, mean, density}.
+def densities(by_system: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
+    """Return the densities of each system's similarities as in the report, or None if empty.
 
-    `kind` and `name`: of the query set. None where nothing was `found`.
+    `cosines` is the axis that all share; `systems` maps a system and a kind of chunk to count, mean
+    and density. `kind` and `name` are those of the query set.
     """
-    if not found:
+    if not by_system:
         return None
-    samples = {
-        (system, part): np.concatenate([np.ravel(values) for values in getattr(one, part)])
-        for system, one in found.items()
-        for part in KINDS
-    }
+    samples = {}
+    for system, similarities in by_system.items():
+        for part in KINDS:
+            values = [np.ravel(row) for row in getattr(similarities, part)]
+            samples[system, part] = np.concatenate(values)
     axis, curves = density_curves(list(samples.values()), -1.0, 1.0)
-    systems: dict[str, dict[str, Any]] = {system: {} for system in found}
-    for ((system, part), values), curve in zip(samples.items(), curves, strict=True):
+    systems: dict[str, dict[str, Any]] = {system: {} for system in by_system}
+    for ((system, part), sample), curve in zip(samples.items(), curves, strict=True):
         systems[system][part] = {
-            "count": len(values),
-            "mean": float(values.mean()),
+            "count": len(sample),
+            "mean": float(sample.mean()),
             "density": curve,
         }
-    first = next(iter(found.values()))
+    first = next(iter(by_system.values()))
     return {
         "kind": kind,
         "name": name,
@@ -289,20 +307,17 @@ def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[s
 def general_similarities(
     known: General, questions: Floats, passages: Floats, sampling: Sampling
 ) -> Similarities | None:
-    """Of unit vectors of questions of general knowledge (q, d) and of the passages (p, d) that
-    each is looked for among.
-    """
+    """Return similarities of unit vectors of general questions (q, d) and their passages (p, d)."""
     keys = np.arange(len(passages), dtype=np.int64)
-    judgments = [
-        Judgment(text, text, "chunk", right)
-        for text, right in zip(known.questions, known.right, strict=True)
-    ]
-    ranked = Ranked(questions, *rank_all(questions, passages, keys, sampling.top))
-    return similarities_of(ranked, judgments, passages, keys, sampling)
+    judgments = []
+    for text, right in zip(known.questions, known.right, strict=True):
+        judgments.append(Judgment(text, text, "chunk", right))
+    ids, scores = rank_all(questions, passages, keys, sampling.top)
+    return similarities_of(Ranked(questions, ids, scores), judgments, passages, keys, sampling)
 
 
 def sampling_of(settings: Settings) -> Sampling:
-    """How diagnostics are sampled."""
+    """Return how diagnostics are sampled."""
     chosen = settings.evaluation
     return Sampling(
         chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, settings.training.seed
@@ -310,5 +325,5 @@ def sampling_of(settings: Settings) -> Sampling:
 
 
 def basis_of(sets: Sequence[QuerySet]) -> QuerySet | None:
-    """The first of `sets` that can be measured; None where none can."""
-    return next((one for one in sets if one.usable()), None)
+    """Return the first of the sets that can be measured, or None."""
+    return next((queries for queries in sets if queries.usable()), None)

@@ -1,4 +1,4 @@
-"""The page of a report: what report.json says, with charts."""
+"""The HTML page of a report: what report.json says, with charts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from engine.core.messages.report import EVIDENCE, SCALE
 from engine.core.systems import (
     ADAPTED,
     BASE,
+    BM25,
     IN_USE,
     INTERPOLATED,
     WAYS,
+    find_twins,
     label_of,
-    ordered,
+    sort_systems,
     system_of,
-    twins,
 )
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.diagnostics import KINDS
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
-"""Metrics whose differences are shown at once; those of the others are folded up."""
+"""Metrics whose differences are shown directly; those of the others are folded up."""
 PERTURBED = {
     "typo": "mistyped words",
     "mask": "masked words",
@@ -40,25 +41,34 @@ _TEMPLATE = "report/report.html.j2"
 def render(
     report: Mapping[str, Any], template: Path | None = None, project: str = "PROJECT"
 ) -> str:
-    """The HTML page of a report as `read_report` gives it. `project`: what commands call it."""
+    """Return the HTML page of a report as `read_report` returns it.
+
+    `project` is what commands call it.
+    """
     from markupsafe import Markup
 
     from engine.core.text import about_count, metric_name
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     own = own_systems_of(report)
-    hidden = twins(own) | _interpolated(report)
-    hidden |= {
-        f"{way}{IN_USE} − {way}{BASE}" for way in WAYS if f"{way}{BASE}" in own
-    }  # nothing differs from itself
-    measured = {name for part in report["query_sets"] for name in part["comparison"]["systems"]}
-    environment = pages()
+    hidden = find_twins(own) | _interpolated_systems(report)
+    # A base encoder that is in use does not differ from itself.
+    hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS if f"{way}{BASE}" in own}
+    query_sets = query_sets_of(report)
+    measured: set[str] = set()
+    for part in report["query_sets"]:
+        measured.update(part["comparison"]["systems"])
+    diagnosed: dict[str, None] = {}
+    for row in report["diagnostics"].values():
+        diagnosed.update(dict.fromkeys(row))
+    environment = build_environment()
     environment.filters |= {
         "about": about_count,
         "metric": metric_name,
-        "system": _names(report),
+        "system": _system_labels(report),
         "label": label_of,
     }
+    # Charts are safe to insert, because charts.py escapes every label.
     return environment.from_string(source).render(
         report=report,
         gates=gates_of(report),
@@ -67,96 +77,91 @@ def render(
         hidden=hidden,
         main=MAIN,
         rungs=EVIDENCE,
-        charts={
-            name: Markup(svg) for name, svg in _curves(report).items()
-        },  # charts.py escapes every label
-        flattering={one.kind for one in query_sets_of(report) if one.comparison.synthetic},
-        lopsided=[one.comparison.format_lopsided for one in query_sets_of(report)],
+        charts={name: Markup(svg) for name, svg in _curves(report).items()},
+        flattering={queries.kind for queries in query_sets if queries.comparison.synthetic},
+        lopsided=[queries.comparison.format_lopsided for queries in query_sets],
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
         blows={name: Markup(svg) for name, svg in _robustness(report).items()},
         densities=[(name, Markup(svg)) for name, svg in _densities(report)],
         distances=Markup(_distances(report)),
-        known=[system_of(name) for name in ordered(measured - hidden)],
-        diagnosed=list(
-            dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)
-        ),
+        known=[system_of(name) for name in sort_systems(measured - hidden)],
+        diagnosed=list(diagnosed),
     )
 
 
-def pages() -> Environment:
-    """What renders pages: all text escaped, templates of assets/report, `figure` for numbers."""
+def build_environment() -> Environment:
+    """Return the environment of pages: escaped text, templates of assets/report, number filters."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(asset_path("report")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["figure"] = _figure
-    found.filters["commas"] = "{:,}".format
-    return found
+    environment.filters["figure"] = _figure
+    environment.filters["commas"] = "{:,}".format
+    return environment
 
 
-def _interpolated(report: Mapping[str, Any]) -> set[str]:
-    """Interpolations, which stand where the gate's choice is explained alone."""
-    parts = (
-        report["diagnostics"],
-        *((report[name] or {}).get("systems", {}) for name in ("similarities", "sentences")),
-    )
-    return {name for part in parts for name in part if name.startswith(INTERPOLATED)}
+def _interpolated_systems(report: Mapping[str, Any]) -> set[str]:
+    """Return the interpolations, which are only shown where the gate's choice is explained."""
+    names = list(report["diagnostics"])
+    for part in ("similarities", "sentences"):
+        if report[part]:
+            names += report[part].get("systems", {})
+    return {name for name in names if name.startswith(INTERPOLATED)}
 
 
 def _without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: row for name, row in rows.items() if name not in names}
 
 
-def _names(report: Mapping[str, Any]) -> Callable[[str], str]:
-    """System → how the page calls it."""
+def _system_labels(report: Mapping[str, Any]) -> Callable[[str], str]:
+    """Return a function from a system to its label on the page."""
     own = own_systems_of(report)
 
-    def name(system: str) -> str:
-        marked = system in own and not system.endswith(IN_USE)
-        if marked:
+    def label(system: str) -> str:
+        if system in own and not system.endswith(IN_USE):
             return f"{label_of(system)} (in use)"
         return label_of(system)
 
-    return name
+    return label
 
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
-    """nDCG@10: a bar for each system."""
-    systems = _without(query_set["comparison"]["systems"], twins(own_systems_of(report)))
-    named = _names(report)
-    cells = [(name, figures["ndcg@10"]) for name, figures in systems.items()]
-    bars = [
-        Bar(named(name), cell["value"], cell["low"], cell["high"], _colour(name))
-        for name, cell in cells
-    ]
+    """Return a chart of nDCG@10 with a bar for each system."""
+    systems = _without(query_set["comparison"]["systems"], find_twins(own_systems_of(report)))
+    label = _system_labels(report)
+    bars = []
+    for name, figures in systems.items():
+        cell = figures["ndcg@10"]
+        bars.append(Bar(label(name), cell["value"], cell["low"], cell["high"], _colour(name)))
     return bar_chart(f"nDCG@10 on {query_set['name']}, percent", bars)
 
 
 def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
-    """How each query's nDCG@10 changed, from the largest gain to the largest loss."""
-    base = query_set["comparison"]["base"]
-    named = _names(report)
-    title = (
-        f"Change of nDCG@10 from {named(base)} to {named(query_set['changed_system'])} in semantic"
-        " search, query by query"
-    )
+    """Return a chart of each query's change of nDCG@10, from the largest gain to the largest loss.
+
+    The changes are those of the changed system against base.
+    """
+    label = _system_labels(report)
+    base = label(query_set["comparison"]["base"])
+    changed = label(query_set["changed_system"])
+    title = f"Change of nDCG@10 from {base} to {changed} in semantic search, query by query"
     order = "queries, from the largest gain to the largest loss"
-    return change_chart(
-        title, query_set["changes"]["differences"], order, "change of nDCG@10, points"
-    )
+    differences = query_set["changes"]["differences"]
+    return change_chart(title, differences, order, "change of nDCG@10, points")
 
 
 def _colour(name: str) -> int:
-    """BM25, encoders, and each way of fusing them have a colour each."""
-    return next(
-        (number for number, way in enumerate(("bm25", *WAYS[1:])) if name.startswith(way)), 3
-    )
+    """Return a colour for BM25, for encoders, and for each way of fusing them."""
+    for number, way in enumerate((BM25, *WAYS[1:])):
+        if name.startswith(way):
+            return number
+    return 3
 
 
 def _curves(report: Mapping[str, Any]) -> dict[str, str]:
@@ -170,90 +175,89 @@ def _curves(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
-    """What was done to the queries → nDCG@10 of every system by the number of words that it was
-    done to.
-    """
-    found = report["robustness"]
-    named = _names(report)
+    """Return charts of every system's nDCG@10 by number of changed words, by kind of change."""
+    robustness = report["robustness"]
+    if not robustness:
+        return {}
+    label = _system_labels(report)
+    twin_systems = find_twins(own_systems_of(report))
     charts = {}
-    for kind, what in PERTURBED.items() if found else ():
-        rows = [row for row in found["rows"] if row["kind"] in ("clean", kind)]
+    for kind, what in PERTURBED.items():
+        rows = [row for row in robustness["rows"] if row["kind"] in ("clean", kind)]
         if len(rows) == 1:
             continue
         lines = []
-        for number, system in enumerate(
-            _without(rows[0]["systems"], twins(own_systems_of(report)))
-        ):
-            cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]
-            ends = [(cell["low"], cell["high"]) for _, cell in cells]
-            lines.append(
-                Line(named(system), [(words, cell["value"]) for words, cell in cells], number, ends)
-            )
-        charts[kind] = line_chart(
-            f"nDCG@10 by {what} per query", lines, f"{what} per query", "nDCG@10, percent"
-        )
+        for number, system in enumerate(_without(rows[0]["systems"], twin_systems)):
+            points = []
+            whiskers = []
+            for row in rows:
+                cell = row["systems"][system]["ndcg@10"]
+                points.append((row["words"], cell["value"]))
+                whiskers.append((cell["low"], cell["high"]))
+            lines.append(Line(label(system), points, number, whiskers))
+        title = f"nDCG@10 by {what} per query"
+        charts[kind] = line_chart(title, lines, f"{what} per query", "nDCG@10, percent")
     return charts
 
 
 def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Before and after."""
+    """Return charts of the similarities before and after adaptation, by system."""
     if not report["similarities"]:
         return []
-    systems = _without(report["similarities"]["systems"], twins(own_systems_of(report)))
-    shown = [BASE, *[name for name in (IN_USE, ADAPTED) if name in systems][:1]]
-    return density_charts(report["similarities"], {name: label_of(name) for name in shown})
+    systems = _without(report["similarities"]["systems"], find_twins(own_systems_of(report)))
+    after = [name for name in (IN_USE, ADAPTED) if name in systems]
+    labels = {name: label_of(name) for name in (BASE, *after[:1])}
+    return density_charts(report["similarities"], labels)
 
 
-def density_charts(found: Mapping[str, Any], shown: Mapping[str, str]) -> list[tuple[str, str]]:
-    """System → its three densities, on axes that all share.
+def density_charts(
+    densities: Mapping[str, Any], labels: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return each system's chart of three densities, on axes that all share.
 
-    `found`: as `densities` gave it; `shown`: systems with their names.
+    `densities` is what the function of that name returned; `labels` maps the systems to show to
+    their names.
     """
     names = {
         "correct": "correct chunks",
-        "top": f"best {found['k']} chunks",
+        "top": f"best {densities['k']} chunks",
         "random": "random chunks",
     }
-    systems = found["systems"]
-    most = max(max(systems[name][kind]["density"]) for name in shown for kind in KINDS)
+    colours = {"correct": 1, "top": 2, "random": 0}
+    systems = densities["systems"]
+    highest = 0.0
+    for name in labels:
+        highest = max(highest, *(max(systems[name][kind]["density"]) for kind in KINDS))
     charts = []
-    for name, named in shown.items():
-        lines = [
-            Line(
-                names[kind],
-                list(zip(found["cosines"], systems[name][kind]["density"], strict=True)),
-                colour,
-            )
-            for kind, colour in zip(KINDS, (1, 2, 0), strict=True)
-        ]
-        title = f"Density of similarities to correct, best and random chunks: {named}"
-        charts.append((name, line_chart(title, lines, "cosine with the query", "density", most)))
+    for name, label in labels.items():
+        lines = []
+        for kind in KINDS:
+            density = systems[name][kind]["density"]
+            points = list(zip(densities["cosines"], density, strict=True))
+            lines.append(Line(names[kind], points, colours[kind]))
+        title = f"Density of similarities to correct, best and random chunks: {label}"
+        charts.append((name, line_chart(title, lines, "cosine with the query", "density", highest)))
     return charts
 
 
 def _distances(report: Mapping[str, Any]) -> str:
-    found = (report["general"] or {}).get("distances")
-    if found:
-        return distance_chart(found, {name: _names(report)(name) for name in found["systems"]})
-    return ""
+    distances = (report["general"] or {}).get("distances")
+    if not distances:
+        return ""
+    label = _system_labels(report)
+    names = [name for name in distances["systems"] if not name.startswith(INTERPOLATED)]
+    return distance_chart(distances, {name: label(name) for name in names})
 
 
-def distance_chart(found: Mapping[str, Any], shown: Mapping[str, str]) -> str:
-    """Densities of the chunks' distances to general knowledge, by the encoders that are `shown`,
-    with their names.
-    """
-    lines = [
-        Line(
-            named, list(zip(found["axis"], found["systems"][name]["density"], strict=True)), number
-        )
-        for number, (name, named) in enumerate(shown.items())
-    ]
-    return line_chart(
-        "Density of distances to general knowledge",
-        lines,
-        "distance to the nearest passage",
-        "density",
-    )
+def distance_chart(distances: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+    """Return a chart of the chunks' distances to general knowledge, by encoders and their names."""
+    lines = []
+    for number, (name, label) in enumerate(labels.items()):
+        density = distances["systems"][name]["density"]
+        points = list(zip(distances["axis"], density, strict=True))
+        lines.append(Line(label, points, number))
+    title = "Density of distances to general knowledge"
+    return line_chart(title, lines, "distance to the nearest passage", "density")
 
 
 def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:
@@ -261,5 +265,7 @@ def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:
 
 
 def _figure(value: Any, digits: int = 1) -> str:
-    """A number for reading; a dash for null."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    """Return a number for reading, a dash for null."""
+    if value is None:
+        return "–"
+    return f"{value:.{digits}f}"

@@ -1,6 +1,4 @@
-"""The report of an evaluation: report.json holds everything, report.html shows it in one
-self-contained page.
-"""
+"""The report of an evaluation: report.json holds everything, report.html shows it on one page."""
 
 from __future__ import annotations
 
@@ -23,18 +21,15 @@ from engine.evaluation.studies.sentence_pairs import SentenceFigures
 from engine.project.store.artifact_info import TrainingHistory
 
 SCHEMA = 4
-_CHOICE_KEYS = {"served": "in_use", "strength": "weight"}
-"""Of `selection` in schema 1, key → its name now."""
-_NAMES = ("in_use", "changed_system", "base")
-"""What holds the name of a system."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
     """Everything the report says; docs/report.md describes all of it.
 
-    `created`: ISO 8601 time, UTC. `settings`: section → name → value. `sizes`: what → how many.
-    `diagnostics`: system → figure name → value, or mean with interval.
+    `created` is an ISO 8601 time in UTC, `settings` maps sections and names to values, `sizes`
+    counts what the project holds, `diagnostics` maps systems and figure names to values or means
+    with intervals.
     """
 
     project: str
@@ -58,33 +53,32 @@ class ReportData:
     reranker: Mapping[str, Any] | None = None
 
 
-def choices_and_warnings(log: Path) -> tuple[list[Choice], list[str]]:
-    """Of a run's event log: every automatic choice, the last of each, and every warning, once
-    each.
-    """
-    events = [event for event, _ in read(log)]
-    choices = {(event.stage, event.setting): event for event in events if isinstance(event, Choice)}
-    return list(choices.values()), list(
-        dict.fromkeys(event.text for event in events if isinstance(event, Warned))
-    )
+def read_choices_and_warnings(log: Path) -> tuple[list[Choice], list[str]]:
+    """Return the last of each automatic choice and every distinct warning in a run's event log."""
+    choices = {}
+    warnings: dict[str, None] = {}
+    for event, _ in read(log):
+        if isinstance(event, Choice):
+            choices[event.stage, event.setting] = event
+        elif isinstance(event, Warned):
+            warnings[event.text] = None
+    return list(choices.values()), list(warnings)
 
 
 def write_report(
     folder: Path, data: ReportData, template: Path | None = None, project: str = "PROJECT"
 ) -> Path:
-    """Write report.json and report.html into `folder` (made if missing) and return the page's
-    path.
+    """Write report.json and report.html into a folder and return the page's path.
 
-    The page is rendered from what report.json says, all text escaped. `template` None takes the one
-    that ships with the product. `project`: what commands call it. Numbers that are not finite
-    become null. OSError when the disk refuses.
+    The folder is created if it is missing. The page is rendered from report.json with all text
+    escaped. `template` None uses the one that ships with the product. `project` is what commands
+    call it. Numbers that are not finite become null. Raises OSError if the disk refuses.
     """
     from engine.evaluation.reporting.page import render
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = json.dumps(
-        {"schema": SCHEMA, **plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False
-    )
+    content = {"schema": SCHEMA, **to_json_types(asdict(data))}
+    text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
     page = render(read_report(folder), template, project)
     (folder / "report.html").write_bytes(page.encode("utf-8"))
@@ -92,15 +86,16 @@ def write_report(
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """What report.json in `folder` says, under the present keys.
+    """Read a folder's report.json.
 
-    DamagedError when it is missing, broken or of another schema.
+    Raises DamagedError if it is missing, broken or of another schema.
     """
     try:
         report = json.loads((folder / "report.json").read_bytes())
         if report["schema"] != SCHEMA:
             raise ValueError(f"schema {report['schema']}, this program reads {SCHEMA}")
-        query_sets_of(report)  # what is no such set is damaged, too
+        # Parsing the query sets also finds damage in them.
+        query_sets_of(report)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"The report in {folder} cannot be read."
         why = f"{type(error).__name__}: {error}"
@@ -108,14 +103,16 @@ def read_report(folder: Path) -> dict[str, Any]:
     return dict(report)
 
 
-def plain(value: Any) -> Any:
-    """JSON types only: tuples become lists, mappings' keys texts, NaN and infinity null,
-    anything else its text.
+def to_json_types(value: Any) -> Any:
+    """Return a value of JSON types only.
+
+    Tuples and sets become lists, keys become strings, NaN and infinity become null, and any other
+    type its string.
     """
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_types(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
+        return [to_json_types(item) for item in value]
     if isinstance(value, float):
         if math.isfinite(value):
             return float(value)

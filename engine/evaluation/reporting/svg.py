@@ -1,9 +1,8 @@
-"""matplotlib as reports use it: one figure, drawn by our settings and not by the user's, as SVG
-that belongs to the page.
+"""Drawings by matplotlib as SVG elements that belong to an HTML page.
 
-The SVG holds no script, style sheet, address or identifier, so that any number of them stand in one
-page. Its text is text in the page's font, and its colours are variables of the page's style sheet:
-one drawing serves in the light, in the dark and on paper.
+The SVG holds no script, style sheet, address or identifier, so that a page may have any number of
+them. Its text is in the page's font, and its colours are variables of the page's style sheet, so
+that one drawing serves light and dark screens and paper.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import chdir, contextmanager, nullcontext
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,19 +25,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 640
-"""Of every chart, in the units of its box: text has 12 of them."""
+"""Width of every chart in units of its box; text has a height of 12."""
 INCH = 72
-"""Units of the box in what matplotlib calls an inch: one of them is one of its points."""
+"""Units of the box in an inch of matplotlib, so that a unit is a point."""
 INK = "#010203"
+"""Placeholder for the colour of text and marks."""
 SOFT = "#010204"
+"""Placeholder for the colour of numbers along axes."""
 RULE = "#010205"
+"""Placeholder for the colour of grid lines."""
 PAPER = "#010206"
-"""They stand for the page's colours of text and marks, of numbers along axes, of grid lines, and
-of the page itself.
-"""
+"""Placeholder for the colour of the page."""
 SERIES = tuple(f"#02030{number}" for number in range(8))
 KINDS = ("bar", "whisker", "zero", "grid", "line", "point", "sign", "sample", "label", "tick")
-"""Groups of the SVG that keep their name, as class: what was drawn with one of them as `gid`."""
+"""Values of `gid` that remain in the SVG, as class."""
 _VARIABLES = {
     INK: "--ink",
     SOFT: "--soft",
@@ -49,9 +49,8 @@ _VARIABLES = {
 _SETTINGS: dict[Any, object] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
-    "font.family": (
-        "DejaVu Sans"
-    ),  # comes with matplotlib; text is laid out by its widths, which few fonts exceed
+    # This font comes with matplotlib. Text is laid out by its widths, which few fonts exceed.
+    "font.family": "DejaVu Sans",
     "font.size": 12,
     "text.color": INK,
     "axes.labelcolor": INK,
@@ -74,21 +73,23 @@ _SETTINGS: dict[Any, object] = {
     "legend.frameon": False,
 }
 _PLACES = ("d", "x", "y", "transform")
-_UNKNOWN = ("Creator", "Date", "Format", "Type")  # what matplotlib would say of itself in the file
+# Metadata that matplotlib would write about itself.
+_UNKNOWN = ("Creator", "Date", "Format", "Type")
 
 
-def drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:
-    """An `<svg>` of WIDTH × `height` for an HTML page, with `title` for those who do not see it,
-    filled by `draw`.
+def draw_svg(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:
+    """Return an `<svg>` of WIDTH × `height` for an HTML page, filled by `draw`.
 
-    No `pyplot`, no display, nothing written; equal drawings give equal texts.
+    The title is for readers who do not see it. Uses no `pyplot` and no display and writes nothing;
+    equal drawings give equal texts.
     """
     with _our_settings():
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(WIDTH / INCH, height / INCH), dpi=INCH, layout="constrained")
-        write: Any = FigureCanvasSVG(figure).print_svg  # has no types
+        # The method has no type annotations.
+        write: Any = FigureCanvasSVG(figure).print_svg
         figure.patch.set_visible(False)
         axes = figure.add_subplot(frame_on=False)
         draw(figure, axes)
@@ -101,37 +102,38 @@ def drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> st
 
 @contextmanager
 def _our_settings() -> Iterator[None]:
-    """matplotlib with its own defaults and ours upon them; whoever else uses it gets back what
-    was set.
-    """
+    """Apply our settings over matplotlib's defaults, and restore the former ones at the end."""
     _load()
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
-        warnings.filterwarnings(
-            "ignore", "Glyph .* missing from", UserWarning
-        )  # the page's font shall have it
+        # A glyph that matplotlib's font lacks may be in the page's font.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         yield
 
 
 @cache
 def _load() -> None:
-    """Import matplotlib while it finds nothing but an empty folder to read and write in: the
-    user's settings, styles, fonts and choice of a backend have no say, faults in them are no
-    faults of ours, and no cache is left behind.
+    """Import matplotlib while only an empty folder is available for its settings and caches.
+
+    So the user's settings, styles, fonts and backend have no effect, even faulty ones, and no cache
+    is left behind.
     """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with TemporaryDirectory(prefix="bmembed-charts-", ignore_cleanup_errors=True) as folder:
-        where = {
+        variables = {
             "MPLCONFIGDIR": folder,
             "MATPLOTLIBRC": folder,
             "MPLBACKEND": "svg",
             "MPL_IGNORE_SYSTEM_FONTS": "1",
         }
-        # A file of this name in the working folder would be read all the same.
-        with _environment(where), chdir(folder) if Path("matplotlibrc").exists() else nullcontext():
+        working_folder: AbstractContextManager[None] = nullcontext()
+        # matplotlib would read a file of this name in the working folder in any case.
+        if Path("matplotlibrc").exists():
+            working_folder = chdir(folder)
+        with _environment(variables), working_folder:
             import matplotlib.font_manager
             import matplotlib.style  # noqa: F401
 
@@ -151,11 +153,11 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _for_page(svg: str, title: str) -> str:
-    """matplotlib's file as an element of an HTML page."""
+    """Return matplotlib's file as an element of an HTML page."""
     from lxml import etree
 
     root = etree.fromstring(svg[svg.index("<svg") :], etree.XMLParser(remove_blank_text=True))
-    _spell_out_signs(root)
+    _inline_signs(root)
     for item in list(root.iter(etree.Element)):
         item.tag = etree.QName(item).localname
         kind = item.attrib.pop("id", "")
@@ -165,7 +167,8 @@ def _for_page(svg: str, title: str) -> str:
             item.tag = "plain"
         _tidy(item)
     etree.strip_tags(root, "plain")
-    etree.strip_elements(root, "defs")  # the style sheet, which would be the whole page's
+    # The definitions hold a style sheet, which would apply to the whole page.
+    etree.strip_elements(root, "defs")
     head = etree.Element("svg", viewBox=root.attrib["viewBox"], role="img", **{"aria-label": title})
     etree.SubElement(head, "title").text = title
     head.extend(root)
@@ -173,32 +176,30 @@ def _for_page(svg: str, title: str) -> str:
     return str(etree.tostring(head, encoding="unicode"))
 
 
-def _spell_out_signs(root: _Element) -> None:
-    """Signs at points are drawn where they stand: as references they would need identifiers."""
+def _inline_signs(root: _Element) -> None:
+    """Draw signs at their points instead of by references, which would need identifiers."""
     shapes = {path.get("id"): path.get("d") for path in root.iterfind(".//{*}defs/{*}path")}
     for use in list(root.iterfind(".//{*}use")):
         reference = next(value for name, value in use.attrib.items() if name.endswith("href"))
-        use.tag = "path"
-        where = f"translate({use.get('x')} {use.get('y')})"
-        looks = {
+        attributes = {
             "id": "sign",
             "d": shapes[reference.lstrip("#")],
-            "transform": where,
+            "transform": f"translate({use.get('x')} {use.get('y')})",
             "style": use.get("style"),
         }
+        use.tag = "path"
         use.attrib.clear()
-        use.attrib.update({name: value or "" for name, value in looks.items()})
+        use.attrib.update({name: value or "" for name, value in attributes.items()})
 
 
 def _tidy(item: _Element) -> None:
-    """Hundredths are fine enough for places; the page has the font."""
+    """Round positions to hundredths, name the page's colours, and remove fonts."""
     for name in _PLACES:
         if value := item.get(name):
-            item.set(name, re.sub(r"-?\d+\.\d+", _rounded, value))
-    for name, value in item.attrib.items():  # not in its text, which may be any words of the user's
-        item.set(
-            name, re.sub("|".join(_VARIABLES), lambda found: f"var({_VARIABLES[found[0]]})", value)
-        )
+            item.set(name, re.sub(r"-?\d+\.\d+", _round_number, value))
+    # Only attributes are changed, since the text may be any words of the user.
+    for name, value in item.attrib.items():
+        item.set(name, re.sub("|".join(_VARIABLES), _name_colour, value))
     if shape := item.get("d"):
         item.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", shape).strip())
     if re.match(r"rotate\(-?0 ", item.get("transform", "")):
@@ -207,5 +208,9 @@ def _tidy(item: _Element) -> None:
         item.set("style", re.sub(r"font-family: [^;]*;? ?", "", item.get("style", "")))
 
 
-def _rounded(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+def _name_colour(match: re.Match[str]) -> str:
+    return f"var({_VARIABLES[match[0]]})"
+
+
+def _round_number(match: re.Match[str]) -> str:
+    return f"{float(match[0]):.2f}".rstrip("0").rstrip(".")

@@ -1,3 +1,1 @@
-"""Further measurements beside the comparison of systems: robustness, fusion, forgetting,
-sentence pairs.
-"""
+"""Measurements apart from the comparison: robustness, fusion, forgetting, sentence pairs."""

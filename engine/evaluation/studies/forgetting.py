@@ -1,8 +1,7 @@
-"""Whether adaptation cost general skill: everyday questions, answered before and after
-(METHODS.md §3, forgetting check).
+"""Whether adaptation cost general skill (METHODS.md §3, forgetting check).
 
-And how it moved the documents' chunks away from general text: each one's distance to its nearest
-passage of general knowledge.
+Everyday questions are answered before and after. The report also shows how far the documents'
+chunks lie from passages of general knowledge.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from engine.core.assets import asset_path
 from engine.core.figures import Differences, Figures
 from engine.core.systems import BASE
-from engine.evaluation.comparison import compared
+from engine.evaluation.comparison import compare_values
 from engine.evaluation.rankers import rank_all
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.density import density_curves
@@ -32,14 +31,14 @@ from engine.written_queries.beir import BEIR_CORPUS, READER, MalformedError, rea
 METRICS = ("hit@1", "hit@5", "mrr@10")
 MAX_QUESTIONS = 500
 MAX_PASSAGES = 5_000
-"""Of a user's data set: every encoder embeds them all."""
+"""Limit for a user's data set, since every encoder embeds all passages."""
 
 
 @dataclass(frozen=True, slots=True)
 class General:
     """Questions and passages that have nothing to do with a user's documents.
 
-    `right`: of each question, the places of the passages that answer it, with grades; `name`: of a
+    `right`: per question, the rows of the passages that answer it, with grades. `name` is that of a
     user's data set.
     """
 
@@ -50,83 +49,104 @@ class General:
 
 
 def general_folder(snapshot: ProjectSnapshot) -> Path | None:
-    """The BEIR folder that `evaluation.general_set` names; None where it names none."""
-    named = snapshot.settings.evaluation.general_set
-    if named:
-        return snapshot.project.path / Path(named).expanduser()
+    """Return the BEIR folder that `evaluation.general_set` names, or None."""
+    path = snapshot.settings.evaluation.general_set
+    if path:
+        return snapshot.project.path / Path(path).expanduser()
     return None
 
 
 def general_set(folder: Path | None, seed: int = 0) -> General:
-    """The test queries of a BEIR folder, among what answers them and other entries; samples of
-    many, by `seed`. None: the set that ships. Raises DatasetError.
+    """Read test queries, their answers and other entries of a BEIR folder, as samples if large.
+
+    None: the set that ships with the product. Raises DatasetError.
     """
     if folder is None:
         return general_knowledge()
-    texts = {
-        str(one.external_id): f"{one.title} {one.text}".strip()
-        for one in READER.read(folder / BEIR_CORPUS)
-    }
-    judged = [one for one in read_beir_judgments(folder) if texts.keys() & dict(one.grades).keys()]
+    texts = {}
+    for entry in READER.read(folder / BEIR_CORPUS):
+        texts[str(entry.external_id)] = f"{entry.title} {entry.text}".strip()
+    judged = []
+    for query in read_beir_judgments(folder):
+        if texts.keys() & dict(query.grades).keys():
+            judged.append(query)
     if not judged:
         raise MalformedError(str(folder), f"none of its judgments names an entry of {BEIR_CORPUS}")
-    asked = [judged[row] for row in cap_queries([one.key for one in judged], MAX_QUESTIONS, seed)]
-    kept = sorted({key for one in asked for key, _ in one.grades if key in texts})
-    others = sorted(texts.keys() - set(kept))
-    kept += [others[row] for row in cap_queries(others, max(1, MAX_PASSAGES - len(kept)), seed)]
-    place = {key: row for row, key in enumerate(kept)}
-    right = tuple({place[key]: grade for key, grade in one.grades if key in place} for one in asked)
+    query_rows = cap_queries([query.key for query in judged], MAX_QUESTIONS, seed)
+    sample = [judged[row] for row in query_rows]
+    answers: set[str] = set()
+    for query in sample:
+        answers.update(key for key, _ in query.grades if key in texts)
+    others = sorted(texts.keys() - answers)
+    other_rows = cap_queries(others, max(1, MAX_PASSAGES - len(answers)), seed)
+    keys = [*sorted(answers), *(others[row] for row in other_rows)]
+    row_of = {key: row for row, key in enumerate(keys)}
+    right = []
+    for query in sample:
+        right.append({row_of[key]: grade for key, grade in query.grades if key in row_of})
     return General(
-        tuple(one.text for one in asked), tuple(texts[key] for key in kept), right, folder.name
+        tuple(query.text for query in sample),
+        tuple(texts[key] for key in keys),
+        tuple(right),
+        folder.name,
     )
 
 
 def general_knowledge() -> General:
-    """The set that ships with the product, in English: twelve fields of ten passages that are
-    close to each other, of which five have a question.
+    """Read the set that ships with the product, in English.
+
+    It has twelve fields of ten similar passages, of which five have a question.
     """
     lines = asset_path("general/knowledge.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = sorted(
-        (json.loads(line) for line in lines), key=lambda row: not row["question"]
-    )  # stable
-    questions = tuple(row["question"] for row in rows if row["question"])
+    rows = [json.loads(line) for line in lines]
+    with_question = [row for row in rows if row["question"]]
+    without_question = [row for row in rows if not row["question"]]
     return General(
-        questions,
-        tuple(row["passage"] for row in rows),
-        tuple({row: 1} for row in range(len(questions))),
+        tuple(row["question"] for row in with_question),
+        tuple(row["passage"] for row in with_question + without_question),
+        tuple({row: 1} for row in range(len(with_question))),
     )
 
 
-def answered(
+def measure_answers(
     questions: NDArray[np.float32],
     passages: NDArray[np.float32],
     right: tuple[Mapping[int, int], ...],
 ) -> dict[str, NDArray[np.float64]]:
-    """Metric → (n,) per-question values of vectors (n, d) of questions and (m, d) of passages;
-    `right`: as of `General`.
+    """Return per-question values (n,) by metric, of vectors of questions (n, d), passages (m, d).
+
+    `right` is as in `General`.
     """
     ids, _ = rank_all(questions, passages, np.arange(len(passages), dtype=np.int64), 10)
     return evaluate_run(Relevance.from_rankings(ids, right), METRICS)
 
 
-def distance_summary(found: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
-    """As the report holds them: `axis`, the distances that all share, and `systems` → mean, 5th,
-    50th and 95th percentile, and density. `found`: encoder → each chunk's distance (n,).
+def distance_summary(distances_of: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """Return each encoder's distribution of the chunks' distances (n,), as in the report.
+
+    `axis` holds the distances that all share, `systems` the mean, percentiles and density.
     """
-    axis, curves = density_curves(list(found.values()), 0.0, 2.0)
+    axis, curves = density_curves(list(distances_of.values()), 0.0, 2.0)
     systems = {}
-    for (system, one), curve in zip(found.items(), curves, strict=True):
-        shares = {f"percentile_{share}": float(np.percentile(one, share)) for share in (5, 50, 95)}
-        systems[system] = {"mean": float(one.mean()), **shares, "density": curve}
-    return {"chunks": len(next(iter(found.values()))), "axis": axis, "systems": systems}
+    for (system, distances), curve in zip(distances_of.items(), curves, strict=True):
+        systems[system] = {
+            "mean": float(distances.mean()),
+            "percentile_5": float(np.percentile(distances, 5)),
+            "percentile_50": float(np.percentile(distances, 50)),
+            "percentile_95": float(np.percentile(distances, 95)),
+            "density": curve,
+        }
+    chunks = len(next(iter(distances_of.values())))
+    return {"chunks": chunks, "axis": axis, "systems": systems}
 
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """Figures of every encoder on `questions`, each looked for among `passages`, and their
-    differences to base, in percent; `geometry`: uniformity and isotropy of the passages'
-    vectors; `distances`: as `distance_summary` gives them; `similarities`: as `densities` does.
-    `name`: of a user's data set.
+    """Figures of every encoder on questions of general knowledge, and differences to base.
+
+    All are in percent. `geometry` holds uniformity and isotropy of the passages' vectors,
+    `distances` a `distance_summary`, `similarities` the `densities`. `name` is that of a user's
+    data set.
     """
 
     name: str
@@ -148,16 +168,20 @@ def measure_general(
     seed: int = 0,
     similarities: Mapping[str, Any] | None = None,
 ) -> Forgetting | None:
-    """`values`: encoder → what `answered` gave; `geometry`: encoder → figures of the passages;
-    `distances`: encoder → each chunk's to its nearest passage (n,). None without base or
-    anything to compare with it.
+    """Compare every encoder with base, or return None without base or others.
+
+    `values`: encoder → what `measure_answers` returned; `geometry`: encoder → figures of the
+    passages; `distances`: encoder → each chunk's distance to its nearest passage (n,).
     """
     others = [name for name in values if name != BASE]
     if BASE not in values or not others:
         return None
-    figures, gaps = compared(
-        values, {(name, BASE): tuple(values[BASE]) for name in others}, samples, seed
-    )
+    metrics = tuple(values[BASE])
+    pairs = {(name, BASE): metrics for name in others}
+    figures, gaps = compare_values(values, pairs, samples, seed)
+    summary = None
+    if distances and len(distances[BASE]):
+        summary = distance_summary(distances)
     return Forgetting(
         known.name,
         len(known.questions),
@@ -165,6 +189,6 @@ def measure_general(
         figures,
         {name: gaps[name, BASE] for name in others},
         geometry,
-        distance_summary(distances) if distances and len(distances[BASE]) else None,
+        summary,
         similarities,
     )

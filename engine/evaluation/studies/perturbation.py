@@ -1,12 +1,13 @@
-"""Queries as hurried people type them: with typos, with words left out, with other words of like
-meaning.
+"""Queries as hurried people type them: with typos, missing words, or words of similar meaning.
 
 METHODS.md §1 Query perturbation (mask, substitute) and §4 Corrupted queries (n words, or each with
-p = 0.5, by typo or synonym). Only words that carry meaning are changed, and codes and dates
-(`PHX-121`, `2024-03-01`) where words are masked or substituted; those that the query shares with
-its answer come first, since they are what the rankers hold on to. A query changed in n words is the
-one changed in n − 1 words with one more: rows can be compared.
+p = 0.5, by typo or synonym).
 """
+
+# Only words that carry meaning are changed, and codes and dates (`PHX-121`, `2024-03-01`) if words
+# are masked or substituted. Words that the query shares with its answer come first, since rankers
+# depend on them. A query changed in n words is the one changed in n − 1 words with one more, so
+# that rows can be compared.
 
 from __future__ import annotations
 
@@ -23,9 +24,10 @@ Kind = Literal[
     "clean", "typo", "mask", "substitute", "corrupt", "half", "mask shared", "substitute shared"
 ]
 Terms = Callable[[str], Collection[str]]
+Span = tuple[int, int]
 
 MASK = "[MASK]"
-"""As the models of BERT's family write it; for BM25 a masked word is left out (`without_masks`)."""
+"""The mask token of BERT models; for BM25 a masked word is removed (`without_masks`)."""
 SHARE = 0.5
 MIN_LETTERS = 3
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -39,9 +41,10 @@ _EDITS = ("beside", "doubled", "left out", "swapped")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How queries are changed: `kind` in `words` words each; `corrupt`: in any words, by typo or
-    synonym; `half`: likewise in each word with p = 0.5; `… shared`: all words that the query
-    shares with its answer, as the paper does, and none where it shares none.
+    """How queries are changed: by `kind`, in `words` words each.
+
+    `corrupt`: in any words, by typo or synonym. `half`: the same in each word with p = 0.5.
+    `… shared`: in all words that the query shares with its answer, as in the paper.
     """
 
     kind: Kind
@@ -50,11 +53,18 @@ class Condition:
 
 CONDITIONS = (
     Condition("clean"),
-    *(
-        Condition(kind, words)
-        for kind in ("typo", "mask", "substitute", "corrupt")
-        for words in (1, 2, 3)
-    ),
+    Condition("typo", 1),
+    Condition("typo", 2),
+    Condition("typo", 3),
+    Condition("mask", 1),
+    Condition("mask", 2),
+    Condition("mask", 3),
+    Condition("substitute", 1),
+    Condition("substitute", 2),
+    Condition("substitute", 3),
+    Condition("corrupt", 1),
+    Condition("corrupt", 2),
+    Condition("corrupt", 3),
     Condition("half"),
     Condition("mask shared"),
     Condition("substitute shared"),
@@ -63,8 +73,9 @@ CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Perturbed:
-    """The changed text, and how many words were changed: fewer than asked for where a query has
-    no more that can be.
+    """The changed text, and the number of changed words, which may be fewer than the condition's.
+
+    A query may have no more words that can be changed.
     """
 
     text: str
@@ -72,101 +83,107 @@ class Perturbed:
 
 
 def content_terms(language: str) -> Callable[[str], list[str]]:
-    """What gives the BM25 terms of a text in `language` (a code), and none for a word that only
-    joins others.
-    """
+    """Return a function from a text in a language to its BM25 terms, none for function words."""
     analyzer = Analyzer(language)
-    joining = language_of(language).function_words
-    return lambda text: [] if text.casefold() in joining else analyzer.analyse(text)
+    function_words = language_of(language).function_words
+
+    def terms(text: str) -> list[str]:
+        if text.casefold() in function_words:
+            return []
+        return analyzer.analyse(text)
+
+    return terms
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text that could be changed, lower-cased: numbers and codes stay as they
-    are.
-    """
-    return [text[start:end].lower() for start, end in _spans(text)]
+    """Return the words of a text that could be changed, lower-cased, without numbers and codes."""
+    return [text[start:end].lower() for start, end in _word_spans(text)]
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
-    return [
-        word.span()
-        for part in _WITHOUT_DIGIT.finditer(text)
-        for word in _WORD.finditer(text, *part.span())
-        if word.end() - word.start() >= MIN_LETTERS
-    ]
+def _word_spans(text: str) -> list[Span]:
+    spans = []
+    for part in _WITHOUT_DIGIT.finditer(text):
+        for word in _WORD.finditer(text, *part.span()):
+            if word.end() - word.start() >= MIN_LETTERS:
+                spans.append(word.span())
+    return spans
 
 
-def _code_spans(text: str) -> list[tuple[int, int]]:
-    """Where codes, dates and numbers of three characters or more stand."""
-    found = ((code.span(), code.group()) for code in _CODE.finditer(text))
-    return [
-        span for span, code in found if len(code) >= MIN_LETTERS and any(map(str.isdecimal, code))
-    ]
+def _code_spans(text: str) -> list[Span]:
+    """Return the spans of codes, dates and numbers of three characters or more."""
+    codes = [code for code in _CODE.finditer(text) if len(code.group()) >= MIN_LETTERS]
+    return [code.span() for code in codes if _has_digit(code.group())]
 
 
-def rewritten(code: str) -> str:
-    """The same code or date as others write it: PHX-121 as PHX121 and the other way round,
-    2024-03-01 as 1.3.2024; else empty.
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdecimal, word))
+
+
+def rewrite_code(code: str) -> str:
+    """Return another spelling of a code or date, empty if there is none.
+
+    PHX-121 becomes PHX121 and vice versa, 2024-03-01 becomes 1.3.2024.
     """
     if day := _DATE.fullmatch(code):
         return f"{int(day[3])}.{int(day[2])}.{day[1]}"
     if parts := _PARTED.fullmatch(code):
-        return parts[1] + ("" if parts[2] else "-") + parts[3]
+        separator = "" if parts[2] else "-"
+        return parts[1] + separator + parts[3]
     return ""
 
 
 def without_masks(text: str) -> str:
-    """The text without its masked words."""
+    """Return the text without its masked words."""
     return " ".join(text.replace(MASK, " ").split())
 
 
 def _neighbouring_keys() -> dict[str, str]:
-    """Each letter's neighbours on a QWERTY keyboard, where each row is shifted by half a key."""
-    place = {
-        letter: (row, column + row / 2)
-        for row, keys in enumerate(_ROWS)
-        for column, letter in enumerate(keys)
-    }
-    return {
-        one: "".join(
-            other
-            for other, (r, c) in place.items()
-            if other != one and abs(r - row) <= 1 and abs(c - column) <= 1
-        )
-        for one, (row, column) in place.items()
-    }
+    """Return each letter's neighbours on a QWERTY keyboard, with rows shifted by half a key."""
+    positions = {}
+    for row, keys in enumerate(_ROWS):
+        for index, letter in enumerate(keys):
+            positions[letter] = (row, index + row / 2)
+    neighbours = {}
+    for letter, (row, column) in positions.items():
+        near = []
+        for other, (other_row, other_column) in positions.items():
+            is_near = abs(other_row - row) <= 1 and abs(other_column - column) <= 1
+            if is_near and other != letter:
+                near.append(other)
+        neighbours[letter] = "".join(near)
+    return neighbours
 
 
 NEIGHBOURING_KEYS: Mapping[str, str] = _neighbouring_keys()
 
 
 def typo(word: str, rng: random.Random) -> str:
-    """`word` with one slip of the finger: a neighbouring key instead, a key hit twice, left out,
-    or two swapped.
+    """Return a word with one slip: a neighbouring key, a doubled, missing or swapped letter.
 
-    The first letter stays, as it nearly always does. Another word always results where one can: of
-    letters that are on no QWERTY keyboard, two are swapped or one is hit twice.
+    The first letter stays, as it nearly always does. The result differs from the word if it can:
+    letters that are on no QWERTY keyboard are swapped or doubled.
     """
     edits = list(_EDITS)
     rng.shuffle(edits)
-    places = list(range(1, len(word)))
-    rng.shuffle(places)
+    positions = list(range(1, len(word)))
+    rng.shuffle(positions)
     for edit in [*edits, "doubled"]:
-        for place in places:
-            slipped = _slip(word, place, edit, rng)
+        for position in positions:
+            slipped = _slip(word, position, edit, rng)
             if slipped != word:
                 return slipped
     return word
 
 
-def _slip(word: str, place: int, edit: str, rng: random.Random) -> str:
-    before = word[:place]
-    letter = word[place]
-    after = word[place + 1 :]
+def _slip(word: str, position: int, edit: str, rng: random.Random) -> str:
+    before = word[:position]
+    letter = word[position]
+    after = word[position + 1 :]
     if edit == "beside":
-        keys = NEIGHBOURING_KEYS.get(letter.lower(), letter)
-        key = rng.choice(keys)
-        return before + (key.upper() if letter.isupper() else key) + after
+        key = rng.choice(NEIGHBOURING_KEYS.get(letter.lower(), letter))
+        if letter.isupper():
+            key = key.upper()
+        return before + key + after
     if edit == "doubled":
         return before + letter + letter + after
     if edit == "left out":
@@ -177,105 +194,115 @@ def _slip(word: str, place: int, edit: str, rng: random.Random) -> str:
 
 
 class Perturber:
-    """Changes queries.
+    """Changes queries under conditions.
 
-    `terms`: the BM25 terms of a text, none for a stop word. `synonyms`: lower-case word → another.
+    `terms` returns the BM25 terms of a text, none for a stop word. `synonyms` maps a lower-case
+    word to another.
     """
 
     def __init__(self, terms: Terms, synonyms: Mapping[str, str], seed: int = 0) -> None:
         self._terms = terms
-        self._general = synonyms
-        self._seed = seed
         self._synonyms = synonyms
+        self._seed = seed
 
     def words(self, text: str) -> list[str]:
-        """The words and codes of a text that are changed, where there is another for them, as
-        they stand.
-        """
-        return [text[slice(*span)] for span in self._changeable(text, codes=True)]
+        """Return the words and codes of a text that can be substituted, as they are written."""
+        return [text[start:end] for start, end in self._find_changeable(text, codes=True)]
 
-    def _changeable(self, text: str, *, codes: bool) -> list[tuple[int, int]]:
+    def shared_words(self, text: str, answer: Collection[str]) -> list[str]:
+        """Return the words and codes of a text that its answer contains, too.
+
+        `answer`: the terms of the answer.
+        """
+        terms = frozenset(answer)
+        return [word for word in self.words(text) if self._is_in(word, terms)]
+
+    def _find_changeable(self, text: str, *, codes: bool) -> list[Span]:
+        spans = _word_spans(text)
         if codes:
-            found = sorted([*_spans(text), *_code_spans(text)])
-        else:
-            found = _spans(text)
-        return [span for span in found if self._terms(text[slice(*span)])]
+            spans = sorted([*spans, *_code_spans(text)])
+        return [(start, end) for start, end in spans if self._terms(text[start:end])]
 
     def perturb(
         self,
         text: str,
         condition: Condition,
         answer: Collection[str] = (),
-        own: Mapping[str, str] | None = None,
+        preferred: Mapping[str, str] | None = None,
     ) -> Perturbed:
-        """`text` under a condition; `answer`: the terms of its answer; `own`: synonyms for this
-        text alone, which come first.
+        """Return a text under a condition.
 
-        The same for the same seed, text, synonyms and condition.
+        `answer` holds the terms of its answer, `preferred` synonyms for this text alone. The result
+        is the same for the same seed, text, synonyms and condition.
         """
-        self._synonyms = {**self._general, **(own or {})}
-        if condition.kind == "clean":
+        kind = condition.kind
+        if kind == "clean":
             return Perturbed(text, 0)
-        rng = random.Random(
-            f"{self._seed}\0{condition.kind}\0{text}".encode("utf-8", "surrogatepass")
-        )
-        spans = self._changeable(text, codes=condition.kind not in ("typo", "corrupt", "half"))
-        if condition.kind == "half":
-            return _replaced(
-                text,
-                [
-                    (span, self._corrupted(text[slice(*span)], rng))
-                    for span in spans
-                    if rng.random() < SHARE
-                ],
-            )
-        if condition.kind.startswith("substitute"):
-            spans = [span for span in spans if self._synonym(text[slice(*span)])]
-        shared = [span for span in spans if self._is_in(text[slice(*span)], frozenset(answer))]
-        if condition.kind.endswith("shared"):
-            return _replaced(
-                text,
-                [(span, self._edited(text[slice(*span)], condition.kind, rng)) for span in shared],
-            )
-        rng.shuffle(spans)
-        if condition.kind != "corrupt":
-            spans.sort(key=lambda span: span not in shared)  # stable
-        edits = [
-            (span, self._edited(text[slice(*span)], condition.kind, rng))
-            for span in spans[: condition.words]
-        ]
-        return _replaced(text, edits)
-
-    def _edited(self, word: str, kind: Kind, rng: random.Random) -> str:
-        if kind.startswith("mask"):
-            return MASK
-        if kind == "corrupt":
-            return self._corrupted(word, rng)
-        if kind == "typo":
-            return typo(word, rng)
-        return self._synonym(word)
-
-    def _corrupted(self, word: str, rng: random.Random) -> str:
-        if rng.random() < 0.5 and word.lower() in self._synonyms:
-            return self._synonym(word)
-        return typo(word, rng)
+        synonyms = {**self._synonyms, **(preferred or {})}
+        rng = random.Random(f"{self._seed}\0{kind}\0{text}".encode("utf-8", "surrogatepass"))
+        spans = self._find_changeable(text, codes=kind not in ("typo", "corrupt", "half"))
+        edits = []
+        if kind == "half":
+            for start, end in spans:
+                if rng.random() < SHARE:
+                    edits.append((start, end, _corrupt(text[start:end], synonyms, rng)))
+            return _replace(text, edits)
+        if kind.startswith("substitute"):
+            spans = [
+                (start, end) for start, end in spans if _find_synonym(text[start:end], synonyms)
+            ]
+        terms = frozenset(answer)
+        shared = [(start, end) for start, end in spans if self._is_in(text[start:end], terms)]
+        chosen = shared
+        if not kind.endswith("shared"):
+            rng.shuffle(spans)
+            if kind != "corrupt":
+                # The sort is stable, so that shared words come first in random order.
+                spans.sort(key=lambda span: span not in shared)
+            chosen = spans[: condition.words]
+        for start, end in chosen:
+            edits.append((start, end, _edit(text[start:end], kind, synonyms, rng)))
+        return _replace(text, edits)
 
     def _is_in(self, word: str, answer: frozenset[str]) -> bool:
-        """Of a code all parts: the 01 of a date is in many texts."""
+        """Tell whether an answer has a term of a word, or all parts of a code.
+
+        One part of a code is not enough: many texts contain the 01 of a date.
+        """
         terms = set(self._terms(word))
-        if any(map(str.isdecimal, word)):
+        if _has_digit(word):
             return terms <= answer
         return bool(terms & answer)
 
-    def _synonym(self, word: str) -> str:
-        """Empty where none is known."""
-        other = self._synonyms.get(word.lower(), "")
-        if word[0].isupper() and other:
-            return other.capitalize()
-        return other or rewritten(word)
+
+def _edit(word: str, kind: Kind, synonyms: Mapping[str, str], rng: random.Random) -> str:
+    if kind.startswith("mask"):
+        return MASK
+    if kind == "corrupt":
+        return _corrupt(word, synonyms, rng)
+    if kind == "typo":
+        return typo(word, rng)
+    return _find_synonym(word, synonyms)
 
 
-def _replaced(text: str, edits: Sequence[tuple[tuple[int, int], str]]) -> Perturbed:
-    for (start, end), new in sorted(edits, reverse=True):
+def _corrupt(word: str, synonyms: Mapping[str, str], rng: random.Random) -> str:
+    if rng.random() < 0.5 and word.lower() in synonyms:
+        return _find_synonym(word, synonyms)
+    return typo(word, rng)
+
+
+def _find_synonym(word: str, synonyms: Mapping[str, str]) -> str:
+    """Return a synonym or another spelling of a word, empty if none is known."""
+    synonym = synonyms.get(word.lower(), "")
+    if not synonym:
+        return rewrite_code(word)
+    if word[0].isupper():
+        return synonym.capitalize()
+    return synonym
+
+
+def _replace(text: str, edits: Sequence[tuple[int, int, str]]) -> Perturbed:
+    """Replace spans (start, end) of a text by new words."""
+    for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return Perturbed(text, len(edits))

@@ -1,11 +1,12 @@
-"""How much each system loses when queries are mistyped, lack words, or use other ones
-(METHODS.md §1 and §4).
+"""How much each system loses if queries are mistyped, lack words, or use other words.
+
+METHODS.md §1 and §4.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,16 @@ from numpy.typing import NDArray
 from engine.core.errors import CancelledError, EngineError
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
-from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE, ordered
-from engine.evaluation.comparison import MULTIHOP, DocumentOf, compared, measure
+from engine.core.systems import (
+    ADAPTED,
+    BASE,
+    BM25,
+    HYBRID_BASE,
+    HYBRID_IN_USE,
+    IN_USE,
+    sort_systems,
+)
+from engine.evaluation.comparison import MULTIHOP, DocumentOf, compare_values, measure
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import FusionChoice, HybridFusion, default_share
@@ -34,6 +43,7 @@ from engine.metrics.bootstrap import SAMPLES
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.queries.heldout import cap_queries
+from engine.queries.substitutes import Question
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Rankers
@@ -45,12 +55,15 @@ Rankings = Mapping[str, NDArray[np.int64]]
 Terms = Callable[[str], list[str]]
 Words = Sequence[tuple[str, Sequence[str]]]
 Asker = Callable[[Words], tuple[list[dict[str, str]], str]]
+KeywordChooser = Callable[[Sequence[Question]], Sequence[Collection[str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Synonyms:
-    """Where words for others come from: the language `model` (empty: none was asked), for
-    `share` of the queries' words, in percent; the others are words that the documents use alike.
+    """Where substitutes for words come from.
+
+    The language `model` (empty: none) gave them for `share` percent of the queries' words; the
+    others are words that the documents use alike.
     """
 
     model: str = ""
@@ -59,9 +72,11 @@ class Synonyms:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One condition, in percent: `systems` → metric → figure, and their `differences` to the
-    queries as they were (none where these are they). `changed`: words that were changed per
-    query, on average. `mrr_losses`: of its MRR@10, what each system that had any lost.
+    """Figures under one condition, in percent.
+
+    `systems`: system → metric → figure. `differences` are those to the unchanged queries, empty for
+    unmodified queries. `changed` is the mean number of changed words per query. `mrr_losses` is the
+    share of its MRR@10 that each system lost, if it had any.
     """
 
     kind: str
@@ -74,11 +89,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Robustness:
-    """`name` and `kind` of the query set, how many `queries` of it, of how many words in the
-    median, and a row for each condition.
+    """Figures of a query set under all conditions.
 
-    `synonyms`: how many of the words that were exchanged a language model gave another for, in
-        percent, and its name.
+    `queries` is the number of queries, of `median_words` words. `synonyms` tells where substitutes
+    come from.
     """
 
     name: str
@@ -91,9 +105,7 @@ class Robustness:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Queries under each of the `conditions`, one block of `queries` after the other: what the
-    systems are to rank.
-    """
+    """Queries for the systems to rank: one block of `queries` under each of the conditions."""
 
     source: QuerySet
     perturbed: QuerySet
@@ -104,184 +116,252 @@ class Trial:
 
 
 def make_trial(
-    source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None
+    source: QuerySet,
+    chunks: Sequence[Chunk],
+    terms: Terms,
+    seed: int = 0,
+    ask: Asker | None = None,
+    choose: KeywordChooser | None = None,
 ) -> Trial | None:
-    """The usable queries of `source`, at most `MAX_QUERIES`, under every condition that changes
-    any, of which the first is `clean`; None where there are none.
+    """Return the usable queries, at most `MAX_QUERIES`, under every condition that changes any.
 
-    `ask`: gives a language model's own words for those of each query, and its name.
+    The first condition is `clean`. None if there are no usable queries. `ask` returns a language
+    model's substitutes for the words of each query, and its name. `choose` returns the keywords
+    among the words that a query shares with its answer; if it names none, all of them are.
     """
-    usable = [row for row, judgment in enumerate(source.judgments) if judgment.usable]
+    usable = source.usable()
     if not usable:
         return None
-    rows = [
-        usable[place]
-        for place in cap_queries([source.texts[row] for row in usable], MAX_QUERIES, seed)
-    ]
-    sample = cap_queries([chunk.content_hash for chunk in chunks], MAX_TEXTS, seed)
-    wanted = {word for row in rows for word in words_of(source.texts[row])}
-    perturber = Perturber(
-        terms, corpus_synonyms([chunks[place].text for place in sample], wanted, terms), seed
-    )
-    answers = _answer_terms([source.judgments[row] for row in rows], chunks, terms)
-    words = [perturber.words(source.texts[row]) for row in rows]
-    own, model = (
-        ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)])
-        if ask
-        else ([], "")
-    )
-    own = own or [{} for _ in rows]
+    usable_texts = [source.texts[row] for row in usable]
+    rows = [usable[index] for index in cap_queries(usable_texts, MAX_QUERIES, seed)]
+    texts = [source.texts[row] for row in rows]
+    judgments = [source.judgments[row] for row in rows]
+    perturber = Perturber(terms, _learn_synonyms(texts, chunks, terms, seed), seed)
+    answers = _answer_terms(judgments, chunks, terms)
+    keywords = answers
+    if choose is not None:
+        passages = _answer_passages(texts, judgments, chunks, terms)
+        questions = []
+        for text, answer, passage in zip(texts, answers, passages, strict=True):
+            questions.append(Question(text, perturber.shared_words(text, answer), passage))
+        keywords = _keyword_terms(choose(questions), answers, terms)
+    words = [perturber.words(text) for text in texts]
+    substitutes: list[dict[str, str]] = []
+    synonyms = Synonyms()
+    if ask is not None:
+        substitutes, model = ask(list(zip(texts, words, strict=True)))
+        if model:
+            synonyms = Synonyms(model, _percent_substituted(words, substitutes))
+    if not substitutes:
+        substitutes = [{} for _ in rows]
     matches = []
     conditions = []
     changed = []
     for condition in CONDITIONS:
-        found = [
-            perturber.perturb(source.texts[row], condition, answer, others)
-            for row, answer, others in zip(rows, answers, own, strict=True)
-        ]
-        if condition.kind != "clean" and not any(one.changed for one in found):
+        perturbed = []
+        targets = keywords if condition.kind.endswith("shared") else answers
+        for text, target, preferred in zip(texts, targets, substitutes, strict=True):
+            perturbed.append(perturber.perturb(text, condition, target, preferred))
+        total = sum(query.changed for query in perturbed)
+        if condition.kind != "clean" and not total:
             continue
         conditions.append(condition)
-        matches += [
-            FilenameMatch(one.text, source.matches[row].documents)
-            for one, row in zip(found, rows, strict=True)
-        ]
-        changed.append(sum(one.changed for one in found) / len(found))
-    judgments = [source.judgments[row] for row in rows] * len(conditions)
-    if model:
-        synonyms = Synonyms(model, _share(words, own))
-    else:
-        synonyms = Synonyms()
-    perturbed = QuerySet(source.name, "perturbed", judgments, matches)
-    return Trial(source, perturbed, len(rows), tuple(conditions), tuple(changed), synonyms)
+        changed.append(total / len(perturbed))
+        for query, row in zip(perturbed, rows, strict=True):
+            matches.append(FilenameMatch(query.text, source.matches[row].documents))
+    query_set = QuerySet(source.name, "perturbed", judgments * len(conditions), matches)
+    return Trial(source, query_set, len(rows), tuple(conditions), tuple(changed), synonyms)
 
 
-def _share(words: Sequence[Sequence[str]], own: Sequence[Mapping[str, str]]) -> float:
-    """Of all words, those that have another of their own, in percent."""
-    known = [
-        word.lower() in others for some, others in zip(words, own, strict=True) for word in some
-    ]
-    return 100 * sum(known) / max(1, len(known))
+def _keyword_terms(
+    keywords: Sequence[Collection[str]], answers: Sequence[frozenset[str]], terms: Terms
+) -> list[frozenset[str]]:
+    """Return the terms of each query's keywords, or those of its answer if it has none."""
+    keyword_terms = []
+    for words, answer in zip(keywords, answers, strict=True):
+        of_words: set[str] = set()
+        for word in words:
+            of_words.update(terms(word))
+        keyword_terms.append(frozenset(of_words) or answer)
+    return keyword_terms
+
+
+def _learn_synonyms(
+    texts: Sequence[str], chunks: Sequence[Chunk], terms: Terms, seed: int
+) -> dict[str, str]:
+    """Return synonyms for the words of queries, learnt from a sample of the chunks."""
+    wanted: set[str] = set()
+    for text in texts:
+        wanted.update(words_of(text))
+    sample = cap_queries([chunk.content_hash for chunk in chunks], MAX_TEXTS, seed)
+    return corpus_synonyms([chunks[index].text for index in sample], wanted, terms)
+
+
+def _percent_substituted(
+    words: Sequence[Sequence[str]], substitutes: Sequence[Mapping[str, str]]
+) -> float:
+    """Return the share of words for which a language model gave a substitute, in percent."""
+    count = 0
+    substituted = 0
+    if not substitutes:
+        substitutes = [{} for _ in words]
+    for query_words, known in zip(words, substitutes, strict=True):
+        count += len(query_words)
+        substituted += sum(word.lower() in known for word in query_words)
+    return 100 * substituted / max(1, count)
 
 
 def measure_trial(
     trial: Trial, rankings: Rankings, document_of: DocumentOf, samples: int = SAMPLES, seed: int = 0
 ) -> Robustness:
-    """Figures of every system's rankings of `trial.perturbed`.
+    """Return figures of every system's rankings of `trial.perturbed`.
 
-    All conditions share the bootstrap's resamples.
+    All conditions share the same bootstrap resamples.
     """
     count = len(trial.conditions)
     values: dict[str, dict[str, NDArray[np.float64]]] = {}
     for system, ids in rankings.items():
-        found = measure(ids, trial.perturbed.judgments, document_of)
-        parts = {
-            metric: found[metric].reshape(count, trial.queries)
-            for metric in METRICS
-            if metric in found
-        }
-        for place in range(count):
-            values[_key(place, system)] = {metric: part[place] for metric, part in parts.items()}
-    pairs = {
-        (_key(place, system), _key(0, system)): tuple(values[_key(0, system)])
-        for place in range(1, count)
-        for system in rankings
-    }
-    figures, gaps = compared(
-        values, pairs, samples, seed, clusters_of(trial.perturbed.judgments[: trial.queries])
-    )
+        by_metric = measure(ids, trial.perturbed.judgments, document_of)
+        for index in range(count):
+            values[_key(index, system)] = {}
+        for metric in METRICS:
+            if metric in by_metric:
+                blocks = by_metric[metric].reshape(count, trial.queries)
+                for index in range(count):
+                    values[_key(index, system)][metric] = blocks[index]
+    pairs = {}
+    for index in range(1, count):
+        for system in rankings:
+            clean = _key(0, system)
+            pairs[_key(index, system), clean] = tuple(values[clean])
+    clusters = clusters_of(trial.perturbed.judgments[: trial.queries])
+    figures, gaps = compare_values(values, pairs, samples, seed, clusters)
     rows = []
-    for place, condition in enumerate(trial.conditions):
-        differences = {
-            system: gaps[_key(place, system), _key(0, system)]
-            for system in (rankings if place else ())
-        }
-        systems = {system: figures[_key(place, system)] for system in rankings}
-        clean = {system: figures[_key(0, system)]["mrr@10"].value for system in differences}
-        losses = {
-            name: -100 * differences[name]["mrr@10"].value / one
-            for name, one in clean.items()
-            if one
-        }
-        rows.append(
-            Row(condition.kind, condition.words, trial.changed[place], systems, differences, losses)
-        )
-    median = float(
-        np.median([len(text.split()) for text in trial.perturbed.texts[: trial.queries]])
-    )
+    for index, condition in enumerate(trial.conditions):
+        systems = {system: figures[_key(index, system)] for system in rankings}
+        differences = {}
+        losses = {}
+        if index > 0:
+            for system in rankings:
+                clean = _key(0, system)
+                differences[system] = gaps[_key(index, system), clean]
+                clean_mrr = figures[clean]["mrr@10"].value
+                if clean_mrr:
+                    losses[system] = -100 * differences[system]["mrr@10"].value / clean_mrr
+        changed = trial.changed[index]
+        rows.append(Row(condition.kind, condition.words, changed, systems, differences, losses))
+    source = trial.source
+    lengths = [len(text.split()) for text in trial.perturbed.texts[: trial.queries]]
+    median_words = float(np.median(lengths))
     return Robustness(
-        trial.source.name, trial.source.kind, trial.queries, tuple(rows), trial.synonyms, median
+        source.name, source.kind, trial.queries, tuple(rows), trial.synonyms, median_words
     )
 
 
 def _answer_terms(
     judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms
 ) -> list[frozenset[str]]:
-    """Return the terms of each query's answer: of its right chunks, or, where whole documents
-    are judged, of that chunk of the right ones which shares most terms with the query, the first
-    of equals.
+    """Return the terms of each query's answer.
+
+    The answer is all right chunks or, if whole documents are judged, the chunk of the right ones
+    that shares most terms with the query (the first of equals).
     """
-    right_chunks = {key for one in judgments if one.level == "chunk" for key in one.grades}
-    right_documents = {key for one in judgments if one.level == "document" for key in one.grades}
-    of_chunk: dict[int, frozenset[str]] = {}
-    of_document: dict[int, list[int]] = defaultdict(list)
+    right_chunks: set[int] = set()
+    right_documents: set[int] = set()
+    for judgment in judgments:
+        if judgment.level == "chunk":
+            right_chunks.update(judgment.grades)
+        else:
+            right_documents.update(judgment.grades)
+    terms_of: dict[int, frozenset[str]] = {}
+    chunks_of: dict[int, list[int]] = defaultdict(list)
     for chunk in chunks:
         if chunk.document_id in right_documents:
-            of_document[chunk.document_id].append(chunk.id)
+            chunks_of[chunk.document_id].append(chunk.id)
         elif chunk.id not in right_chunks:
             continue
-        of_chunk[chunk.id] = frozenset(terms(chunk.text))
+        terms_of[chunk.id] = frozenset(terms(chunk.text))
     answers = []
-    for one in judgments:
-        if one.level == "chunk":
-            answers.append(
-                frozenset[str]().union(*(of_chunk.get(key, frozenset()) for key in one.grades))
-            )
-            continue
-        asked = frozenset(terms(one.text))
-        candidates = [of_chunk[chunk] for key in sorted(one.grades) for chunk in of_document[key]]
-        answers.append(max(candidates, key=lambda found: len(found & asked), default=frozenset()))
+    for judgment in judgments:
+        answer = frozenset[str]()
+        if judgment.level == "chunk":
+            for chunk_id in judgment.grades:
+                answer |= terms_of.get(chunk_id, frozenset())
+        else:
+            asked = frozenset(terms(judgment.text))
+            most = -1
+            for document in sorted(judgment.grades):
+                for chunk_id in chunks_of[document]:
+                    shared = len(terms_of[chunk_id] & asked)
+                    if shared > most:
+                        most = shared
+                        answer = terms_of[chunk_id]
+        answers.append(answer)
     return answers
 
 
-def _key(place: int, system: str) -> str:
-    return f"{place} {system}"
+def _answer_passages(
+    texts: Sequence[str], judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms
+) -> list[str]:
+    """Return the right chunk that shares most terms with each query, empty if there is none."""
+    of_chunk = {chunk.id: chunk for chunk in chunks}
+    of_document: dict[int, list[Chunk]] = defaultdict(list)
+    for chunk in chunks:
+        of_document[chunk.document_id].append(chunk)
+    passages = []
+    for text, judgment in zip(texts, judgments, strict=True):
+        right: list[Chunk] = []
+        for key in sorted(judgment.grades):
+            if judgment.level == "document":
+                right += of_document[key]
+            elif key in of_chunk:
+                right.append(of_chunk[key])
+        query = set(terms(text))
+        shared = [len(query & set(terms(chunk.text))) for chunk in right]
+        passages.append(right[shared.index(max(shared))].text if shared else "")
+    return passages
+
+
+def _key(index: int, system: str) -> str:
+    """Return the name of a system under the condition of that index."""
+    return f"{index} {system}"
 
 
 def language_model_of(snapshot: ProjectSnapshot) -> str:
-    """What names the language model whose synonyms are taken; empty where none can be asked, or
-    robustness is not.
-    """
-    from engine.queries.substitutes import language_model
+    """Return the language model that suggests synonyms, empty if none can or need be asked."""
+    from engine.queries.substitutes import KEYWORDS, language_model
 
-    try:
-        if snapshot.settings.evaluation.robustness:
-            return language_model(snapshot)
+    if not snapshot.settings.evaluation.robustness:
         return ""
+    try:
+        names = (language_model(snapshot), language_model(snapshot, KEYWORDS))
+        return " ".join(filter(None, names))
     except EngineError:
         return ""
 
 
 def drop_unused_substitutes(snapshot: ProjectSnapshot) -> None:
-    """Drop a language model's words of former evaluations where none is asked any more: they are
-    words of queries.
+    """Delete a language model's substitutes from former evaluations if none is asked any more.
+
+    They are words of queries, so they must not outlive their use.
     """
     from engine.queries.substitutes import forget_substitutes, language_model
 
     try:
         model = snapshot.settings.evaluation.robustness and language_model(snapshot)
-    except EngineError:  # the one that is named is not there now, and may be again
+    except EngineError:
+        # The configured model may only be missing for now.
         return
     if not model:
         forget_substitutes(snapshot.project.path)
 
 
 class RobustnessStudy:
-    """Asks the systems with the encoders in use.
+    """Robustness of the systems with the encoders in use.
 
-    `weights`: interpolation weights of the encoders of semantic and of hybrid search. The latter is
-        fused as `fusion` says, and
-    base as it would be without adaptation. `among`: the chunks that a query set is ranked within.
+    `weights` are the interpolation weights of the encoders of semantic and of hybrid search. The
+    latter is fused as `fusion` says, base as without adaptation. `among` returns the chunks to rank
+    for a query set.
     """
 
     def __init__(
@@ -299,55 +379,83 @@ class RobustnessStudy:
         self._among = among
 
     def measure(self, sets: Sequence[QuerySet], document_of: DocumentOf) -> Robustness | None:
-        """Of the judged queries, or else the held-out ones; None where no query can be measured."""
-        context = self._context
-        settings = self._context.settings
-        terms = content_terms(context.need(LexicalInfo).info.language)
-        ask = self._ask if language_model_of(context) else None
-        trials = (
-            make_trial(one, self._rankers.chunks, terms, settings.training.seed, ask)
-            for one in sets
-        )
-        trial = next((trial for trial in trials if trial), None)
+        """Measure the first of the sets that has usable queries, or return None."""
+        trial = self._make_trial(sets)
         if trial is None:
             return None
-        one = trial.perturbed
-        among = self._among(one)
-        texts = [without_masks(text) for text in one.texts]
-        one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
-        self._rank(one, among)
+        settings = self._context.settings
+        queries = trial.perturbed
+        among = self._among(queries)
+        texts = [without_masks(text) for text in queries.texts]
+        queries.rankings[BM25], queries.scores[BM25] = self._rankers.bm25(texts, among)
+        self._rank(queries, among)
         fuser = HybridFusion(settings, lambda _, ids: self._rankers.lexical.scores_many(texts, ids))
-        one.rankings[HYBRID_BASE] = fuser.fused(one, BASE, default_share(context))
-        one.rankings[HYBRID_IN_USE] = fuser.fused(one, HYBRID_IN_USE, self._fusion.share)
-        rankings = {name: one.rankings[name] for name in ordered(one.rankings)}
+        share = default_share(self._context)
+        queries.rankings[HYBRID_BASE] = fuser.fuse(queries, BASE, share)
+        queries.rankings[HYBRID_IN_USE] = fuser.fuse(queries, HYBRID_IN_USE, self._fusion.share)
+        rankings = {name: queries.rankings[name] for name in sort_systems(queries.rankings)}
         samples = settings.evaluation.bootstrap_samples
-        seed = settings.training.seed
-        return measure_trial(trial, rankings, document_of, samples, seed)
+        return measure_trial(trial, rankings, document_of, samples, settings.training.seed)
 
-    def _rank(self, one: QuerySet, among: Among) -> None:
-        """By base, by the adapted encoder where there is one, and by what is in use; of one
-        weight, queries are encoded once.
+    def _make_trial(self, sets: Sequence[QuerySet]) -> Trial | None:
+        context = self._context
+        seed = context.settings.training.seed
+        terms = content_terms(context.need(LexicalInfo).info.language)
+        ask = None
+        choose = None
+        if language_model_of(context):
+            ask = self._ask
+            choose = self._choose_keywords
+        for queries in sets:
+            trial = make_trial(queries, self._rankers.chunks, terms, seed, ask, choose)
+            if trial is not None:
+                return trial
+        return None
+
+    def _rank(self, queries: QuerySet, among: Among) -> None:
+        """Rank by base, the adapted encoder if there is one, and the encoders in use.
+
+        Systems of the same weight share the vectors.
         """
         rankers = self._rankers
         systems = {BASE: 0.0, IN_USE: self._semantic_weight, HYBRID_IN_USE: self._hybrid_weight}
         if rankers.adapter:
             systems[ADAPTED] = 1.0
         for weight in dict.fromkeys(systems.values()):
-            names = [name for name, own in systems.items() if own == weight]
+            names = [name for name in systems if systems[name] == weight]
             candidate = rankers.candidate(weight)
-            queries = candidate.query_vectors(one.texts)
-            vectors = candidate.chunk_vectors(rankers.chunks)
+            similarity = candidate.similarity
+            vectors = candidate.query_vectors(queries.texts)
+            chunks = candidate.chunk_vectors(rankers.chunks)
             for name in names:
-                one.rankings[name], one.scores[name] = rankers.nearest(
-                    queries, vectors, among, candidate.similarity
-                )
-                one.beside[name] = rankers.scores_of(
-                    queries, vectors, one.rankings[BM25], candidate.similarity
+                ids, scores = rankers.nearest(vectors, chunks, among, similarity)
+                queries.rankings[name] = ids
+                queries.scores[name] = scores
+                queries.cross_scores[name] = rankers.scores_of(
+                    vectors, chunks, queries.rankings[BM25], similarity
                 )
             self._context.check_stop()
 
+    def _choose_keywords(self, questions: Sequence[Question]) -> list[frozenset[str]]:
+        """Return a language model's choice of keywords; warn if it cannot be asked."""
+        from engine.queries.substitutes import keywords
+
+        def progress(done: int) -> None:
+            self._context.progress(done, len(questions), "queries whose keywords are looked for")
+
+        try:
+            return keywords(self._context, questions, progress)
+        except CancelledError:
+            raise
+        except EngineError as error:
+            self._context.warn(
+                "All words that a query shares with its answer count as keywords, without the"
+                f" language model: {error.what} {error.why}"
+            )
+            return [frozenset() for _ in questions]
+
     def _ask(self, words: Words) -> tuple[list[dict[str, str]], str]:
-        """A language model's own words; nothing, and a warning, where it cannot be asked."""
+        """Return a language model's substitutes; if it fails, warn and return none."""
         from engine.queries.substitutes import substitutes
 
         def progress(done: int) -> None:

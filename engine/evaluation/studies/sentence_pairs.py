@@ -1,8 +1,7 @@
-"""Whether similarities agree with people's: Spearman's correlation on a user's sentence pairs
-(METHODS.md §1, STS check).
+"""Whether similarities agree with people's: Spearman's correlation on a user's sentence pairs.
 
-It decides nothing. Both sentences of a pair are encoded as queries are, because it is queries whose
-encoder always changes.
+METHODS.md §1, STS check. It decides nothing. Both sentences of a pair are encoded as queries,
+because adaptation always changes the query encoder.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from engine.core.errors import DatasetError
 from engine.core.figures import Difference, Interval
 from engine.core.systems import BASE
 from engine.evaluation.candidates import Candidate
-from engine.metrics.differences import with_needed_pairs
+from engine.metrics.differences import add_needed_pairs
 from engine.metrics.spearman import spearman_difference, spearman_interval
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
@@ -39,91 +38,102 @@ MIN_PAIRS = 10
 class Pair:
     """Two sentences, and how similar people find them, on any scale."""
 
-    one: str
-    other: str
+    first: str
+    second: str
     score: float
 
 
 def pairs_file(project: ProjectFolder, settings: Settings) -> Path | None:
-    """The file that `evaluation.sentence_pairs` names; None where it names none."""
-    named = settings.evaluation.sentence_pairs
-    if named:
-        return project.path / Path(named).expanduser()
+    """Return the file that `evaluation.sentence_pairs` names, or None."""
+    path = settings.evaluation.sentence_pairs
+    if path:
+        return project.path / Path(path).expanduser()
     return None
 
 
 def pairs_fingerprint(snapshot: ProjectSnapshot) -> str:
-    """A hash over the file; empty without one. Raises DatasetError where it cannot be read."""
+    """Return a hash of the file, empty without one. Raises DatasetError if it cannot be read."""
     path = pairs_file(snapshot.project, snapshot.settings)
     if path:
-        return hashlib.sha256(_bytes(path)).hexdigest()
+        return hashlib.sha256(_read_bytes(path)).hexdigest()
     return ""
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Pairs of a .jsonl file of objects with `sentence1`, `sentence2` and `score`, or of a table
-    (.csv, else tabs, where quotation marks are text) with these columns, with or without a head.
-    Raises DatasetError where it cannot be read, or holds fewer than `MIN_PAIRS`.
+    """Read pairs from a .jsonl file or a table with columns sentence1, sentence2 and score.
+
+    A table is .csv, else separated by tabs without quoting, with or without a header. Raises
+    DatasetError if the file cannot be read, or holds fewer than `MIN_PAIRS`.
     """
-    text = _bytes(path).decode("utf-8-sig", "replace")
+    text = _read_bytes(path).decode("utf-8-sig", "replace")
     suffix = path.suffix.lower()
-    objects = suffix in OBJECTS
+    has_objects = suffix in OBJECTS
     try:
-        rows = list(_objects(text) if objects else _table(text, suffix))
+        rows = list(_read_objects(text) if has_objects else _read_table(text, suffix))
     except csv.Error as error:
         raise _unusable(path, f"It is no table: {error}.") from None
-    found = []
+    pairs = []
     for number, row in enumerate(rows, 1):
-        pair = _pair(row)
+        pair = _parse_pair(row)
         if pair is None:
-            if number == 1 and not objects:  # the head
+            is_header = number == 1 and not has_objects
+            if is_header:
                 continue
             raise _unusable(path, f"Row {number} is not two sentences and a number.")
-        if not (pair.one.strip() and pair.other.strip() and math.isfinite(pair.score)):
+        has_sentences = pair.first.strip() and pair.second.strip()
+        if not has_sentences or not math.isfinite(pair.score):
             raise _unusable(
                 path, f"Row {number} has an empty sentence, or a score that is no number."
             )
-        found.append(pair)
-    if len(found) < MIN_PAIRS or len({pair.score for pair in found}) < 2:
+        pairs.append(pair)
+    if len(pairs) < MIN_PAIRS or len({pair.score for pair in pairs}) < 2:
         raise _unusable(
-            path, f"It holds {len(found)} pairs, and {MIN_PAIRS} with different scores are needed."
+            path, f"It holds {len(pairs)} pairs, and {MIN_PAIRS} with different scores are needed."
         )
-    return found
+    return pairs
 
 
-def _pair(row: Sequence[Any]) -> Pair | None:
+def _parse_pair(row: Sequence[Any]) -> Pair | None:
+    """Return the pair of a row, or None if it is not two strings and a number."""
     try:
-        one = row[0]
-        other = row[1]
+        first = row[0]
+        second = row[1]
         score = float(row[2])
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
-    if isinstance(one, str) and isinstance(other, str):
-        return Pair(one, other, score)
+    if isinstance(first, str) and isinstance(second, str):
+        return Pair(first, second, score)
     return None
 
 
-def _objects(text: str) -> Iterator[list[Any]]:
+def _read_objects(text: str) -> Iterator[list[Any]]:
+    """Yield the values of each line's object, and an empty row for a line that has none."""
     for line in text.split("\n"):
-        if line.strip():
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                entry = None
-            yield [entry.get(name) for name in FIELDS] if isinstance(entry, dict) else []
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            entry = None
+        if isinstance(entry, dict):
+            yield [entry.get(name) for name in FIELDS]
+        else:
+            yield []
 
 
-def _table(text: str, suffix: str) -> Iterator[list[str]]:
-    """Raises csv.Error where a quoted cell has no end."""
+def _read_table(text: str, suffix: str) -> Iterator[list[str]]:
+    """Yield the rows of a table that are not blank. Raises csv.Error for an unclosed quote."""
     lines = io.StringIO(text, newline="")
     if suffix == ".csv":
         rows = csv.reader(lines, strict=True)
     else:
         rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    yield from (row for row in rows if any(cell.strip() for cell in row))
+    for row in rows:
+        if any(cell.strip() for cell in row):
+            yield row
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -142,9 +152,7 @@ def _unusable(path: Path, why: str) -> DatasetError:
 
 @dataclass(frozen=True, slots=True)
 class SentenceFigures:
-    """Each system's correlation with people's scores of the pairs of a `file`, and its
-    difference to base.
-    """
+    """Each system's correlation with people's scores of a file's pairs, and differences to base."""
 
     file: str
     pairs: int
@@ -153,45 +161,41 @@ class SentenceFigures:
 
 
 class SentencePairs:
-    """The similarities of each encoder on the pairs of a project; nothing where it has none."""
+    """The similarities of each encoder on the pairs of a project, which may have none."""
 
     def __init__(self, context: StageContext) -> None:
+        self._name = ""
+        self._pairs: list[Pair] = []
         path = pairs_file(context.project, context.settings)
-        self._context = context
-        self._name, self._pairs = (path.name, read_pairs(path)) if path else ("", [])
+        if path:
+            self._name = path.name
+            self._pairs = read_pairs(path)
         self._seed = context.settings.training.seed
         self._similarities: dict[str, NDArray[np.float64]] = {}
 
     def take(self, name: str, candidate: Candidate) -> None:
-        """How similar a candidate finds the sentences of each pair. Raises CancelledError."""
-        if self._pairs:
-            one, other = (
-                candidate.query_vectors([getattr(pair, part) for pair in self._pairs])
-                for part in ("one", "other")
-            )
-            forms = candidate.similarity.query_form(one), candidate.similarity.chunk_form(other)
-            found = candidate.similarity.of_products(np.einsum("nd,nd->n", *forms))
-            self._similarities[name] = found.astype(np.float64)
+        """Record how similar a candidate finds the pairs' sentences. Raises CancelledError."""
+        if not self._pairs:
+            return
+        similarity = candidate.similarity
+        first = candidate.query_vectors([pair.first for pair in self._pairs])
+        second = candidate.query_vectors([pair.second for pair in self._pairs])
+        first_form = similarity.query_form(first)
+        second_form = similarity.chunk_form(second)
+        products = np.einsum("nd,nd->n", first_form, second_form)
+        self._similarities[name] = similarity.of_products(products).astype(np.float64)
 
     def figures(self) -> SentenceFigures | None:
-        """Correlations times 100; None without pairs."""
+        """Return correlations times 100, or None without pairs."""
         if not self._pairs or BASE not in self._similarities:
             return None
-        gold = [pair.score for pair in self._pairs]
+        scores = [pair.score for pair in self._pairs]
         base = self._similarities[BASE]
-        intervals = {
-            name: spearman_interval(found, gold, seed=self._seed)
-            for name, found in self._similarities.items()
-        }
-        gaps = {
-            name: (
-                with_needed_pairs(
-                    spearman_difference(found, base, gold, seed=self._seed), len(gold)
-                ).percent()
-            )
-            for name, found in self._similarities.items()
-            if name != BASE
-        }
-        return SentenceFigures(
-            self._name, len(gold), {name: one.percent() for name, one in intervals.items()}, gaps
-        )
+        systems = {}
+        differences = {}
+        for name, values in self._similarities.items():
+            systems[name] = spearman_interval(values, scores, seed=self._seed).percent()
+            if name != BASE:
+                gap = spearman_difference(values, base, scores, seed=self._seed)
+                differences[name] = add_needed_pairs(gap, len(scores)).percent()
+        return SentenceFigures(self._name, len(scores), systems, differences)

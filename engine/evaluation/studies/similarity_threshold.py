@@ -1,8 +1,7 @@
-"""The similarity below which semantic search may hide hits (METHODS.md §3, similarity threshold;
-`search.hide_weak`).
+"""The similarity below which semantic search may hide hits (METHODS.md §3, `search.hide_weak`).
 
-Learnt on the judged queries, or else on held-out ones that are worded as questions would be: those
-that are built from the documents' own sentences are more similar to them than a user's ever are.
+It is learnt on judged queries, or else on held-out ones that are worded as questions. Extractive
+queries are more similar to the documents than any user's query.
 """
 
 from __future__ import annotations
@@ -33,40 +32,43 @@ def learn_threshold(
     resamples: int = SAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """`similarity` and what speaks for it, or `similarity` None and the `reason` why there is
-    none.
+    """Return the `similarity` and its figures, or None and the `reason` why there is none.
 
-    Of each query's best `K` hits by `system`, whose scores are the similarities that search ranks
-    by; a query that is looked for in fewer chunks says nothing. The first of `sets` with
-    `MIN_QUERIES` is taken.
+    Uses each query's best `K` hits by `system`, whose scores are the similarities that search ranks
+    by; queries with fewer hits are skipped. The first of the sets with `MIN_QUERIES` is used.
     """
-    most = 0, EVIDENCE["judged"]
-    for one in [one for one in sets if one.rung in CERTIFYING]:
-        ids = one.rankings[system][:, :K]
-        similarities = one.scores[system][:, :K]
-        rows = [
-            row
-            for row in one.usable()
-            if np.isfinite(similarities[row]).all() and similarities.shape[1] == K
-        ]
-        most = max(most, (len(rows), EVIDENCE[str(one.rung)]))
+    most = 0
+    evidence = EVIDENCE["judged"]
+    for queries in sets:
+        if queries.rung not in CERTIFYING:
+            continue
+        ids = queries.rankings[system][:, :K]
+        similarities = queries.scores[system][:, :K]
+        rows = []
+        if similarities.shape[1] == K:
+            rows = [row for row in queries.usable() if np.isfinite(similarities[row]).all()]
+        most, evidence = max((most, evidence), (len(rows), EVIDENCE[queries.rung]))
         if len(rows) < MIN_QUERIES:
             continue
         right = np.zeros((len(rows), K), dtype=bool)
-        for place, row in enumerate(rows):
-            judgment = one.judgments[row]
-            if judgment.level == "chunk":
-                shown = ids[row]
-            else:
-                shown = document_of(ids[row])
-            right[place] = np.isin(shown, list(judgment.grades))
-        clusters = clusters_of(one.judgments[row] for row in rows)
-        found = choose_threshold(
-            similarities[rows], right, Sampling(seed=seed), resamples, clusters
-        )
-        return {**asdict(found), "queries": len(rows), "kind": one.kind, "k": K, "reason": ""}
+        for index, row in enumerate(rows):
+            judgment = queries.judgments[row]
+            hits = ids[row]
+            if judgment.level == "document":
+                hits = document_of(hits)
+            right[index] = np.isin(hits, list(judgment.grades))
+        clusters = clusters_of(queries.judgments[row] for row in rows)
+        sampling = Sampling(seed=seed)
+        threshold = choose_threshold(similarities[rows], right, sampling, resamples, clusters)
+        return {
+            **asdict(threshold),
+            "queries": len(rows),
+            "kind": queries.kind,
+            "k": K,
+            "reason": "",
+        }
     reason = (
-        f"{MIN_QUERIES} {most[1]} are needed to learn how similar a hit must be, and there are"
-        f" {most[0]}"
+        f"{MIN_QUERIES} {evidence} are needed to learn how similar a hit must be, and there are"
+        f" {most}"
     )
     return {"similarity": None, "reason": reason}

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from engine.core.assets import asset_path
-from engine.core.errors import unknown
+from engine.core.errors import unknown_name
 from engine.evaluation.comparison import MULTIHOP
 from engine.experiments.study.grid import Cell, combinations, label_of
 from engine.experiments.study.measures import SETS
@@ -21,7 +21,7 @@ from engine.project.stage import fingerprint
 Changes = dict[str, Any]
 STEP = "step"
 """The column that says which training step a row is of."""
-UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model")
+UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model", "concatenation")
 """Systems that no training changes; what was done to the queries follows after a comma."""
 FIXED: Changes = {
     "training.keep": "last",
@@ -123,7 +123,7 @@ def study_of(name: str) -> Study:
     """The study of that name. Raises UsageError for a name that is none, with the nearest."""
     studies = {one: study for study in catalogue().values() for one in (study.name, *study.also)}
     if name not in studies:
-        raise unknown("study", name, studies, code="study-unknown")
+        raise unknown_name("study", name, studies, code="study-unknown")
     return studies[name]
 
 

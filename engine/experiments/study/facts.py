@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.store import Store
-from engine.queries.substitutes import language_model, substitutes
+from engine.queries.substitutes import Question, keywords, language_model, substitutes
 
 Labelled = Iterator[tuple[str, dict[str, Any]]]
 SHOWN = 3
@@ -69,7 +69,8 @@ def _questions(project: ProjectFolder) -> Labelled:
 def _perturbed(project: ProjectFolder) -> Labelled:
     """Judged queries of which most words are shared with their answers.
 
-    Other words are those of the project's language model; there are none without one.
+    Keywords and other words are those of the project's language model. Without one all shared words
+    are keywords, and there are no other words.
     """
     with closing(project.store()) as store:
         context = unheard_context(project, store)
@@ -88,19 +89,23 @@ def _perturbed(project: ProjectFolder) -> Labelled:
             judgments=[judged.judgments[row] for row in places],
             matches=[judged.matches[row] for row in places],
         )
-        asked = make_trial(few, chunks, terms, seed, lambda words: _other_words(context, words))
-    substituted = {}
+        asked = make_trial(
+            few,
+            chunks,
+            terms,
+            seed,
+            lambda words: _other_words(context, words),
+            (lambda questions: _keywords(context, questions)) if _writes(context) else None,
+        )
+    by_model = {}
     if asked is not None and asked.synonyms.model:
-        substituted = {
-            row["original"]: row.get("substituted", row["original"]) for row in _texts(asked)
-        }
+        by_model = {row["original"]: row for row in _texts(asked)}
     for number, row in enumerate(rows, 1):
         row.pop("substituted", None)
-        if row["original"] in substituted:
-            others = {"substituted": substituted[row["original"]]}
-        else:
-            others = {}
-        yield str(number), {**row, **others}
+        original = row["original"]
+        if original in by_model:
+            row = {"masked": original, "substituted": original, **by_model[original]}
+        yield str(number), row
 
 
 def _texts(trial: Trial) -> list[dict[str, str]]:
@@ -116,18 +121,34 @@ def _texts(trial: Trial) -> list[dict[str, str]]:
     ]
 
 
-def _other_words(context: StageContext, words: Words) -> tuple[list[dict[str, str]], str]:
-    """The words of the project's language model, and its name; nothing where it has none, or
-    none that can be asked.
-    """
+def _writes(context: StageContext) -> bool:
+    """Return whether the project has a language model; not whether it can be asked."""
     try:
-        if language_model(context):
-            return substitutes(context, words, lambda _: None)
-        return ([], "")
+        return bool(language_model(context))
+    except EngineError:
+        return False
+
+
+def _other_words(context: StageContext, words: Words) -> tuple[list[dict[str, str]], str]:
+    """Return the words of the project's language model, and its name; nothing if it has none."""
+    if not _writes(context):
+        return [], ""
+    try:
+        return substitutes(context, words, lambda _: None)
     except CancelledError:
         raise
     except EngineError:
         return [], ""
+
+
+def _keywords(context: StageContext, questions: Sequence[Question]) -> list[frozenset[str]]:
+    """Return the keywords that the project's language model names; none if it cannot be asked."""
+    try:
+        return keywords(context, questions, lambda _: None)
+    except CancelledError:
+        raise
+    except EngineError:
+        return [frozenset() for _ in questions]
 
 
 FACTS: dict[str, Callable[[ProjectFolder], Labelled]] = {

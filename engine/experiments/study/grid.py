@@ -9,10 +9,10 @@ from typing import Any
 
 from engine.core.errors import SettingsError, UsageError
 from engine.project.stage import fingerprint
-from engine.settings.edit import with_changes
-from engine.settings.load import toml_value, validate, value_of
+from engine.settings.edit import apply_changes
+from engine.settings.load import format_toml_value, parse_value, validate
 from engine.settings.schema import Settings
-from engine.training.recipe import config_of, over_queries
+from engine.training.recipe import config_of, set_steps
 
 SECTIONS = ("ranking", "training")
 _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
@@ -108,7 +108,7 @@ def _axis(text: str) -> tuple[str, list[Any]]:
             code="grid-invalid",
         )
     section, _, key = name.rpartition(".")
-    found = [value_of(part) for part in parts]
+    found = [parse_value(part) for part in parts]
     for value in found:
         validate({section: {key: value}} if section else {key: value}, f"--grid {name}")
     if section not in SECTIONS:
@@ -150,6 +150,8 @@ def cell_key(
         depth = min(depth, config.negative_ranks[1])
         for name in ("teacher", "teacher_temperature", "target", "target_entropy"):
             del recipe[name]
+    if changed.training.query_source != "all":
+        recipe["query_source"] = changed.training.query_source
     measured = {
         name: value for name, value in changes.items() if name.partition(".")[0] not in SECTIONS
     }
@@ -167,7 +169,7 @@ def cell_key(
 def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
     """Training steps of a cell on so many training queries, at most."""
     changed = changed_settings(settings, cell.changes)
-    config = over_queries(config_of(changed), changed, queries)
+    config = set_steps(config_of(changed), changed, queries)
     parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
     return parts + (config.pretrain_steps if config.method != "FT" else 0)
 
@@ -175,10 +177,10 @@ def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """All settings of a cell. Raises SettingsError that names the cell."""
     try:
-        changed = validate(with_changes(settings.model_dump(exclude_none=True), changes))
+        changed = validate(apply_changes(settings.model_dump(exclude_none=True), changes))
         config_of(changed)
     except SettingsError as error:
-        named = ", ".join(f"{name} = {toml_value(value)}" for name, value in changes.items())
+        named = ", ".join(f"{name} = {format_toml_value(value)}" for name, value in changes.items())
         raise SettingsError(
             f"The cell {named} cannot be trained.",
             f"{error.what} {error.why}",

@@ -14,7 +14,7 @@ from engine.experiments.study.running import STAGES, StudyRun, study_cells
 from engine.experiments.study.workspace import basis_of
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.runs.estimate import NOMINAL, Rates, measured, workload
+from engine.runs.estimate import NOMINAL, Rates, measure_rates_in_child, read_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
     """
     basis, chunks = basis_of(project) if project else (None, 0)
     if project:
-        rates = measured(project, bool)
+        rates = measure_rates_in_child(project, bool)
     else:
         rates = NOMINAL
     for study in catalogue().values():
@@ -82,7 +82,9 @@ def _seconds(run: StudyRun, rates: Rates) -> tuple[float, bool]:
     with closing(run.project.store()) as store:
         for cell in run.to_do():
             settings = changed_settings(run.project.settings(), cell.changes)
-            parts = workload(ProjectSnapshot(run.project, settings, store)).seconds(STAGES, rates)
+            parts = read_workload(ProjectSnapshot(run.project, settings, store)).seconds(
+                STAGES, rates
+            )
             total += sum(parts.values())
             more = more or run.study.by != "stages" or settings.evaluation.robustness
     return total, more

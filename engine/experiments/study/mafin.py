@@ -15,14 +15,14 @@ from engine.core.records import Chunk
 from engine.encoders.for_project import cached, chunk_vectors, training_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.comparison import Floats, compared, measure
+from engine.evaluation.comparison import Floats, compare_values, measure
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.experiments.study.measures import Values
 from engine.metrics.retrieval import MAFIN
 from engine.project.stage import StageContext
 from engine.settings.training_schema import Augmentation
-from engine.training.recipe import fitting_checks, resolve_config
+from engine.training.recipe import graded_of_source, limit_epochs, resolve_config
 
 if TYPE_CHECKING:
     from engine.core.events import Event
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 LINEAR_RATE = 1e-4
 BLACK_BOX = "black box"
-TUNED = "small model, tuned"
+UNTRAINED = (BLACK_BOX, "small model", "concatenation")
+TUNED = "tuned small model"
 TRAINED = {
     TUNED: "small",
     "concatenation after tuning": "small",
@@ -45,15 +46,21 @@ SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 def systems(
-    context: StageContext, folder: Path, rank: int = 64, steps: dict[str, int] | None = None
+    context: StageContext,
+    folder: Path,
+    rank: int = 64,
+    steps: dict[str, int] | None = None,
+    *,
+    untrained: bool = False,
 ) -> Iterator[tuple[str, Encoder]]:
     """The rows of tables 1 to 4: names and encoders, each trained when it is asked for.
 
     Trainings are those of the project's recipe (`training.preset = "mafin"` is the paper's), on the
     rankings of the stage `rank`; what differs is what is trained and what the loss sees.
     Checkpoints and adapters are kept in `folder`: a second call trains none of these again. `rank`:
-    of the second linear map. `steps`: gets the step that each trained small model is of. Raises
-    UsageError without encoder.small_model, and what training raises.
+    of the second linear map. `steps`: gets the step that each trained small model is of.
+    `untrained`: give those rows alone that take no training. Raises UsageError without
+    encoder.small_model, and what training raises.
     """
     from engine.training.dataset import training_data
     from engine.training.distributed import train_together
@@ -69,14 +76,20 @@ def systems(
             "Name a model there.",
             code="small-model-missing",
         )
-    config = resolve_config(context)
-    data = training_data(context, config)
-    hardware = training_hardware(context)
-    config = fitting_checks(config, data, context.settings)
     black_box = cached(context, source.black_box.load(chosen.max_tokens, report=context.choose))
 
     def small(adapter: Path | None = None) -> Encoder:
         return cached(context, source.small.load(chosen.max_tokens, adapter))
+
+    yield BLACK_BOX, black_box
+    yield UNTRAINED[1], small()
+    yield UNTRAINED[2], AugmentedEncoder(black_box, small())
+    if untrained:
+        return
+    config = resolve_config(context)
+    data = training_data(context, config)
+    hardware = training_hardware(context)
+    config = limit_epochs(config, data, context.settings)
 
     searched = (
         config.objective == "plackett_luce" and context.settings.training.label_smoothing is None
@@ -112,9 +125,6 @@ def systems(
             return config.label_smoothing, train(config.label_smoothing)
         return best_smoothing(train, config.label_smoothing)
 
-    yield BLACK_BOX, black_box
-    yield "small model", small()
-    yield "concatenation", AugmentedEncoder(black_box, small())
     tuned = trained(None)
     yield TUNED, tuned
     yield "concatenation after tuning", AugmentedEncoder(black_box, tuned)
@@ -152,40 +162,46 @@ def measured(
     rows = one.usable()
     vectors = chunk_vectors(context, encoder, chunks)
     queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
-    ids, _ = rankers.nearest(queries, vectors, rankers.allowed(one), encoder.similarity)
+    ids, _ = rankers.nearest(queries, vectors, rankers.find_allowed(one), encoder.similarity)
     return measure(ids[rows], [one.judgments[row] for row in rows], rankers.document_of, MAFIN)
 
 
 def compare_with_black_box(
     copy: ProjectFolder, key: str, emit: Callable[[Event], None], should_stop: Callable[[], bool]
-) -> dict[str, Values]:
-    """System → its figures, and paired differences to the black box and to the tuned small
-    model, in percent. What is trained is kept under `key`, so that a comparison that was killed
-    goes on. Raises CancelledError, and what training raises.
+) -> tuple[dict[str, Values], str]:
+    """System → its figures, and paired differences to the black box, in percent; of what is
+    trained also those to the small model tuned alone. And why nothing was trained, where there
+    are too few queries of the cell's kind. What is trained is kept under `key`, so that a
+    comparison that was killed goes on. Raises CancelledError, and what training raises.
     """
+    from engine.training.dataset import why_untrained
 
     with closing(copy.store()) as store:
         settings = copy.settings()
         context = StageContext(copy, settings, store, "train", key, "", emit, should_stop)
-        chunks, judged = store.chunks(), query_sets(context, store.chunks())[0]
+        chunks = store.chunks()
+        judged = query_sets(context, chunks)[0]
+        reason = why_untrained(settings, store.queries(), chunks, graded_of_source(context))
         steps: dict[str, int] = {}
-        found = systems(context, copy.path / "checkpoints" / f"mafin-{key}", steps=steps)
+        folder = copy.path / "checkpoints" / f"mafin-{key}"
+        found = systems(context, folder, steps=steps, untrained=bool(reason))
         values = {name: measured(context, encoder, chunks, judged) for name, encoder in found}
-    pairs = {
-        (name, other): MAFIN for other in (BLACK_BOX, TUNED) for name in values if name != other
-    }
-    figures, gaps = compared(
+    trained = [name for name in values if name not in UNTRAINED]
+    pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
+    pairs |= {(name, TUNED): MAFIN for name in trained if name != TUNED}
+    figures, gaps = compare_values(
         values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed
     )
     rows: dict[str, Values] = {
         name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()
     }
     for name, kind in TRAINED.items():
-        rows[name]["step"] = steps[kind]
+        if name in rows:
+            rows[name]["step"] = steps[kind]
     for (name, other), row in gaps.items():
         if other == BLACK_BOX:
             of = "Δ "
         else:
             of = "Δ to only finetune, "
         rows[name] |= {f"{of}{metric}": asdict(gap) for metric, gap in row.items()}
-    return rows
+    return rows, reason

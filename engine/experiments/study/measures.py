@@ -9,8 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.core.figures import Interval
-from engine.evaluation.judgments import Judgment
-from engine.evaluation.query_sets import query_sets
+from engine.core.records import Chunk
+from engine.core.systems import BASE
+from engine.evaluation.comparison import compare_values, measure
+from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers, rank_all
 from engine.evaluation.reporting.diagnostics import (
     Ranked,
@@ -173,10 +176,42 @@ def accuracy_of(found: Similarities, judgments: Sequence[Judgment]) -> float:
     return 100 * float((relevance.ranked > 0).any(axis=1).mean())
 
 
+def merged_ndcg(
+    context: StageContext, rankers: Rankers, judged: QuerySet, chunks: Sequence[Chunk]
+) -> dict[str, Values]:
+    """nDCG@10 of the encoders that are merged with base, and its paired differences to base.
+
+    System → measure → interval, in percent, of all judged queries. Reports leave merged encoders
+    out of their comparison.
+    """
+    rows = judged.usable()
+    judgments = [judged.judgments[row] for row in rows]
+    weights = sorted(context.settings.evaluation.interpolation_weights)
+    values = {}
+    for candidate in map(rankers.candidate, (0.0, *weights)):
+        queries = candidate.query_vectors(judged.texts)
+        vectors = candidate.chunk_vectors(chunks)
+        allowed = rankers.find_allowed(judged)
+        ids, _ = rankers.nearest(queries, vectors, allowed, candidate.similarity)
+        values[candidate.name] = measure(ids[rows], judgments, rankers.document_of, ("ndcg@10",))
+    pairs = {(name, BASE): ("ndcg@10",) for name in values if name != BASE}
+    settings = context.settings
+    samples = settings.evaluation.bootstrap_samples
+    clusters = clusters_of(judgments)
+    figures, gaps = compare_values(values, pairs, samples, settings.training.seed, clusters)
+    return {
+        name: {
+            "ndcg@10": asdict(figures[name]["ndcg@10"]),
+            "Δ ndcg@10": asdict(gaps[name, BASE]["ndcg@10"]),
+        }
+        for name, _ in pairs
+    }
+
+
 def transformed_systems(context: StageContext) -> dict[str, dict[str, Any]]:
     """Figures of encoders whose vectors are transformed ("… evaluated", tables 3, 5 and 7):
     `base, whitened` and so on → figures as report.json has them. Of each encoder as it is, the
-    accuracy over all queries, without bootstrap (tables 2 and 9).
+    accuracy over all queries, without bootstrap (tables 2 and 9); also `merged_ndcg`.
 
     What is learnt of chunks transforms queries, too; of principal components a hundredth of the
     dimensions goes (Mu & Viswanath 2018). Raises CancelledError.
@@ -222,4 +257,7 @@ def transformed_systems(context: StageContext) -> dict[str, dict[str, Any]]:
                 name: asdict(figure) if isinstance(figure, Interval) else figure
                 for name, figure in figures.items()
             }
+    if basis is not None and basis.kind == "judged" and rankers.adapter:
+        for name, values in merged_ndcg(context, rankers, basis, chunks).items():
+            found[name] = {**found.get(name, {}), **values}
     return found

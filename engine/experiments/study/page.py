@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.core.disk import disk_errors, write_text
 from engine.evaluation.reporting.charts import Bar, Line, gap_chart, line_chart
-from engine.evaluation.reporting.page import density_charts, distance_chart, pages
-from engine.evaluation.reporting.report import plain
+from engine.evaluation.reporting.page import build_environment, density_charts, distance_chart
+from engine.evaluation.reporting.report import to_json_types
 from engine.experiments.study.catalogue import STEP, UNTRAINED, Chart, Study
 from engine.experiments.study.grid import Cell
 from engine.experiments.study.measures import (
@@ -46,7 +46,7 @@ MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None
 @dataclass(frozen=True, slots=True)
 class Row:
     """A line of the table: base model, training and system (each empty where there is one only),
-    the training's changes, and the values by column.
+    the training's changes, the values by column, and the `reason` for those that are missing.
     """
 
     model: str
@@ -54,6 +54,7 @@ class Row:
     system: str
     changes: Mapping[str, Any]
     values: Values
+    reason: str = ""
 
     @property
     def label(self) -> str:
@@ -70,9 +71,12 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
     stand once for each model.
     """
     trainings: dict[tuple[str, str], list[tuple[Cell, Mapping[str, Values]]]] = {}
+    reasons: dict[tuple[str, str], str] = {}
     for cell, _, kept in cells:
         if kept:
             trainings.setdefault((cell.model, cell.label), []).append((cell, kept["rows"]))
+            if kept.get("reason"):
+                reasons[cell.model, cell.label] = kept["reason"]
     many = len({cell.model for cell, _, _ in cells}) > 1
     rows: dict[tuple[str, str, str], Row] = {}
     for (model, training), seeds in trainings.items():
@@ -80,8 +84,12 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
             untrained = system.partition(",")[0] in UNTRAINED
             own = "" if untrained else training
             values = [found[system] for _, found in seeds if system in found]
-            if not values and (untrained or "," in system):
+            if not values and (untrained or "," in system or study.by == "black box"):
                 continue
+            if untrained:
+                reason = ""
+            else:
+                reason = reasons.get((model, training), "")
             if values:
                 mean = over_seeds(values)
             else:
@@ -91,7 +99,7 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
                 shown.pop(STEP, None)
             row = rows.setdefault(
                 (model, own, system),
-                Row(model if many else "", own, label, seeds[0][0].changes, shown),
+                Row(model if many else "", own, label, seeds[0][0].changes, shown, reason),
             )
             # a cell without an adapter measures less of base
             row.values.update(
@@ -109,10 +117,11 @@ def write_study(
     `general_text`: the name of the general text, where the study measures with one.
     `rows`: what each is, its `label`, and `values`: column → {value, low, high}, of a difference
         with its verdict; over queries,
-    or, where there are `seeds`, over trainings. `facts`: rows of the project as it is. `cells`:
-    `number`, `label`, `model`, `seed`, `changes`, `same_as` (the cell that trains exactly the
-    same), `error`, and, of a finished one, `seconds` by stage and `reason`. Raises ResourceError
-    when the disk is full.
+    or, where there are `seeds`, over trainings; `reason`: why it has none, where nothing was
+    trained.
+    `facts`: rows of the project as it is. `cells`: `number`, `label`, `model`, `seed`,
+    `changes`, `same_as` (the cell that trains exactly the same), `error`, and, of a finished one,
+    `seconds` by stage and `reason`. Raises ResourceError when the disk is full.
     """
     rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(
         study, cells
@@ -160,7 +169,7 @@ def write_study(
             for cell, known, kept in cells
         ],
     }
-    found: dict[str, Any] = plain(data)
+    found: dict[str, Any] = to_json_types(data)
     charts = [svg for chart in study.charts for svg in _drawn(chart, study, rows, cells) if svg]
     with disk_errors("The page of the study could not be written."):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -199,7 +208,7 @@ def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
 def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
     from markupsafe import Markup
 
-    page = pages()
+    page = build_environment()
     page.filters |= {"shown": shown, "measure": column_name}
     drawn = [Markup(svg) for svg in charts]  # charts.py escapes every label
     return page.get_template("study.html.j2").render(study=found, charts=drawn)

@@ -5,8 +5,9 @@ copy of the project.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from engine.core.events import Event, StageFinished
 from engine.encoders.for_project import encoder_fingerprint_of, open_cache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import folder_name
+from engine.endpoint.address import KEY
 from engine.endpoint.servers import known_servers, note_server
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.studies.sentence_pairs import pairs_file
@@ -37,6 +39,7 @@ from engine.experiments.study.workspace import Basis, Workspace
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo
+from engine.settings.schema import Settings
 
 STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
@@ -117,7 +120,8 @@ class StudyRun:
                         raise self._cancelled()
                     if on_cell:
                         on_cell(cell)
-                    self._try(cell, on_event, should_stop)
+                    with _key_withheld(self.project.settings(), cell.changes):
+                        self._try(cell, on_event, should_stop)
             finally:
                 report = self._report()
             if not self.to_do():
@@ -143,8 +147,10 @@ class StudyRun:
                 STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop
             )
             if black_box:
-                rows = compare_with_black_box(copy, cell.key, watch, should_stop or (lambda: False))
-                kept: dict[str, Any] = {"rows": rows, "reason": ""}
+                rows, reason = compare_with_black_box(
+                    copy, cell.key, watch, should_stop or (lambda: False)
+                )
+                kept: dict[str, Any] = {"rows": rows, "reason": reason}
             else:
                 kept = figures_of(project, spent.get("train"))
                 if seconds := kept.get("training_seconds"):
@@ -226,14 +232,11 @@ def study_cells(
         fresh["evaluation.general_set"] = str(
             (project.path / Path(own.evaluation.general_set).expanduser()).absolute()
         )
-    names = {model: folder_name(Path(model)) for model in models or ("",)}
+    names = {model: _name_of_model(model) for model in models or ("",)}
     for model, (label, changes), seed in itertools.product(names, study.trainings, range(seeds)):
-        base = {
-            f"encoder.{name}": None for name in OF_MODELS if name in own.encoder.model_fields_set
-        } | {"encoder.model": model}
         every = {
             **fresh,
-            **(base if model else {}),
+            **_model_changes(own, model),
             **changes,
             **settings,
             "training.seed": own.training.seed + seed,
@@ -252,6 +255,54 @@ def study_cells(
             name = model
         cells.append(Cell(len(cells) + 1, every, key, label, name, every["training.seed"]))
     return cells
+
+
+@contextmanager
+def _key_withheld(own: Settings, changes: Mapping[str, Any]) -> Iterator[None]:
+    """Hide the key from a server that project.toml does not name.
+
+    It is not hidden if the study's own settings allow a public server.
+    """
+    endpoint = changes.get("encoder.endpoint")
+    named = not endpoint or endpoint == own.encoder.endpoint
+    key = None
+    if not named and not changes.get("encoder.endpoint_allow_public"):
+        key = os.environ.pop(KEY, None)
+    try:
+        yield
+    finally:
+        if key is not None:
+            os.environ[KEY] = key
+
+
+def _is_server(model: str) -> bool:
+    return "://" in model
+
+
+def _name_of_model(model: str) -> str:
+    """Return what a base model is called in tables: a folder, or a model of a server."""
+    if _is_server(model):
+        address, _, name = model.partition("#")
+        return name or address.partition("://")[2]
+    return folder_name(Path(model))
+
+
+def _model_changes(own: Settings, model: str) -> Changes:
+    """Return the settings that put a base model in the place of the project's.
+
+    `model`: a folder or file, or a server's address, with `#` and the model's name there; empty for
+    the project's. The permission for a public address is for the server that project.toml names.
+    """
+    if not model:
+        return {}
+    chosen = own.encoder.model_fields_set
+    changes: Changes = {f"encoder.{name}": None for name in OF_MODELS if name in chosen}
+    if not _is_server(model):
+        return {**changes, "encoder.model": model}
+    address, _, name = model.partition("#")
+    if address != own.encoder.endpoint and "endpoint_allow_public" in chosen:
+        changes["encoder.endpoint_allow_public"] = None
+    return {**changes, "encoder.endpoint": address, "encoder.endpoint_model": name}
 
 
 def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:

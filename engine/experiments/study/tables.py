@@ -67,6 +67,9 @@ def write_csv(study: Mapping[str, Any]) -> str:
     for column in study["columns"]:
         name = column_name(column)
         head += [name, f"{name}, low", f"{name}, high"]
+    noted = any(row.get("reason") for row in study["rows"])
+    if noted:
+        head.append("note")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
@@ -75,24 +78,21 @@ def write_csv(study: Mapping[str, Any]) -> str:
         for column in study["columns"]:
             value = row["values"].get(column)
             if isinstance(value, Mapping):
-                cells += [
-                    "" if value.get(part) is None else str(value[part])
-                    for part in ("value", "low", "high")
-                ]
+                cells += [_format_cell(value.get(part)) for part in ("value", "low", "high")]
             else:
-                cells += [
-                    (
-                        _as_text(value)
-                        if isinstance(value, str)
-                        else ""
-                        if value is None
-                        else str(value)
-                    ),
-                    "",
-                    "",
-                ]
+                cells += [_format_cell(value), "", ""]
+        if noted:
+            cells.append(_as_text(row.get("reason", "")))
         writer.writerow(cells)
     return text.getvalue()
+
+
+def _format_cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return _as_text(value)
+    return str(value)
 
 
 def write_latex(study: Mapping[str, Any]) -> str:

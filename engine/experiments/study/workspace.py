@@ -21,7 +21,7 @@ from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
 
 FOLDER = "sweep"
-_COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
+_COPIED = ("imports", "lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
 _MEASURED_BY = (
     "heldout_share",
     "max_heldout",
@@ -56,7 +56,7 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
 
     Raises NotBuiltError where queries are missing.
     """
-    from engine.runs.pipeline import stage_of
+    from engine.runs.pipeline import load_stage
 
     settings = project.settings()
     with closing(project.store()) as store:
@@ -72,7 +72,7 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
             encoder=settings.encoder.model_dump(exclude_none=True),
             evaluation=settings.evaluation.model_dump(include=set(_MEASURED_BY)),
             search=settings.search.model_dump(include={"named_documents"}),
-            versions=[stage_of(stage).version for stage in ("rank", "train", "evaluate")],
+            versions=[load_stage(stage).version for stage in ("rank", "train", "evaluate")],
         )
         return Basis(data, judgments_fingerprint(store)), int(store.counts()["chunks"])
 

@@ -31,19 +31,13 @@ COPIED = ("imports", "cache", "studies", SERVERS)
 TOP = {SETTINGS, DATABASE, MODELS, *ARTIFACT_ROOTS, *COPIED}
 SEAL = b"sha256:"
 DIGITS = 64
-MAX_RATIO = 200  # what is written per byte of the bundle: a bomb has 1,000; bytes
-MAX_MANIFEST = 1 << 24
+MAX_RATIO = 200  # Bytes written for a byte of the bundle; a bomb has 1,000.
+MAX_MANIFEST = 1 << 24  # Bytes.
 MAX_FOLDERS = 1_000
 MAX_DEPTH = 20
 BLOCK = 1 << 20
-_DENSE = (
-    ".usearch",
-    ".vec",
-    ".npy",
-    ".safetensors",
-    ".onnx",
-    ".gguf",
-)  # vectors and weights, which hardly shrink
+# Vectors and weights, which hardly shrink.
+_DENSE = (".usearch", ".vec", ".npy", ".safetensors", ".onnx", ".gguf")
 _PART = re.compile(
     r"""(?!(con|prn|aux|nul|com\d|lpt\d)(\.|$))[^\x00-\x1f\x7f/\\:*?"<>|]*[^\x00-\x20\x7f/\\:*?"<>|.]""",
     re.I,
@@ -75,9 +69,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`folders`: those without files.
+    """The list of a bundle's contents.
 
-    `models`: what settings and indexes call a model → its place here. `project`: its name.
+    `folders`: those without files. `models`: a model's name in settings and indexes → its place in
+    the bundle. `project`: its name.
     """
 
     format: int
@@ -91,46 +86,41 @@ class Manifest:
 
 
 def damaged(why: str, what: str = "The bundle is damaged.") -> DamagedError:
-    """The error of a bundle that is not as it was written."""
+    """Return the error of a bundle that is not as it was written."""
     to_do = "Copy it again from where it was made, or bundle the project again."
     return DamagedError(what, f"{why[:1].upper()}{why[1:]}.", to_do, code="bundle-damaged")
 
 
 def unsafe(why: str) -> InputError:
-    """The error of a bundle that this program cannot have made."""
+    """Return the error of a bundle that this program cannot have made."""
     to_do = "Nothing was unpacked. Ask whoever gave you the file where it is from."
     return InputError("The bundle is not safe to unpack.", f"{why}.", to_do, code="bundle-unsafe")
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """What the libraries raise for a malformed file, and the system for a place that is not in
-    it, as `damaged`.
-    """
+    """Raise `damaged` for errors that a malformed file causes in libraries and the system."""
     try:
         yield
     except _MALFORMED as error:
         raise damaged(str(error) or type(error).__name__) from error
 
 
-def add(archive: ZipFile, name: str, path: Path) -> Entry:
+def add_file(archive: ZipFile, name: str, path: Path) -> Entry:
     """Write a file into an archive.
 
     Raises OSError; InputError for a name that `unbundle` would refuse.
     """
     check_name(name)
-    if path.suffix in _DENSE:
-        archive.compression = ZIP_STORED
-    else:
-        archive.compression = ZIP_DEFLATED
+    archive.compression = ZIP_STORED if path.suffix in _DENSE else ZIP_DEFLATED
     with path.open("rb") as source, archive.open(name, "w", force_zip64=True) as target:
-        return copied(source, target)
+        return copy_stream(source, target)
 
 
-def copied(source: IO[bytes], target: IO[bytes] | None) -> Entry:
-    """Copy to the end; without a `target` only look.
+def copy_stream(source: IO[bytes], target: IO[bytes] | None) -> Entry:
+    """Copy to the end of the source, or only read it without a `target`; return size and digest.
 
-    Raises DamagedError where the source is a damaged archive's.
+    Raises DamagedError if the source is in a damaged archive.
     """
     digest = hashlib.sha256()
     size = 0
@@ -146,14 +136,14 @@ def copied(source: IO[bytes], target: IO[bytes] | None) -> Entry:
 
 
 def new_archive(path: Path) -> ZipFile:
-    """An empty archive with room for the seal."""
+    """Return an empty archive with room for the seal."""
     archive = ZipFile(path, "w", compresslevel=1)
     archive.comment = SEAL + b"0" * DIGITS
     return archive
 
 
 def seal(path: Path) -> str:
-    """Put the sha256 of all that is before it at the end, and all on the disk; returns it."""
+    """Write the sha256 of everything before it to the end of the file, sync it, and return it."""
     with path.open("r+b") as file:
         digest = _digest(file)
         file.seek(-DIGITS, os.SEEK_END)
@@ -165,18 +155,21 @@ def seal(path: Path) -> str:
 
 def _digest(file: IO[bytes]) -> bytes:
     digest = hashlib.sha256()
-    left = file.seek(0, os.SEEK_END) - DIGITS
+    remaining = file.seek(0, os.SEEK_END) - DIGITS
     file.seek(0)
-    while left > 0 and (block := file.read(min(BLOCK, left))):
+    while remaining > 0:
+        block = file.read(min(BLOCK, remaining))
+        if not block:
+            break
         digest.update(block)
-        left -= len(block)
+        remaining -= len(block)
     return digest.hexdigest().encode()
 
 
-def sealed(file: IO[bytes]) -> str:
-    """The sha256 that a bundle ends with.
+def verify_seal(file: IO[bytes]) -> str:
+    """Return the sha256 that a bundle ends with.
 
-    Raises DamagedError where it is not that of the bytes before.
+    Raises DamagedError if the bytes before it have another digest.
     """
     length = len(SEAL) + DIGITS
     if file.seek(0, os.SEEK_END) < length:
@@ -192,46 +185,43 @@ def sealed(file: IO[bytes]) -> str:
     return end[len(SEAL) :].decode()
 
 
-def entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
-    """What is in an archive of so many bytes, by name.
+def list_entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
+    """Return the entries of an archive of `length` bytes, by name.
 
-    Raises InputError for what no bundle holds.
+    Raises InputError for what no bundle contains.
     """
-    found = dict[str, ZipInfo]()
+    infos = dict[str, ZipInfo]()
     for info in archive.infolist():
         name = info.orig_filename
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind not in (0, stat.S_IFREG) or name.endswith("/") or info.external_attr & 0x10:
             raise unsafe(f"{name!r} is a link, a folder or a device")
-        if name in found:
+        if name in infos:
             raise unsafe(f"{name!r} is in it twice")
         if info.flag_bits & 1 or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise unsafe(f"{name!r} is packed in a way that no bundle is")
-        found[name] = info
-    size = sum(info.file_size for info in found.values())
+        infos[name] = info
+    size = sum(info.file_size for info in infos.values())
     if size > MAX_RATIO * length:
         raise unsafe(f"{length:,} bytes would become {size:,}")
-    return found
+    return infos
 
 
-def read_manifest(archive: ZipFile, found: dict[str, ZipInfo]) -> Manifest:
-    """The manifest, after it was compared with what is in the archive.
+def read_manifest(archive: ZipFile, infos: dict[str, ZipInfo]) -> Manifest:
+    """Return the manifest, after comparing it with the archive's contents.
 
     Raises DamagedError, InputError.
     """
-    if MANIFEST not in found:
+    if MANIFEST not in infos:
         raise damaged(f"it has no {MANIFEST}")
-    if found[MANIFEST].file_size > MAX_MANIFEST:
+    if infos[MANIFEST].file_size > MAX_MANIFEST:
         raise unsafe(f"{MANIFEST} is too large")
     with reading():
         try:
             data = json.loads(archive.read(MANIFEST))
         except RecursionError:
             raise damaged(f"{MANIFEST} is nested too deeply") from None
-        if isinstance(data, dict):
-            version = data.get("format")
-        else:
-            version = None
+        version = data.get("format") if isinstance(data, dict) else None
         if isinstance(version, int) and version != FORMAT:
             raise InputError(
                 f"The bundle has version {version}; this program reads {FORMAT}.",
@@ -240,20 +230,16 @@ def read_manifest(archive: ZipFile, found: dict[str, ZipInfo]) -> Manifest:
                 code="bundle-version",
             )
         manifest = from_json(Manifest, data, strict=True)
-    sizes = {name: info.file_size for name, info in found.items() if name != MANIFEST}
-    if (
-        sizes != {name: entry.bytes for name, entry in manifest.files.items()}
-        or not {SETTINGS, DATABASE} <= sizes.keys()
-    ):
+    sizes = {name: info.file_size for name, info in infos.items() if name != MANIFEST}
+    listed = {name: entry.bytes for name, entry in manifest.files.items()}
+    if sizes != listed or not {SETTINGS, DATABASE} <= sizes.keys():
         raise damaged(f"{MANIFEST} lists other files than it holds")
     _check_names(manifest)
     return manifest
 
 
 def _check_names(manifest: Manifest) -> None:
-    """Also what is not the same name here may be on a disk that does not tell capitals, or forms
-    of a letter, apart.
-    """
+    """Refuse names that collide, also on disks that ignore case or forms of letters."""
     if len(manifest.folders) > MAX_FOLDERS:
         raise unsafe(f"It lists {len(manifest.folders):,} folders without files")
     spelled = dict[str, str]()
@@ -262,11 +248,13 @@ def _check_names(manifest: Manifest) -> None:
         parts = name.split("/")
         for end in range(1, len(parts) + 1):
             path = "/".join(parts[:end])
-            if spelled.setdefault(unicodedata.normalize("NFKC", path).casefold(), path) != path:
+            folded = unicodedata.normalize("NFKC", path).casefold()
+            if spelled.setdefault(folded, path) != path:
                 raise unsafe(f"{name!r} and another name are the same on some disks")
             if path in manifest.files and path != name:
                 raise unsafe(f"{path!r} is a file and a folder")
-    if both := manifest.files.keys() & set(manifest.folders):
+    both = manifest.files.keys() & set(manifest.folders)
+    if both:
         raise unsafe(f"{min(both)!r} is a file and a folder")
     for place in manifest.models.values():
         if not place.startswith(f"{MODELS}/"):
@@ -274,12 +262,12 @@ def _check_names(manifest: Manifest) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raises InputError for a name that does not lie in a project, or could not on another
-    system.
-    """
+    """Raise InputError for a name outside a project, or invalid on another system."""
     parts = name.split("/")
-    fits = all(
-        _PART.fullmatch(part) and len(part.encode("utf-8", "replace")) < 256 for part in parts
-    )
-    if not fits or len(name) > 1000 or len(parts) > MAX_DEPTH or parts[0] not in TOP:
+    is_valid = all(_is_valid_part(part) for part in parts)
+    if not is_valid or len(name) > 1000 or len(parts) > MAX_DEPTH or parts[0] not in TOP:
         raise unsafe(f"{name[:200]!r} is no file of a project")
+
+
+def _is_valid_part(part: str) -> bool:
+    return bool(_PART.fullmatch(part)) and len(part.encode("utf-8", "replace")) < 256

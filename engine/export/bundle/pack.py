@@ -1,6 +1,6 @@
 """A project → one file.
 
-A run may write meanwhile: what is bundled is what search used at one moment.
+A run may write meanwhile: the bundle is what search used at one moment.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from engine.export.bundle.archive import (
     MODELS,
     SETTINGS,
     Manifest,
-    add,
+    add_file,
     new_archive,
     seal,
 )
 from engine.export.bundle.password import check_password, encrypt
-from engine.export.folder import checked_target, remember, workplace
+from engine.export.folder import check_target, remember, workplace
 from engine.project.folder import KEPT, ProjectFolder
 from engine.project.store.artifact_info import (
     ArtifactInfo,
@@ -48,7 +48,7 @@ from engine.project.store.store import Store
 from engine.settings.schema import Settings
 from engine.version import __version__
 
-ATTEMPTS = 5  # a run puts unfinished indexes in place at most every ten seconds
+ATTEMPTS = 5  # A run replaces unfinished indexes at most every ten seconds.
 _OF_MODELS = (".json", ".txt", ".model", ".jinja", ".safetensors")
 
 
@@ -62,18 +62,18 @@ def bundle_project(
 ) -> Bundled:
     """Write a project into `target`, a file that is complete or absent.
 
-    `search_only`: what search reads alone. `with_model`: with the encoder's model; one that lies in
-        the project is always in it.
-    Raises UsageError for a target that is taken, NotBuiltError where there is nothing to search,
-    ModelError, ProjectBusyError, ResourceError when the disk is full.
+    `search_only`: only what search reads. `with_model`: include the encoder's model; a model inside
+    the project is always included. Raises UsageError for a target that exists, NotBuiltError if
+    there is nothing to search, ModelError, ProjectBusyError, ResourceError if the disk is full.
     """
     if password is not None:
         check_password(password)
-    final = checked_target(project, target, file=True)
+    final = check_target(project, target, file=True)
     with disk_errors(f"The bundle {target} could not be written."), workplace(final) as work:
         made = work / "bundle"
         for _ in range(ATTEMPTS):
-            if (written := _write(project, work, made, search_only, with_model)) is not None:
+            written = _write(project, work, made, search_only, with_model)
+            if written is not None:
                 break
         else:
             raise ProjectBusyError(
@@ -92,7 +92,8 @@ def bundle_project(
         made.chmod(0o600)
         made.rename(final)
         sync(final.parent)
-    with suppress(OSError):  # a project that cannot be written to is not purged
+    # A project that cannot be written to cannot be purged either.
+    with suppress(OSError):
         remember(project, final, ["bundle"])
     manifest, notes = written
     return Bundled(
@@ -111,15 +112,15 @@ def bundle_project(
 def _write(
     project: ProjectFolder, work: Path, made: Path, search_only: bool, with_model: bool
 ) -> tuple[Manifest, tuple[ExportNote, ...]] | None:
-    """The unsealed bundle; None where a run has replaced meanwhile what was being copied."""
-    from engine.runs.pipeline import in_use
+    """Write the unsealed bundle; return None if a run replaced what was being copied."""
+    from engine.runs.pipeline import find_folders_in_use
 
     settings = project.settings()
     database = work / DATABASE
     with closing(project.store()) as store:
         store.backup(database)
         with closing(Store.open(database)) as copy:
-            before = in_use(copy)
+            before = find_folders_in_use(copy)
             if not before and not any(copy.counts().values()):
                 raise NotBuiltError(
                     f"There is nothing in the project {project.name} yet.",
@@ -127,29 +128,28 @@ def _write(
                     f"Run 'engine run {project.argument}' first.",
                     stage="ingest",
                 )
-            if search_only:
-                names = _search_half(project, copy)
-            else:
-                names = sorted(before)
+            names = _list_search_folders(project, copy) if search_only else sorted(before)
             vectors = copy.artifact(VectorsInfo)
-            lacking = unfinished(copy)
+            unfinished = describe_unfinished(copy)
             if search_only:
                 copy.keep_search_only()
                 copy.backup(work / "half.db")
                 database = work / "half.db"
-        models = _models(project, settings, vectors.info if vectors else None, with_model)
+        info = vectors.info if vectors else None
+        models = _choose_models(project, settings, info, with_model)
         try:
             with new_archive(made) as archive:
                 files = {
-                    SETTINGS: add(archive, SETTINGS, project.path / SETTINGS),
-                    DATABASE: add(archive, DATABASE, database),
+                    SETTINGS: add_file(archive, SETTINGS, project.path / SETTINGS),
+                    DATABASE: add_file(archive, DATABASE, database),
                 }
                 folders = []
-                for name, path in (*_found(project, names, search_only), *_of_models(models)):
+                project_files = _list_files(project, names, search_only)
+                for name, path in (*project_files, *_list_model_files(models)):
                     if path.is_dir():
                         folders.append(name)
                     else:
-                        files[name] = add(archive, name, path)
+                        files[name] = add_file(archive, name, path)
                 places = {named: place for named, (place, _) in models.items()}
                 created = datetime.now(UTC).isoformat(timespec="seconds")
                 program = f"bmembed-tui {__version__}"
@@ -163,23 +163,19 @@ def _write(
                     places,
                     project.name,
                 )
-                archive.writestr(
-                    MANIFEST,
-                    json.dumps(to_json(manifest), ensure_ascii=False, indent=1),
-                    ZIP_DEFLATED,
-                )
+                text = json.dumps(to_json(manifest), ensure_ascii=False, indent=1)
+                archive.writestr(MANIFEST, text, ZIP_DEFLATED)
         except (FileNotFoundError, DamagedError):
-            if in_use(store) == before:
+            if find_folders_in_use(store) == before:
                 raise
-        if in_use(store) != before:
+        if find_folders_in_use(store) != before:
             return None
-        return manifest, lacking + _notes(
-            vectors.info if vectors else None, settings.search.reranker, places
-        )
+        notes = _describe_missing_models(info, settings.search.reranker, places)
+        return manifest, unfinished + notes
 
 
-def _search_half(project: ProjectFolder, store: Store) -> list[str]:
-    """The folders that search reads."""
+def _list_search_folders(project: ProjectFolder, store: Store) -> list[str]:
+    """Return the folders that search reads."""
     lexical = store.artifact(LexicalInfo)
     vectors = store.artifact(VectorsInfo)
     if lexical is None:
@@ -190,16 +186,16 @@ def _search_half(project: ProjectFolder, store: Store) -> list[str]:
             stage="index",
         )
     folders = [lexical.folder]
-    for made in (vectors, store.artifact(SemanticVectorsInfo)):
-        if made is not None:
-            folders += [made.folder, *made.info.folders_read]
+    for index in (vectors, store.artifact(SemanticVectorsInfo)):
+        if index is not None:
+            folders += [index.folder, *index.info.folders_read]
     return list(dict.fromkeys(folders))
 
 
-def _found(
+def _list_files(
     project: ProjectFolder, names: list[str], search_only: bool
 ) -> Iterator[tuple[str, Path]]:
-    """The files, and the folders that have none, of what is bundled: its name, and where it is."""
+    """Yield name and path of the files, and of the empty folders, to bundle."""
     bundled = [*names]
     if not search_only:
         reports = sorted(path.name for path in project.path.glob(f"reports/{KEPT}*"))
@@ -210,33 +206,33 @@ def _found(
         if top.is_file():
             yield name, top
             continue
+        # This raises an error if the artifact is gone.
         if name in names:
-            project.folder_of(Artifact(ArtifactInfo(), "", name))  # raises where it is gone
+            project.folder_of(Artifact(ArtifactInfo(), "", name))
         for path in sorted(top.rglob("*")):
-            unfinished = name in COPIED and path.name.startswith(".")
-            if (
-                not unfinished
-                and not path.is_symlink()
-                and (path.is_file() or not any(path.iterdir()))
-            ):
+            is_unfinished = name in COPIED and path.name.startswith(".")
+            if is_unfinished or path.is_symlink():
+                continue
+            if path.is_file() or not any(path.iterdir()):
                 folder = path.parent.relative_to(project.path)
                 for file in files_in_place_of(path):
                     yield (folder / file.name).as_posix(), file
 
 
-def _models(
+def _choose_models(
     project: ProjectFolder, settings: Settings, info: VectorsInfo | None, wanted: bool
 ) -> dict[str, tuple[str, Path]]:
-    """The models to bundle: as they are named → the place in the bundle, and where they are.
+    """Return the models to bundle: name → (place in the bundle, path).
 
-    Raises ModelError where they are `wanted` and not there.
+    Raises ModelError for a missing model if models are `wanted`.
     """
     chosen = info or settings.encoder
-    found = dict[str, tuple[str, Path]]()
-    for role, named in (
-        ("model", "" if chosen.endpoint else chosen.model),
-        ("small_model", chosen.small_model),
-    ):
+    models = dict[str, tuple[str, Path]]()
+    roles = {
+        "model": "" if chosen.endpoint else chosen.model,
+        "small_model": chosen.small_model,
+    }
+    for role, named in roles.items():
         if not named or named in BUNDLED_NAMES:
             continue
         try:
@@ -247,56 +243,61 @@ def _models(
             continue
         if wanted or path.is_relative_to(project.path.resolve()):
             name = re.sub(r"[^\w.-]", "_", folder_name(path))
-            found[named] = f"{MODELS}/{role}/{name}", path
-    return found
+            models[named] = f"{MODELS}/{role}/{name}", path
+    return models
 
 
-def _of_models(models: dict[str, tuple[str, Path]]) -> Iterator[tuple[str, Path]]:
-    """The files of models that are loaded: no pickles, and none of other programs' formats."""
+def _list_model_files(models: dict[str, tuple[str, Path]]) -> Iterator[tuple[str, Path]]:
+    """Yield the model files that are loaded: no pickles, no other programs' formats."""
     for place, path in models.values():
         if path.is_file():
             yield place, path
             continue
-        for folder in sorted({path, *(folder for _, folder in module_folders(path))}):
-            for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        folders = {path, *(folder for _, folder in module_folders(path))}
+        for folder in sorted(folders):
+            if not folder.is_dir():
+                continue
+            for file in sorted(folder.iterdir()):
                 if file.is_file() and file.suffix in _OF_MODELS:
                     yield f"{place}/{file.relative_to(path).as_posix()}", file
 
 
-def unfinished(store: Store) -> tuple[ExportNote, ...]:
-    """What a run has yet to do, by the database of a bundled project: read, index or embed."""
+def describe_unfinished(store: Store) -> tuple[ExportNote, ...]:
+    """Return a note on what a run has yet to do, by the database: read, index or embed."""
     corpus = store.artifact(CorpusInfo)
     chunks = store.counts()["chunks"]
     lexical = store.artifact(LexicalInfo)
     vectors = store.artifact(VectorsInfo)
     embedded = vectors.info.chunks if vectors else 0
-    lacking = []
+    sentences = []
     if corpus is None or corpus.fingerprint == INCOMPLETE:
-        lacking.append("Not all documents are read.")
+        sentences.append("Not all documents are read.")
     if lexical is None:
-        lacking.append("There is no keyword index.")
+        sentences.append("There is no keyword index.")
     semantic = store.artifact(SemanticVectorsInfo)
     if semantic is not None and not semantic.info.shared:
         embedded = min(embedded, semantic.info.chunks)
     if embedded < chunks:
-        lacking.append(
+        sentences.append(
             f"{embedded:,} of {chunks:,} chunks are embedded: search by meaning finds no others."
         )
+    if not sentences:
+        return ()
     to_do = "'engine run' completes the project; then bundle it again."
-    if lacking:
-        return (ExportNote(code="bundle-unfinished", what=" ".join(lacking), to_do=to_do),)
-    return ()
+    return (ExportNote(code="bundle-unfinished", what=" ".join(sentences), to_do=to_do),)
 
 
-def _notes(
+def _describe_missing_models(
     info: VectorsInfo | None, reranker: str, places: dict[str, str]
 ) -> tuple[ExportNote, ...]:
-    """Which models the other machine must have."""
-    if info is None:
-        named = []
-    else:
-        named = ["" if info.endpoint else info.model, info.small_model, info.given_vectors]
-    missing = [name for name in named if name and name not in BUNDLED_NAMES and name not in places]
+    """Return notes about models that the other machine must have."""
+    missing: list[str] = []
+    if info is not None:
+        model = "" if info.endpoint else info.model
+        available = {"", *BUNDLED_NAMES, *places}
+        missing = [
+            name for name in (model, info.small_model, info.given_vectors) if name not in available
+        ]
     what = "It is not in the bundle: {}."
     to_do = "Have it on the other machine ('engine unbundle --model'), or add --with-model."
     notes = [
@@ -305,7 +306,6 @@ def _notes(
     ]
     if reranker and not is_server(reranker):
         to_do = "Have it on the other machine, and name its folder there in search.reranker."
-        notes.append(
-            ExportNote(code="bundle-without-model", what=what.format(reranker), to_do=to_do)
-        )
+        what = what.format(reranker)
+        notes.append(ExportNote(code="bundle-without-model", what=what, to_do=to_do))
     return tuple(notes)

@@ -1,5 +1,6 @@
-"""Bundles with a password, in age's format: `key.age` is a key that the password opens, and
-opens `project.zip.age`.
+"""Bundles with a password, in age's format.
+
+The password opens `key.age`, which holds the key of `project.zip.age`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from engine.export.bundle.archive import damaged, new_archive, reading, unsafe
 
 KEY = "key.age"
 BODY = "project.zip.age"
-_MAX_KEY = 4096  # bytes
+_MAX_KEY = 4096  # Bytes.
 
 
 def check_password(password: str) -> None:
-    """Raises UsageError for an empty one, or where the library is missing."""
+    """Raise UsageError for an empty password, or if the library is missing."""
     check_extra(
         "age",
         "Bundles with a password cannot be used",
@@ -30,7 +31,10 @@ def check_password(password: str) -> None:
 
 
 def encrypt(plain: Path, target: Path, password: str) -> None:
-    """Write a bundle that holds the one in `plain`. Raises ResourceError, OSError."""
+    """Write a bundle that holds the one in `plain`.
+
+    Raises ResourceError, OSError.
+    """
     import pyrage
 
     check_room(target.parent, plain.stat().st_size + (1 << 16))
@@ -41,28 +45,26 @@ def encrypt(plain: Path, target: Path, password: str) -> None:
         with archive.open(BODY, "w", force_zip64=True) as file:
             try:
                 pyrage.encrypt_io(source, file, [key.to_public()])
-            except pyrage.EncryptError as error:  # of a disk's error the text is left
+            except pyrage.EncryptError as error:
+                # Only the text of a disk error is left.
                 raise OSError(str(error)) from error
 
 
-def is_encrypted(found: dict[str, ZipInfo]) -> bool:
-    """Whether an archive with these entries is a bundle with a password.
+def is_encrypted(infos: dict[str, ZipInfo]) -> bool:
+    """Return whether an archive with these entries is a bundle with a password.
 
-    Raises InputError for what none holds.
+    Raises InputError for entries that no bundle has.
     """
-    if KEY not in found:
+    if KEY not in infos:
         return False
-    if (
-        found.keys() != {KEY, BODY}
-        or found[KEY].file_size > _MAX_KEY
-        or any(one.compress_type for one in found.values())
-    ):
+    is_compressed = any(info.compress_type for info in infos.values())
+    if infos.keys() != {KEY, BODY} or infos[KEY].file_size > _MAX_KEY or is_compressed:
         raise unsafe(f"{KEY} stands beside what no bundle holds")
     return True
 
 
 def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
-    """Write the bundle that an encrypted one holds.
+    """Write the bundle inside an encrypted one to `target`.
 
     Raises UsageError for a wrong password, DamagedError, OSError.
     """

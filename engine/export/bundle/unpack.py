@@ -1,4 +1,4 @@
-"""One file → a project in a new folder, complete or absent; and whether a file is what it was."""
+"""One file → a project in a new folder, complete or absent; and verification of such a file."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from engine.export.bundle.archive import (
     Entry,
     Manifest,
     check_name,
-    copied,
+    copy_stream,
     damaged,
-    entries,
+    list_entries,
     read_manifest,
     reading,
-    sealed,
     unsafe,
+    verify_seal,
 )
-from engine.export.bundle.pack import unfinished
+from engine.export.bundle.pack import describe_unfinished
 from engine.export.bundle.password import BODY, check_password, decrypt, is_encrypted
 from engine.export.folder import workplace
 from engine.project.folder import ProjectFolder, locate, projects_root
 from engine.project.store.artifact_info import EvaluationInfo, SemanticVectorsInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
-from engine.project.store.schema import foreign_part
+from engine.project.store.schema import find_foreign_part
 from engine.project.store.store import Store
 from engine.reranking.chosen import reranker_of
 
@@ -44,53 +44,58 @@ _ALLOW_PUBLIC = (
     "search.reranker_allow_public",
 )
 Password = Callable[[], str | None]
-"""Asked for a password once a bundle is found to have one; None: there is none to be had."""
+"""Returns the password when a bundle has one; None if there is none to be had."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _Bundle:
+    """An opened bundle, without a manifest if its password is unknown."""
+
     digest: str
     encrypted: bool
     archive: ZipFile
-    found: Mapping[str, ZipInfo]
+    infos: Mapping[str, ZipInfo]
     manifest: Manifest | None
 
     def copy(self, name: str, target: IO[bytes] | None) -> None:
         """Copy a file of the bundle.
 
-        Raises DamagedError where it is not the one in the manifest, OSError.
+        Raises DamagedError if it differs from the manifest, OSError.
         """
         assert self.manifest is not None
         with reading():
-            source = self.archive.open(self.found[name])
+            source = self.archive.open(self.infos[name])
         with source:
-            if copied(source, target) != self.manifest.files[name]:
+            if copy_stream(source, target) != self.manifest.files[name]:
                 raise damaged(f"{name} is not the file that was bundled")
 
 
 @contextmanager
-def _opened(file: Path, password: Password, place: Path | None = None) -> Iterator[_Opened]:
-    """A bundle whose seal, names and sizes were checked; `place`: the folder in which it may be
-    decrypted. Without a password for one that has one, there is no manifest.
+def _open_bundle(file: Path, password: Password, place: Path | None = None) -> Iterator[_Bundle]:
+    """Yield a bundle whose seal, names and sizes were checked.
+
+    `place`: the folder for its decrypted copy. An encrypted bundle without a password has no
+    manifest.
     """
     if not file.is_file():
         raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
     with file.open("rb") as raw:
-        digest = sealed(raw)
-        with _entries(raw) as (archive, found):
-            if not is_encrypted(found):
-                yield _Opened(digest, False, archive, found, read_manifest(archive, found))
+        digest = verify_seal(raw)
+        with _entries(raw) as (archive, infos):
+            if not is_encrypted(infos):
+                yield _Bundle(digest, False, archive, infos, read_manifest(archive, infos))
                 return
-            if (word := password()) is None:
-                yield _Opened(digest, True, archive, found, None)
+            word = password()
+            if word is None:
+                yield _Bundle(digest, True, archive, infos, None)
                 return
             check_password(word)
-            check_room(place or Path(gettempdir()), found[BODY].file_size)
+            check_room(place or Path(gettempdir()), infos[BODY].file_size)
             with TemporaryFile(dir=place) as plain:
                 decrypt(archive, word, plain)
-                sealed(plain)
+                verify_seal(plain)
                 with _entries(plain) as (inner, files):
-                    yield _Opened(digest, True, inner, files, read_manifest(inner, files))
+                    yield _Bundle(digest, True, inner, files, read_manifest(inner, files))
 
 
 @contextmanager
@@ -99,59 +104,59 @@ def _entries(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
     with reading():
         archive = ZipFile(file)
     with archive:
-        yield archive, entries(archive, length)
+        yield archive, list_entries(archive, length)
 
 
 def verify(file: Path, password: Password = lambda: None) -> Bundled:
-    """Read a whole bundle and compare it with its digests; of one with a password, without that,
-    the outer one alone.
+    """Read a whole bundle and compare it with its digests.
 
-    Raises DamagedError, InputError, UsageError for a wrong password.
+    Of an encrypted one without a password, only the outer digest is checked. Raises DamagedError,
+    InputError, UsageError for a wrong password.
     """
-    with disk_errors(f"{file} could not be read."), _opened(file, password) as bundle:
+    with disk_errors(f"{file} could not be read."), _open_bundle(file, password) as bundle:
         manifest = bundle.manifest
-        for name in manifest.files if manifest else ():
-            bundle.copy(name, None)
-        found = Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted)
+        bundled = Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted)
         if manifest is None:
-            return found
+            return bundled
+        for name in manifest.files:
+            bundle.copy(name, None)
         return replace(
-            found,
+            bundled,
             files=len(manifest.files),
             search_only=manifest.search_only,
-            notes=_unfinished(bundle),
+            notes=_describe_unfinished(bundle),
             project=manifest.project,
             created=manifest.created,
         )
 
 
-def _unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:
-    """What its database says, where this version can read it."""
-    check_room(Path(gettempdir()), bundle.found[DATABASE].file_size)
+def _describe_unfinished(bundle: _Bundle) -> tuple[ExportNote, ...]:
+    """Return what its database says, if this version can read it."""
+    check_room(Path(gettempdir()), bundle.infos[DATABASE].file_size)
     with TemporaryDirectory() as place:
         path = Path(place) / DATABASE
         with path.open("xb") as target:
             bundle.copy(DATABASE, target)
         _check_tables(path)
         with suppress(EngineError), closing(Store.open(path)) as store:
-            return unfinished(store)
+            return describe_unfinished(store)
     return ()
 
 
 def _check_tables(database: Path) -> None:
-    if part := foreign_part(database):
+    part = find_foreign_part(database)
+    if part:
         raise unsafe(f"Its database holds {part}, which no project has")
 
 
 def unbundle(
     file: Path, name: str, *, model: str = "", password: Password = lambda: None
 ) -> Unbundled:
-    """Make the project `name` (a name or a path) of a bundle: whole, or nothing of it.
+    """Make the project `name` (a name or a path) from a bundle, completely or not at all.
 
-    `model`: the folder or file here of the encoder's model.
-
-    Raises InputError for what is not safe, DamagedError, UsageError for a project that is there or
-    a password that is wrong, ResourceError when the disk is full.
+    `model`: the folder or file of the encoder's model on this machine. Raises InputError for unsafe
+    contents, DamagedError, UsageError for an existing project or a wrong password, ResourceError if
+    the disk is full.
     """
     final = locate(name)
     ProjectFolder.check_new(final, {})
@@ -167,7 +172,7 @@ def unbundle(
     with (
         disk_errors(f"{file} could not be unpacked."),
         workplace(final) as work,
-        _opened(file, password, work) as bundle,
+        _open_bundle(file, password, work) as bundle,
     ):
         manifest = bundle.manifest
         if manifest is None:
@@ -190,13 +195,12 @@ def unbundle(
         sync_tree(project.path)
         project.path.rename(final)
         sync(final.parent)
-    return Unbundled(
-        final, len(manifest.files), size, manifest.search_only, tuple(_notes(ProjectFolder(final)))
-    )
+    notes = tuple(_list_notes(ProjectFolder(final)))
+    return Unbundled(final, len(manifest.files), size, manifest.search_only, notes)
 
 
-def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
-    # without settings it is no project
+def _unpack(bundle: _Bundle, files: Mapping[str, Entry], folder: Path) -> None:
+    # Settings come last: without them the folder is no project.
     for name in sorted(files, key=lambda name: (name == SETTINGS, name)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,10 +210,10 @@ def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
 
 
 def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
-    """Check settings and database, and name the models as they are here.
+    """Check settings and database, and give the models their names on this machine.
 
-    Public servers are not allowed any more, and a server is no reranker in use: it would get
-    passages without being asked for. The next evaluation decides.
+    Public servers are no longer allowed, and a server is not used as reranker: it would get
+    passages unasked. The next evaluation decides.
     """
     settings = project.settings()
     chosen = settings.encoder
@@ -227,32 +231,27 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
         }
         project.change_settings({**changes, **dict.fromkeys(_ALLOW_PUBLIC)})
         evaluation = store.artifact(EvaluationInfo)
-        if (
-            evaluation is not None
-            and evaluation.info.reranker is not None
-            and is_server(settings.search.reranker)
-        ):
-            store.put_artifact(
-                replace(evaluation, info=replace(evaluation.info, reranker=None), fingerprint="")
-            )
-        for made in (vectors, store.artifact(SemanticVectorsInfo)):
-            if made is not None and moved:
-                info = made.info
+        has_reranker = evaluation is not None and evaluation.info.reranker is not None
+        if evaluation is not None and has_reranker and is_server(settings.search.reranker):
+            without = replace(evaluation.info, reranker=None)
+            store.put_artifact(replace(evaluation, info=without, fingerprint=""))
+        for index in (vectors, store.artifact(SemanticVectorsInfo)):
+            if index is not None and moved:
+                info = index.info
                 model = moved.get(info.model, info.model)
                 small_model = moved.get(info.small_model, info.small_model)
-                store.put_artifact(
-                    replace(made, info=replace(info, model=model, small_model=small_model))
-                )
+                renamed = replace(info, model=model, small_model=small_model)
+                store.put_artifact(replace(index, info=renamed))
     (project.path / "settings.lock").unlink(missing_ok=True)
 
 
-def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
-    """What the project lacks here, and where it sends text."""
+def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:
+    """Yield what the project lacks on this machine, and where it sends text."""
     settings = project.settings()
     with closing(project.store()) as store:
         vectors = store.artifact(VectorsInfo)
         semantic = store.artifact(SemanticVectorsInfo)
-        yield from unfinished(store)
+        yield from describe_unfinished(store)
     embedding = settings.encoder.endpoint
     reranker = settings.search.reranker
     servers = [("encoder.endpoint", embedding), ("queries.endpoint", settings.queries.endpoint)]
@@ -275,9 +274,8 @@ def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
         if not is_server(reranker):
             reranker_of(project, settings)
     except EngineError as error:
-        yield ExportNote(
-            code="model-missing", what=error.what, to_do="Name the reranker in search.reranker."
-        )
+        to_do = "Name the reranker in search.reranker."
+        yield ExportNote(code="model-missing", what=error.what, to_do=to_do)
     for source in project.sources(settings):
         if source.exists():
             what = f"'engine run' will read {source}."
@@ -291,39 +289,39 @@ def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
             to_do = "To bring it up to date here, set corpus.paths."
             yield ExportNote(code="path-missing", what=what, to_do=to_do)
     if vectors is not None:
-        yield from _of_model(project, [vectors] if semantic is None else [vectors, semantic])
+        indexes: list[Artifact[VectorsInfo]] = [vectors]
+        if semantic is not None:
+            indexes.append(semantic)
+        yield from _check_model(project, indexes)
 
 
-def _of_model(
+def _check_model(
     project: ProjectFolder, indexes: Sequence[Artifact[VectorsInfo]]
 ) -> Iterator[ExportNote]:
-    """Whether the model is here that the `indexes` of the search modes, the first of hybrid
-    search, were made with.
+    """Yield a note unless this machine has the model that the `indexes` were made with.
+
+    `indexes`: of the search modes, that of hybrid search first.
     """
     from engine.encoders.for_project import source_of
     from engine.encoders.graph.query_graph import QueryGraph
 
     info = indexes[0].info
-    if info.adapter:
-        adapter = project.path / info.adapter
-    else:
-        adapter = None
-    graphs = [QueryGraph.open(project.path / made.folder, made.info.encoder) for made in indexes]
+    adapter = project.path / info.adapter if info.adapter else None
+    graphs = [QueryGraph.open(project.path / index.folder, index.info.encoder) for index in indexes]
     if all(graphs):
         search = "can search by meaning"
+    elif any(graphs):
+        mode = "hybrid" if graphs[0] else "semantic"
+        search = f"can search by meaning only in {mode} search"
     else:
         search = "cannot search by meaning"
-    if any(graphs) and not all(graphs):
-        search = f"can search by meaning only in {'hybrid' if graphs[0] else 'semantic'} search"
     to_do = (
         f"The project {search} without it. Put the model there, or name its folder with --model."
     )
     try:
         source = source_of(info, project.settings())
-        if (
-            source.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
-            != info.encoder
-        ):
+        current = source.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
+        if current != info.encoder:
             what = f"The model {info.model} is not the one that the documents were embedded with."
             yield ExportNote(code="model-changed", what=what, to_do=to_do)
     except EngineError as error:

@@ -1,3 +1,1 @@
-"""The only SQL: files, documents, chunks, queries, judgments and artifacts of one project, in
-SQLite (WAL).
-"""
+"""The only SQL: one project's files, documents, chunks, queries, judgments, artifacts in SQLite."""

@@ -1,6 +1,6 @@
-"""What each stage notes of its artifact: the column `info`, one class for each kind of artifact.
+"""The record each stage stores with its artifact (column `info`), one class a kind.
 
-A default is what a missing key stands for, in a project that was made before there was that key.
+A field's default stands for a key that the stored record lacks.
 """
 
 from __future__ import annotations
@@ -16,33 +16,31 @@ from engine.core.messages.report import SearchMode, Standing
 class Record:
     """A dataclass with a JSON form.
 
-    Lists are read as tuples; keys that no field has are left out.
+    Lists are read as tuples; keys without a field are ignored.
     """
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read the JSON form."""
         values = {}
-        for one in fields(cls):
-            if one.name not in data:
+        for column in fields(cls):
+            if column.name not in data:
                 continue
-            value = data[one.name]
-            record = _RECORDS.get(one.name)
+            value = data[column.name]
+            record = _RECORDS.get(column.name)
             if record and value is not None:
                 value = record.from_dict(value)
-            values[one.name] = tuple(value) if isinstance(value, list) else value
+            values[column.name] = tuple(value) if isinstance(value, list) else value
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Write the JSON form."""
+        """Return the JSON form."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class ArtifactInfo(Record):
-    """Base of the classes below: the kind of artifact, the stage that makes it, and how messages
-    call it.
-    """
+    """Base of the records below: the kind of artifact, its stage, its name in messages."""
 
     kind: ClassVar[str] = ""
     stage: ClassVar[str] = ""
@@ -51,16 +49,17 @@ class ArtifactInfo(Record):
 
     @property
     def folders_read(self) -> tuple[str, ...]:
-        """Folders of other artifacts that this one is of no use without."""
+        """Folders of other artifacts without which this artifact is useless."""
         return ()
 
 
 @dataclass(frozen=True)
 class CorpusInfo(ArtifactInfo):
-    """`passwords`, `ocr` and `limits` show when files that could not be read are worth another try.
+    """The chunks of the corpus.
 
-    `tokenizer`: fingerprint of the one that chunks were measured by. `files_left`: files still to
-    be read; those read before them are indexed first.
+    `passwords`, `ocr` and `limits`: show when unreadable files are worth another try. `tokenizer`:
+    fingerprint of the tokenizer that measured the chunks. `files_left`: files still to be read;
+    those read before them are indexed first.
     """
 
     kind = "corpus"
@@ -77,8 +76,10 @@ class CorpusInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class LexicalInfo(ArtifactInfo):
-    """`language`: the main one of the BM25 index; `languages`: the others that documents are
-    stemmed in. `detection`: the version of how the documents' languages were found.
+    """The BM25 index.
+
+    `language`: its main language. `languages`: the others that documents are stemmed in.
+    `detection`: version of the language detection.
     """
 
     kind = "lexical"
@@ -94,8 +95,9 @@ class LexicalInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class WriterInfo(Record):
-    """The file of the language model that wrote the queries: as project.toml names it, and its
-    `content_identity`.
+    """The language model file that wrote the queries: as project.toml names it, and its identity.
+
+    `identity`: its `content_identity`.
     """
 
     named: str = ""
@@ -104,10 +106,12 @@ class WriterInfo(Record):
 
 @dataclass(frozen=True)
 class QueriesInfo(ArtifactInfo):
-    """`corpus` and `recipe`: fingerprints of what the queries were made from; `content`: that of
-    the queries themselves. `encoder`: what the consistency filter encoded with, as the
-    fingerprint of a model and its length limit. `defaults`: those of the
-    program that made them (engine/queries/recipe.py); empty before they were noted.
+    """The training queries.
+
+    `corpus` and `recipe`: fingerprints of what the queries were made from. `content`: that of the
+    queries themselves. `encoder`: fingerprint and length limit of the model that the consistency
+    filter used. `defaults`: defaults of the program that made them (engine/queries/recipe.py);
+    empty if not stored.
     """
 
     kind = "queries"
@@ -127,9 +131,9 @@ class QueriesInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class QueryBackendInfo(ArtifactInfo):
-    """The backend that makes the queries, and why; where `auto` has found a language model, its
-    file and `content_identity` of it. As an artifact: what `auto` has chosen, empty where
-    project.toml names a backend.
+    """The backend that makes the queries, and why; for a language model its file and identity.
+
+    As an artifact it is the choice of `auto`; empty if project.toml names a backend.
     """
 
     kind = "query-backend"
@@ -142,7 +146,10 @@ class QueryBackendInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class RankingsInfo(ArtifactInfo):
-    """`queries`: `QueriesInfo.content` of the queries ranked."""
+    """The rankings of the training queries.
+
+    `queries`: `QueriesInfo.content` of the queries ranked.
+    """
 
     kind = "rankings"
     stage = "rank"
@@ -154,7 +161,10 @@ class RankingsInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class TrainingHistory(Record):
-    """`losses`: (step, loss); `held_out`: (step, nDCG@10 in percent)."""
+    """The course of a training.
+
+    `losses`: (step, loss). `held_out`: (step, nDCG@10 in percent).
+    """
 
     losses: Sequence[tuple[int, float]] = ()
     held_out: Sequence[tuple[int, float]] = ()
@@ -162,10 +172,10 @@ class TrainingHistory(Record):
 
 @dataclass(frozen=True)
 class AdapterInfo(ArtifactInfo):
-    """`adapter`: its folder; None, with a `reason`, where none was trained.
+    """The trained adapter.
 
-    `model`: fingerprint of the base model. `seconds`: what training took over all its runs; 0 where
-    that is not known.
+    `adapter`: its folder; None, with a `reason`, if none was trained. `model`: fingerprint of the
+    base model. `seconds`: training time over all its runs; 0 if unknown.
     """
 
     kind = "adapter"
@@ -184,11 +194,10 @@ class AdapterInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class InUseInfo(Record):
-    """The encoder that evaluation chose for a search mode: its name, its interpolation weight,
-    and the adapter it needs.
+    """The encoder that evaluation chose for a search mode: name, interpolation weight and adapter.
 
-    `standing`: whether its gain is proved on the documents, or expected by experience; base where
-        it is the base encoder.
+    `standing`: whether its gain is proved on the documents or expected from experience; "base" for
+    the base encoder.
     """
 
     name: str = "base"
@@ -201,8 +210,9 @@ class InUseInfo(Record):
 
 @dataclass(frozen=True)
 class ContenderInfo(Record):
-    """The candidate of a search mode that is most worth comparing with the reference: its name,
-    its interpolation weight, and its share in hybrid search (None: RRF, or semantic search).
+    """The candidate of a search mode that is most worth comparing with the reference.
+
+    `share`: its weight in hybrid search; None for RRF and for semantic search.
     """
 
     name: str = "adapted"
@@ -212,14 +222,14 @@ class ContenderInfo(Record):
 
 @dataclass(frozen=True)
 class FusionInfo(Record):
-    """How hybrid search fuses. RRF was all that former evaluations knew."""
+    """How hybrid search fuses its rankings."""
 
     method: str = "rrf"
     weight: float = 0.5
 
     @classmethod
     def of_share(cls, share: float | None) -> FusionInfo:
-        """Return a weighted sum with a share of the semantic score; RRF where there is none."""
+        """Return a weighted sum with this share of the semantic score; RRF for None."""
         if share is None:
             return cls("rrf")
         return cls("weighted", share)
@@ -227,7 +237,7 @@ class FusionInfo(Record):
 
 @dataclass(frozen=True)
 class ThresholdInfo(Record):
-    """Hits below `similarity` are weak. It holds for one `encoder` (a fingerprint)."""
+    """The similarity below which hits are weak, valid for one `encoder` (a fingerprint)."""
 
     similarity: float | None = None
     reason: str = ""
@@ -235,20 +245,22 @@ class ThresholdInfo(Record):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """One that was learnt for similarities corrected for hubness, which search had once,
-        says nothing of cosines.
+        """Read the JSON form, without a threshold learnt for similarities corrected for hubness.
+
+        Such a threshold says nothing about cosines.
         """
-        found = super().from_dict(data)
+        threshold = super().from_dict(data)
         corrected = data.get("hubness_key") or data.get("hubs")
         if corrected:
-            return replace(found, similarity=None, reason="'engine evaluate' learns it anew")
-        return found
+            return replace(threshold, similarity=None, reason="'engine evaluate' learns it anew")
+        return threshold
 
 
 @dataclass(frozen=True)
 class RerankerInfo(Record):
-    """Whether the reranker of that `fingerprint` is `used`, in the search mode and within the
-    `seconds` a search that it was measured in, and why.
+    """Whether search uses the reranker with that `fingerprint`, and why.
+
+    It was measured in search mode `mode` with `seconds` for a search.
     """
 
     used: bool = False
@@ -260,10 +272,12 @@ class RerankerInfo(Record):
 
 @dataclass(frozen=True)
 class EvaluationInfo(ArtifactInfo):
-    """`semantic` and `hybrid`: the encoders in use; `…_contender`: the candidates whose lists
-    people are asked to compare with those of base, None where there is none. `model`:
-    fingerprint of the base model; `judgments`: that of the judgments.
-    `threshold` is of semantic search. `reranker`: None where project.toml named none.
+    """The choices of the evaluation.
+
+    `semantic` and `hybrid`: the encoders in use. `…_contender`: the candidates whose results people
+    are asked to compare with the base encoder's, if any. `model`: fingerprint of the base model.
+    `judgments`: that of the judgments. `threshold`: for semantic search. `reranker`: None if
+    project.toml named none.
     """
 
     kind = "evaluation"
@@ -282,36 +296,33 @@ class EvaluationInfo(ArtifactInfo):
 
     @property
     def in_use(self) -> Mapping[SearchMode, InUseInfo]:
-        """The encoders in use, by search mode."""
+        """The encoders in use by search mode."""
         return {"semantic": self.semantic, "hybrid": self.hybrid}
 
     @property
     def contenders(self) -> Mapping[SearchMode, ContenderInfo]:
-        """The candidates whose lists people are asked to compare with those of base, by search
-        mode; none where there is none.
-        """
-        found: dict[SearchMode, ContenderInfo | None] = {
-            "semantic": self.semantic_contender,
-            "hybrid": self.hybrid_contender,
-        }
-        return {mode: one for mode, one in found.items() if one is not None}
+        """The candidates to compare with the base encoder by people, by search mode."""
+        contenders: dict[SearchMode, ContenderInfo] = {}
+        if self.semantic_contender is not None:
+            contenders["semantic"] = self.semantic_contender
+        if self.hybrid_contender is not None:
+            contenders["hybrid"] = self.hybrid_contender
+        return contenders
 
     @property
     def folders_read(self) -> tuple[str, ...]:
-        """The adapters'."""
-        return _distinct(one.adapter for one in self.in_use.values())
+        """The folders of the adapters in use."""
+        return _list_distinct(encoder.adapter for encoder in self.in_use.values())
 
 
 @dataclass(frozen=True)
 class VectorsInfo(ArtifactInfo):
-    """The first vector index, which hybrid search uses, and semantic search unless it has one of
-    its own.
+    """The first vector index, for hybrid search, and for semantic search unless it has its own.
 
     `encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the
-    adapters that they need.
-    `small_model`: the one beside `model` or `endpoint`, where its adapter is in use;
-        `given_vectors`: the
-    file of vectors, where the map to them is. `small_dimension` of `dimension` are theirs.
+    adapters that they need. `small_model`: the second model next to `model` or `endpoint` if its
+    adapter is in use. `given_vectors`: the file of vectors, if the map to them is.
+    `small_dimension` of `dimension` belong to these.
     """
 
     kind = "vectors"
@@ -337,16 +348,16 @@ class VectorsInfo(ArtifactInfo):
 
     @property
     def folders_read(self) -> tuple[str, ...]:
-        """The adapter's."""
-        return _distinct([self.adapter])
+        """The folder of the adapter."""
+        return _list_distinct([self.adapter])
 
 
 @dataclass(frozen=True)
 class SemanticVectorsInfo(VectorsInfo):
-    """What semantic search uses where its encoder is another than that of hybrid search.
+    """The vector index of semantic search if its encoder differs from that of hybrid search.
 
     `shared`: whether the chunks' vectors are those of the first index, and only queries are encoded
-        differently.
+    differently.
     """
 
     kind = "semantic-vectors"
@@ -355,13 +366,13 @@ class SemanticVectorsInfo(VectorsInfo):
     shared: bool = False
 
 
-def _distinct(folders: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one for one in folders if one))
+def _list_distinct(folders: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(folder for folder in folders if folder))
 
 
 KINDS: Mapping[str, type[ArtifactInfo]] = {
-    one.kind: one
-    for one in (
+    record.kind: record
+    for record in (
         CorpusInfo,
         LexicalInfo,
         QueriesInfo,
@@ -383,4 +394,4 @@ _RECORDS: Mapping[str, type[Record]] = {
     "threshold": ThresholdInfo,
     "reranker": RerankerInfo,
 }
-"""The fields that hold a record."""
+"""The fields whose value is a record."""

@@ -1,4 +1,4 @@
-"""The current artifact of every kind."""
+"""Table of the current artifact of every kind."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ Info = TypeVar("Info", bound=ArtifactInfo, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Artifact(Generic[Info]):
-    """The current artifact of a kind: what its stage noted, its fingerprint, and its folder,
-    relative to the project.
+    """The current artifact of a kind: the record of its stage, its fingerprint and its folder.
+
+    The folder is relative to the project.
     """
 
     info: Info
@@ -26,7 +27,7 @@ class Artifact(Generic[Info]):
 
 
 class ArtifactTables(Database):
-    """What the stages have put in place."""
+    """The artifacts that the stages have put in place."""
 
     def _put_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
         info = json.dumps(artifact.info.to_dict())
@@ -41,7 +42,8 @@ class ArtifactTables(Database):
     ) -> None:
         """Make an artifact, already complete on disk, the current one of its kind.
 
-        That of the kind `instead_of` is forgotten at the same moment; its folder is swept later.
+        The artifact of the kind `instead_of` is removed in the same transaction; its folder is
+        swept later.
         """
         with self.transaction(), guarded(self.path):
             self._put_artifact(artifact)
@@ -49,8 +51,9 @@ class ArtifactTables(Database):
                 self._db.execute("DELETE FROM artifacts WHERE kind = ?", (instead_of.kind,))
 
     def mark_incomplete(self, kind: type[ArtifactInfo]) -> None:
-        """Within the transaction that begins to change what a kind stands for: it is not done
-        until it is put again.
+        """Mark a kind as incomplete until an artifact of it is put again.
+
+        Must be called within the transaction that begins to change what the artifact describes.
         """
         self._rows(
             """INSERT INTO artifacts (kind, fingerprint, folder, created, info) VALUES (?, ?, '', 0, '{}')
@@ -59,7 +62,7 @@ class ArtifactTables(Database):
         )
 
     def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
-        """The current artifact of a kind, if there is one."""
+        """Return the current artifact of a kind, None if there is none."""
         rows = self._rows(
             "SELECT info, fingerprint, folder FROM artifacts WHERE kind = ?", (kind.kind,)
         )
@@ -68,7 +71,7 @@ class ArtifactTables(Database):
         return None
 
     def artifacts(self) -> dict[str, Artifact[ArtifactInfo]]:
-        """Every current artifact by kind."""
+        """Return every current artifact by kind."""
         rows = self._rows("SELECT kind, info, fingerprint, folder FROM artifacts")
         return {kind: self._artifact(KINDS.get(kind, ArtifactInfo), *row) for kind, *row in rows}
 

@@ -1,5 +1,6 @@
-"""Chunks; of a large corpus each is read when it is wanted: of a million, all of what they hold
-takes several GB.
+"""Tables of chunks. In a large corpus a chunk's text is read from disk when it is accessed.
+
+All texts of a million chunks would take several GB.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engine.core.records import Chunk
 from engine.project.store.artifacts import ArtifactTables
 from engine.project.store.connection import damaged, guarded
-from engine.project.store.schema import NOTE_CONTENTS, assigned, marks
+from engine.project.store.schema import NOTE_CONTENTS, assignments, placeholders
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,23 +24,24 @@ if TYPE_CHECKING:
 Position = tuple[int, int | None]
 
 
-def positions(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
-    """(line, page) of a document's `text`, both from 1, where the first visible character of
-    each chunk (start, text) stands.
+def locate_chunks(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
+    """Return (line, page), from 1, of the first visible character of each chunk (start, text).
 
-    Lines end with \\n, pages with \\f; the page is None where the text has no \\f.
+    Lines end with \\n, pages with \\f; the page is None if the text has no \\f.
     """
-    lines, pages = ([end.start() for end in re.finditer(sign, text)] for sign in ("\n", "\f"))
-    found: list[Position] = []
+    line_ends = [match.start() for match in re.finditer("\n", text)]
+    page_ends = [match.start() for match in re.finditer("\f", text)]
+    places: list[Position] = []
     for start, chunk in chunks:
-        at = start + len(chunk) - len(chunk.lstrip())
-        found.append((bisect_left(lines, at) + 1, bisect_left(pages, at) + 1 if pages else None))
-    return found
+        offset = start + len(chunk) - len(chunk.lstrip())
+        page = bisect_left(page_ends, offset) + 1 if page_ends else None
+        places.append((bisect_left(line_ends, offset) + 1, page))
+    return places
 
 
-IN_MEMORY = 100_000  # so many chunks are read at once; of more, each when it is wanted
-BLOCK = 2_000  # chunks that are read at once, of all and of some
-AHEAD = 32
+IN_MEMORY = 100_000  # Up to so many chunks are read at once; of more, each on access.
+BLOCK = 2_000  # Chunks read by one statement.
+AHEAD = 32  # Chunks read by one access.
 _CHUNK = (
     "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id,"
     " pages, line, page"
@@ -60,13 +62,13 @@ _NEW_CHUNK = (
 
 
 class StoredChunk(Chunk):
-    """A chunk with its id, document and content hash; all else is read when it is wanted."""
+    """A chunk with its id, document and content hash; other fields are read on access."""
 
     __slots__ = ("_read",)
 
     @classmethod
     def of(cls, *row: Any) -> StoredChunk:
-        """`row`: id, document id, content hash, and a function that reads a chunk by its id."""
+        """Build a chunk from id, document id, content hash, and a function that reads it by id."""
         chunk = object.__new__(cls)
         for name, value in zip(("id", "document_id", "content_hash", "_read"), row, strict=True):
             object.__setattr__(chunk, name, value)
@@ -76,21 +78,18 @@ class StoredChunk(Chunk):
         return getattr(object.__getattribute__(self, "_read")(self.id), name)
 
 
-def drawn(
+def sample_indices(
     total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0
 ) -> NDArray[np.int64]:
-    """Places of chunks, ascending: all of `total`, or `most` (`IN_MEMORY`) at random and those
-    `needed`, where −1 is none.
+    """Return sorted positions of chunks: all of `total`, or a random sample and those `needed`.
+
+    `most`: size of the sample, `IN_MEMORY` by default. −1 in `needed` means no chunk.
     """
     import numpy as np
 
-    found = np.concatenate(
-        [
-            np.random.default_rng([seed, 7]).permutation(total)[: most or IN_MEMORY],
-            *map(np.ravel, needed),
-        ]
-    )
-    return np.unique(found[found >= 0]).astype(np.int64)
+    sample = np.random.default_rng([seed, 7]).permutation(total)[: most or IN_MEMORY]
+    indices = np.concatenate([sample, *map(np.ravel, needed)])
+    return np.unique(indices[indices >= 0]).astype(np.int64)
 
 
 class ChunkTables(ArtifactTables):
@@ -99,17 +98,17 @@ class ChunkTables(ArtifactTables):
     _ahead: Mapping[int, Chunk] = MappingProxyType({})
 
     def has_chunks(self, file_id: int | None = None) -> bool:
-        """Whether anything can be found, or anything of one file."""
-        sql = "SELECT 1 FROM chunks WHERE live{} LIMIT 1"
+        """Return whether there is a live chunk, of the whole project or of one file."""
         if file_id is None:
-            return bool(self._rows(sql.format("")))
-        own = " AND document_id IN (SELECT id FROM documents WHERE file_id = ?)"
-        return bool(self._rows(sql.format(own), (file_id,)))
+            return bool(self._rows("SELECT 1 FROM chunks WHERE live LIMIT 1"))
+        sql = """SELECT 1 FROM chunks WHERE live
+            AND document_id IN (SELECT id FROM documents WHERE file_id = ?) LIMIT 1"""
+        return bool(self._rows(sql, (file_id,)))
 
     def replace_chunks(self, document_id: int, chunks: Sequence[Chunk]) -> int:
-        """Give a document new chunks; equal ones keep their row id. Returns how many are new.
+        """Give a document new chunks; equal ones keep their row id. Return how many are new.
 
-        Chunks that no longer exist stay readable (not live) until `purge_dead`, since the former
+        Chunks that no longer exist stay readable (not live) until `purge_dead`, since the current
         index still names them.
         """
         known: dict[str, list[int]] = {}
@@ -122,7 +121,7 @@ class ChunkTables(ArtifactTables):
         self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
         fresh = []
         (text,) = self._rows("SELECT text FROM documents WHERE id = ?", (document_id,))[0]
-        places = positions(text, ((chunk.start, chunk.text) for chunk in chunks))
+        places = locate_chunks(text, ((chunk.start, chunk.text) for chunk in chunks))
         for chunk, place in zip(chunks, places, strict=True):
             row = (
                 chunk.ordinal,
@@ -138,7 +137,7 @@ class ChunkTables(ArtifactTables):
             )
             if ids := known.get(chunk.content_hash):
                 self._rows(
-                    f"UPDATE chunks SET {assigned(_NEW_CHUNK)}, live = 1 WHERE id = ?",
+                    f"UPDATE chunks SET {assignments(_NEW_CHUNK)}, live = 1 WHERE id = ?",
                     (*row, ids.pop(0)),
                 )
             else:
@@ -146,13 +145,13 @@ class ChunkTables(ArtifactTables):
         with guarded(self.path):
             columns = ", ".join((*_NEW_CHUNK, "document_id"))
             self._db.executemany(
-                f"INSERT INTO chunks ({columns}) VALUES ({marks(_NEW_CHUNK)}, ?)", fresh
+                f"INSERT INTO chunks ({columns}) VALUES ({placeholders(_NEW_CHUNK)}, ?)", fresh
             )
         self._rows(f"{NOTE_CONTENTS} WHERE id = ?", (document_id,))
         return len(fresh)
 
     def each_chunk(self) -> Iterator[Chunk]:
-        """All live chunks, in order of id, `BLOCK` in memory."""
+        """Yield all live chunks in order of id, with `BLOCK` of them in memory."""
         last = -1
         sql = f"SELECT {_CHUNK} FROM chunks WHERE live AND id > ? ORDER BY id LIMIT ?"
         while rows := self._rows(sql, (last, BLOCK)):
@@ -160,26 +159,32 @@ class ChunkTables(ArtifactTables):
             last = rows[-1][_CHUNK.split(", ").index("id")]
 
     def _chunk(self, row: Any) -> Chunk:
+        document_id, ordinal, start, end, text, headings, tokens, embedded, *rest = row
+        content_hash, chunk_id, page_marks, line, page = rest
+        pages = tuple(
+            (int(offset), int(number), str(label))
+            for offset, number, label in self._json(page_marks)
+        )
         return Chunk(
-            row[0],
-            row[1],
-            row[2],
-            row[3],
-            row[4],
-            tuple(self._json(row[5])),
-            row[6],
-            row[7] if row[7] is not None else row[4],
-            row[8],
-            row[9],
-            tuple((int(at), int(number), str(name)) for at, number, name in self._json(row[10])),
-            row[11],
-            row[12],
+            document_id,
+            ordinal,
+            start,
+            end,
+            text,
+            tuple(self._json(headings)),
+            tokens,
+            text if embedded is None else embedded,
+            content_hash,
+            chunk_id,
+            pages,
+            line,
+            page,
         )
 
     def chunk(self, chunk_id: int) -> Chunk:
-        """A chunk, live or not; the next ones are read, too.
+        """Return a chunk, live or not, reading the next ones ahead.
 
-        Raises DamagedError when the row is gone.
+        Raises DamagedError if the row is gone.
         """
         if chunk_id not in self._ahead:
             rows = self._rows(
@@ -191,60 +196,51 @@ class ChunkTables(ArtifactTables):
         return self._ahead[chunk_id]
 
     def chunks_of(self, document_id: int) -> list[Chunk]:
-        """The live chunks of a document, in order."""
+        """Return the live chunks of a document in order."""
         sql = f"SELECT {_CHUNK} FROM chunks WHERE document_id = ? AND live ORDER BY ordinal"
         return [self._chunk(row) for row in self._rows(sql, (document_id,))]
 
     def chunk_ids_of(self, content_hash: str) -> list[int]:
-        """Live chunks with that content, in order of id."""
-        return [
-            row[0]
-            for row in self._rows(
-                "SELECT id FROM chunks WHERE live AND content_hash = ? ORDER BY id", (content_hash,)
-            )
-        ]
+        """Return the ids of live chunks with that content, ascending."""
+        sql = "SELECT id FROM chunks WHERE live AND content_hash = ? ORDER BY id"
+        return [row[0] for row in self._rows(sql, (content_hash,))]
 
     def sample_chunk_texts(self, count: int) -> list[str]:
-        """Texts of about `count` live chunks, spread evenly over the corpus."""
-        one = "(SELECT id FROM chunks WHERE live ORDER BY id {} LIMIT 1)"
-        ((first, last),) = self._rows(f"SELECT {one.format('ASC')}, {one.format('DESC')}")
+        """Return the texts of about `count` live chunks, spread evenly over the corpus."""
+        outermost = "(SELECT id FROM chunks WHERE live ORDER BY id {} LIMIT 1)"
+        columns = f"{outermost.format('ASC')}, {outermost.format('DESC')}"
+        ((first, last),) = self._rows(f"SELECT {columns}")
         if first is None:
             return []
         sql = "SELECT id, text FROM chunks WHERE live AND id >= ? ORDER BY id LIMIT 1"
-        places = range(first, last + 1, max(1, (last + 1 - first) // max(1, count)))
-        found = dict(self._rows(sql, (place,))[0] for place in places)
-        # few chunks, or ids with gaps, as documents that are read again leave them
-        if 2 * len(found) < count:
-            ids = self.chunk_ids().tolist()
-            return [
-                chunk.text
-                for chunk in self.chunks_by_id(ids[:: max(1, len(ids) // count)]).values()
-            ]
-        return list(found.values())
+        step = max(1, (last + 1 - first) // max(1, count))
+        texts = dict(self._rows(sql, (lowest,))[0] for lowest in range(first, last + 1, step))
+        if 2 * len(texts) >= count:
+            return list(texts.values())
+        # There are few chunks, or ids have gaps since documents were read again.
+        ids = self.chunk_ids().tolist()
+        sample = self.chunks_by_id(ids[:: max(1, len(ids) // count)])
+        return [chunk.text for chunk in sample.values()]
 
     def chunk_ids(self) -> NDArray[np.int64]:
-        """The ids of all live chunks (n,), ascending."""
+        """Return the ids of all live chunks (n,), ascending."""
         import numpy as np
 
+        # One string: a million rows as objects take three times as long.
         ((ids,),) = self._rows(
             "SELECT group_concat(id) FROM (SELECT id FROM chunks WHERE live ORDER BY id)"
         )
-        return np.fromstring(
-            ids or "", np.int64, sep=","
-        )  # a million rows as objects take three times as long
+        return np.fromstring(ids or "", np.int64, sep=",")
 
     def chunk_ids_in(self, documents: Iterable[int]) -> list[int]:
-        """The ids of the live chunks of some documents."""
-        return [
-            row[0]
-            for row in self._among(
-                "SELECT id FROM chunks WHERE live AND document_id IN ({0})", documents
-            )
-        ]
+        """Return the ids of the live chunks of some documents."""
+        sql = "SELECT id FROM chunks WHERE live AND document_id IN ({0})"
+        return [row[0] for row in self._read_in_blocks(sql, documents)]
 
     def chunk_keys(self, *, superseded: bool = False, first: int = 0) -> list[tuple[int, int, str]]:
-        """(id, document id, content hash) of all live chunks from id `first` on, in order of id;
-        with `superseded`, of all that `chunks_by_id` finds.
+        """Return (id, document id, content hash) of all live chunks from id `first` on, by id.
+
+        `superseded`: include every chunk that `chunks_by_id` finds.
         """
         if superseded:
             which = "document_id IN (SELECT id FROM documents WHERE live)"
@@ -257,32 +253,32 @@ class ChunkTables(ArtifactTables):
         return cast(list[tuple[int, int, str]], self._rows(sql, (first,)))
 
     def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
-        """Chunks by row id. A superseded chunk is still found; a deleted document's is not."""
-        return {chunk.id: chunk for chunk in map(self._chunk, self._found(_CHUNK, ids))}
+        """Return chunks by row id, including superseded ones but none of deleted documents."""
+        return {chunk.id: chunk for chunk in map(self._chunk, self._read_chunks(_CHUNK, ids))}
 
     def chunk_ids_like(self, pattern: str, most: int, *, any_case: bool) -> list[int]:
-        """Ids of the first `most` live chunks whose text fits a pattern: of LIKE for `any_case`,
-        else of GLOB.
+        """Return the ids of the first `most` live chunks whose text matches a pattern.
+
+        The pattern is for LIKE with `any_case`, else for GLOB.
         """
-        fits = "LIKE" if any_case else "GLOB"
-        sql = (
-            f"SELECT id FROM chunks WHERE live AND coalesce(embedded_text, text) {fits} ? ORDER BY"
-            " id LIMIT ?"
-        )
+        operator = "LIKE" if any_case else "GLOB"
+        sql = f"""SELECT id FROM chunks WHERE live AND coalesce(embedded_text, text) {operator} ?
+            ORDER BY id LIMIT ?"""
         return [row[0] for row in self._rows(sql, (pattern, most))]
 
     def owners_of(self, ids: Iterable[int]) -> dict[int, int]:
-        """The documents of those chunks that `chunks_by_id` finds."""
-        return dict(self._found("id, document_id", ids))
+        """Return the document ids of those chunks that `chunks_by_id` finds, by chunk id."""
+        return dict(self._read_chunks("id, document_id", ids))
 
-    def _found(self, columns: str, ids: Iterable[int]) -> Iterator[Any]:
+    def _read_chunks(self, columns: str, ids: Iterable[int]) -> Iterator[Any]:
+        """Read columns of chunks by row id, with the rule of `chunks_by_id`."""
         sql = f"""SELECT {columns} FROM chunks WHERE id IN ({{0}})
             AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""  # noqa: E501
-        return self._among(sql, ids)
+        return self._read_in_blocks(sql, ids)
 
-    def _among(self, sql: str, ids: Iterable[int]) -> Iterator[Any]:
-        """What a statement finds of `ids`, of which it gets 500 at a time in place of {0}."""
+    def _read_in_blocks(self, sql: str, ids: Iterable[int]) -> Iterator[Any]:
+        """Run a statement for blocks of 500 ids in place of {0}, yielding its rows."""
         wanted = list(ids)
         for first in range(0, len(wanted), 500):
             block = wanted[first : first + 500]
-            yield from self._rows(sql.format(marks(block)), block)
+            yield from self._rows(sql.format(placeholders(block)), block)

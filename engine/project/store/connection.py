@@ -1,6 +1,4 @@
-"""A connection to project.db: opening, checking, transactions, back-ups, and errors that a user
-can act on.
-"""
+"""A connection to project.db: opening, checks, transactions, backups and errors for users."""
 
 from __future__ import annotations
 
@@ -24,11 +22,14 @@ from engine.core.errors import (
 )
 from engine.project.store.schema import SCHEMA, SCHEMA_VERSION
 
-SETTLE_SECONDS = 5.0  # so long one who may only read waits for a writer that sets up the log
-BUSY_SECONDS = 30.0  # so long a writer waits for another
-# bytes: what a copy or a check takes no notable time of; of a large database they take 10 s a GB
+# How long a read-only process waits for a writer that sets up the WAL.
+SETTLE_SECONDS = 5.0
+# How long a writer waits for another.
+BUSY_SECONDS = 30.0
+# Bytes up to which copying and checking take no notable time; beyond, they take 10 s a GB.
 SMALL = 100_000_000
-KEPT_SECONDS = 7 * 86_400.0  # so long a copy of a large one will do, unless damage is met
+# How long the copy of a large database is good enough, unless damage is met.
+KEPT_SECONDS = 7 * 86_400.0
 COPY = "project.db.bak"
 _FREE_SPACE = "Free some space on its disk and run again."
 _NO_ROOM_FOR_A_LOG = {
@@ -54,7 +55,10 @@ class Database:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Make an empty database. Raises EngineError where one exists."""
+        """Create an empty database.
+
+        Raises EngineError if the file exists.
+        """
         if path.exists():
             raise EngineError(
                 f"{path} exists already.",
@@ -63,9 +67,8 @@ class Database:
                 code="project-exists",
             )
         with guarded(path):
-            os.close(
-                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            )  # SQLite's other files get its mode
+            # SQLite's other files get the mode of this one.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             try:
                 connection = connect(path)
                 try:
@@ -84,7 +87,7 @@ class Database:
     def open(cls, path: Path, *, check: bool = False) -> Self:
         """Open project.db; with `check`, verify every page first.
 
-        Raises DamagedError; UsageError for a newer version's.
+        Raises DamagedError, and UsageError for a newer version's database.
         """
         if not path.is_file():
             raise DamagedError(
@@ -98,37 +101,43 @@ class Database:
         with guarded(path):
             while True:
                 try:
-                    return cls(_checked(connect(path), path, check), path)
+                    connection = connect(path)
+                    _check_or_close(connection, path, check)
+                    return cls(connection, path)
                 except sqlite3.OperationalError as error:
                     if _primary_code(error) not in _NO_ROOM_FOR_A_LOG:
                         raise
                     if _is_settled(path):
                         state = _file_state(path)
-                        return cls(_checked(connect_for_reading(path), path, check), path, state)
+                        connection = connect_for_reading(path)
+                        _check_or_close(connection, path, check)
+                        return cls(connection, path, state)
                     if time.monotonic() > until:
                         raise
-                time.sleep(0.05)  # one who may write is just opening or closing it
+                # A process that may write is just opening or closing the database.
+                time.sleep(0.05)
 
     @property
     def is_stale(self) -> bool:
-        """Whether a file that was opened for reading without its log is written to since: what
-        was read may be half of a change.
+        """Whether a file opened for reading without its log has changed since.
+
+        If so, what was read may be half of a change.
         """
-        return self._read_as is not None and (
-            _file_state(self.path) != self._read_as or not _is_settled(self.path)
-        )
+        if self._read_as is None:
+            return False
+        return _file_state(self.path) != self._read_as or not _is_settled(self.path)
 
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
 
     def version(self) -> int:
-        """A number that changes when another connection has changed the database."""
+        """Return a number that changes when another connection has changed the database."""
         return int(self._rows("PRAGMA data_version")[0][0])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing: every statement in the block is committed together."""
+        """Commit every statement of the block together, or none."""
         with guarded(self.path):
             self._db.execute("BEGIN IMMEDIATE")
         try:
@@ -136,21 +145,23 @@ class Database:
             with guarded(self.path):
                 self._db.commit()
         except BaseException:
-            # a full disk may have rolled back already, or may stop even this
+            # A full disk may have rolled back already, or may stop even this.
             with suppress(sqlite3.Error):
                 self._db.rollback()
             raise
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Within a transaction: when the block raises, its own statements are undone, those
-        before it stay.
+        """Undo the statements of the block, but not those before it, if the block raises.
+
+        Must be used within a transaction.
         """
         self._rows("SAVEPOINT inner_block")
         try:
             yield
         except BaseException:
-            with suppress(sqlite3.Error):  # a full disk may have rolled back everything already
+            # A full disk may have rolled back everything already.
+            with suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK TO inner_block")
                 self._db.execute("RELEASE inner_block")
             raise
@@ -177,8 +188,9 @@ class Database:
 
     @staticmethod
     def is_fresh(path: Path, copy: Path) -> bool:
-        """Whether the last copy of a large database is too young for another, or for a look at
-        every page, which take as long.
+        """Return whether a large database has been copied recently.
+
+        Then neither another copy nor a check of every page is worth its time.
         """
         try:
             size = path.stat().st_size
@@ -188,8 +200,9 @@ class Database:
         return size > SMALL and 0 <= age < KEPT_SECONDS
 
     def backup(self, target: Path) -> None:
-        """Write a consistent copy to `target`, replacing a former one only when it is complete
-        and on the disk.
+        """Write a consistent copy to `target`.
+
+        It replaces an existing one only when complete and synced.
         """
         temporary = target.with_suffix(".tmp")
         with guarded(self.path, temporary):
@@ -197,8 +210,9 @@ class Database:
                 temporary.unlink(missing_ok=True)
                 self._db.execute("VACUUM INTO ?", (str(temporary),))
                 temporary.chmod(0o600)
+                # SQLite does not sync the copy.
                 with temporary.open("rb") as file:
-                    os.fsync(file.fileno())  # SQLite does not
+                    os.fsync(file.fileno())
                 temporary.replace(target)
             except BaseException:
                 with suppress(OSError):
@@ -214,7 +228,8 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA secure_delete = ON")  # deleted text must not stay in free pages
+        # Deleted text must not stay in free pages.
+        connection.execute("PRAGMA secure_delete = ON")
     except BaseException:
         connection.close()
         raise
@@ -228,8 +243,9 @@ def _sha256(text: str | None) -> str:
 
 
 def connect_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a file that cannot be written to: on a full disk or a read-only one, where WAL mode
-    has no room for its files.
+    """Open a file that cannot be written to, on a full or read-only disk.
+
+    WAL mode would need room for its files there.
     """
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None
@@ -237,33 +253,28 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def _is_settled(path: Path) -> bool:
-    """Whether everything committed is in the file itself, so that it may be read without its
-    log.
-    """
+    """Return whether every commit is in the file itself, so that it may be read without its log."""
     log = Path(f"{path}-wal")
     return not log.exists() or log.stat().st_size == 0
 
 
 def _file_state(path: Path) -> tuple[int, ...]:
     with suppress(OSError):
-        found = path.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        status = path.stat()
+        return status.st_ino, status.st_size, status.st_mtime_ns
     return ()
 
 
-def _checked(connection: sqlite3.Connection, path: Path, every_page: bool) -> sqlite3.Connection:
+def _check_or_close(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
     try:
         check_schema(connection, path, every_page)
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
-    """Raise UsageError for a newer version's schema, DamagedError for any other or a page that
-    does not fit.
-    """
+    """Raise UsageError for a newer schema, DamagedError for any other mismatch or a bad page."""
     with closing(connection.execute("PRAGMA user_version")) as cursor:
         version = cursor.fetchone()[0]
     if version > SCHEMA_VERSION:
@@ -286,15 +297,15 @@ def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -
         raise damaged(path, f"its schema has version {version}")
     if every_page:
         with closing(connection.execute("PRAGMA quick_check(1)")) as cursor:
-            found = cursor.fetchone()[0]
-        if found != "ok":
-            raise damaged(path, found)
+            report = cursor.fetchone()[0]
+        if report != "ok":
+            raise damaged(path, report)
 
 
 def damaged(path: Path, detail: str) -> DamagedError:
-    """The error of a database that cannot be trusted.
+    """Return the error of a database that cannot be trusted.
 
-    The next run looks at every page of it, however young the last copy is.
+    It also makes the next run check every page, however recent the last copy is.
     """
     with suppress(OSError):
         os.utime(path.with_name(COPY), (0, 0))
@@ -317,7 +328,8 @@ def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
     try:
         yield
     except sqlite3.ProgrammingError:
-        raise  # a fault of this program, not of the file
+        # This is a fault of this program, not of the file.
+        raise
     except UnicodeEncodeError as error:
         raise InputError(
             "A text or a file's name cannot be stored.",
@@ -326,7 +338,8 @@ def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
             "Rename the file, or save it as UTF-8.",
             code="text-not-storable",
         ) from error
-    except UnicodeDecodeError as error:  # SQLite quotes a damaged page in its message
+    except UnicodeDecodeError as error:
+        # SQLite quotes a damaged page in its message.
         raise damaged(path, f"it holds bytes that are not text ({error.reason})") from error
     except OSError as error:
         to_do = "Check the disk's space and the folder's permissions."
@@ -334,14 +347,14 @@ def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
             f"{written or path} could not be written.", reason_of(error), to_do, code="write-failed"
         ) from error
     except sqlite3.DatabaseError as error:
-        raise _explained(error, path, written or path) from error
+        raise _explain(error, path, written or path) from error
 
 
 def _primary_code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _explained(error: sqlite3.DatabaseError, path: Path, written: Path) -> EngineError:
+def _explain(error: sqlite3.DatabaseError, path: Path, written: Path) -> EngineError:
     text = str(error)
     code = _primary_code(error)
     what = f"{written} could not be written."

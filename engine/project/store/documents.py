@@ -1,4 +1,4 @@
-"""Documents: what was read of files, without the chunks made of it."""
+"""Tables of documents: text and metadata read from files, without chunks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import cast
 from engine.core.records import Document
 from engine.project.store.artifacts import ArtifactTables
 from engine.project.store.connection import damaged, guarded
-from engine.project.store.schema import assigned, marks
+from engine.project.store.schema import assignments, placeholders
 
-SAMPLE = 900  # characters of a text that show its language
+SAMPLE = 900  # Characters of a text that suffice to detect its language.
 _DOCUMENT = tuple(column.name for column in fields(Document))
 
 
@@ -23,35 +23,33 @@ class DocumentTables(ArtifactTables):
     """The documents of the project, their languages and their titles."""
 
     def documents_of(self, file_id: int) -> dict[str, tuple[int, str]]:
-        """Live documents of a file: path → (id, content hash)."""
+        """Return the live documents of a file: path → (id, content hash)."""
         rows = self._rows(
             "SELECT path, id, content_hash FROM documents WHERE file_id = ? AND live", (file_id,)
         )
         return {row[0]: (row[1], row[2]) for row in rows}
 
     def put_document(self, file_id: int, document: Document) -> int:
-        """Insert a document (id 0) or update the row `document.id`; returns the row id."""
+        """Insert a document (id 0) or update the row `document.id`; return the row id."""
         columns = [column for column in _DOCUMENT if column != "id"]
         values = [getattr(document, column) for column in columns]
         if document.id:
             self._rows(
-                f"UPDATE documents SET {assigned(columns)}, live = 1 WHERE id = ?",
+                f"UPDATE documents SET {assignments(columns)}, live = 1 WHERE id = ?",
                 (*values, document.id),
             )
             return document.id
-        sql = (
-            f"INSERT INTO documents ({', '.join(columns)}, file_id) VALUES ({marks(columns)}, ?)"
-            " RETURNING id"
-        )
+        sql = f"""INSERT INTO documents ({", ".join(columns)}, file_id)
+            VALUES ({placeholders(columns)}, ?) RETURNING id"""
         return int(self._rows(sql, (*values, file_id))[0][0])
 
     def drop_document(self, document_id: int) -> None:
-        """Take a document out of search; its rows go with `purge_dead`."""
+        """Take a document out of search; `purge_dead` deletes its rows."""
         self._rows("UPDATE documents SET live = 0 WHERE id = ?", (document_id,))
         self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
 
     def documents(self, *, with_text: bool = False) -> list[Document]:
-        """Live documents, in order of path; their text is left empty unless asked for."""
+        """Return the live documents in order of path, without their text unless asked for."""
         text = "text" if with_text else "''"
         rows = self._rows(
             f"SELECT {_document_columns(text)} FROM documents WHERE live ORDER BY path, id"
@@ -59,11 +57,11 @@ class DocumentTables(ArtifactTables):
         return [Document(*row) for row in rows]
 
     def documents_without_language(self, most: int) -> list[tuple[int, str]]:
-        """(id, `SAMPLE` characters of the text) of up to `most` live documents whose language is
-        not known yet; BEIR sets apart.
+        """Return (id, text sample) of up to `most` live documents whose language is unknown.
 
-        Longer texts give three pieces, around 1/4, 1/2 and 3/4: one may be a list of languages, a
-        menu or a bibliography.
+        BEIR data sets are left out. A sample has `SAMPLE` characters. Of longer texts it takes
+        three pieces, around 1/4, 1/2 and 3/4, since one piece may be a list of languages, a menu or
+        a bibliography.
         """
         pieces = " || ' ' || ".join(
             f"substr(text, length(text) * {part} / 4 - ?1 / 6, ?1 / 3)" for part in (1, 2, 3)
@@ -77,15 +75,12 @@ class DocumentTables(ArtifactTables):
         return cast(list[tuple[int, str]], rows)
 
     def count_without_language(self) -> int:
-        """How many documents `documents_without_language` has."""
-        return int(
-            self._rows(
-                "SELECT count(*) FROM documents WHERE live AND language = '' AND format <> 'beir'"
-            )[0][0]
-        )
+        """Count the documents that `documents_without_language` selects from."""
+        sql = "SELECT count(*) FROM documents WHERE live AND language = '' AND format <> 'beir'"
+        return int(self._rows(sql)[0][0])
 
     def put_languages(self, languages: Iterable[tuple[int, str]]) -> None:
-        """Note the language of documents by id."""
+        """Store the language of documents by id."""
         with guarded(self.path):
             self._db.executemany(
                 "UPDATE documents SET language = ? WHERE id = ?",
@@ -93,20 +88,18 @@ class DocumentTables(ArtifactTables):
             )
 
     def forget_languages(self) -> None:
-        """Note of no document in which language it is: they are detected in another way now."""
+        """Clear the language of every document, after a change of the detection."""
         with guarded(self.path):
             self._db.execute("UPDATE documents SET language = ''")
 
     def languages_but(self, main: str) -> list[tuple[int, str, int]]:
-        """(id, language, characters) of the live documents whose language is known, and another
-        than `main`.
-        """
+        """Return (id, language, characters) of live documents in a known language but `main`."""
         sql = """SELECT id, language, characters FROM documents INDEXED BY documents_overview JOIN contents ON document_id = id
             WHERE live AND language NOT IN ('', ?)"""  # noqa: E501
         return cast(list[tuple[int, str, int]], self._rows(sql, (main,)))
 
     def document(self, document_id: int) -> Document | None:
-        """One document, live or not, with its text."""
+        """Return one document with its text, live or not; None if there is none."""
         rows = self._rows(
             f"SELECT {_document_columns('text')} FROM documents WHERE id = ?", (document_id,)
         )
@@ -115,13 +108,15 @@ class DocumentTables(ArtifactTables):
         return None
 
     def text_length(self, document_id: int) -> int:
-        """Characters of a document's text."""
-        return int(
-            self._rows("SELECT length(text) FROM documents WHERE id = ?", (document_id,))[0][0]
-        )
+        """Return the number of characters of a document's text."""
+        rows = self._rows("SELECT length(text) FROM documents WHERE id = ?", (document_id,))
+        return int(rows[0][0])
 
     def document_card(self, document_id: int) -> Document:
-        """One document, live or not, without its text. Raises DamagedError when the row is gone."""
+        """Return one document without its text, live or not.
+
+        Raises DamagedError if the row is gone.
+        """
         rows = self._rows(
             f"""SELECT {_document_columns("''")} FROM documents WHERE id = ?""", (document_id,)
         )
@@ -130,28 +125,25 @@ class DocumentTables(ArtifactTables):
         return Document(*rows[0])
 
     def documents_at(self, path: str) -> list[int]:
-        """Ids of the live documents with that path, of whatever source."""
-        return [
-            row[0]
-            for row in self._rows(
-                "SELECT id FROM documents WHERE live AND path = ? ORDER BY id", (path,)
-            )
-        ]
+        """Return the ids of the live documents with that path, in any source."""
+        sql = "SELECT id FROM documents WHERE live AND path = ? ORDER BY id"
+        return [row[0] for row in self._rows(sql, (path,))]
 
-    def have_same_text(self, one: int, other: int) -> bool:
-        """Whether two documents have the same text."""
+    def have_same_text(self, document_id: int, other_id: int) -> bool:
+        """Return whether two documents have the same text."""
         sql = """SELECT 1 FROM documents first, documents second
             WHERE first.id = ? AND second.id = ? AND first.text = second.text"""
-        return bool(self._rows(sql, (one, other)))
+        return bool(self._rows(sql, (document_id, other_id)))
 
     def titled_paths(self) -> list[tuple[int, str, str]]:
-        """(id, title, path) of the live documents, by id; the path is empty for an entry of a
-        data set, which is no file.
+        """Return (id, title, path) of the live documents, by id.
+
+        The path is empty for an entry of a data set, which is no file of its own.
         """
         sql = """SELECT id, title, CASE WHEN external_id IS NULL THEN path ELSE '' END FROM documents
             WHERE live ORDER BY id"""  # noqa: E501
         return cast(list[tuple[int, str, str]], self._rows(sql))
 
     def titles(self) -> dict[int, str]:
-        """Live documents: id → title."""
+        """Return the titles of the live documents by id."""
         return dict(self._rows("SELECT id, title FROM documents WHERE live"))

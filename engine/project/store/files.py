@@ -1,4 +1,4 @@
-"""Files, what became of each, and what is inside them."""
+"""Tables of files: what was read, what was not, and the parts inside archives and mailboxes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.project.store.artifacts import ArtifactTables
 from engine.project.store.connection import guarded
-from engine.project.store.schema import marks
+from engine.project.store.schema import placeholders
 
 if TYPE_CHECKING:
     from engine.core.messages.documents import FileOutcome
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 class FileRecord:
     """One file of the corpus as last read.
 
-    `state`: read, gone, skipped (the system did not let us read it) or quarantined (its content
-    cannot be read, `kind` says in one word why); then `reason` says why.
+    `state`: read, gone, skipped (the system refused to open it) or quarantined (its content cannot
+    be read); for the last two, `kind` (one word) and `reason` say why.
 
-    A skipped file has live documents only where it could be read before and the system has since
-    refused to open it: `content_hash` and `chunking` then say what those were made of. `ctime_ns`:
-    when the system last noted a change of the file, of its name and rights too (0: of an earlier
-    version of the program, which did not ask).
+    A skipped file has live documents only if it could be read before: `content_hash` and `chunking`
+    then describe those. `ctime_ns`: when the system last noted a change of the file, its name or
+    its permissions; 0 if unknown.
     """
 
     source: str
@@ -45,7 +44,7 @@ class FileRecord:
 class PartRecord:
     """Something inside a file that gave no document, and why.
 
-    `path` within the file; `state` and `kind` as of files.
+    `path`: within the file. `state` and `kind`: as for files.
     """
 
     path: str
@@ -56,9 +55,7 @@ class PartRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRecord:
-    """A file or folder that was not tried at all, and why: in one word, where there is one, and
-    in a sentence.
-    """
+    """A file or folder that was not tried: why, in one word (may be empty) and in a sentence."""
 
     source: str
     path: str
@@ -67,62 +64,64 @@ class LeftOutRecord:
 
 
 _FILE = tuple(column.name for column in fields(FileRecord))
-UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
+UNREAD = ("skipped", "quarantined")  # States of a file that gave no document.
 _UNREAD = str(UNREAD)
 LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
     AND files.path = left_out.path AND files.state <> 'gone')"""  # noqa: E501
-AGAIN = -1  # when a file was changed that is to be read again
+AGAIN = -1  # Sentinel mtime that forces a re-read.
 
 
 class FileTables(ArtifactTables):
-    """What was read, what was not, and why."""
+    """The files of the corpus: read or not, and why not."""
 
     def files(self) -> dict[tuple[str, str], FileRecord]:
-        """Every known file by (source, path)."""
+        """Return every known file by (source, path)."""
         rows = self._rows(f"SELECT {', '.join(_FILE)} FROM files")
         return {(row[0], row[1]): FileRecord(*row) for row in rows}
 
     def paths_of(self, formats: Collection[str]) -> set[tuple[str, str]]:
-        """(source, path) of the files of these formats."""
-        sql = (
-            f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({marks(formats)})"
-        )
+        """Return (source, path) of the files in these formats."""
+        sql = f"""SELECT source, path FROM files
+            WHERE state <> 'gone' AND format IN ({placeholders(formats)})"""
         return {(source, path) for source, path in self._rows(sql, tuple(formats))}
 
     def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
-        """(source, path, reason) of the files that could not be read, by path; those of one
-        state where it is named.
+        """Return (source, path, reason) of the files that could not be read, by path.
+
+        `state`: only those in this state.
         """
         sql = f"""SELECT source, path, reason FROM files WHERE state IN {_UNREAD} AND (?1 IS NULL OR state = ?1)
             ORDER BY path, source"""  # noqa: E501
         return cast(list[tuple[str, str, str]], self._rows(sql, (state,)))
 
     def unread_parts(self) -> list[tuple[str, str, str]]:
-        """(source, path, reason) of what was not read inside files, by path; the path begins
-        with the file's.
+        """Return (source, path, reason) of parts that could not be read, by path.
+
+        The path begins with that of the file.
         """
         sql = """SELECT source, files.path || '/' || parts.path, parts.reason FROM parts JOIN files ON files.id = parts.file_id
             WHERE files.state <> 'gone' ORDER BY 2, 1"""  # noqa: E501
         return cast(list[tuple[str, str, str]], self._rows(sql))
 
     def unread_or_in_part(self) -> list[tuple[str, str]]:
-        """(source, path) of the files that were not read, or not all of them."""
+        """Return (source, path) of the files that were not read, or only in part."""
         sql = f"""SELECT source, path FROM files
             WHERE state IN {_UNREAD} OR (state <> 'gone' AND id IN (SELECT file_id FROM parts)) ORDER BY path, source"""  # noqa: E501
         return cast(list[tuple[str, str]], self._rows(sql))
 
     def forget_reading(self, source: str, path: str) -> bool:
-        """Let a file that was not read, or not all of it, count as changed, so that it is read
-        again; what was searchable of it stays. Whether there is one.
+        """Mark a file that was not read completely as changed, so that the next run reads it again.
+
+        What is searchable of it stays. Returns whether there is such a file.
         """
         sql = f"""UPDATE files SET mtime_ns = {AGAIN}, content_hash = '' WHERE source = ? AND path = ?
             AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""  # noqa: E501
         return bool(self._rows(sql, (source, path)))
 
     def put_left_out(self, rows: Iterable[LeftOutRecord]) -> bool:
-        """Within a transaction: replace what is noted of files that were not tried.
+        """Replace the records of files that were not tried; return whether they changed.
 
-        Whether that is something else now.
+        Must be called within a transaction.
         """
         fresh = {(row.source, row.path): row for row in rows}
         former = {
@@ -140,13 +139,14 @@ class FileTables(ArtifactTables):
         return True
 
     def left_out(self) -> list[LeftOutRecord]:
-        """The files that were not tried, by path."""
+        """Return the files that were not tried, by path."""
         rows = self._rows(f"SELECT source, path, kind, reason {LEFT_OUT} ORDER BY path, source")
         return [LeftOutRecord(*row) for row in rows]
 
     def ledger(self, state: str | None = None) -> list[FileOutcome]:
-        """What became of every file and of what is inside it, by path; of one state where it is
-        named.
+        """Return the outcome of every file and of the parts inside it, by path.
+
+        `state`: only those in this state.
         """
         from engine.core.messages.documents import FileOutcome
 
@@ -166,7 +166,7 @@ class FileTables(ArtifactTables):
         return [FileOutcome(*row) for row in rows]
 
     def put_parts(self, file_id: int, parts: Iterable[PartRecord]) -> None:
-        """Replace what is noted of the inside of a file."""
+        """Replace the records of the parts of a file."""
         self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
         with guarded(self.path):
             self._db.executemany(
@@ -176,7 +176,7 @@ class FileTables(ArtifactTables):
             )
 
     def parts(self, file_id: int) -> list[PartRecord]:
-        """What is noted of the inside of a file, by path."""
+        """Return the records of the parts of a file, by path."""
         rows = self._rows(
             "SELECT path, state, kind, reason FROM parts WHERE file_id = ? ORDER BY path",
             (file_id,),
@@ -184,10 +184,10 @@ class FileTables(ArtifactTables):
         return [PartRecord(*row) for row in rows]
 
     def move_file(self, former: FileRecord, record: FileRecord, titles: tuple[str, str]) -> None:
-        """A file has another name now: its documents and chunks are the same.
+        """Record that a file has another name; its documents and chunks stay.
 
-        `titles`: one that was made from the former name becomes the other. What a file that is gone
-        left under the new name stays readable until `purge_dead`.
+        `titles`: a title derived from the former name (first) becomes the second. What a file that
+        is gone left under the new name stays readable until `purge_dead`.
         """
         place = record.source, record.path
         self._rows(
@@ -217,15 +217,15 @@ class FileTables(ArtifactTables):
         )
 
     def put_file(self, record: FileRecord) -> int:
-        """Insert or replace the record of a file, keeping its id; returns the id."""
+        """Insert or replace the record of a file, keeping its id; return the id."""
         columns = [column for column in _FILE if column != "id"]
         updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-        sql = f"""INSERT INTO files ({", ".join(columns)}) VALUES ({marks(columns)})
+        sql = f"""INSERT INTO files ({", ".join(columns)}) VALUES ({placeholders(columns)})
             ON CONFLICT (source, path) DO UPDATE SET {updates} RETURNING id"""
         return int(self._rows(sql, [getattr(record, column) for column in columns])[0][0])
 
     def set_modified(self, file_id: int, modified: float) -> None:
-        """A file has another time of change, in seconds since 1970, with the same content."""
+        """Set a file's time of change (seconds since 1970) when its content is the same."""
         self._rows(
             "UPDATE documents SET modified = ? WHERE file_id = ? AND live", (modified, file_id)
         )

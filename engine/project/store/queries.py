@@ -1,4 +1,4 @@
-"""Training queries and judged queries."""
+"""Tables of training queries, judged queries and queries found in documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Matches = Callable[[str], bool]
 
 
 class QueryTables(ArtifactTables):
-    """Queries to train on, queries with known answers, and how far the corpus has moved since."""
+    """Training queries, judged queries, and how far the corpus has changed since they were made."""
 
     def replace_queries(
         self,
@@ -27,8 +27,9 @@ class QueryTables(ArtifactTables):
         artifact: Artifact[ArtifactInfo],
         rejected: Iterable[tuple[Query, str]] = (),
     ) -> None:
-        """Put a new set of training queries in place of the former one, with its artifact row
-        and with those that were left out, each with the reason, in one transaction.
+        """Replace the training queries, their artifact row and the rejected ones, all at once.
+
+        `rejected`: the queries left out, each with its reason.
         """
         with self.transaction(), guarded(self.path):
             self._db.execute("DELETE FROM queries")
@@ -44,20 +45,18 @@ class QueryTables(ArtifactTables):
             self._put_artifact(artifact)
 
     def changed_share(self) -> float:
-        """Share of the chunks that came or went since the training queries were made, from 0 to
-        1.
-        """
+        """Return the share (0 to 1) of chunks that came or went since the queries were made."""
         now = {row[0] for row in self._rows("SELECT content_hash FROM chunks WHERE live")}
         then = {row[0] for row in self._rows("SELECT content_hash FROM adaptation_chunks")}
         return len(now ^ then) / max(1, len(now | then))
 
     def queries(self) -> list[Query]:
-        """Training and held-out queries, in order of id."""
+        """Return the training and held-out queries in order of id."""
         rows = self._rows(f"SELECT {_QUERY} FROM queries ORDER BY id")
         return [_read_query(row) for row in rows]
 
     def query(self, query_id: int) -> Query | None:
-        """One query."""
+        """Return one query by id, None if there is none."""
         rows = self._rows(f"SELECT {_QUERY} FROM queries WHERE id = ?", (query_id,))
         if rows:
             return _read_query(rows[0])
@@ -66,8 +65,9 @@ class QueryTables(ArtifactTables):
     def query_page(
         self, offset: int, limit: int, matches: Matches | None = None, **wanted: str | None
     ) -> tuple[int, list[Query]]:
-        """How many queries there are of a `wanted` kind and split, and with a text that
-        `matches`; and `limit` of them.
+        """Return the number of matching queries, and up to `limit` of them from `offset` on.
+
+        `matches`: a condition on the text. `wanted`: required values of columns (kind, split).
         """
         total, rows = self._page(_QUERY, "queries", offset, limit, matches, wanted)
         return total, [_read_query(row) for row in rows]
@@ -75,8 +75,9 @@ class QueryTables(ArtifactTables):
     def rejected_page(
         self, offset: int = 0, limit: int = -1, matches: Matches | None = None, **wanted: str | None
     ) -> tuple[int, list[tuple[Query, str]]]:
-        """As `query_page`, of those that were left out when the training queries were made, each
-        with the reason; else all.
+        """Return a page of the queries left out of the training queries, each with its reason.
+
+        Arguments as in `query_page`; without any, all rejected queries.
         """
         total, rows = self._page(_REJECTED, "rejected_queries", offset, limit, matches, wanted)
         return total, [_read_rejected(row) for row in rows]
@@ -91,62 +92,67 @@ class QueryTables(ArtifactTables):
         wanted: Mapping[str, str | None],
     ) -> tuple[int, list[Any]]:
         self._db.create_function("matches", 1, matches or (lambda _text: True))
-        given = {name: value for name, value in wanted.items() if value is not None}
-        where = " AND ".join(
-            [*(f"{name} = ?" for name in given), "matches(text)" if matches else "TRUE"]
-        )
-        total = int(
-            self._rows(f"SELECT count(*) FROM {table} WHERE {where}", (*given.values(),))[0][0]
-        )
+        required = {name: value for name, value in wanted.items() if value is not None}
+        conditions = [f"{name} = ?" for name in required]
+        conditions.append("matches(text)" if matches else "TRUE")
+        where = " AND ".join(conditions)
+        values = tuple(required.values())
+        total = self._rows(f"SELECT count(*) FROM {table} WHERE {where}", values)[0][0]
         sql = f"SELECT {columns} FROM {table} WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
-        return total, self._rows(sql, (*given.values(), limit, offset))
+        return int(total), self._rows(sql, (*values, limit, offset))
 
     def query_counts(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Number of queries by kind, and by split."""
+        """Return the number of queries by kind, and by split."""
         kinds = self._rows("SELECT kind, count(*) FROM queries GROUP BY kind ORDER BY kind")
-        return dict(kinds), dict(
-            self._rows("SELECT split, count(*) FROM queries GROUP BY split ORDER BY split")
-        )
+        splits = self._rows("SELECT split, count(*) FROM queries GROUP BY split ORDER BY split")
+        return dict(kinds), dict(splits)
 
     def rewrite_queries(self, texts: Mapping[int, str | None]) -> int:
-        """Within a transaction: query id → new text, or None to delete it.
+        """Change texts by query id, or delete queries (None); return how many rows were affected.
 
-        Returns how many there were.
+        Must be called within a transaction.
         """
         with guarded(self.path):
-            gone = self._db.executemany(
+            deleted = self._db.executemany(
                 "DELETE FROM queries WHERE id = ?",
-                [(key,) for key, text in texts.items() if text is None],
+                [(query_id,) for query_id, text in texts.items() if text is None],
             ).rowcount
             changed = self._db.executemany(
                 "UPDATE queries SET text = ? WHERE id = ?",
-                [(text, key) for key, text in texts.items() if text is not None],
+                [(text, query_id) for query_id, text in texts.items() if text is not None],
             ).rowcount
-        return max(0, gone) + max(0, changed)
+        return max(0, deleted) + max(0, changed)
 
     def replace_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
-        """Within a transaction: as `put_artifact`."""
+        """Do as `put_artifact`, within a transaction of the caller."""
         with guarded(self.path):
             self._put_artifact(artifact)
 
     def replace_document_queries(self, document_id: int, queries: Iterable[DocumentQuery]) -> None:
-        """Within a transaction: put the queries that a document holds in place of its former
-        ones.
-        """
+        """Replace the queries that a document contains, within a transaction of the caller."""
         with guarded(self.path):
             self._db.execute("DELETE FROM document_queries WHERE document_id = ?", (document_id,))
             self._db.executemany(
                 """INSERT INTO document_queries (text, origin, chunk_id, document_id, start, end, target)
                 VALUES (?, ?, ?, ?, ?, ?, ?)""",  # noqa: E501
                 [
-                    (q.text, q.origin, q.chunk_id, document_id, q.start, q.end, q.target)
-                    for q in queries
+                    (
+                        query.text,
+                        query.origin,
+                        query.chunk_id,
+                        document_id,
+                        query.start,
+                        query.end,
+                        query.target,
+                    )
+                    for query in queries
                 ],
             )
 
     def document_queries(self) -> list[DocumentQuery]:
-        """All that live documents hold, by the path of the document and in its order; that a
-        link names is not looked up.
+        """Return the queries found in live documents, by document path and position.
+
+        Links are not followed to the documents that they name.
         """
         rows = self._rows(
             """SELECT q.text, origin, chunk_id, document_id, start, end, document_id, target, q.id
@@ -156,7 +162,7 @@ class QueryTables(ArtifactTables):
         return [DocumentQuery(*row) for row in rows]
 
     def drop_judged(self, keys: Iterable[str]) -> int:
-        """Remove judged queries. Returns how many there are now."""
+        """Delete judged queries by key; return how many remain."""
         with self.transaction(), guarded(self.path):
             self._db.executemany(
                 "DELETE FROM judged_queries WHERE key = ?", [(key,) for key in keys]
@@ -164,7 +170,7 @@ class QueryTables(ArtifactTables):
         return int(self._rows("SELECT count(*) FROM judged_queries")[0][0])
 
     def put_judged(self, queries: Iterable[JudgedQuery]) -> int:
-        """Add judged queries, replacing those with the same key. Returns how many there are now."""
+        """Add judged queries, replacing those with the same key; return how many there are now."""
         rows = [_judged_row(query) for query in queries]
         with self.transaction(), guarded(self.path):
             self._db.executemany(
@@ -176,7 +182,7 @@ class QueryTables(ArtifactTables):
         return int(self._rows("SELECT count(*) FROM judged_queries")[0][0])
 
     def judged(self) -> list[JudgedQuery]:
-        """All judged queries, in order of id."""
+        """Return all judged queries in order of id."""
         rows = self._rows(f"SELECT {_JUDGED}, id FROM judged_queries ORDER BY id")
         return [self._read_judged(row) for row in rows]
 
@@ -194,7 +200,7 @@ class QueryTables(ArtifactTables):
 
 
 def _query_row(query: Query, last: str) -> tuple[str | int, ...]:
-    """The columns of a query. `last`: its split, or the reason for which it was left out."""
+    """Return the columns of a query; `last` is its split, or the reason for its rejection."""
     return (
         query.text,
         query.kind,

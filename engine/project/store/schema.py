@@ -20,8 +20,9 @@ CREATE INDEX documents_overview ON documents (
     id, live, language, file_id, path, source, external_id, format, title, content_hash, size, modified, author, created, changed);
 CREATE INDEX chunks_overview ON chunks (id, live, document_id, content_hash);
 """  # noqa: E501
-"""All columns but the long ones: what asks for those of every row need not read the texts, which
-are most of the file.
+"""Indexes over all short columns.
+
+Queries that need only these for every row do not read the texts, which are most of the file.
 """
 NOTE_CONTENTS = """INSERT OR REPLACE INTO contents SELECT id, length(text),
     (SELECT sha256(group_concat(id || ':' || content_hash)) FROM
@@ -31,8 +32,9 @@ CREATE TABLE contents (
     document_id INTEGER PRIMARY KEY REFERENCES documents(id) ON DELETE CASCADE, characters INTEGER NOT NULL,
     chunks TEXT NOT NULL);
 """  # noqa: E501
-"""What is asked of all documents together: the length of each one's text, and a digest of its
-live chunks, empty without any.
+"""The length of each document's text, and a digest of its live chunks, empty without any.
+
+Used by queries over all documents.
 """
 SCHEMA = f"""
 CREATE TABLE files (
@@ -75,30 +77,31 @@ _ALL = "SELECT type, name, rootpage FROM sqlite_master"
 _COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
 
 
-def marks(values: Sized) -> str:
-    """The places of some values in a statement."""
+def placeholders(values: Sized) -> str:
+    """Return the placeholders of some values in a statement."""
     return ", ".join("?" * len(values))
 
 
-def assigned(columns: Iterable[str]) -> str:
-    """Columns that are set to values."""
+def assignments(columns: Iterable[str]) -> str:
+    """Return the SET clause that gives columns new values."""
     return ", ".join(f"{column} = ?" for column in columns)
 
 
-def foreign_part(path: Path) -> str:
-    """What a database from elsewhere holds that no project does, as a sentence has it: a view,
-    which can take for ever to read, a trigger, virtual table, table with generated columns or
-    other part; empty where there is none, and for what is no database at all.
+def find_foreign_part(path: Path) -> str:
+    """Describe a part of a foreign database that no project has; empty if there is none.
+
+    Such parts are views (reading one can take for ever), triggers, virtual tables and tables with
+    generated columns. Empty as well for a file that is no database.
     """
-    with closing(sqlite3.connect(":memory:")) as own:
-        own.executescript(SCHEMA)
-        known = {(kind, name) for kind, name, _ in own.execute(_ALL)}
+    with closing(sqlite3.connect(":memory:")) as project:
+        project.executescript(SCHEMA)
+        known = {(kind, name) for kind, name, _ in project.execute(_ALL)}
     with (
         suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as found,
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as foreign,
     ):
-        for kind, name, page in found.execute(_ALL).fetchall():
+        for kind, name, page in foreign.execute(_ALL).fetchall():
             is_known = (kind, name) in known or name.startswith("sqlite_")
-            if not (is_known and page) or found.execute(_COMPUTED, (name,)).fetchone():
+            if not (is_known and page) or foreign.execute(_COMPUTED, (name,)).fetchone():
                 return f"the {kind} {name!r}"
     return ""

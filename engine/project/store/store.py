@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from engine.core.records import Chunk
@@ -31,18 +31,17 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
     _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
 
     def chunks(self) -> list[Chunk]:
-        """All live chunks, in order of id; of more than `IN_MEMORY` each is read when it is
-        wanted, while the store is open.
+        """Return all live chunks in order of id.
+
+        More than `IN_MEMORY` are read on access, while the store is open.
         """
-        if len(keys := self.chunk_keys()) <= IN_MEMORY:
+        keys = self.chunk_keys()
+        if len(keys) <= IN_MEMORY:
             return list(self.each_chunk())
-        read = self.chunk
-        return [StoredChunk.of(*key, read) for key in keys]
+        return [StoredChunk.of(*key, self.chunk) for key in keys]
 
     def counts(self) -> dict[str, int]:
-        """Row counts of what is live: files that were read, skipped or quarantined, documents,
-        chunks, queries, judged queries.
-        """
+        """Count live rows: files by state, documents, chunks, training queries, judged queries."""
         sql = {
             "files": "SELECT count(*) FROM files WHERE state = 'read'",
             "skipped": (
@@ -58,47 +57,47 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
         return {name: int(self._rows(text)[0][0]) for name, text in sql.items()}
 
     def corpus_fingerprint(self) -> str:
-        """Hash over the live chunks' ids and contents.
+        """Return a hash over the live chunks' ids and contents; unchanged content keeps the value.
 
-        Unchanged content means an unchanged value. What a finished ingest has noted holds until
-        another begins to change them.
+        The value noted by a complete ingest holds until the next begins to change chunks.
         """
         noted = self.artifact(CorpusInfo)
         if noted is not None and noted.fingerprint != INCOMPLETE and noted.info.chunks:
             return noted.info.chunks
         sql = """SELECT id, chunks FROM documents INDEXED BY documents_overview JOIN contents ON document_id = id
             WHERE live AND chunks <> '' ORDER BY id"""  # noqa: E501
-        return self._kept(
-            "corpus", lambda: (f"{row}:{digest}\n" for row, digest in self._rows(sql))
-        )
+
+        def read_lines() -> Iterator[str]:
+            for document_id, digest in self._rows(sql):
+                yield f"{document_id}:{digest}\n"
+
+        return self._hash_lines("corpus", read_lines)
 
     def files_left(self) -> int:
-        """How many files the reading of a new project has left, as those read before are to be
-        indexed first.
-        """
+        """Return how many files of a new project are unread while others are indexed first."""
         noted = self.artifact(CorpusInfo)
         return noted.info.files_left if noted else 0
 
     def titles_fingerprint(self) -> str:
-        """Hash over the live documents' ids, titles and paths."""
-        return self._kept(
-            "titles",
-            lambda: (f"{row}:{title}:{path}\n" for row, title, path in self.titled_paths()),
-        )
+        """Return a hash over the live documents' ids, titles and paths."""
 
-    def _kept(self, name: str, lines: Callable[[], Iterable[str]]) -> str:
-        """The hash of some lines, kept until anybody commits a change: several stages ask for
-        it.
+        def read_lines() -> Iterator[str]:
+            for document_id, title, path in self.titled_paths():
+                yield f"{document_id}:{title}:{path}\n"
+
+        return self._hash_lines("titles", read_lines)
+
+    def _hash_lines(self, name: str, read_lines: Callable[[], Iterable[str]]) -> str:
+        """Return the hash of some lines, cached until any connection commits a change.
+
+        Several stages ask for the same hash.
         """
         state = (self._rows("PRAGMA data_version")[0][0], self._db.total_changes)
-        if (
-            name in self._fingerprints
-            and self._fingerprints[name][0] == state
-            and not self._db.in_transaction
-        ):
-            return self._fingerprints[name][1]
+        cached_state, cached_value = self._fingerprints.get(name, (None, ""))
+        if cached_state == state and not self._db.in_transaction:
+            return cached_value
         digest = hashlib.sha256()
-        for line in lines():
+        for line in read_lines():
             digest.update(line.encode("utf-8", "replace"))
         value = digest.hexdigest()[:16]
         if not self._db.in_transaction:
@@ -106,10 +105,7 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
         return value
 
     def purge_dead(self) -> int:
-        """Delete rows that no current index names any more.
-
-        Returns the number of chunks removed.
-        """
+        """Delete rows that no current index names; return the number of chunks removed."""
         with self.transaction(), guarded(self.path):
             dead = (
                 "DELETE FROM {0} WHERE id IN (SELECT id FROM {0} INDEXED BY {0}_overview WHERE NOT"
@@ -121,8 +117,9 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
         return removed
 
     def keep_search_only(self) -> None:
-        """Of a copy: drop what search does not read: queries, judgments, what was not read, and
-        artifacts of other stages.
+        """Reduce a copy of the database to what search reads.
+
+        Drops queries, judgments, records of unread files, and artifacts of other stages.
         """
         tables = (
             "queries",
@@ -134,8 +131,11 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
             "left_out",
         )
         kinds = [
-            one.kind
-            for one in (CorpusInfo, LexicalInfo, VectorsInfo, SemanticVectorsInfo, EvaluationInfo)
+            CorpusInfo.kind,
+            LexicalInfo.kind,
+            VectorsInfo.kind,
+            SemanticVectorsInfo.kind,
+            EvaluationInfo.kind,
         ]
         with self.transaction(), guarded(self.path):
             for table in tables:

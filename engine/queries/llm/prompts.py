@@ -22,6 +22,7 @@ PLACES = {  # what the user part of each prompt may show
     "one-step": ("title", "section", "passage", "count", "wanted"),
     "everyday": ("title", "section", "passage", "count"),
     "substitutes": ("query", "words"),
+    "keywords": ("query", "words", "passage"),
     "answer": ("passages", "question", "count"),
 }
 _FENCE = re.compile("={4,}")  # the prompts' own lines around a passage

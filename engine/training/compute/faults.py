@@ -1,4 +1,4 @@
-"""What can go wrong in training, in words for the user."""
+"""Errors of training, in words for the user."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ def memory_errors() -> Iterator[None]:
 
 
 def out_of_memory(detail: str) -> ResourceError:
-    """Memory ran out."""
+    """Return the error for missing memory."""
     lines = detail.strip().splitlines()
+    why = "The system gave no more memory."
+    if lines:
+        why = lines[0]
     return ResourceError(
         "Memory ran out while training.",
-        lines[0] if lines else "The system gave no more memory.",
+        why,
         "Lower training.queries_per_step or encoder.max_tokens, close other programs, or use a"
         " smaller model. Training resumes from its last checkpoint.",
         code="memory-full",
@@ -38,13 +41,12 @@ def out_of_memory(detail: str) -> ResourceError:
 
 
 def not_finite(step: int, dtype: str, rate: str = "learning_rate") -> StageError:
-    """The loss or its gradient became infinite or NaN at `step` (from 1).
+    """Return the error for a loss or gradient that became infinite or NaN at `step` (from 1).
 
-    `rate`: the setting of the learning rate.
+    `rate` is the setting of the learning rate.
     """
-    if dtype == "float32":
-        other = ""
-    else:
+    other = ""
+    if dtype != "float32":
         other = ", or set encoder.dtype to float32"
     return StageError(
         f"Training diverged at step {step}.",
@@ -57,7 +59,7 @@ def not_finite(step: int, dtype: str, rate: str = "learning_rate") -> StageError
 
 
 def cancelled(step: int, steps: int, what: str = "Training") -> CancelledError:
-    """The user stopped the training, or `what` else, after `step`."""
+    """Return the error for a training, or `what` else, that the user stopped after `step`."""
     return CancelledError(
         f"{what} was stopped after step {step} of {steps}.",
         "",

@@ -1,8 +1,7 @@
-"""Exact gradients of a whole-batch loss in little memory, on micro-batches that run side by side
-on a CPU's cores.
+"""Exact gradients of a whole-batch loss in little memory, by micro-batches.
 
 GradCache: Gao et al. 2021, "Scaling deep contrastive learning batch size under memory limited
-    setup".
+setup". On a CPU micro-batches run in parallel on the cores.
 """
 
 from __future__ import annotations
@@ -29,59 +28,60 @@ def gradients(
     dropout: bool,
     peers: Peers = ALONE,
 ) -> tuple[float, list[Tensor]]:
-    """Loss of the batch, and its gradient for each parameter in float32.
+    """Return the loss of a batch, and its gradient for each parameter in float32.
 
-    `forward` gives the vectors (b, d) of one micro-batch; `loss` takes all vectors (n, d) in the
-    batch's order. With `keep_graphs` one forward pass is made and all graphs are held; otherwise
-    the first pass keeps vectors only and each micro-batch is run again with its graph. Both equal
-    the plain step. With `dropout` the second pass repeats the first one's random state, and
-    micro-batches run one at a time, because they share torch's one generator. `peers` take a share
+    `forward` returns the vectors (b, d) of a micro-batch; `loss` takes all vectors (n, d) in the
+    batch's order. With `keep_graphs` there is a single forward pass and all graphs are held;
+    otherwise the first pass keeps only vectors, and each micro-batch runs again with its graph.
+    Both equal the plain step. With `dropout` the second pass repeats the first one's random state,
+    and micro-batches run one at a time, because they share torch's generator. `peers` take a share
     of the micro-batches each, and all get the same result.
     """
-    run = workers.in_order if not dropout else in_turn
-    own = peers.mine(batches)
+    run = in_turn if dropout else workers.in_order
+    own = peers.own_share(batches)
     whole = _Whole(sum(len(batch.places) for batch in batches), own, loss, peers)
     if not own:
+        # The forward pass only tells the shape of a vector.
         with torch.no_grad():
-            like = forward(batches[0])  # for the shape of a vector alone
+            like = forward(batches[0])
         value, _ = whole.loss_and_gradients([], like)
-        return value, _summed([], parameters, peers)
+        return value, _sum_gradients([], parameters, peers)
     if keep_graphs:
         parts = list(run(forward, own))
         value, by_vector = whole.loss_and_gradients(parts, parts[0])
         pairs: list[tuple[Tensor, Tensor]] = list(zip(parts, by_vector, strict=True))
         del parts
-        return value, _summed(
-            run(lambda pair: _backward(pair[0], parameters, pair[1]), pairs), parameters, peers
-        )
+
+        def backward(pair: tuple[Tensor, Tensor]) -> list[Tensor]:
+            part, gradient = pair
+            return _backward(part, parameters, gradient)
+
+        return value, _sum_gradients(run(backward, pairs), parameters, peers)
     states: list[_RandomState | None] = []
 
-    def first(batch: MicroBatch) -> Tensor:
+    def first_pass(batch: MicroBatch) -> Tensor:
         if dropout:
             states.append(_RandomState())
         with torch.no_grad():
             return forward(batch)
 
-    found = list(run(first, own))
-    value, by_vector = whole.loss_and_gradients(found, found[0])
+    vectors = list(run(first_pass, own))
+    value, by_vector = whole.loss_and_gradients(vectors, vectors[0])
     states = states or [None] * len(own)
 
-    def second(item: tuple[MicroBatch, Tensor, _RandomState | None]) -> list[Tensor]:
+    def second_pass(item: tuple[MicroBatch, Tensor, _RandomState | None]) -> list[Tensor]:
         batch, gradient, state = item
         if state is not None:
             state.restore()
         return _backward(forward(batch), parameters, gradient)
 
-    return value, _summed(
-        run(second, list(zip(own, by_vector, states, strict=True))), parameters, peers
-    )
+    items = list(zip(own, by_vector, states, strict=True))
+    return value, _sum_gradients(run(second_pass, items), parameters, peers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The loss of all `count` vectors of a step, of which this process makes those of its `own`
-    micro-batches.
-    """
+    """The loss of all `count` vectors of a step, of which this process makes its `own` share."""
 
     count: int
     own: Sequence[MicroBatch]
@@ -91,48 +91,49 @@ class _Whole:
     def loss_and_gradients(
         self, parts: Sequence[Tensor], like: Tensor
     ) -> tuple[float, list[Tensor]]:
-        """The loss, and its gradient for the vectors of each own micro-batch.
+        """Return the loss, and its gradient for the vectors of each own micro-batch.
 
-        `like`: vectors of any micro-batch.
+        `like` holds vectors of any micro-batch.
         """
         places = [torch.from_numpy(batch.places).to(like.device) for batch in self.own]
         vectors = like.new_zeros((self.count, like.shape[1]))
-        for where, part in zip(places, parts, strict=True):
-            vectors[where] = part.detach()
+        for rows, part in zip(places, parts, strict=True):
+            vectors[rows] = part.detach()
         self.peers.add([vectors])
         vectors.requires_grad_()
         value = self.loss(vectors)
         (gradient,) = torch.autograd.grad(value, vectors)
-        return value.item(), [gradient[where] for where in places]
+        return value.item(), [gradient[rows] for rows in places]
 
 
 def _backward(vectors: Tensor, parameters: Sequence[Tensor], gradient: Tensor) -> list[Tensor]:
     return [part.float() for part in torch.autograd.grad(vectors, list(parameters), gradient)]
 
 
-def _summed(
+def _sum_gradients(
     parts: Iterable[list[Tensor]], parameters: Sequence[Tensor], peers: Peers
 ) -> list[Tensor]:
-    """The sum, made while the parts come in: kept to the end, they would keep the allocator from
-    using again what graphs held.
-    """
-    rest = iter(parts)
-    total = next(rest, None) or [torch.zeros_like(one, dtype=torch.float32) for one in parameters]
-    for part in rest:
+    """Return the sum over all parts and peers, zeros without any part."""
+    # Parts are added as they come in: kept to the end, they would keep the allocator from reusing
+    # the memory of graphs.
+    iterator = iter(parts)
+    total = next(iterator, None)
+    if not total:
+        total = [torch.zeros_like(weights, dtype=torch.float32) for weights in parameters]
+    for part in iterator:
         torch._foreach_add_(total, part)
     peers.add(total)
     return total
 
 
 class _RandomState:
-    """torch's random state now, on the CPU and on the GPUs."""
+    """A copy of torch's present random state, on the CPU and on the GPUs."""
 
     def __init__(self) -> None:
         self._cpu = torch.get_rng_state()
+        self._cuda: list[Tensor] = []
         if torch.cuda.is_available():
             self._cuda = torch.cuda.get_rng_state_all()
-        else:
-            self._cuda = []
 
     def restore(self) -> None:
         torch.set_rng_state(self._cpu)

@@ -1,5 +1,6 @@
-"""Whether `accelerate launch` or torchrun started this process as one of several, on one machine
-or more. Loads nothing heavy.
+"""Detection of `accelerate launch` and torchrun, which start several processes.
+
+It loads nothing heavy.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ spent = False
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """This process is number `rank` (from 0) of `count`, and number `local_rank` of
-    `local_count` on its machine.
-    """
+    """This process is number `rank` (from 0) of `count`, and `local_rank` of its machine's."""
 
     rank: int
     count: int
@@ -31,47 +30,49 @@ class Launch:
 
 
 def find_launch(environ: Mapping[str, str] | None = None) -> Launch | None:
-    """What the launcher's environment variables say; None for a process that stands alone."""
-    given = os.environ if environ is None else environ
-    if not all(given.get(name) for name in _VARIABLES):
+    """Return what the launcher's environment variables say, or None for a single process."""
+    variables = os.environ if environ is None else environ
+    if not all(variables.get(name) for name in _VARIABLES):
         return None
     try:
-        count = int(given["WORLD_SIZE"])
-        local_count = int(given.get("LOCAL_WORLD_SIZE") or count)
-        found = Launch(int(given["RANK"]), count, int(given["LOCAL_RANK"]), local_count)
+        rank = int(variables["RANK"])
+        count = int(variables["WORLD_SIZE"])
+        local_rank = int(variables["LOCAL_RANK"])
+        local_count = int(variables.get("LOCAL_WORLD_SIZE") or count)
     except ValueError:
         return None
-    if 0 <= found.rank < found.count and found.count > 1:
-        return found
+    if 0 <= rank < count and count > 1:
+        return Launch(rank, count, local_rank, local_count)
     return None
 
 
 def spend() -> None:
-    """The other processes of this launch help with its first training, and then end: what this
-    process trains later is trained alone.
+    """Mark this launch as used up: its other processes end after its first training.
+
+    What this process trains later is trained alone.
     """
     global spent
     spent = spent or find_launch() is not None
 
 
-def inherited(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a child process: without the launch where the others of it have ended."""
-    given = dict(os.environ if environ is None else environ)
-    if spent:
-        return {name: value for name, value in given.items() if name not in _VARIABLES} | {
-            SPENT: "1"
-        }
-    return given
+def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a child process, without a launch whose other processes ended."""
+    variables = dict(os.environ if environ is None else environ)
+    if not spent:
+        return variables
+    for name in _VARIABLES:
+        variables.pop(name, None)
+    variables[SPENT] = "1"
+    return variables
 
 
 def trains_alone(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether the other processes of the launch that this one belongs to have ended."""
-    return bool((os.environ if environ is None else environ).get(SPENT))
+    """Tell whether the other processes of this process's launch have ended."""
+    variables = os.environ if environ is None else environ
+    return bool(variables.get(SPENT))
 
 
-def follows() -> bool:
-    """Whether another process of the same launch leads: this one has to help it train, and do
-    nothing else.
-    """
-    found = find_launch()
-    return found is not None and found.rank > 0
+def is_follower() -> bool:
+    """Tell whether another process of the launch leads, so that this one only helps to train."""
+    launch = find_launch()
+    return launch is not None and launch.rank > 0

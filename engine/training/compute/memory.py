@@ -1,5 +1,6 @@
-"""What training holds in memory beside the model and its graphs: light to import, so that it can
-be asked before a run.
+"""Memory that training takes apart from the model and its graphs.
+
+The module is light to import, so that a run can be checked before it starts.
 """
 
 from __future__ import annotations
@@ -9,23 +10,23 @@ from engine.encoders.model_size import ModelSize
 
 _GB = 1e9
 _STATE_BYTES = 20
-"""Of each trained weight in float32: its master, its gradient, that of a micro-batch, and
-AdamW's two moments.
-"""
+"""Bytes per trained weight: its float32 master, two gradients, and AdamW's two moments."""
 _KEPT_BYTES = 20
-"""Of each trained weight on the CPU: the best ones so far, and a checkpoint as it is written."""
+"""Bytes per trained weight on the CPU: the best ones so far, and a checkpoint being written."""
 
 
 def state_bytes(parameters: int, device: str) -> int:
-    """What a training of so many parameters holds on the `device` beside the model and its
-    graphs.
-    """
-    return parameters * (_STATE_BYTES + _KEPT_BYTES if device == "cpu" else _STATE_BYTES)
+    """Return what a training holds on the device apart from the model and its graphs."""
+    per_weight = _STATE_BYTES
+    if device == "cpu":
+        per_weight += _KEPT_BYTES
+    return parameters * per_weight
 
 
 def check_all_weights_fit(size: ModelSize, device: str, name: str, total: int) -> None:
-    """Raises ResourceError where the device has too little memory to train all weights of the
-    model, graphs aside, even with nothing else running. `total`: its bytes.
+    """Raise ResourceError if the device is too small to train all weights of the model.
+
+    `total` is its memory in bytes. Graphs are not counted.
     """
     needed = 4 * size.parameters + state_bytes(size.parameters, device)
     if needed > total:

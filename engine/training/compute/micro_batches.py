@@ -1,4 +1,4 @@
-"""Which texts of a step run through the model together: few distinct shapes, little padding."""
+"""Micro-batches of a step: few distinct shapes, little padding."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ COUNT_GRID = 4
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """`places` (b,): places in the step's batch.
+    """Texts that run through the model together: `places` (b,) in the step's batch.
 
-    `prompt_length`: leading tokens that pooling may leave out.
+    `prompt_length` is the number of leading tokens that pooling may leave out.
     """
 
     places: npt.NDArray[np.intp]
@@ -24,9 +24,7 @@ class MicroBatch:
 
 
 def grid_length(length: int) -> int:
-    """The padded length of a micro-batch whose longest text has `length` tokens: the next
-    multiple of 16.
-    """
+    """Return the padded length of a micro-batch, the next multiple of 16 of its longest text."""
     return -(-length // LENGTH_GRID) * LENGTH_GRID
 
 
@@ -37,23 +35,22 @@ def micro_batches(
     prompt_length: int = 0,
     offset: int = 0,
 ) -> list[MicroBatch]:
-    """Texts by length, longest first, cut so that count × padded length ≤ `budget` (a longer
-    text stands alone).
+    """Group texts by length, longest first, so that count × padded length ≤ `budget`.
 
-    Lengths are padded to a multiple of 16 and counts cut to a multiple of 4, because oneDNN
-    compiles and keeps kernels for every shape that it meets in bfloat16 (docs/log/training.md).
-    `offset` is added to the places.
+    A longer text forms a micro-batch of its own. Lengths are padded to a multiple of 16 and counts
+    cut to a multiple of 4, because oneDNN compiles and keeps kernels for every shape in bfloat16
+    (docs/log/training.md). `offset` is added to the places.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
-    found: list[MicroBatch] = []
+    batches: list[MicroBatch] = []
     start = 0
     while start < len(order):
-        count = min(
-            max(1, budget // max(1, grid_length(int(lengths[order[start]])))), len(order) - start
-        )
+        longest = grid_length(int(lengths[order[start]]))
+        count = max(1, budget // max(1, longest))
+        count = min(count, len(order) - start)
         if count >= COUNT_GRID:
             count -= count % COUNT_GRID
-        found.append(MicroBatch(order[start : start + count] + offset, prompt_length))
+        batches.append(MicroBatch(order[start : start + count] + offset, prompt_length))
         start += count
-    return found
+    return batches

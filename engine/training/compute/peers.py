@@ -1,9 +1,8 @@
-"""The processes that train together, as the training loop sees them: shares, sums, and one
-decision for all.
+"""The processes that train together, as the training loop sees them.
 
-Every process draws the same batches. Each runs its own share of the micro-batches; the vectors are
-summed up to the whole batch, each takes the loss of all of it, and the gradients of the shares are
-summed. So all hold the same adapter.
+Every process draws the same batches and runs its own share of the micro-batches. The vectors are
+summed to the whole batch, each process takes the loss of all of it, and the gradients of the shares
+are summed, so that all hold the same adapter.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ T = TypeVar("T")
 
 
 class Peers:
-    """One process alone: it does everything itself.
+    """A single process, which does everything itself; the base of several.
 
-    `rank` 0 leads; it alone writes and emits events. `local_count`: how many of the `count` share a
-    machine.
+    `rank` 0 leads; only it writes and emits events. `local_count` of the `count` share a machine.
     """
 
     rank: int = 0
@@ -33,10 +31,8 @@ class Peers:
         """Whether this process writes checkpoints and emits events."""
         return self.rank == 0
 
-    def mine(self, items: Sequence[T]) -> list[T]:
-        """Every `count`-th item, beginning with the own rank: even shares of items that are
-        sorted by size.
-        """
+    def own_share(self, items: Sequence[T]) -> list[T]:
+        """Return every `count`-th item from the own rank: even shares of items sorted by size."""
         return list(items[self.rank :: self.count])
 
     def add(self, tensors: Sequence[Tensor]) -> None:
@@ -46,7 +42,7 @@ class Peers:
         """
 
     def decide(self, value: T) -> T:
-        """The leader's value, in every process. All have to call it."""
+        """Return the leader's value in every process. All have to call it."""
         return value
 
 

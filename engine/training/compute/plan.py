@@ -1,7 +1,6 @@
-"""How the steps of a training are computed on this machine: choices of speed and memory, each
-with its reason.
+"""How the steps of a training are computed on this machine: choices of speed and memory.
 
-None of them changes what is computed beyond the rounding of floating-point numbers.
+None of them changes what is computed, apart from the rounding of floating-point numbers.
 """
 
 from __future__ import annotations
@@ -19,12 +18,10 @@ _MB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`micro_batch_tokens`: padded tokens of a micro-batch.
+    """Choices of speed and memory, with `choices` to report.
 
-    `graph_bytes`: what a step's graphs may hold at once.
-
-    `fused`: AdamW as one kernel. `checkpointing`: see `Student.checkpoint_blocks`. `choices` are
-        reported.
+    `micro_batch_tokens` are the padded tokens of a micro-batch, `graph_bytes` what a step's graphs
+    may hold together. `fused`: AdamW as one kernel. `checkpointing`: `Student.checkpoint_blocks`.
     """
 
     checkpointing: bool
@@ -35,74 +32,76 @@ class Plan:
 
 
 def free_memory(hardware: Hardware, processes: int = 1) -> int:
-    """Bytes on the device that training runs on, of which several processes share those of the
-    CPU.
-    """
+    """Return the free bytes of the device, of which processes on a CPU get equal shares."""
     if hardware.device == "cpu":
         return psutil.virtual_memory().available // processes
     import torch
 
-    # what the encoder of the teacher's vectors has left with the allocator is free, too
+    # Memory that the allocator kept from encoding the teacher's vectors is free, too.
     torch.cuda.empty_cache()
     return int(torch.cuda.mem_get_info(hardware.device)[0])
 
 
 def make_plan(student: GraphModel, config: TrainingConfig, hardware: Hardware, free: int) -> Plan:
-    """Decide for a loaded model and so many `free` bytes (pure)."""
-    checkpointing, tokens = _memory(student, config, hardware, free)
+    """Decide for a loaded model and so many free bytes, as a pure function."""
+    checkpointing, tokens = _plan_memory(student, config, hardware, free)
     graphs = graph_bytes(config, hardware, free)
     choices = (checkpointing, _tokens_choice(tokens, config, hardware))
     return Plan(checkpointing.value == "on", hardware.device != "cpu", tokens, graphs, choices)
 
 
 def graph_bytes(config: TrainingConfig, hardware: Hardware, free: float) -> float:
-    """What the graphs of a step may hold at once: as much as is set, or a share of the bytes
-    that are `free`. On a GPU never more than half of those: on a small one that is less than the
-    setting.
+    """Return what the graphs of a step may hold together: the setting, or a share of free memory.
+
+    On a GPU it is never more than half of the free memory, which may be less than the setting.
     """
-    cpu = hardware.device == "cpu"
+    is_cpu = hardware.device == "cpu"
     if config.graph_memory_mb is None:
-        return free / (2 * CPU_SLACK) if cpu else free / 2
+        if is_cpu:
+            return free / (2 * CPU_SLACK)
+        return free / 2
     wanted = config.graph_memory_mb * _MB
-    if cpu:
+    if is_cpu:
         return wanted
     return min(CUDA_SCALE * wanted, free / 2)
 
 
-def _memory(
+def _plan_memory(
     student: GraphModel, config: TrainingConfig, hardware: Hardware, free: int
 ) -> tuple[HardwareChoice, int]:
-    """Whether blocks are computed twice, and the tokens of a micro-batch, whose graph has to fit
-    in half of the memory.
+    """Return whether blocks are computed twice, and the tokens of a micro-batch.
 
-    On a GPU the micro-batch shrinks first, because smaller ones cost less than computing every
-    block twice.
+    A micro-batch's graph has to fit in half of the memory. On a GPU the micro-batch shrinks first,
+    because that costs less than computing every block twice.
     """
-    cpu = hardware.device == "cpu"
-    wanted = config.micro_batch_tokens * (1 if cpu else CUDA_SCALE)
-    least = config.micro_batch_tokens * (1 if cpu else MIN_CUDA_SCALE)
-    plain, thrifty = (
-        student.bytes_per_token(config.max_tokens, checkpointing=on) for on in (False, True)
-    )
-    needed = max(config.max_tokens, least) * plain
+    is_cpu = hardware.device == "cpu"
+    wanted = config.micro_batch_tokens
+    least = config.micro_batch_tokens
+    if not is_cpu:
+        wanted *= CUDA_SCALE
+        least *= MIN_CUDA_SCALE
+    bytes_per_token = student.bytes_per_token(config.max_tokens, checkpointing=False)
+    needed = max(config.max_tokens, least) * bytes_per_token
     half = free / 2
-    choice = _checkpointing(config.gradient_checkpointing, needed, half)
-    fitting = int(half / (thrifty if choice.value == "on" else plain))
+    choice = _choose_checkpointing(config.gradient_checkpointing, needed, half)
+    if choice.value == "on":
+        bytes_per_token = student.bytes_per_token(config.max_tokens, checkpointing=True)
+    fitting = int(half / bytes_per_token)
     return choice, max(least, min(wanted, fitting))
 
 
 def _tokens_choice(tokens: int, config: TrainingConfig, hardware: Hardware) -> HardwareChoice:
-    scale = 1 if hardware.device == "cpu" else CUDA_SCALE
-    if scale == 1:
-        why = "training.micro_batch_tokens"
-    else:
-        why = f"training.micro_batch_tokens, times {scale} on a GPU"
-    if tokens < scale * config.micro_batch_tokens:
+    wanted = config.micro_batch_tokens
+    why = "training.micro_batch_tokens"
+    if hardware.device != "cpu":
+        wanted *= CUDA_SCALE
+        why = f"training.micro_batch_tokens, times {CUDA_SCALE} on a GPU"
+    if tokens < wanted:
         why = "as many as fit in half of the free memory"
     return HardwareChoice("micro-batch", f"{tokens:,} tokens", why)
 
 
-def _checkpointing(wish: str, needed: float, half: float) -> HardwareChoice:
+def _choose_checkpointing(wish: str, needed: float, half: float) -> HardwareChoice:
     name = "gradient checkpointing"
     if wish != "auto":
         return HardwareChoice(name, wish, "as set")

@@ -1,4 +1,4 @@
-"""Micro-batches side by side: how many at a time, and the threads that run them."""
+"""Micro-batches in parallel: how many, and the threads that run them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class GraphModel(Protocol):
     has_dropout: bool
 
     def bytes_per_token(self, longest: int, *, checkpointing: bool | None = None) -> float:
-        """Of a graph, in a micro-batch of texts that are `longest` tokens long."""
+        """Estimate a graph's memory per token, for texts that are `longest` tokens long."""
 
 
 class Workers:
-    """`count` micro-batches at a time, each on `threads` threads.
+    """Runs `count` micro-batches at a time, each on `threads` threads.
 
-    Results come back in order, whoever finished first.
+    Results are returned in the order of the items.
     """
 
     def __init__(self, count: int, threads: int = 1) -> None:
@@ -58,38 +58,37 @@ class Workers:
         torch.set_num_threads(self._before)
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """The function's results, in the order of the items."""
+        """Return the function's results, in the order of the items."""
         return list(self.in_order(function, items))
 
     def in_order(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """As `map`, each result as soon as it and those before it are there."""
+        """Yield results as `map`, each as soon as it and those before it are ready."""
         if self._pool is None:
             return in_turn(function, items)
         return self._pool.map(function, items)
 
 
 def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """As `Workers.in_order`, one after another in this thread."""
+    """Yield results as `Workers.in_order`, one after another in this thread."""
     return map(function, items)
 
 
 def choose_workers(
     student: GraphModel, config: TrainingConfig, hardware: Hardware, available: int | None = None
 ) -> tuple[int, int]:
-    """(micro-batches at a time, threads for each).
+    """Return how many micro-batches run at a time, and the threads for each.
 
-    `available`: bytes of free memory, measured where it is None.
-
-    One per core on a CPU, as far as their graphs fit in half of the free memory. One in all on a
-    GPU, and with dropout, whose random numbers come from one generator in a fixed order.
+    On a CPU one per core, as far as their graphs fit in half of the free memory (`available` bytes,
+    None: measured). A single one on a GPU, and with dropout, whose random numbers come from one
+    generator in a fixed order.
     """
     if hardware.device != "cpu" or student.has_dropout:
         return 1, hardware.threads
     if available is None:
-        free = psutil.virtual_memory().available
-    else:
-        free = available
+        available = psutil.virtual_memory().available
     longest = max(config.max_tokens, config.micro_batch_tokens)
-    fitting = int(free / 2 / student.bytes_per_token(config.max_tokens) / longest)
-    count = max(1, min(hardware.threads, fitting))
-    return count, 1 if count > 1 else hardware.threads
+    graph = student.bytes_per_token(config.max_tokens) * longest
+    count = max(1, min(hardware.threads, int(available / 2 / graph)))
+    if count == 1:
+        return 1, hardware.threads
+    return count, 1

@@ -1,6 +1,4 @@
-"""A student beside a black box (METHODS.md §2): what is compared in training are the vectors of
-both, joined.
-"""
+"""A student beside a black box (METHODS.md §2), whose joined vectors training compares."""
 
 from __future__ import annotations
 
@@ -16,37 +14,40 @@ from engine.training.data import Batch, FloatArray, IntArray, TrainingData
 Loss = Callable[[Tensor], Tensor]
 
 
-def with_black_box(data: TrainingData, batch: Batch, loss: Loss) -> Loss:
-    """The loss of the student's vectors (q + c, e) of a batch, of a `loss` of joined ones (q +
-    c, d + e).
+def add_black_box(data: TrainingData, batch: Batch, loss: Loss) -> Loss:
+    """Return a loss of the student's vectors (q + c, e), from one of joined vectors (q + c, d + e).
+
+    The black box's vectors are those of the batch.
     """
     fixed = batch_vectors(data, batch)
     return lambda vectors: loss(joined(fixed.to(vectors.device), vectors))
 
 
 def batch_vectors(data: TrainingData, batch: Batch) -> Tensor:
-    """The black box's vectors (q + c, d) of a batch."""
-    queries = given(data.base_queries)[batch.queries]
-    chunks = given(data.base_chunks)[batch.chunks]
+    """Return the black box's vectors (q + c, d) of a batch."""
+    queries = require_vectors(data.base_queries)[batch.queries]
+    chunks = require_vectors(data.base_chunks)[batch.chunks]
     return torch.from_numpy(np.concatenate([queries, chunks]).astype(np.float32))
 
 
-def beside_black_box(
+def join_black_box(
     data: TrainingData,
     queries: FloatArray,
     chunks: FloatArray,
     chunk_places: IntArray,
     query_places: IntArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """The student's vectors of held-out queries and of chunks, each at its place in the data:
-    joined.
+    """Return vectors of held-out queries and chunks, each joined with the black box's.
+
+    The places are those of the student's vectors in the data.
     """
-    own = given(data.base_heldout)[query_places]
-    return joined_arrays(own, queries), joined_arrays(given(data.base_chunks)[chunk_places], chunks)
+    box_queries = require_vectors(data.base_heldout)[query_places]
+    box_chunks = require_vectors(data.base_chunks)[chunk_places]
+    return joined_arrays(box_queries, queries), joined_arrays(box_chunks, chunks)
 
 
-def given(vectors: FloatArray | None) -> FloatArray:
-    """ValueError where the data came without the untouched encoder's vectors."""
+def require_vectors(vectors: FloatArray | None) -> FloatArray:
+    """Return the untouched encoder's vectors. Raises ValueError if the data came without them."""
     if vectors is None:
         raise ValueError("the recipe wants the untouched encoder's vectors with the data")
     return vectors

@@ -1,5 +1,6 @@
-"""A linear map of a black box's vectors, e_new = W e_bb (Mafin, section 4.4): what a small model
-beside it is compared with.
+"""A linear map of a black box's vectors, e_new = W e_bb, for comparison with a small model.
+
+Mafin, section 4.4.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from engine.core.similarity import COSINE, Similarity, unit_rows
 from engine.training.compute.optimizer import learning_rate
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData
-from engine.training.heldout import build_pool, measure
-from engine.training.model.augmentation import batch_vectors, given
+from engine.training.heldout import HeldOutPool, build_pool, measure
+from engine.training.model.augmentation import batch_vectors, require_vectors
 from engine.training.objectives.objective import Objective
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Floats = NDArray[np.float32]
 
 
 class MappedEncoder:
-    """An encoder whose vectors are mapped by W (d, d), and then of unit norm."""
+    """An encoder whose vectors are mapped by W (d, d) and then normalized."""
 
     similarity: Similarity = COSINE
 
@@ -48,57 +49,59 @@ class MappedEncoder:
 
 
 def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | None = None) -> Floats:
-    """W (d, d) by the recipe's loss, steps, held-out checks and patience, on the black box's
-    vectors that the data has.
+    """Return W (d, d), trained on the black box's vectors by the recipe's loss and stopping.
 
-    W = I + A at full rank, W = I + U Vᵀ at a low one, U and V (d, `rank`): both begin at I, where
+    W = I + A at full rank, W = I + U Vᵀ at a low one, U and V (d, `rank`): both begin at I, which
     the paper's W_l W_rᵀ cannot.
     """
-    chunks = given(data.base_chunks)
+    chunks = require_vectors(data.base_chunks)
     rng = torch.Generator().manual_seed(config.seed)
     identity = torch.eye(chunks.shape[1])
     left = torch.zeros(len(identity), rank or len(identity), requires_grad=True)
+    right = identity
+    trained = [left]
     if rank:
         right = torch.randn(*left.shape, generator=rng) / len(identity) ** 0.5
-    else:
-        right = identity
-    if rank:
-        trained = [left, right.requires_grad_()]
-    else:
-        trained = [left]
+        trained.append(right.requires_grad_())
     optimizer = torch.optim.AdamW(trained, weight_decay=config.weight_decay)
     sampler = BatchSampler(data, config)
     pool = build_pool(data, config)
-    objective = Objective(config, (given(data.base_queries), chunks), "cpu")
+    objective = Objective(config, (require_vectors(data.base_queries), chunks), "cpu")
     best = identity.numpy()
-    reached = -1.0
+    best_ndcg = -1.0
     stale = 0
     for step in range(config.steps + 1):
         weights = identity + left @ right.T
-        last = step == config.steps
-        if pool is None or last or step % config.eval_every == 0:
-            found = 0.0
+        is_last = step == config.steps
+        if pool is None or is_last or step % config.eval_every == 0:
             matrix = weights.detach().numpy()
+            ndcg = 0.0
             if pool is not None:
-                asked = given(data.base_heldout)[pool.queries]
-                ranked = chunks[pool.chunks]
-                figures = measure(
-                    unit_rows(asked @ matrix.T), unit_rows(ranked @ matrix.T), pool.positives
-                )
-                found = figures.ndcg_at_10
-            if pool is None or config.keep == "last" or found > reached:
+                ndcg = _measure_map(data, pool, matrix)
+            if pool is None or config.keep == "last" or ndcg > best_ndcg:
+                best = matrix
+                best_ndcg = ndcg
                 stale = 0
             else:
-                stale = stale + 1
-            best, reached = (best, reached) if stale else (matrix, found)
-        if last or stale >= config.patience:
+                stale += 1
+        if is_last or stale >= config.patience:
             break
         batch = sampler.batch(step)
         optimizer.zero_grad()
         vectors = torch.nn.functional.normalize(batch_vectors(data, batch) @ weights.T)
-        objective.of(batch)[0](vectors).backward()  # type: ignore[no-untyped-call]
+        loss, _ = objective.of(batch)
+        loss(vectors).backward()  # type: ignore[no-untyped-call]
         optimizer.param_groups[0]["lr"] = learning_rate(
             step, config.steps, config.learning_rate, config.warmup
         )
         optimizer.step()
     return best
+
+
+def _measure_map(data: TrainingData, pool: HeldOutPool, matrix: Floats) -> float:
+    """Return nDCG@10 of mapped held-out queries in the pool of mapped chunks, in percent."""
+    queries = require_vectors(data.base_heldout)[pool.queries]
+    chunks = require_vectors(data.base_chunks)[pool.chunks]
+    mapped_queries = unit_rows(queries @ matrix.T)
+    mapped_chunks = unit_rows(chunks @ matrix.T)
+    return measure(mapped_queries, mapped_chunks, pool.positives).ndcg_at_10

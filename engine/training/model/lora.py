@@ -1,8 +1,7 @@
-"""What is trained of an encoder: LoRA layers on its attention and feed-forward projections, or
-all weights; and its folder on disk.
+"""The trained weights of an encoder: LoRA layers or all weights, and their folder on disk.
 
-On a CPU their part is added within the matrix products: peft's make three more passes over a
-layer's output.
+On a CPU the LoRA part is added within the matrix products, because peft's makes three more passes
+over a layer's output.
 """
 
 from __future__ import annotations
@@ -26,8 +25,9 @@ from engine.training.config import TrainingConfig
 
 
 class _FusedLora(torch.autograd.Function):
-    """y = x Wᵀ + b + s (x Aᵀ) Bᵀ, with gradients for x, A and B; W (o, i), A (r, i), B (o, r), x
-    (..., i).
+    """y = x Wᵀ + b + s (x Aᵀ) Bᵀ, with gradients for x, A and B.
+
+    W (o, i), A (r, i), B (o, r), x (..., i).
     """
 
     @staticmethod
@@ -37,14 +37,14 @@ class _FusedLora(torch.autograd.Function):
         flat = x.reshape(-1, x.shape[-1])
         low = (flat @ a.T).mul_(scale)
         if bias is None:
-            found = flat @ weight.T
+            output = flat @ weight.T
         else:
-            found = torch.addmm(bias, flat, weight.T)
-        found.addmm_(low, b.T)
+            output = torch.addmm(bias, flat, weight.T)
+        output.addmm_(low, b.T)
         ctx.save_for_backward(flat, low, weight, a, b)
         ctx.scale = scale
         ctx.shape = x.shape
-        return found.view(*x.shape[:-1], -1)
+        return output.view(*x.shape[:-1], -1)
 
     @staticmethod
     def backward(
@@ -52,24 +52,24 @@ class _FusedLora(torch.autograd.Function):
     ) -> tuple[Tensor | None, None, None, Tensor, Tensor, None]:
         flat, low, weight, a, b = ctx.saved_tensors
         gradient = gradients[0].reshape(-1, weight.shape[0])
-        of_low = (gradient @ b).mul_(ctx.scale)
-        of_x = None
+        low_gradient = (gradient @ b).mul_(ctx.scale)
+        x_gradient = None
         if ctx.needs_input_grad[0]:
-            of_x = (gradient @ weight).addmm_(of_low, a).view(ctx.shape)
-        return of_x, None, None, of_low.T @ flat, gradient.T @ low, None
+            x_gradient = (gradient @ weight).addmm_(low_gradient, a).view(ctx.shape)
+        return x_gradient, None, None, low_gradient.T @ flat, gradient.T @ low, None
 
 
 def fuse(transformer: nn.Module) -> None:
-    """Let peft's LoRA layers compute this way, in place.
+    """Let peft's LoRA layers compute as `_FusedLora`, in place.
 
     They must have no dropout, and their base weights get no gradient.
     """
     for layer in transformer.modules():
         if hasattr(layer, "base_layer"):
-            layer.forward = _forward(layer)
+            layer.forward = _build_forward(layer)
 
 
-def _forward(layer: Any) -> Any:
+def _build_forward(layer: Any) -> Any:
     base = layer.base_layer
     scale = layer.scaling[ADAPTER_NAME]
     a = layer.lora_A[ADAPTER_NAME]
@@ -78,45 +78,44 @@ def _forward(layer: Any) -> Any:
 
 
 ADAPTER_NAME = "default"
-_PREFIX = "base_model.model."  # what peft puts before every name of a saved adapter
+# Prefix that peft gives every name of a saved adapter.
+_PREFIX = "base_model.model."
 
 
 def blocks(transformer: nn.Module) -> tuple[str, nn.ModuleList] | None:
-    """The transformer's blocks and their name in it; None where it has none.
+    """Return the transformer's blocks and their name in it, or None if it has none.
 
     They are the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`,
     ModernBERT's and the decoders' `layers`.
     """
     from torch import nn
 
-    lists = [
-        (name, module)
-        for name, module in transformer.named_modules()
-        if isinstance(module, nn.ModuleList)
-    ]
+    lists = []
+    for name, module in transformer.named_modules():
+        if isinstance(module, nn.ModuleList):
+            lists.append((name, module))
     if lists:
         return max(lists, key=lambda item: sum(p.numel() for p in item[1].parameters()))
     return None
 
 
 def target_modules(transformer: nn.Module) -> list[str]:
-    """Full names of the linear layers inside the transformer blocks, in the model's order.
+    """Return the full names of the linear layers inside the transformer blocks, in order.
 
-    That takes in query, key, value, output and feed-forward projections (a decoder's gate, up and
-    down) under whatever name, and leaves out embeddings, pooler and heads. Raises ModelError where
-    there are none.
+    This includes query, key, value, output and feed-forward projections (a decoder's gate, up and
+    down) under any name, and leaves out embeddings, pooler and heads. Raises ModelError if there
+    are none.
     """
     from torch import nn
 
-    if (found := blocks(transformer)) is not None:
-        name, block = found
-        linear = [
-            f"{name}.{inner}"
-            for inner, module in block.named_modules()
-            if isinstance(module, nn.Linear)
-        ]
-        if linear:
-            return linear
+    linear = []
+    if (named_blocks := blocks(transformer)) is not None:
+        name, block = named_blocks
+        for inner, module in block.named_modules():
+            if isinstance(module, nn.Linear):
+                linear.append(f"{name}.{inner}")
+    if linear:
+        return linear
     raise ModelError(
         f"The model type {type(transformer).__name__} cannot be adapted.",
         "It has no transformer blocks with linear layers to put LoRA on.",
@@ -127,11 +126,10 @@ def target_modules(transformer: nn.Module) -> list[str]:
 
 
 def add_lora(transformer: nn.Module, config: TrainingConfig) -> Any:
-    """Freeze the model and add trainable LoRA layers in place (B = 0: its output is unchanged).
+    """Freeze the model, add trainable LoRA layers in place, and return peft's config.
 
-    Returns peft's config.
-
-    The layers take the dtype of the weights beside them. Seed torch before: A is random.
+    With B = 0 the model's output is unchanged. The layers take the dtype of the weights they belong
+    to. Seed torch before, because A is random.
     """
     from peft import LoraConfig, inject_adapter_in_model
 
@@ -143,9 +141,8 @@ def add_lora(transformer: nn.Module, config: TrainingConfig) -> Any:
         bias="none",
         task_type="FEATURE_EXTRACTION",
     )
-    dtype = next(
-        parameter.dtype for parameter in transformer.parameters() if parameter.is_floating_point()
-    )
+    parameters = transformer.parameters()
+    dtype = next(weights.dtype for weights in parameters if weights.is_floating_point())
     inject_adapter_in_model(lora, transformer, adapter_name=ADAPTER_NAME)
     for name, parameter in transformer.named_parameters():
         parameter.requires_grad_("lora_" in name)
@@ -155,24 +152,25 @@ def add_lora(transformer: nn.Module, config: TrainingConfig) -> Any:
 
 
 def lora_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
-    """The trainable tensors under the names that peft gives them in `adapter_model.safetensors`."""
+    """Return the trainable tensors by their names in `adapter_model.safetensors`, as peft's."""
     marker = f".{ADAPTER_NAME}."
-    return {
-        _PREFIX + name.replace(marker, "."): parameter
-        for name, parameter in transformer.named_parameters()
-        if parameter.requires_grad
-    }
+    parameters = {}
+    for name, parameter in transformer.named_parameters():
+        if parameter.requires_grad:
+            parameters[_PREFIX + name.replace(marker, ".")] = parameter
+    return parameters
 
 
 def lora_settings(lora: Any, model: ModelFolder) -> dict[str, Any]:
-    """Peft's settings of LoRA layers, as `write_adapter` takes them."""
+    """Return peft's settings of LoRA layers for `write_adapter`."""
     settings = lora.to_dict() | {"base_model_name_or_path": model.name, "inference_mode": True}
     return {key: _plain(value) for key, value in settings.items()}
 
 
 def all_weights_settings(model: ModelFolder, tensors: int) -> dict[str, Any]:
-    """What stands beside so many tensors of a model's weights, as `write_adapter` takes it:
-    which weights training began with.
+    """Return the settings of so many trained tensors of a model for `write_adapter`.
+
+    They name the weights that training began with.
     """
     return {
         "peft_type": ALL_WEIGHTS,
@@ -183,13 +181,12 @@ def all_weights_settings(model: ModelFolder, tensors: int) -> dict[str, Any]:
 
 
 def whole_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
-    """All tensors but the LoRA layers', under the names that an adapter's file has them by."""
-    named = transformer.named_parameters()
-    return {
-        WHOLE + name.replace(".base_layer.", "."): parameter
-        for name, parameter in named
-        if "lora_" not in name
-    }
+    """Return all tensors except the LoRA layers' by their names in an adapter's file."""
+    parameters = {}
+    for name, parameter in transformer.named_parameters():
+        if "lora_" not in name:
+            parameters[WHOLE + name.replace(".base_layer.", ".")] = parameter
+    return parameters
 
 
 def write_adapter(
@@ -198,44 +195,42 @@ def write_adapter(
     tensors: Mapping[str, Tensor],
     metadata: dict[str, str] | None = None,
 ) -> None:
-    """Write an adapter's folder, in one piece: `adapter_config.json`,
-    `adapter_model.safetensors` (float32) with its `metadata`.
+    """Write an adapter's folder atomically.
 
-    Raises ResourceError when the disk is full.
+    It holds `adapter_config.json` and `adapter_model.safetensors` (float32) with its `metadata`.
+    Raises ResourceError if the disk is full.
     """
     from safetensors.torch import save_file
 
     text = json.dumps(dict(settings), indent=2, sort_keys=True)
     plain = {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()}
+    unfinished = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
     with disk_errors(f"The adapter could not be written to {folder}."):
         shutil.rmtree(folder, ignore_errors=True)
-        with complete_folder(
-            folder.with_name(f".writing-{folder.name}-{os.getpid()}"), folder
-        ) as temporary:
+        with complete_folder(unfinished, folder) as temporary:
             save_file(plain, temporary / "adapter_model.safetensors", metadata)
             (temporary / "adapter_config.json").write_text(text + "\n", encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:
-    """Sets have no order and enumerations no JSON form."""
+    """Return a value for JSON: sets in order, enumerations as their values."""
     if isinstance(value, set | frozenset):
         return sorted(value)
     return getattr(value, "value", value)
 
 
-def start_of(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of an adapter to begin with.
+def read_start(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Read the tensors of an adapter to begin with.
 
-    Raises ModelError where its layers are not shaped like a student's `masters`.
+    Raises ModelError if its layers are not shaped like a student's `masters`.
     """
     from safetensors.torch import load_file
 
     tensors = load_file(folder / "adapter_model.safetensors")
-    shapes = {
-        name: tuple(tensor.shape)
-        for name, tensor in tensors.items()
-        if name in masters or not name.startswith(WHOLE)
-    }
+    shapes = {}
+    for name, tensor in tensors.items():
+        if name in masters or not name.startswith(WHOLE):
+            shapes[name] = tuple(tensor.shape)
     if shapes != {name: tuple(master.shape) for name, master in masters.items()}:
         raise ModelError(
             f"The adapter {folder} cannot be trained on.",

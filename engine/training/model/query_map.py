@@ -1,5 +1,6 @@
-"""The map by which the project's own encoder asks for vectors that another model made
-(METHODS.md §2), in closed form.
+"""A map from the project's own encoder to vectors that another model made, for queries.
+
+METHODS.md §2, in closed form.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _BLOCK = 8192
 def ridge_map(
     own: NDArray[np.float32], given: NDArray[np.float32], ridge: float = RIDGE
 ) -> NDArray[np.float32]:
-    """W (e, d) that makes ‖X W − Y‖² + λ‖W‖² least for X (n, e) and Y (n, d): (XᵀX + λI)⁻¹ XᵀY,
-    where λ is `ridge` times the mean eigenvalue of XᵀX.
+    """Return W (e, d) that minimizes ‖X W − Y‖² + λ‖W‖² for X (n, e) and Y (n, d).
+
+    W = (XᵀX + λI)⁻¹ XᵀY, where λ is `ridge` times the mean eigenvalue of XᵀX.
     """
     width = own.shape[1]
     gram = np.zeros((width, width))
@@ -42,9 +44,9 @@ def ridge_map(
 
 
 def fit_map(context: StageContext, folder: Path) -> dict[str, Any]:
-    """Fit the map to the chunks with a vector, and write it as an adapter into `folder`.
+    """Fit the map to the chunks with a vector, and write it as an adapter into a folder.
 
-    Raises ModelError where there is none.
+    Raises ModelError if no chunk has a vector.
     """
     from safetensors.numpy import save_file
 
@@ -54,9 +56,9 @@ def fit_map(context: StageContext, folder: Path) -> dict[str, Any]:
     given = read_vectors(path)
     places = given.find([chunk.content_hash for chunk in chunks])
     known = places >= 0
-    found = int(known.sum())
+    count = int(known.sum())
     spare = len(given.places) - len(np.unique(places[known]))
-    if not found:
+    if not count:
         raise ModelError(
             f"No vector in {path} belongs to a chunk.",
             f"Its {spare} ids belong to other texts.",
@@ -65,11 +67,10 @@ def fit_map(context: StageContext, folder: Path) -> dict[str, Any]:
             code="vectors-of-other-chunks",
         )
     own = chunk_vectors(context, load_encoder(context), chunks)
-    fitted = ridge_map(own[known], given.read(places[known]))
-    save_file({"query_map": fitted}, folder / WEIGHTS, {"vectors": digest})
-    (folder / CONFIG).write_text(
-        json.dumps({"peft_type": QUERY_MAP, "ridge": RIDGE}) + "\n", encoding="utf-8"
-    )
+    matrix = ridge_map(own[known], given.read(places[known]))
+    save_file({"query_map": matrix}, folder / WEIGHTS, {"vectors": digest})
+    config = json.dumps({"peft_type": QUERY_MAP, "ridge": RIDGE})
+    (folder / CONFIG).write_text(config + "\n", encoding="utf-8")
     why = f"a map was fitted to them; {spare} vectors of {Path(path).name} belong to no chunk"
-    context.choose("chunks with a given vector", f"{found} of {len(chunks)}", why)
-    return {"chunks": len(chunks), "given": found, "spare": spare}
+    context.choose("chunks with a given vector", f"{count} of {len(chunks)}", why)
+    return {"chunks": len(chunks), "given": count, "spare": spare}

@@ -1,5 +1,6 @@
-"""The model in training: token rows → vectors with a graph, the weights that are trained kept in
-float32.
+"""The model in training, from token rows to vectors with a graph.
+
+The trained weights are kept in float32.
 """
 
 from __future__ import annotations
@@ -38,17 +39,20 @@ from engine.training.model.lora import (
 
 Rows: TypeAlias = "list[array[int]]"
 """Token ids of texts, 4 bytes each."""
-_BLOCK = 4  # micro-batches per worker between two calls of `pause`
+# Micro-batches per worker between two calls of `pause`.
+_BLOCK = 4
 
 
 class Student:
-    """A model with LoRA layers; `whole`: they are left as they are, and all other weights are
-    trained. Where the recipe trains all weights, it has no LoRA layers, and those weights are
-    trained that its vectors depend on (BERT's pooler is left out).
+    """A model in training, with LoRA layers or with all weights.
 
-    The frozen weights and the trained ones' working copies have the hardware's dtype; `masters` are
-    float32 copies that the optimizer changes, because bfloat16 swallows small updates. `publish`
-    writes them back into the model. `untrained`: what else an adapter's file holds.
+    `whole`: the LoRA layers stay as they are, and all other weights are trained. If the recipe
+    trains all weights, there are no LoRA layers, and those weights are trained on which the vectors
+    depend (not BERT's pooler).
+
+    The frozen weights and the working copies of the trained ones have the hardware's dtype;
+    `masters` are float32 copies that the optimizer changes, because bfloat16 loses small updates.
+    `publish` writes them back into the model. `untrained` is what else an adapter's file holds.
     """
 
     def __init__(
@@ -58,21 +62,18 @@ class Student:
         self.device = hardware.device
         self._size = model_size(model)
         has_layers = config.weights == "adapter"
-        # masters of all weights begin with these as they are, not as a smaller dtype rounds them
-        loaded = load_sentence_transformer(
-            model, hardware.device, hardware.dtype if has_layers else "float32"
-        )
-        self.text_model = TextModel(
-            loaded, hardware.device, effective_max_tokens(model, config.max_tokens)
-        )
+        # Masters of all weights must begin with the original weights, not with rounded ones.
+        dtype = hardware.dtype if has_layers else "float32"
+        loaded = load_sentence_transformer(model, hardware.device, dtype)
+        max_tokens = effective_max_tokens(model, config.max_tokens)
+        self.text_model = TextModel(loaded, hardware.device, max_tokens)
         self._prompts = read_prompts(model)
         self._rows: dict[tuple[str, str], array[int]] = {}
         self.query_prompt_length = self.text_model.prompt_length(self._prompts.query)
         self.chunk_prompt_length = self.text_model.prompt_length(self._prompts.document)
         transformer = self.transformer
         if hardware.device == "cpu":
-            # On CPUs the fused attention's backward pass takes three times as long as the plain
-            # one.
+            # On CPUs the fused attention's backward pass takes three times as long.
             transformer.set_attn_implementation("eager")
         if hasattr(transformer.config, "use_cache"):
             transformer.config.use_cache = False
@@ -86,7 +87,7 @@ class Student:
         others = whole_parameters(transformer)
         self._parameters = {**layers, **others}
         if not has_layers:
-            self._working = self._used(others)
+            self._working = self._find_used(others)
             self.adapter_settings = all_weights_settings(model, len(self._working))
         elif whole:
             self._working = others
@@ -94,13 +95,12 @@ class Student:
             self._working = layers
         for name, parameter in self._parameters.items():
             parameter.requires_grad_(name in self._working)
+        self.untrained: dict[str, Tensor] = {}
         if whole:
             self.untrained = {name: p.detach().clone() for name, p in layers.items()}
-        else:
-            self.untrained = {}
-        self.masters = {
-            name: p.detach().float().clone().requires_grad_() for name, p in self._working.items()
-        }
+        self.masters: dict[str, Tensor] = {}
+        for name, parameter in self._working.items():
+            self.masters[name] = parameter.detach().float().clone().requires_grad_()
         _convert(loaded[0], hardware.dtype)
         self.has_dropout = config.has_dropout
         self._whole_model_dropout = config.model_dropout
@@ -112,12 +112,12 @@ class Student:
         with torch.no_grad():
             self.dimension = int(self.forward(self.query_rows(["a"])).shape[1])
 
-    def _used(self, parameters: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
-        """Those that the vector of a text depends on."""
+    def _find_used(self, parameters: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
+        """Return the parameters on which the vector of a text depends."""
         vectors = self.forward(self.query_rows(["a"]))
-        found = torch.autograd.grad(vectors.sum(), list(parameters.values()), allow_unused=True)
+        gradients = torch.autograd.grad(vectors.sum(), list(parameters.values()), allow_unused=True)
         used = dict(parameters)
-        for name, gradient in zip(parameters, found, strict=True):
+        for name, gradient in zip(parameters, gradients, strict=True):
             if gradient is None:
                 del used[name]
         return used
@@ -134,7 +134,7 @@ class Student:
 
     @property
     def metadata(self) -> dict[str, str] | None:
-        """What an encoder with its adapter has to know beside the tensors."""
+        """Metadata of the adapter's file that an encoder needs, if any."""
         if self.text_model.geometry:
             return self.text_model.geometry.metadata
         return None
@@ -146,21 +146,25 @@ class Student:
 
     @property
     def state_bytes(self) -> int:
-        """Memory that a training is going to take beside this model and its masters."""
+        """Memory that a training will take in addition to this model and its masters."""
         count = sum(master.numel() for master in self.masters.values())
         return state_bytes(count, self.device) - 4 * count
 
     def checkpoint_blocks(self) -> None:
-        """Let a graph keep each block's input alone, and the backward pass run the block again,
-        with the same random numbers: Chen et al. 2016, "Training deep nets with sublinear memory
-        cost". Call it once.
-        """
-        _, found = blocks(self.transformer) or ("", ())
-        for block in found:
-            block.forward = self._checkpointed(block.forward)
-        self._checkpointing = bool(found)
+        """Let a graph keep only each block's input, and the backward pass run the block again.
 
-    def _checkpointed(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        The second run uses the same random numbers: Chen et al. 2016, "Training deep nets with
+        sublinear memory cost". Call it once.
+        """
+        named_blocks = blocks(self.transformer)
+        if named_blocks is None:
+            return
+        _, layers = named_blocks
+        for layer in layers:
+            layer.forward = self._checkpoint(layer.forward)
+        self._checkpointing = bool(layers)
+
+    def _checkpoint(self, forward: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             if not torch.is_grad_enabled():
                 return forward(*args, **kwargs)
@@ -177,12 +181,11 @@ class Student:
                 parameter.copy_(self.masters[name])
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Set masters and model to saved tensors of the same names, and what is not trained to
-        those there are.
-        """
-        self.untrained = {
-            name: tensor for name, tensor in tensors.items() if name not in self.masters
-        }
+        """Set masters and model to saved tensors, and untrained weights as far as any are saved."""
+        self.untrained = {}
+        for name, tensor in tensors.items():
+            if name not in self.masters:
+                self.untrained[name] = tensor
         with torch.no_grad():
             for name, master in self.masters.items():
                 master.copy_(tensors[name])
@@ -191,14 +194,11 @@ class Student:
         self.publish()
 
     def snapshot(self) -> dict[str, Tensor]:
-        """A copy of the masters on the CPU."""
+        """Return a copy of the masters on the CPU."""
         return {name: master.detach().cpu().clone() for name, master in self.masters.items()}
 
     def training_mode(self) -> None:
-        """Dropout on where the recipe has any.
-
-        Otherwise the model stays in evaluation mode, which is as good.
-        """
+        """Turn dropout on if the recipe has any; otherwise the model stays in evaluation mode."""
         self.transformer.train(self._whole_model_dropout)
         if self.has_dropout:
             for name, module in self.transformer.named_modules():
@@ -206,110 +206,103 @@ class Student:
                     module.train()
 
     def evaluation_mode(self) -> None:
-        """Dropout off."""
+        """Turn dropout off."""
         self.transformer.eval()
 
     def query_rows(self, texts: Sequence[str]) -> Rows:
-        """Token ids of queries, with the model's query prompt, cut at `max_tokens`.
+        """Return token ids of queries with the model's query prompt, cut at `max_tokens`.
 
-        A text is tokenised once, and kept.
+        A text is tokenized only once.
         """
-        return self._tokenise(self._prompts.query, texts)
+        return self._tokenize(self._prompts.query, texts)
 
     def chunk_rows(self, texts: Sequence[str]) -> Rows:
-        """Token ids of chunks, with the model's document prompt, cut at `max_tokens`.
+        """Return token ids of chunks with the model's document prompt, cut at `max_tokens`.
 
-        A text is tokenised once, and kept.
+        A text is tokenized only once.
         """
-        return self._tokenise(self._prompts.document, texts)
+        return self._tokenize(self._prompts.document, texts)
 
     def chunk_words(self, texts: Sequence[str]) -> list[tuple[list[int], list[int | None]]]:
-        """Rows as `chunk_rows`, each with the word that every token belongs to; None for special
-        tokens.
-        """
+        """Return rows as `chunk_rows`, each with its tokens' words (None for special tokens)."""
         encoded = self.text_model.encoded([self._prompts.document + text for text in texts])
-        words = [encoded.word_ids(place) for place in range(len(texts))]
         rows = self.text_model.never_empty(encoded["input_ids"])
-        return [(row, own or [None]) for row, own in zip(rows, words, strict=True)]
+        pairs = []
+        for number, row in enumerate(rows):
+            pairs.append((row, encoded.word_ids(number) or [None]))
+        return pairs
 
-    def _tokenise(self, prompt: str, texts: Sequence[str]) -> Rows:
-        if new := [text for text in dict.fromkeys(texts) if (prompt, text) not in self._rows]:
+    def _tokenize(self, prompt: str, texts: Sequence[str]) -> Rows:
+        new = [text for text in dict.fromkeys(texts) if (prompt, text) not in self._rows]
+        if new:
             rows = self.text_model.token_rows([prompt + text for text in new])
-            self._rows |= {
-                (prompt, text): array("i", row) for text, row in zip(new, rows, strict=True)
-            }
+            for text, row in zip(new, rows, strict=True):
+                self._rows[prompt, text] = array("i", row)
         return [self._rows[prompt, text] for text in texts]
 
     def geometry(
         self, curvature: float, queries: Sequence[str], chunks: Sequence[str]
     ) -> Hyperbolic:
-        """Of hyperbolic space: its scale makes √c‖v‖ 1 on average of these texts, where
-        distances are spread as cosines are.
+        """Return the geometry of hyperbolic space whose scale fits these texts.
+
+        The scale makes √c‖v‖ 1 on average, at which distances are spread as cosines are.
         """
         self.evaluation_mode()
+        query_rows = self._pad(self.query_rows(queries))
+        chunk_rows = self._pad(self.chunk_rows(chunks))
         with torch.no_grad():
-            first = self.text_model.pooled(
-                self._padded(self.query_rows(queries)), self.query_prompt_length
-            )
-            second = self.text_model.pooled(
-                self._padded(self.chunk_rows(chunks)), self.chunk_prompt_length
-            )
-        return Hyperbolic(
-            curvature, 1 / (curvature**0.5 * torch.cat([first, second]).norm(dim=1).mean().item())
-        )
+            first = self.text_model.pooled(query_rows, self.query_prompt_length)
+            second = self.text_model.pooled(chunk_rows, self.chunk_prompt_length)
+        mean_length = torch.cat([first, second]).norm(dim=1).mean().item()
+        return Hyperbolic(curvature, 1 / (curvature**0.5 * mean_length))
 
     def forward(self, rows: Sequence[Sequence[int]], prompt_length: int = 0) -> Tensor:
-        """Vectors float32 (b, d) of b token rows, with a graph where gradients are on: of unit
-        norm, or as a geometry has them.
+        """Return float32 vectors (b, d) of b token rows, with a graph if gradients are on.
 
-        `prompt_length`: leading tokens that pooling may leave out.
+        They are of unit norm, or as a geometry has them. `prompt_length` is the number of leading
+        tokens that pooling may leave out.
         """
-        return self.text_model.vectors(self._padded(rows), prompt_length)
+        return self.text_model.vectors(self._pad(rows), prompt_length)
 
     def token_states(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Last hidden states (t, d) of the t tokens of all rows, row after row, padding left
-        out; with a graph.
+        """Return the last hidden states (t, d) of the t tokens of all rows, without padding.
+
+        They have a graph.
         """
-        features = self._padded(rows)
+        features = self._pad(rows)
         states: Tensor = self.transformer(**features).last_hidden_state  # (b, longest, d)
         return states[features["attention_mask"].bool()]
 
     def bytes_per_token(self, longest: int, *, checkpointing: bool | None = None) -> float:
-        """Estimate of a graph's memory per padded token, in a micro-batch of texts that are
-        `longest` tokens long.
+        """Estimate a graph's memory per padded token, for texts that are `longest` tokens long.
 
-        With `checkpointing` (None: as it is), every block's input and one block's graph.
+        With `checkpointing` (None: as set), it holds every block's input and one block's graph.
         """
         if checkpointing is None:
-            twice = self._checkpointing
-        else:
-            twice = checkpointing
-        return self._size.graph_bytes_per_token(longest, self.working[0].element_size(), twice)
+            checkpointing = self._checkpointing
+        element_size = self.working[0].element_size()
+        return self._size.graph_bytes_per_token(longest, element_size, checkpointing)
 
     def graph_bytes(self, rows: Sequence[Sequence[int]], batches: Sequence[MicroBatch]) -> float:
-        """Estimate of the memory that all graphs of a step hold at once."""
-        longest = [
-            self._padded_length(max(len(rows[i]) for i in batch.places)) for batch in batches
-        ]
-        return sum(
-            len(batch.places) * n * self.bytes_per_token(n)
-            for batch, n in zip(batches, longest, strict=True)
-        )
+        """Estimate the memory of all graphs of a step together."""
+        total = 0.0
+        for batch in batches:
+            length = self._padded_length(max(len(rows[i]) for i in batch.places))
+            total += len(batch.places) * length * self.bytes_per_token(length)
+        return total
 
     def _padded_length(self, longest: int) -> int:
-        """On the grid of lengths, but never beyond the model's last position."""
+        """Return a length on the grid, but not beyond the model's last position."""
         return min(grid_length(longest), max(longest, self.model.max_tokens))
 
-    def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+    def _pad(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
         return self.text_model.padded(rows, self._padded_length(max(map(len, rows))))
 
 
 class StudentEncoder:
-    """Encodes token rows with the student as it is now, dropout off.
+    """Encodes token rows with the student's present weights, without dropout.
 
-    `pause` is called between blocks; it may raise.
-
-    `peers` share the work; each gets all vectors.
+    `pause` is called between blocks and may raise. `peers` share the work; each gets all vectors.
     """
 
     def __init__(
@@ -327,11 +320,11 @@ class StudentEncoder:
         self._peers = peers
 
     def queries(self, rows: Rows) -> npt.NDArray[np.float32]:
-        """Vectors (n, d) of query rows."""
+        """Return vectors (n, d) of query rows."""
         return self._encode(rows, self._student.query_prompt_length)
 
     def chunks(self, rows: Rows) -> npt.NDArray[np.float32]:
-        """Vectors (n, d) of chunk rows."""
+        """Return vectors (n, d) of chunk rows."""
         return self._encode(rows, self._student.chunk_prompt_length)
 
     def _encode(self, rows: Rows, prompt_length: int) -> npt.NDArray[np.float32]:
@@ -340,21 +333,23 @@ class StudentEncoder:
         vectors = np.zeros((len(rows), self._student.dimension), dtype=np.float32)
 
         def encode(batch: MicroBatch) -> None:
+            batch_rows = [rows[i] for i in batch.places]
             with torch.no_grad():
-                found = self._student.forward([rows[i] for i in batch.places], batch.prompt_length)
-            vectors[batch.places] = found.cpu().numpy()
+                batch_vectors = self._student.forward(batch_rows, batch.prompt_length)
+            vectors[batch.places] = batch_vectors.cpu().numpy()
 
         stride = _BLOCK * self._workers.count * self._peers.count
         for start in range(0, len(batches), stride):
             self._pause()
-            self._workers.map(encode, self._peers.mine(batches[start : start + stride]))
+            self._workers.map(encode, self._peers.own_share(batches[start : start + stride]))
         self._peers.add([torch.from_numpy(vectors)])
         return vectors
 
 
 def _convert(module: nn.Module, dtype: str) -> None:
-    """Convert the weights to another precision; of the same one, each must stay the very tensor
-    that is trained.
+    """Convert the weights to another precision.
+
+    With the same precision, each weight must stay the very tensor that is trained.
     """
     if dtype != "float32":
         module.to(getattr(torch, dtype))

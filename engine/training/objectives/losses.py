@@ -1,14 +1,12 @@
-"""Losses on score matrices.
-
-All of them compute in float32 with log_softmax and average over the queries.
+"""Losses on score matrices, in float32 and averaged over the queries.
 
 `scores` are student cosines or −d_L, (n_queries, n_chunks); `teacher` are teacher logits of the
-same shape, any constant added. `candidates` (bool, same shape, optional) restricts a query to its
-own chunks; the others get probability 0.
-
-Points of hyperbolic space (METHODS.md §4) are named by their space parts x: x_time = √(1/c + ‖x‖²),
-⟨x, y⟩_L = x·y − x_time y_time. Desai et al. 2023, "Hyperbolic image-text representations".
+same shape, up to a constant. `candidates` (bool, same shape, optional) restricts a query to its own
+chunks; the others get probability 0.
 """
+
+# Points of hyperbolic space (METHODS.md §4) are given by their space parts x: x_time = √(1/c +
+# ‖x‖²), ⟨x, y⟩_L = x·y − x_time y_time. Desai et al. 2023, "Hyperbolic image-text representations".
 
 from __future__ import annotations
 
@@ -29,15 +27,13 @@ def _restrict(logits: Tensor, candidates: Tensor | None) -> Tensor:
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Entropy in nats of softmax(logits) per row. (n, m) → (n,)."""
+    """Return the entropy in nats of softmax(logits) per row (n,)."""
     log_p = functional.log_softmax(logits.float(), dim=1)
     return -(log_p.exp() * log_p).sum(1)
 
 
 def temperatures_for_entropy(logits: Tensor, target: float, *, rounds: int = 50) -> Tensor:
-    """Per row the temperature t at which softmax(logits / t) has `target` nats of entropy.
-
-    (n, m) → (n,).
+    """Return per row (n,) the temperature t at which softmax(logits / t) has `target` nats.
 
     The entropy grows with t from log(number of maxima) to log(m); a target outside that range is
     met as nearly as t ∈ [1e-3, 1e4] × (largest − smallest logit) allows. Bisection in log t, down
@@ -60,25 +56,24 @@ def temperatures_for_entropy(logits: Tensor, target: float, *, rounds: int = 50)
 def target_logits(
     teacher: Tensor, candidates: Tensor | None = None, *, target_entropy: float | None = None
 ) -> Tensor:
-    """The teacher's logits over the candidates; with `target_entropy`, at each query's
-    temperature for it.
+    """Return the teacher's logits over the candidates.
+
+    With `target_entropy` they are at each query's temperature for it.
     """
     logits = _restrict(teacher, candidates)
     if target_entropy is None:
         return logits
-    return _restrict(
-        teacher.float() / temperatures_for_entropy(logits, target_entropy).unsqueeze(1), candidates
-    )
+    temperatures = temperatures_for_entropy(logits, target_entropy).unsqueeze(1)
+    return _restrict(teacher.float() / temperatures, candidates)
 
 
 def listnet(
     scores: Tensor, teacher: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None
 ) -> Tensor:
-    """Cross-entropy −Σ_j p_j^r log p_j^s, p^r = softmax(teacher), p^s = softmax(scores/τ):
-    METHODS.md §1, mean.
+    """Return the mean cross-entropy −Σ_j p_j^r log p_j^s, p^r = softmax(teacher).
 
-    It differs from the KL divergence by the target's entropy, a constant: the gradients are the
-    same.
+    p^s = softmax(scores/τ); METHODS.md §1. It differs from the KL divergence by the target's
+    entropy, a constant: the gradients are the same.
     """
     target = functional.softmax(_restrict(teacher, candidates), dim=1)
     log_p = functional.log_softmax(_restrict(scores.float() / temperature, candidates), dim=1)
@@ -88,12 +83,10 @@ def listnet(
 def listmle(
     scores: Tensor, teacher: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None
 ) -> Tensor:
-    """−log P(order by the teacher) under Plackett-Luce with utilities z = scores/τ (Xia et al.
+    """Return the mean of −log P(order by the teacher) under Plackett-Luce, utilities z = scores/τ.
 
-    2008), mean over queries.
-
-    P(π) = Π_i exp(z_π(i)) / Σ_{k ≥ i} exp(z_π(k)), π from the teacher's best to its worst; equals
-    stand by column.
+    Xia et al. 2008. P(π) = Π_i exp(z_π(i)) / Σ_{k ≥ i} exp(z_π(k)), π from the teacher's best to
+    its worst, equal ones by column.
     """
     order = _restrict(teacher, candidates).argsort(dim=1, descending=True, stable=True)
     logits = _restrict(scores.float() / temperature, candidates).gather(1, order)
@@ -104,14 +97,14 @@ def listmle(
 
 
 def false_negatives(teacher: Tensor, positives: Tensor, candidates: Tensor | None = None) -> Tensor:
-    """True where a chunk outscores the query's positive under the teacher: no safe negative.
+    """Return where a chunk outscores the query's positive under the teacher (n, m).
 
-    (n, m), (n,) → (n, m).
+    Such a chunk is no safe negative. `positives` (n,) are columns.
     """
-    found = teacher > teacher.gather(1, positives.unsqueeze(1))
+    above = teacher > teacher.gather(1, positives.unsqueeze(1))
     if candidates is None:
-        return found
-    return found & candidates
+        return above
+    return above & candidates
 
 
 def infonce(
@@ -122,13 +115,12 @@ def infonce(
     excluded: Tensor | None = None,
     relabelled: Tensor | None = None,
 ) -> Tensor:
-    """−log softmax(scores/τ) at the positive chunk; the other chunks of the batch are negatives
-    unless `excluded`.
+    """Return the mean of −log softmax(scores/τ) at the positive chunk.
 
-    `positives`: column of each query's evidence chunk, int64 (n,). The positive itself is never
-        excluded. `relabelled`
-    chunks (bool, (n, m)) are positives beside it: the mean of −log softmax over all positives of a
-    query, as L_out of Khosla et al. 2020 ("Supervised contrastive learning").
+    The other chunks of the batch are negatives unless `excluded`. `positives` (n,) int64 are the
+    columns of the queries' evidence chunks, which are never excluded. `relabelled` chunks (bool,
+    (n, m)) are further positives: the mean of −log softmax over all positives of a query, as L_out
+    of Khosla et al. 2020 ("Supervised contrastive learning").
     """
     if relabelled is not None:
         return plackett_luce(
@@ -136,7 +128,7 @@ def infonce(
         )
     logits = scores.float() / temperature
     if excluded is not None:
-        logits = logits.masked_fill(excluded & ~_own(scores, positives), _EXCLUDED)
+        logits = logits.masked_fill(excluded & ~_one_hot(scores, positives), _EXCLUDED)
     return functional.cross_entropy(logits, positives)
 
 
@@ -151,57 +143,55 @@ def plackett_luce(
     relabelled: Tensor | None = None,
     gains: Tensor | None = None,
 ) -> Tensor:
-    """Top-1 Plackett-Luce over each query's candidate list with label smoothing ε (METHODS.md
-    §2, Mafin), mean.
+    """Return top-1 Plackett-Luce over each query's candidates, with label smoothing ε.
 
-    −Σ_j y_j log softmax(scores/τ)_j over the m candidates, y = (1 − ε)·positive + ε/m. Several
-    positives (`relabelled`) share the 1 − ε evenly, or by their `gains` (n, m); `excluded` chunks
-    leave the list. The evidence chunk (`positives`) is always in it.
+    METHODS.md §2, Mafin: the mean of −Σ_j y_j log softmax(scores/τ)_j over the m candidates,
+    y = (1 − ε)·positive + ε/m. Several positives (`relabelled`) share the 1 − ε evenly, or by their
+    `gains` (n, m); `excluded` chunks leave the list. The evidence chunk (`positives`) is always in
+    it.
     """
-    own = _own(scores, positives)
-    if candidates is None:
-        listed = torch.ones_like(own)
-    else:
-        listed = candidates
+    evidence = _one_hot(scores, positives)
+    listed = torch.ones_like(evidence) if candidates is None else candidates
     if excluded is not None:
         listed = listed & ~excluded
-    listed = listed | own
-    if relabelled is None:
-        answers = own
-    else:
-        answers = own | (relabelled & listed)
-    shares = _evenly(answers if gains is None else gains * listed)
-    target = (1 - label_smoothing) * shares + label_smoothing * _evenly(listed)
+    listed = listed | evidence
+    answers = evidence
+    if relabelled is not None:
+        answers = evidence | (relabelled & listed)
+    shares = _normalize_rows(answers)
+    if gains is not None:
+        shares = _normalize_rows(gains * listed)
+    target = (1 - label_smoothing) * shares + label_smoothing * _normalize_rows(listed)
     log_p = functional.log_softmax(_restrict(scores.float() / temperature, listed), dim=1)
     return -(target * log_p).sum(1).mean()
 
 
 def triplet(scores: Tensor, positives: Tensor, negatives: Tensor, *, margin: float) -> Tensor:
-    """max(0, d(q, c⁺) − d(q, c⁻) + margin), d = 1 − cosine: the mean over all (query, positive,
-    negative) triplets.
+    """Return the mean of max(0, d(q, c⁺) − d(q, c⁻) + margin), d = 1 − cosine, over all triplets.
 
-    `positives`, `negatives`: bool (n, m). 0 without any triplet.
+    A triplet is a query with a positive and a negative; `positives` and `negatives` are bool
+    (n, m). 0 without any triplet.
     """
     listed = positives | negatives
     width = int(listed.sum(1).max())
-    columns = listed.int().argsort(dim=1, descending=True, stable=True)[
-        :, :width
-    ]  # each row's own chunks in front
-    own, wanted, unwanted = (
-        part.gather(1, columns) for part in (scores.float(), positives, negatives)
-    )
+    # Each row's positives and negatives come first.
+    order = listed.int().argsort(dim=1, descending=True, stable=True)
+    columns = order[:, :width]
+    own = scores.float().gather(1, columns)
+    wanted = positives.gather(1, columns)
+    unwanted = negatives.gather(1, columns)
     pairs = wanted.unsqueeze(2) & unwanted.unsqueeze(1)  # (n, width, width)
     short = functional.relu(margin - own.unsqueeze(2) + own.unsqueeze(1))
     return short.masked_fill(~pairs, 0.0).sum() / pairs.sum().clamp_min(1)
 
 
-def _own(scores: Tensor, positives: Tensor) -> Tensor:
+def _one_hot(scores: Tensor, positives: Tensor) -> Tensor:
     return functional.one_hot(positives, scores.shape[1]).bool()
 
 
-def _evenly(chosen: Tensor) -> Tensor:
-    """Rows that sum to 1, by weight; the same for all chosen places."""
-    return chosen.float() / chosen.sum(1, keepdim=True)
+def _normalize_rows(weights: Tensor) -> Tensor:
+    """Return rows that sum to 1, proportional to the weights."""
+    return weights.float() / weights.sum(1, keepdim=True)
 
 
 def mixed(
@@ -214,7 +204,7 @@ def mixed(
     excluded: Tensor | None = None,
     relabelled: Tensor | None = None,
 ) -> Tensor:
-    """w·InfoNCE + (1 − w)·ListNet, w = `infonce_weight`. A part of weight 0 is left out."""
+    """Return w·InfoNCE + (1 − w)·ListNet, w = `infonce_weight`, without a part of weight 0."""
     parts: list[Tensor] = []
     if infonce_weight > 0:
         contrast = infonce(
@@ -227,25 +217,26 @@ def mixed(
 
 
 APERTURE = 0.1
-"""The aperture's constant: points nearer to the origin than 2 APERTURE/√c hold half of the
-space.
-"""
-_EPSILON = 1e-6  # from the ends of acosh, acos and asin, where their slopes are infinite
+"""Aperture constant: points nearer to the origin than 2 APERTURE/√c hold half of the space."""
+# Distance from the ends of acosh, acos and asin, where their slopes are infinite.
+_EPSILON = 1e-6
 
 
 def distance_scores(queries: Tensor, chunks: Tensor, curvature: float) -> Tensor:
-    """−d_L = −√(1/c) acosh(−c⟨x, y⟩_L) of queries (q, d) and chunks (n, d): (q, n)."""
-    products = queries @ chunks.T - _time(queries, curvature)[:, None] * _time(chunks, curvature)
-    found: Tensor = -torch.acosh((-curvature * products).clamp_min(1 + _EPSILON)) / curvature**0.5
-    return found
+    """Return −d_L = −√(1/c) acosh(−c⟨x, y⟩_L) of queries (q, d) and chunks (n, d): (q, n)."""
+    times = _time(queries, curvature)[:, None] * _time(chunks, curvature)
+    products = queries @ chunks.T - times
+    angles = torch.acosh((-curvature * products).clamp_min(1 + _EPSILON))
+    scores: Tensor = -angles / curvature**0.5
+    return scores
 
 
 def entailment(queries: Tensor, passages: Tensor, curvature: float) -> Tensor:
-    """The mean of max(0, ext(q, c) − aper(q)) over pairs (n, d), (n, d): how far passages lie
-    outside the cones of their queries.
+    """Return the mean of max(0, ext(q, c) − aper(q)) over pairs (n, d), (n, d).
 
-    aper(x) = asin(2 APERTURE/(√c‖x‖)); ext(x, y) = acos((y_time + x_time c⟨x, y⟩_L) / (‖x‖ √((c⟨x,
-    y⟩_L)² − 1))).
+    It is how far passages lie outside the cones of their queries:
+    aper(x) = asin(2 APERTURE/(√c‖x‖)),
+    ext(x, y) = acos((y_time + x_time c⟨x, y⟩_L) / (‖x‖ √((c⟨x, y⟩_L)² − 1))).
     """
     time = _time(queries, curvature)
     other = _time(passages, curvature)

@@ -1,10 +1,9 @@
-"""From a batch to its loss: what the teacher says of its pairs, and the recipe's objective on
-vectors of queries and chunks.
-"""
+"""The loss of a batch: the teacher's logits of its pairs, and the recipe's objective on vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +19,12 @@ PairScores = Callable[[Batch], npt.NDArray[np.float32]]
 
 
 class Teacher:
-    """Logits of the recipe's teacher, α = `teacher_temperature`.
+    """Logits of the recipe's teacher, at the temperature α = `teacher_temperature`.
 
     `bm25`: BM25/α. `mixture`: `mixture_logits`. `cross-encoder`: its score/α.
-    `base`: the untouched encoder's unit vectors of queries (n, d) and chunks (N, d), wanted where
-        `config.needs_base`.
-    `pairs`: the cross-encoder's scores (q, c) of a batch, wanted where it is the teacher.
+    `base` are the untouched encoder's unit vectors of queries (n, d) and chunks (N, d), required
+    for `config.needs_base`. `pairs` returns the cross-encoder's scores (q, c) of a batch, required
+    if it is the teacher.
     """
 
     def __init__(
@@ -41,20 +40,16 @@ class Teacher:
         self._device = device
 
     def logits(self, batch: Batch) -> Tensor:
-        """Logits (q, c) in float32; those of chunks that are no candidates of a query mean
-        nothing.
-        """
+        """Return logits (q, c) in float32; only those of a query's candidates are meaningful."""
         config = self._config
         if config.used_teacher == "cross-encoder":
             assert self._pairs is not None
-            return (
-                torch.from_numpy(self._pairs(batch)).to(self._device) / config.teacher_temperature
-            )
+            scores = torch.from_numpy(self._pairs(batch)).to(self._device)
+            return scores / config.teacher_temperature
         bm25 = torch.from_numpy(batch.bm25).to(self._device)
+        base = None
         if config.needs_base:
             base = self._cosines(batch)
-        else:
-            base = None
         return mixture_logits(
             bm25, base, bm25_weight=config.teacher_bm25_weight, alpha=config.teacher_temperature
         )
@@ -70,9 +65,9 @@ class Teacher:
 def mixture_logits(
     bm25: Tensor, base: Tensor | None, *, bm25_weight: float, alpha: float
 ) -> Tensor:
-    """b·BM25/α + (1 − b)·20·base cosine, b = `bm25_weight`; BM25/α alone where `base` is None.
+    """Return b·BM25/α + (1 − b)·20·base cosine, b = `bm25_weight`, in the shape of `bm25`.
 
-    Shape of `bm25`.
+    BM25/α if `base` is None.
     """
     if base is None:
         return bm25.float() / alpha
@@ -80,7 +75,7 @@ def mixture_logits(
 
 
 class Objective:
-    """Makes the loss of one batch. `base` and `pairs`: what `Teacher` wants of them."""
+    """Builds the loss of a batch; `base` and `pairs` are as in `Teacher`."""
 
     def __init__(
         self,
@@ -94,48 +89,43 @@ class Objective:
         self._teacher = Teacher(config, base, pairs, device)
 
     def of(self, batch: Batch) -> tuple[Callable[[Tensor], Tensor], float]:
-        """(loss of the vectors (q + c, d), queries first, then chunks; mean target entropy in
-        nats).
-        """
+        """Return the loss of vectors (q + c, d), queries first, and the target entropy in nats."""
         config = self._config
         count = len(batch.queries)
         positives = torch.from_numpy(batch.positives).to(self._device)
         teacher = self._teacher.logits(batch)
-        if batch.candidates is None:
-            candidates = None
-        else:
-            candidates = torch.from_numpy(batch.candidates).to(self._device)
+        candidates = self._to_device(batch.candidates)
+        gains = self._to_device(batch.gains)
+        entropy = None
         if config.target == "entropy":
-            wanted = config.target_entropy
-        else:
-            wanted = None
-        target = losses.target_logits(teacher, candidates, target_entropy=wanted)
-        if config.false_negatives == "keep":
-            above = None
-        else:
+            entropy = config.target_entropy
+        target = losses.target_logits(teacher, candidates, target_entropy=entropy)
+        above = None
+        if config.false_negatives != "keep":
             above = losses.false_negatives(teacher, positives, candidates)
-        if batch.gains is None:
-            gains = None
-        else:
-            gains = torch.from_numpy(batch.gains).to(self._device)
-        measured = _of_scores(config, positives, target, candidates, above, gains)
+        loss_of_scores = _build_loss(config, positives, target, candidates, above, gains)
 
         def loss(vectors: Tensor) -> Tensor:
             queries = vectors[:count]
             chunks = vectors[count:]
             if config.similarity == "cosine":
-                return measured(queries @ chunks.T)  # (q, c)
-            found = measured(losses.distance_scores(queries, chunks, config.curvature))
-            if not config.entailment_weight:
-                return found
-            return found + config.entailment_weight * losses.entailment(
-                queries, chunks[positives], config.curvature
-            )
+                return loss_of_scores(queries @ chunks.T)  # (q, c)
+            scores = losses.distance_scores(queries, chunks, config.curvature)
+            value = loss_of_scores(scores)
+            if config.entailment_weight:
+                outside = losses.entailment(queries, chunks[positives], config.curvature)
+                value = value + config.entailment_weight * outside
+            return value
 
         return loss, losses.entropy(target).mean().item()
 
+    def _to_device(self, values: npt.NDArray[Any] | None) -> Tensor | None:
+        if values is None:
+            return None
+        return torch.from_numpy(values).to(self._device)
 
-def _of_scores(
+
+def _build_loss(
     config: TrainingConfig,
     positives: Tensor,
     target: Tensor,
@@ -143,55 +133,52 @@ def _of_scores(
     above: Tensor | None,
     gains: Tensor | None,
 ) -> Callable[[Tensor], Tensor]:
-    """The recipe's loss of the scores (q, c).
+    """Return the recipe's loss as a function of scores (q, c).
 
-    `above`: the chunks that the teacher puts above the positive.
+    `above` are the chunks that the teacher ranks above the positive.
     """
     tau = config.student_temperature
-    weight = config.infonce_weight
+    excluded = None
     if config.false_negatives == "drop":
         excluded = above
-    else:
-        excluded = None
+    relabelled = None
     if config.false_negatives == "relabel":
         relabelled = above
-    else:
-        relabelled = None
+
+    def mixed(scores: Tensor) -> Tensor:
+        return losses.mixed(
+            scores,
+            target,
+            positives,
+            infonce_weight=config.infonce_weight,
+            temperature=tau,
+            excluded=excluded,
+            relabelled=relabelled,
+        )
+
+    def listnet(scores: Tensor) -> Tensor:
+        return losses.listnet(scores, target, temperature=tau, candidates=candidates)
+
+    def listmle(scores: Tensor) -> Tensor:
+        return losses.listmle(scores, target, temperature=tau, candidates=candidates)
+
+    def infonce(scores: Tensor) -> Tensor:
+        return losses.infonce(
+            scores, positives, temperature=tau, excluded=excluded, relabelled=relabelled
+        )
 
     def triplet(scores: Tensor) -> Tensor:
         assert candidates is not None
         wanted = torch.nn.functional.one_hot(positives, scores.shape[1]).bool()
-        if above is None:
-            unwanted = candidates & ~wanted
-        else:
-            unwanted = candidates & ~wanted & ~above
-        if relabelled is None:
-            wanted = wanted
-        else:
+        unwanted = candidates & ~wanted
+        if above is not None:
+            unwanted = unwanted & ~above
+        if relabelled is not None:
             wanted = wanted | relabelled
         return losses.triplet(scores, wanted, unwanted, margin=config.triplet_margin)
 
-    makers: dict[str, Callable[[Tensor], Tensor]] = {
-        "mixed": lambda scores: losses.mixed(
-            scores,
-            target,
-            positives,
-            infonce_weight=weight,
-            temperature=tau,
-            excluded=excluded,
-            relabelled=relabelled,
-        ),
-        "listnet": lambda scores: losses.listnet(
-            scores, target, temperature=tau, candidates=candidates
-        ),
-        "listmle": lambda scores: losses.listmle(
-            scores, target, temperature=tau, candidates=candidates
-        ),
-        "infonce": lambda scores: losses.infonce(
-            scores, positives, temperature=tau, excluded=excluded, relabelled=relabelled
-        ),
-        "triplet": triplet,
-        "plackett_luce": lambda scores: losses.plackett_luce(
+    def plackett_luce(scores: Tensor) -> Tensor:
+        return losses.plackett_luce(
             scores,
             positives,
             temperature=tau,
@@ -200,6 +187,14 @@ def _of_scores(
             excluded=excluded,
             relabelled=relabelled,
             gains=gains,
-        ),
+        )
+
+    builders: dict[str, Callable[[Tensor], Tensor]] = {
+        "mixed": mixed,
+        "listnet": listnet,
+        "listmle": listmle,
+        "infonce": infonce,
+        "triplet": triplet,
+        "plackett_luce": plackett_luce,
     }
-    return makers[config.objective]
+    return builders[config.objective]

@@ -1,6 +1,4 @@
-"""A cross-encoder's scores of the (query, chunk) pairs of a batch: what the student learns from
-where it is the teacher.
-"""
+"""A cross-encoder's scores of the (query, chunk) pairs of a batch, for the student to learn."""
 
 from __future__ import annotations
 
@@ -19,7 +17,8 @@ from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
 from engine.training.data import Batch, TrainingData
 
-_BLOCK = 4  # micro-batches per worker between two calls of `pause`
+# Micro-batches per worker between two calls of `pause`.
+_BLOCK = 4
 Texts = Sequence[str]
 
 
@@ -31,40 +30,40 @@ def pair_scores(
     pause: Callable[[], None],
     peers: Peers = ALONE,
 ) -> Callable[[Batch], npt.NDArray[np.float32]]:
-    """The scores (q, c) of a batch's pairs, by `data.cross_encoder`; 0 for chunks that are no
-    candidates of a query.
+    """Return a function to a batch's scores (q, c) by `data.cross_encoder`.
 
-    Of several processes the leading one scores, and the others get its scores; `pause` asks all of
-    them, so it is left out there. Raises ModelError where the model cannot be loaded.
+    The score is 0 for chunks that are not a query's candidates. Of several processes the leading
+    one scores and sends the others its scores; `pause` asks all of them, so it is left out there.
+    Raises ModelError if the model cannot be loaded.
     """
     assert data.cross_encoder is not None
     scorer: PairScorer | None = None
     if peers.leads:
-        scorer = PairScorer(
-            data.cross_encoder,
-            hardware,
-            workers,
-            budget,
-            pause if peers.count == 1 else lambda: None,
-        )
+        if peers.count > 1:
+            pause = _do_nothing
+        scorer = PairScorer(data.cross_encoder, hardware, workers, budget, pause)
 
     def scores(batch: Batch) -> npt.NDArray[np.float32]:
-        found = np.empty(0, dtype=np.float32)
+        values = np.empty(0, dtype=np.float32)
         if scorer is not None:
             queries = [data.queries[i] for i in batch.queries]
             chunks = [data.chunks[i] for i in batch.chunks]
-            found = scorer.scores(queries, chunks, batch.candidates)
-        return peers.decide(found)
+            values = scorer.scores(queries, chunks, batch.candidates)
+        return peers.decide(values)
 
     return scores
 
 
-class PairScorer:
-    """Scores pairs, each once: what the cache has is not computed again.
+def _do_nothing() -> None:
+    pass
 
-    Scores are kept batch by batch, so that a training that is broken off and resumed meets the same
-    ones: in a cache of vectors, where the halves of a float32 pass for two float16.
-    `budget`: tokens of a micro-batch; `pause` is called between blocks and may raise.
+
+class PairScorer:
+    """Scores pairs, each only once.
+
+    Scores are cached batch by batch, so that a resumed training uses the same ones. The cache is
+    one of vectors, in which the halves of a float32 are stored as two float16. `budget` is the
+    number of tokens of a micro-batch; `pause` is called between blocks and may raise.
     """
 
     def __init__(
@@ -84,31 +83,32 @@ class PairScorer:
     def scores(
         self, queries: Texts, chunks: Texts, wanted: npt.NDArray[np.bool_] | None
     ) -> npt.NDArray[np.float32]:
-        """(q, c) float32; 0 where `wanted` (q, c) is False."""
-        found = np.zeros((len(queries), len(chunks)), dtype=np.float32)
-        rows, columns = (
-            places.tolist()
-            for places in np.nonzero(np.ones(found.shape, np.bool_) if wanted is None else wanted)
-        )
-        names = [_digest(text.encode("utf-8", "surrogatepass")) for text in (*queries, *chunks)]
-        pairs = zip(rows, columns, strict=True)
-        keys = np.array(
-            [_digest(names[row] + names[len(queries) + column]) for row, column in pairs],
-            dtype="S32",
-        )
+        """Return scores (q, c) in float32, 0 where `wanted` (q, c) is False."""
+        scores = np.zeros((len(queries), len(chunks)), dtype=np.float32)
+        if wanted is None:
+            wanted = np.ones(scores.shape, np.bool_)
+        rows, columns = np.nonzero(wanted)
+        query_digests = [_digest(text.encode("utf-8", "surrogatepass")) for text in queries]
+        chunk_digests = [_digest(text.encode("utf-8", "surrogatepass")) for text in chunks]
+        pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
+        digests = [_digest(query_digests[row] + chunk_digests[column]) for row, column in pairs]
+        keys = np.array(digests, dtype="S32")
         _, first = np.unique(keys, return_index=True)
         missing = np.sort(first[self.cache.find(keys[first]) < 0])
         if len(missing):
-            computed = self._compute(
-                [(queries[rows[place]], chunks[columns[place]]) for place in missing]
-            )
+            texts = []
+            for number in missing:
+                row, column = pairs[number]
+                texts.append((queries[row], chunks[column]))
+            computed = self._compute(texts)
             self.cache.append(keys[missing], computed[:, None].view(np.float16))
         if len(keys):
-            found[rows, columns] = self.cache.read(self.cache.find(keys)).view(np.float32)[:, 0]
-        return found
+            cached = self.cache.read(self.cache.find(keys))
+            scores[rows, columns] = cached.view(np.float32)[:, 0]
+        return scores
 
     def _compute(self, pairs: list[tuple[str, str]]) -> npt.NDArray[np.float32]:
-        """(n,) scores of n pairs."""
+        """Return the scores (n,) of n pairs."""
         encoded = self._model.encoded(*zip(*pairs, strict=True))
         batches = micro_batches(list(map(len, encoded["input_ids"])), self._budget)
         scores = np.empty(len(pairs), dtype=np.float32)

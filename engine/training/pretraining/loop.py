@@ -1,9 +1,7 @@
-"""Masked-language modelling on the corpus (METHODS.md §3, PT): guess hidden words of the chunks,
-train LoRA layers or all weights.
+"""Masked-language modelling on the corpus (METHODS.md §3, PT).
 
-It trains the layers that fine-tuning trains, so that its adapter is one like any other, or all
-other weights, which the adapter then holds beside them. The head that guesses the words is needed
-for this alone and is thrown away.
+It trains the layers that fine-tuning trains, so that the result is an ordinary adapter, or all
+other weights, which the adapter then holds as well. The head that guesses the words is thrown away.
 """
 
 from __future__ import annotations
@@ -18,12 +16,13 @@ from engine.training.compute.optimizer import learning_rate
 from engine.training.compute.workers import Workers
 from engine.training.heldout import build_pool
 from engine.training.job import Job
-from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepared
+from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepare
 from engine.training.model.student import Student
 from engine.training.pretraining.masked_batches import MaskedBatches, MaskedText
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
 
-_MAX_SCORES = 2**28  # of a micro-batch: a gigabyte in float32
+# Maximum number of scores of a micro-batch: a gigabyte in float32.
+_MAX_SCORES = 2**28
 
 
 def masked_gradients(
@@ -35,36 +34,36 @@ def masked_gradients(
     *,
     head_alone: bool = False,
 ) -> tuple[float, list[Tensor]]:
-    """Mean cross-entropy of the hidden tokens of all texts, and its gradients in float32.
+    """Return the mean cross-entropy of the hidden tokens of all texts, and its gradients.
 
-    They are those of the student's tensors, then the head's; with `head_alone`, of the head's only.
-    `budget`: padded tokens of a micro-batch. Padding is never asked for. Equal to one big batch,
-    however it is cut.
+    The float32 gradients are those of the student's tensors, then the head's; with `head_alone`
+    only the head's. `budget` is the number of padded tokens of a micro-batch. The result equals
+    that of one big batch.
     """
     hidden = sum(len(text.places) for text in texts)
-    longest = int(_MAX_SCORES * sum(len(text.ids) for text in texts) / hidden / head.vocabulary)
-    batches = micro_batches([len(text.ids) for text in texts], min(budget, longest))
-    if head_alone:
-        parameters = head.working
-    else:
+    lengths = [len(text.ids) for text in texts]
+    longest = int(_MAX_SCORES * sum(lengths) / hidden / head.vocabulary)
+    batches = micro_batches(lengths, min(budget, longest))
+    parameters = head.working
+    if not head_alone:
         parameters = [*student.working, *head.working]
     student.training_mode()
 
-    def one(micro: MicroBatch) -> tuple[float, list[Tensor]]:
+    def compute(micro: MicroBatch) -> tuple[float, list[Tensor]]:
         chosen = [texts[place] for place in micro.places]
         with torch.set_grad_enabled(not head_alone):
             states = student.token_states([text.ids.tolist() for text in chosen])  # (t, d)
-        places, targets = _joined(chosen, student.device)
-        loss = (
-            torch.nn.functional.cross_entropy(head.scores(states[places]), targets, reduction="sum")
-            / hidden
-        )
+        places, targets = _join_targets(chosen, student.device)
+        scores = head.scores(states[places])
+        total_loss = torch.nn.functional.cross_entropy(scores, targets, reduction="sum")
+        loss = total_loss / hidden
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
         return loss.item(), [gradient.float() for gradient in gradients]
 
     value = 0.0
     total = list[Tensor]()
-    for part, gradients in workers.in_order(one, batches):  # not kept to the end: see grad_cache
+    # Gradients are added as they come in, as in `grad_cache`.
+    for part, gradients in workers.in_order(compute, batches):
         value += part
         if total:
             torch._foreach_add_(total, gradients)
@@ -72,49 +71,44 @@ def masked_gradients(
     return value, total
 
 
-def _joined(texts: Sequence[MaskedText], device: str) -> tuple[Tensor, Tensor]:
-    """Places of the hidden tokens in the texts laid end to end, and what stood there.
-
-    Two of (k,).
-    """
+def _join_targets(texts: Sequence[MaskedText], device: str) -> tuple[Tensor, Tensor]:
+    """Return places (k,) of the hidden tokens in the concatenated texts, and the originals (k,)."""
     places = []
+    targets = []
     start = 0
     for text in texts:
         places.append(torch.from_numpy(text.places + start))
+        targets.append(torch.from_numpy(text.targets))
         start += len(text.ids)
-    return torch.cat(places).to(device), torch.cat(
-        [torch.from_numpy(text.targets) for text in texts]
-    ).to(device)
+    return torch.cat(places).to(device), torch.cat(targets).to(device)
 
 
-# share of the steps in which a fresh head learns alone, so that its noise does not reach the
-# adapter
 _HEAD_ALONE = 0.2
+"""Share of the steps in which a fresh head learns alone, so that its noise spares the adapter."""
 _FRESH_HEAD_RATE = 1e-3
 
 
 def pretrain(job: Job) -> TrainResult:
-    """Pre-train a LoRA adapter on the chunks; as `train` as to resuming, stopping, finishing and
-    errors.
+    """Pre-train a LoRA adapter on the chunks.
 
-    With the method PT, held-out checks stop it and choose the best step, as in fine-tuning. With
-    PT-FT the last step is the result and nothing is measured: masked words say little about search,
-    and what follows is to make use of them. Ask `engine.training.pretraining.mlm_head.unsuitable`
-    before.
+    Resuming, stopping, finishing and errors are as in `train`. With the method PT, held-out checks
+    stop it and choose the best step, as in fine-tuning. With PT-FT the last step is the result and
+    nothing is measured: masked words say little about search, and fine-tuning follows. Ask
+    `engine.training.pretraining.mlm_head.why_unsuitable` before.
     """
     whole = job.config.pretrain_weights == "all"
-    with prepared(
-        job, report=job.config.method == "PT", whole=whole
-    ) as setup:  # else fine-tuning follows and reports the choices
+    # With PT-FT fine-tuning reports the choices.
+    report = job.config.method == "PT"
+    with prepare(job, report=report, whole=whole) as setup:
         return _Pretraining(setup).run()
 
 
-def of_new_head(alone: int) -> str:
-    """What becomes of a head that learns alone for so many steps."""
+def describe_new_head(alone: int) -> str:
+    """Say what becomes of a new head that learns alone for so many steps."""
+    first = ""
     if alone:
-        first = f"learns alone for {alone} step{'' if alone == 1 else 's'} and "
-    else:
-        first = ""
+        plural = "" if alone == 1 else "s"
+        first = f"learns alone for {alone} step{plural} and "
     return f"the model's folder holds none; it {first}is thrown away in the end"
 
 
@@ -126,37 +120,34 @@ class _Pretraining(Loop):
     def __init__(self, setup: Setup) -> None:
         data = setup.job.data
         config = setup.job.config
+        pool = None
         if config.method == "PT":
             pool = build_pool(data, config)
-        else:
-            pool = None
         super().__init__(setup, config.pretrain_steps, pool, setup.key(before=["pre-training"]))
         self.batches = MaskedBatches(self.student, data.chunks, config, self._stop_if_asked)
         self.head = MaskedLanguageHead(self.student, self.batches.token_counts, config.seed)
+        self.alone = 0
         if self.head.fresh:
             self.alone = round(_HEAD_ALONE * config.pretrain_steps)
-        else:
-            self.alone = 0
-        self.adapter, self.own = (
-            list(self.student.masters.values()),
-            list(self.head.masters.values()),
-        )
-        self.optimizer = self._adamw(self.adapter, self.own)
+        self.adapter_masters = list(self.student.masters.values())
+        self.head_masters = list(self.head.masters.values())
+        self.optimizer = self._adamw(self.adapter_masters, self.head_masters)
 
     @property
     def masters(self) -> dict[str, Tensor]:
-        """The adapter and the head."""
-        return super().masters | {
-            f"head/{name}": tensor for name, tensor in self.head.masters.items()
-        }
+        """The adapter's tensors and the head's."""
+        masters = super().masters
+        for name, tensor in self.head.masters.items():
+            masters[f"head/{name}"] = tensor
+        return masters
 
     def run(self) -> TrainResult:
-        """From the last checkpoint, or the base model, to the adapter."""
-        own = ("the model's own", "its folder holds the weights")
-        self.choose(
-            "head for masked words",
-            *(("a new one", of_new_head(self.alone)) if self.head.fresh else own),
-        )
+        """Train from the last checkpoint, or the base model, to the adapter."""
+        setting = "head for masked words"
+        if self.head.fresh:
+            self.choose(setting, "a new one", describe_new_head(self.alone))
+        else:
+            self.choose(setting, "the model's own", "its folder holds the weights")
         return self._repeat()
 
     def _publish(self) -> None:
@@ -171,29 +162,28 @@ class _Pretraining(Loop):
         value, gradients = masked_gradients(
             self.student, self.head, texts, self.workers, budget, head_alone=alone
         )
-        trained = self.own if alone else [*self.adapter, *self.own]
-        return Gradients(
-            value, trained, gradients, self._rates(), sum(len(text.ids) for text in texts)
-        )
+        trained = self.head_masters
+        if not alone:
+            trained = [*self.adapter_masters, *self.head_masters]
+        tokens = sum(len(text.ids) for text in texts)
+        return Gradients(value, trained, gradients, self._rates(), tokens)
 
     def _rates(self) -> tuple[float, float]:
-        """Learning rates of the adapter and of the head at this step."""
+        """Return the learning rates of the adapter and of the head at this step."""
         config = self.config
         step = self.state.step
-        alone = self.alone
-        peak = config.pretrain_learning_rate
-        warmup = config.warmup
         steps = config.pretrain_steps
-        if step < alone:
-            adapter = 0.0
-        else:
-            adapter = learning_rate(step - alone, steps - alone, peak, warmup)
-        return adapter, learning_rate(
-            step, steps, max(peak, _FRESH_HEAD_RATE) if self.head.fresh else peak, warmup
-        )
+        peak = config.pretrain_learning_rate
+        adapter_rate = 0.0
+        if step >= self.alone:
+            adapter_rate = learning_rate(step - self.alone, steps - self.alone, peak, config.warmup)
+        head_peak = peak
+        if self.head.fresh:
+            head_peak = max(peak, _FRESH_HEAD_RATE)
+        return adapter_rate, learning_rate(step, steps, head_peak, config.warmup)
 
     def _check_is_due(self) -> bool:
-        """Also none before the adapter is trained, but at the start."""
+        """Tell whether a check is due; none is while only the head is trained, except at step 0."""
         return super()._check_is_due() and not 0 < self.state.step <= self.alone
 
     def _why(self, ended: Ended) -> str:

@@ -1,5 +1,4 @@
-"""The corpus as batches for masked-language modelling: which chunks each step sees, and what is
-hidden in them.
+"""Batches for masked-language modelling on the corpus.
 
 Devlin et al. 2019, "BERT": a share of the tokens is to be guessed; of these 80 % become the mask
 token, 10 % a random token, and 10 % stay. Whole words are chosen, because a piece of a word is
@@ -22,18 +21,23 @@ from engine.training.model.student import Student
 IntArray = NDArray[np.integer]
 SmallArray = NDArray[np.int32]
 
-# tokens; what is longer is no word: text in a script without spaces, a checksum, a line of a table
 MAX_WORD_LENGTH = 8
+"""Maximum number of tokens of a word.
+
+Longer ones are text in a script without spaces, checksums or lines of tables.
+"""
 MASKED = 0.8
 REPLACED = 0.1
-_BLOCK = 512  # texts that are tokenised between two calls of `pause`
+# Texts that are tokenized between two calls of `pause`.
+_BLOCK = 512
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedText:
-    """`ids` (n,): the tokens that the model sees.
+    """A text with hidden tokens.
 
-    `places` (k,), ascending: which ones it guesses. `targets` (k,): what stood there.
+    `ids` (n,) are the tokens that the model sees, `places` (k,), ascending, those that it guesses,
+    `targets` (k,) the original tokens there.
     """
 
     ids: IntArray
@@ -43,10 +47,10 @@ class MaskedText:
 
 @dataclass(frozen=True, slots=True)
 class MaskRule:
-    """`mask_id`: the mask token.
+    """The rule by which words are hidden.
 
-    `ordinary` (v,): the tokens that random ones are drawn from. `share` of the tokens that belong
-    to words is guessed, and at least one.
+    `share` of the tokens that belong to words, and at least one, is guessed. `mask_id` is the mask
+    token, `ordinary` (v,) are the tokens that random ones are drawn from.
     """
 
     mask_id: int
@@ -54,30 +58,28 @@ class MaskRule:
     share: float = 0.15
 
     def apply(self, ids: IntArray, words: IntArray, rng: np.random.Generator) -> MaskedText:
-        """Hide words of one text.
+        """Hide words of a text.
 
-        `ids` (n,); `words` (n,): each token's word, −1 for tokens that are never hidden.
-
-        The share is met to within the rounding and the length of a word. Nothing is hidden where no
-        token has a word.
+        `ids` (n,); `words` (n,): each token's word, −1 for tokens that are never hidden. The share
+        is met up to rounding and the length of a word. Nothing is hidden if no token has a word.
         """
         units = whole_words(words)
         budget = max(1, round(self.share * sum(map(len, units))))
         places = np.sort(_choose(units, budget, rng))
         seen = np.array(ids, dtype=np.int64)
         targets = np.asarray(ids, dtype=np.int64)[places]
-        fate = rng.random(len(places))
+        draws = rng.random(len(places))
         other = rng.choice(self.ordinary, len(places))
-        seen[places[fate < MASKED]] = self.mask_id
-        random = (fate >= MASKED) & (fate < MASKED + REPLACED)
-        seen[places[random]] = other[random]
+        seen[places[draws < MASKED]] = self.mask_id
+        is_random = (draws >= MASKED) & (draws < MASKED + REPLACED)
+        seen[places[is_random]] = other[is_random]
         return MaskedText(seen, places, targets)
 
 
 def whole_words(words: IntArray) -> list[IntArray]:
-    """Places of the tokens of each word, in order.
+    """Return the places of the tokens of each word, in order.
 
-    What has more than MAX_WORD_LENGTH tokens is taken token by token.
+    A word of more than MAX_WORD_LENGTH tokens is divided into its tokens.
     """
     places = np.flatnonzero(np.asarray(words) >= 0)
     if not len(places):
@@ -85,22 +87,24 @@ def whole_words(words: IntArray) -> list[IntArray]:
     cuts = np.flatnonzero((np.diff(words[places]) != 0) | (np.diff(places) != 1)) + 1
     units: list[IntArray] = []
     for word in np.split(places, cuts):
-        units.extend([word] if len(word) <= MAX_WORD_LENGTH else np.split(word, len(word)))
+        if len(word) <= MAX_WORD_LENGTH:
+            units.append(word)
+        else:
+            units.extend(np.split(word, len(word)))
     return units
 
 
 def _choose(units: list[IntArray], budget: int, rng: np.random.Generator) -> IntArray:
-    """Places of random words, `budget` at most; of a text whose words are all longer, a part of
-    one.
-    """
+    """Return the places of random words, at most `budget`, or a part of one if all are longer."""
     chosen: list[IntArray] = []
-    left = budget
+    remaining = budget
     order = rng.permutation(len(units))
-    for place in order:
-        if len(units[place]) <= left:
-            chosen.append(units[place])
-            left -= len(units[place])
-        if left == 0:
+    for number in order:
+        word = units[number]
+        if len(word) <= remaining:
+            chosen.append(word)
+            remaining -= len(word)
+        if remaining == 0:
             break
     if not chosen and len(units):
         chosen = [units[order[0]][:budget]]
@@ -110,12 +114,11 @@ def _choose(units: list[IntArray], budget: int, rng: np.random.Generator) -> Int
 
 
 class MaskedBatches:
-    """Batches that depend on (seed, step) alone, so that a resumed pre-training sees what an
-    unbroken one sees.
+    """Batches that depend only on (seed, step), so that a resumed pre-training sees the same ones.
 
     Special tokens, unknown ones and the model's document prompt are never hidden. `token_counts`
     (v,): how often each token of the vocabulary may be asked for in the whole corpus. `pause` is
-    called while the corpus is counted; it may raise. Raises TooLittleTextError where nothing can be
+    called while the corpus is counted and may raise. Raises TooLittleTextError if nothing can be
     hidden.
     """
 
@@ -132,45 +135,40 @@ class MaskedBatches:
         tokenizer = student.tokenizer
         self._special = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
         size = int(student.transformer.get_input_embeddings().num_embeddings)
-        known = np.array(
-            sorted({i for i in tokenizer.get_vocab().values() if i < size}), dtype=np.int64
-        )
-        ordinary = np.setdiff1d(known, self._special)
+        known = [token for token in set(tokenizer.get_vocab().values()) if token < size]
+        ordinary = np.setdiff1d(np.array(sorted(known), dtype=np.int64), self._special)
         self._rule = MaskRule(int(tokenizer.mask_token_id), ordinary, config.mask_share)
         self.token_counts = np.zeros(size, dtype=np.int64)
         self._rows: list[tuple[SmallArray, SmallArray]] = []
         self._usable = self._count(pause)
 
     def batch(self, step: int) -> list[MaskedText]:
-        """The masked chunks of a step, counted from 0.
+        """Return the masked chunks of a step, counted from 0.
 
         Every epoch is a new permutation, with new masks.
         """
         config = self._config
         size = min(config.pretrain_chunks_per_step, len(self._usable))
-        places = self._usable[epoch_order([config.seed, 11], step, size, len(self._usable))]
+        order = epoch_order([config.seed, 11], step, size, len(self._usable))
         rng = np.random.default_rng([config.seed, 12, step])
-        rows = [self._rows[place] for place in places]
-        return [
-            self._rule.apply(ids.astype(np.int64), words.astype(np.int64), rng)
-            for ids, words in rows
-        ]
+        texts = []
+        for number in self._usable[order]:
+            ids, words = self._rows[number]
+            texts.append(self._rule.apply(ids.astype(np.int64), words.astype(np.int64), rng))
+        return texts
 
     def _count(self, pause: Callable[[], None]) -> IntArray:
-        """Fill `token_counts`, and keep the texts' tokens; the places of the texts in which
-        something can be hidden.
-        """
+        """Tokenize and count the corpus; return which texts have something to hide."""
         usable: list[int] = []
         for start in range(0, len(self._texts), _BLOCK):
             pause()
-            for place, (ids, words) in enumerate(
-                self._tokenised(self._texts[start : start + _BLOCK]), start
-            ):
+            block = self._tokenize(self._texts[start : start + _BLOCK])
+            for number, (ids, words) in enumerate(block, start):
                 self._rows.append((ids.astype(np.int32), words.astype(np.int32)))
-                asked = ids[words >= 0]
-                if len(asked):
-                    usable.append(place)
-                    self.token_counts += np.bincount(asked, minlength=len(self.token_counts))
+                maskable = ids[words >= 0]
+                if len(maskable):
+                    usable.append(number)
+                    self.token_counts += np.bincount(maskable, minlength=len(self.token_counts))
         if not usable:
             raise TooLittleTextError(
                 "There is nothing to pre-train on.",
@@ -181,14 +179,14 @@ class MaskedBatches:
             )
         return np.array(usable, dtype=np.int64)
 
-    def _tokenised(self, texts: Sequence[str]) -> list[tuple[IntArray, IntArray]]:
-        """(ids, words) of each text; −1 for the word of a token that must not be hidden."""
+    def _tokenize(self, texts: Sequence[str]) -> list[tuple[IntArray, IntArray]]:
+        """Return ids and words of each text; the word is −1 for tokens that must not be hidden."""
         prompt = self._student.chunk_prompt_length
-        found: list[tuple[IntArray, IntArray]] = []
+        rows: list[tuple[IntArray, IntArray]] = []
         for row, owners in self._student.chunk_words(texts):
             ids = np.array(row, dtype=np.int64)
             words = np.array([-1 if owner is None else owner for owner in owners], dtype=np.int64)
             words[np.isin(ids, self._special)] = -1
             words[:prompt] = -1
-            found.append((ids, words))
-        return found
+            rows.append((ids, words))
+        return rows

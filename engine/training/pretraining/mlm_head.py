@@ -1,6 +1,4 @@
-"""The head of masked-language modelling: hidden states of tokens → a score for every token of
-the vocabulary.
-"""
+"""The head of masked-language modelling, from hidden states of tokens to vocabulary scores."""
 
 from __future__ import annotations
 
@@ -19,25 +17,28 @@ from engine.training.pretraining.masked_batches import IntArray
 MIN_TOKENS = 1000
 
 
-def unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
-    """Why a model cannot be pre-trained on these texts; empty where it can. Loads no weights."""
+def why_unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
+    """Return why a model cannot be pre-trained on these texts, empty if it can.
+
+    Loads no weights.
+    """
     from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoTokenizer
 
-    where = str(model.transformer_path)
-    config = AutoConfig.from_pretrained(where, local_files_only=True, trust_remote_code=False)
-    both_ways = not (
-        getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False)
-    )
-    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING or not both_ways:
+    path = str(model.transformer_path)
+    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    is_decoder = getattr(config, "is_decoder", False)
+    is_bidirectional = not is_decoder and not getattr(config, "is_encoder_decoder", False)
+    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING or not is_bidirectional:
         return f"a model of the type {config.model_type} does not learn from masked words"
-    tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, trust_remote_code=False)
+    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     if tokenizer.mask_token_id is None:
         return "the model's tokenizer has no token for a masked word"
     count = 0
     special = set(tokenizer.all_special_ids)
     for text in texts:
         clean = text.encode("utf-8", "replace").decode("utf-8")
-        count += sum(token not in special for token in tokenizer(clean, verbose=False)["input_ids"])
+        tokens = tokenizer(clean, verbose=False)["input_ids"]
+        count += sum(token not in special for token in tokens)
         if count >= MIN_TOKENS:
             return ""
     return (
@@ -47,13 +48,12 @@ def unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
 
 
 class MaskedLanguageHead:
-    """The head that the model's own architecture has for this: for BERT a dense layer, GELU,
-    LayerNorm, and a decoder.
+    """The head of the model's own architecture; for BERT a dense layer, GELU, LayerNorm, decoder.
 
     A decoder that is tied to the word embeddings uses the student's, which are frozen. `fresh`: the
     model's folder lacks weights of the head, as those of embedding models do. Then its square
     matrices start as the identity, and the decoder's bias at the logarithm of the tokens'
-    frequencies. `vocabulary`: the number of tokens. `masters`, `publish`: as the student's.
+    frequencies. `vocabulary` is the number of tokens. `masters` and `publish` are as the student's.
     """
 
     def __init__(self, student: Student, token_counts: IntArray, seed: int) -> None:
@@ -65,18 +65,18 @@ class MaskedLanguageHead:
         tied = decoder.weight.data_ptr() == self._model.get_input_embeddings().weight.data_ptr()
         setattr(self._model, self._model.base_model_prefix, _GivenStates())
         if self.fresh:
-            _begin(self._model, missing, decoder.bias, token_counts)
+            _initialize(self._model, missing, decoder.bias, token_counts)
         if tied:
             decoder.weight = None
-        masters = {
-            name: parameter.detach().clone() for name, parameter in self._model.named_parameters()
-        }
+        masters = {}
+        for name, parameter in self._model.named_parameters():
+            masters[name] = parameter.detach().clone()
         embeddings = student.transformer.get_input_embeddings().weight
         self._model.to(device=student.device, dtype=embeddings.dtype)
         self._working = dict(self._model.named_parameters())
-        self.masters = {
-            name: masters[name].to(student.device).requires_grad_() for name in self._working
-        }
+        self.masters: dict[str, Tensor] = {}
+        for name in self._working:
+            self.masters[name] = masters[name].to(student.device).requires_grad_()
         if tied:
             decoder.weight = embeddings
 
@@ -92,18 +92,19 @@ class MaskedLanguageHead:
                 parameter.copy_(self.masters[name])
 
     def scores(self, states: Tensor) -> Tensor:
-        """Logits float32 (n, v) of the hidden states (n, d) of n tokens."""
+        """Return float32 logits (n, v) of the hidden states (n, d) of n tokens."""
         logits: Tensor = self._model(inputs_embeds=states.unsqueeze(0)).logits[0]
         return logits.float()
 
 
 @torch.no_grad()
-def _begin(
+def _initialize(
     model: nn.Module, missing: frozenset[str], bias: Tensor | None, token_counts: IntArray
 ) -> None:
-    """Starting values of the head's missing weights; `bias` is the decoder's."""
+    """Set the head's missing weights; `bias` is the decoder's."""
     for name, parameter in model.named_parameters():
-        if name in missing and parameter.dim() == 2 and parameter.shape[0] == parameter.shape[1]:
+        is_square = parameter.dim() == 2 and parameter.shape[0] == parameter.shape[1]
+        if name in missing and is_square:
             nn.init.eye_(parameter)
     if bias is not None:
         frequencies = (token_counts + 1) / (token_counts.sum() + len(token_counts))
@@ -111,9 +112,7 @@ def _begin(
 
 
 class _GivenStates(nn.Module):
-    """Stands in for the transformer, so that the head runs on the hidden states of the hidden
-    tokens alone.
-    """
+    """Stands in for the transformer, so that the head runs only on hidden tokens' states."""
 
     def forward(self, *_: Any, inputs_embeds: Tensor, **__: Any) -> Any:
         from transformers.modeling_outputs import BaseModelOutput
@@ -122,8 +121,9 @@ class _GivenStates(nn.Module):
 
 
 def _load(student: Student) -> tuple[Any, frozenset[str]]:
-    """(the model with its head, in float32 on the CPU; the weights of the head that its folder
-    lacks).
+    """Return the model with its head, in float32 on the CPU, and the weights the folder lacks.
+
+    Only missing weights of the head are returned.
     """
     from transformers import AutoModelForMaskedLM
 
@@ -143,7 +143,7 @@ def _load(student: Student) -> tuple[Any, frozenset[str]]:
             "Set training.method to FT.",
             code="model-unsupported",
         ) from error
-    own = f"{loaded.base_model_prefix}."
-    return loaded.eval(), frozenset(
-        name for name in map(str, info["missing_keys"]) if not name.startswith(own)
-    )
+    transformer_prefix = f"{loaded.base_model_prefix}."
+    missing = list(map(str, info["missing_keys"]))
+    of_head = frozenset(name for name in missing if not name.startswith(transformer_prefix))
+    return loaded.eval(), of_head

@@ -12,7 +12,12 @@ import psutil
 import pytest
 
 from bmembed_tui.client import engine_client
-from bmembed_tui.client.engine_client import EngineClient, GoneError, command, order
+from bmembed_tui.client.engine_client import (
+    EngineClient,
+    GoneError,
+    run_command,
+    run_detached_command,
+)
 from engine.core.errors import EngineError, ModelError, StageError, UsageError
 
 pytestmark = pytest.mark.processes
@@ -111,7 +116,7 @@ def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
         "-c",
         f"if [ -e {tmp_path}/later ]; then exec cat; fi; sleep 1.5 & read line; exit 1",
     ]
-    monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
+    monkeypatch.setattr(engine_client, "build_engine_command", lambda *_: serve)
 
     async def story() -> None:
         desk = EngineClient(tmp_path)
@@ -134,7 +139,7 @@ def test_a_line_that_answers_nothing_is_passed_over(
 ) -> None:
     answer = '{"jsonrpc": "2.0", "id": 1, "result": "pong"}'
     serve = ["sh", "-c", f"read request; printf '%s\\n' '{line}' '{answer}'; cat"]
-    monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
+    monkeypatch.setattr(engine_client, "build_engine_command", lambda *_: serve)
 
     async def story() -> object:
         desk = EngineClient(tmp_path)
@@ -150,9 +155,13 @@ def test_an_engine_that_cannot_be_started_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(
-        engine_client, "engine_command", lambda *_: [str(tmp_path / "python"), "-m", "engine"]
+        engine_client, "build_engine_command", lambda *_: [str(tmp_path / "python"), "-m", "engine"]
     )
-    for call in (command("status"), order("pause", "x"), EngineClient(tmp_path).call("ping")):
+    for call in (
+        run_command("status"),
+        run_detached_command("pause", "x"),
+        EngineClient(tmp_path).call("ping"),
+    ):
         with pytest.raises(StageError) as caught:
             asyncio.run(call)
         assert caught.value.code == "engine-not-started"
@@ -180,7 +189,7 @@ def test_an_engine_that_cannot_be_started_is_an_error(
 def test_a_server_that_cannot_start_gives_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, serve: str, kind: type[EngineError], why: str
 ) -> None:
-    monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", serve])
+    monkeypatch.setattr(engine_client, "build_engine_command", lambda *_: ["sh", "-c", serve])
 
     async def story() -> None:
         desk = EngineClient(tmp_path)
@@ -196,11 +205,11 @@ def test_a_server_that_cannot_start_gives_its_reason(
 
 def test_an_exit_code_may_count_as_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        engine_client, "engine_command", lambda *_: ["sh", "-c", "echo '[1]'; exit 3"]
+        engine_client, "build_engine_command", lambda *_: ["sh", "-c", "echo '[1]'; exit 3"]
     )
-    assert asyncio.run(command("doctor", good=(0, 3))) == [1]
+    assert asyncio.run(run_command("doctor", good=(0, 3))) == [1]
     with pytest.raises(StageError) as caught:
-        asyncio.run(command("doctor"))
+        asyncio.run(run_command("doctor"))
     assert caught.value.code == "engine-command-failed"
 
 
@@ -209,12 +218,12 @@ def test_an_order_comes_about_though_nobody_waits_for_it(
 ) -> None:
     monkeypatch.setattr(
         engine_client,
-        "engine_command",
+        "build_engine_command",
         lambda *_: ["sh", "-c", f"touch {tmp_path}/begun; sleep 0.5; touch {tmp_path}/done"],
     )
 
     async def story() -> None:
-        task = asyncio.create_task(order("cancel", "x"))
+        task = asyncio.create_task(run_detached_command("cancel", "x"))
         while not (tmp_path / "begun").exists():
             await asyncio.sleep(0.02)
         task.cancel()
@@ -227,13 +236,13 @@ def test_an_order_comes_about_though_nobody_waits_for_it(
 
 def test_a_commands_error_is_the_engines_own(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        asyncio.run(command("status", str(tmp_path / "nowhere"), "--json"))
+        asyncio.run(run_command("status", str(tmp_path / "nowhere"), "--json"))
     assert "nowhere" in caught.value.what
 
 
 def test_a_cancelled_command_is_ended(new_project: Path) -> None:
     async def story() -> None:
-        task = asyncio.create_task(command("serve", str(new_project), "--stdio"))
+        task = asyncio.create_task(run_command("serve", str(new_project), "--stdio"))
         while not children():
             await asyncio.sleep(0.02)
         task.cancel()
@@ -251,7 +260,7 @@ def test_the_engine_is_found_from_any_folder(
     (tmp_path / "engine" / "__init__.py").write_text("raise SystemExit('foreign code ran')")
     (tmp_path / "json.py").write_text("raise SystemExit('foreign code ran')")
     monkeypatch.chdir(tmp_path)
-    assert isinstance(asyncio.run(command("status", "--json")), dict)
+    assert isinstance(asyncio.run(run_command("status", "--json")), dict)
 
 
 def test_an_error_that_is_not_known_is_still_an_engine_error() -> None:

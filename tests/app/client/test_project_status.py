@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from bmembed_tui.client.project_status import STAGES, STEPS, at_work, step_of, step_state, titles
+from bmembed_tui.client.project_status import (
+    STAGES,
+    STEPS,
+    find_step,
+    find_step_state,
+    format_current_step,
+    format_step_titles,
+)
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.project.sidebar import SIGNS
 from engine.core.events import Paused, RunStarted, StageFailed, StageStarted
@@ -40,7 +47,7 @@ def status(running: bool = False, **states: str) -> ProjectStatus:
     ],
 )
 def test_states(step: str, states: dict[str, str], shown: str) -> None:
-    assert step_state(STEP[step], status(**states), RunState()) == shown
+    assert find_step_state(STEP[step], status(**states), RunState()) == shown
 
 
 @pytest.mark.parametrize(
@@ -50,9 +57,9 @@ def test_generation_that_kept_no_query_is_not_marked_as_done(
     counts: dict[str, int], shown: str
 ) -> None:
     made = replace(status(generate="done"), counts=counts)
-    assert step_state(STEP["queries"], made, RunState()) == shown
+    assert find_step_state(STEP["queries"], made, RunState()) == shown
     assert (
-        step_state(
+        find_step_state(
             STEP["queries"], replace(made, stages=status(generate="stale").stages), RunState()
         )
         == "stale"
@@ -62,11 +69,11 @@ def test_generation_that_kept_no_query_is_not_marked_as_done(
 
 
 def test_steps_have_no_state_before_anything_is_known() -> None:
-    assert {step_state(step, ProjectStatus(), RunState()) for step in STEPS} == {""}
+    assert {find_step_state(step, ProjectStatus(), RunState()) for step in STEPS} == {""}
 
 
 def test_a_model_that_was_looked_at_is_done() -> None:
-    assert step_state(STEP["model"], status(), RunState(), frozenset({"model"})) == "done"
+    assert find_step_state(STEP["model"], status(), RunState(), frozenset({"model"})) == "done"
 
 
 def test_a_run_shows_where_it_is() -> None:
@@ -77,12 +84,12 @@ def test_a_run_shows_where_it_is() -> None:
             StageStarted(stage="rank", fingerprint="", reason=""),
         ]
     )
-    assert step_state(STEP["index"], status(running=True), run) == "running"
-    assert step_state(STEP["train"], status(running=True), run) == "to do"
+    assert find_step_state(STEP["index"], status(running=True), run) == "running"
+    assert find_step_state(STEP["train"], status(running=True), run) == "to do"
     run.apply(Paused(stage="rank"))
-    assert step_state(STEP["index"], status(running=True), run) == "paused"
+    assert find_step_state(STEP["index"], status(running=True), run) == "paused"
     run.apply(StageFailed(stage="rank", error={"what": "x"}))
-    assert step_state(STEP["index"], status(), run) == "failed"
+    assert find_step_state(STEP["index"], status(), run) == "failed"
 
 
 @pytest.mark.parametrize("stage", ["index", "rank"])
@@ -95,12 +102,12 @@ def test_a_stage_that_has_begun_since_the_status_was_read_is_running(stage: str)
             StageStarted(stage=stage, fingerprint="", reason=""),
         ]
     )
-    assert step_state(STEP["index"], status(ingest="done"), run) == "running"
-    assert step_state(STEP["train"], status(ingest="done"), run) == "to do"
+    assert find_step_state(STEP["index"], status(ingest="done"), run) == "running"
+    assert find_step_state(STEP["train"], status(ingest="done"), run) == "to do"
     run.apply(Paused(stage=stage))
-    assert step_state(STEP["index"], status(ingest="done"), run) == "paused"
-    run.lose()
-    assert step_state(STEP["index"], status(ingest="done"), run) == "to do"
+    assert find_step_state(STEP["index"], status(ingest="done"), run) == "paused"
+    run.mark_lost()
+    assert find_step_state(STEP["index"], status(ingest="done"), run) == "to do"
 
 
 def test_what_is_embedded_is_for_search() -> None:
@@ -108,18 +115,21 @@ def test_what_is_embedded_is_for_search() -> None:
     run.apply(RunStarted(run="1", stages=list(STAGES)))
     run.apply(StageStarted(stage="embed", fingerprint="", reason=""))
     assert {
-        one for one in STEP if step_state(STEP[one], status(running=True), run) == "running"
+        one for one in STEP if find_step_state(STEP[one], status(running=True), run) == "running"
     } == {"search"}
-    assert at_work(run) == STEP["search"].title
+    assert format_current_step(run) == STEP["search"].title
 
 
 def test_stages_are_called_by_their_steps() -> None:
-    assert titles(STAGES) == "Documents, Index, Queries, Train, Evaluate, Search"
-    assert (titles([]), titles(["rank", "unknown", "index"])) == ("", "Index")
+    assert format_step_titles(STAGES) == "Documents, Index, Queries, Train, Evaluate, Search"
+    assert (format_step_titles([]), format_step_titles(["rank", "unknown", "index"])) == (
+        "",
+        "Index",
+    )
 
 
 def test_every_stage_has_a_step() -> None:
-    assert [step_of(stage) for stage in STAGES] == [
+    assert [find_step(stage) for stage in STAGES] == [
         "documents",
         "index",
         "queries",

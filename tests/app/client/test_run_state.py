@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bmembed_tui.client.progress import format_progress
-from bmembed_tui.client.project_status import STEPS, step_state
+from bmembed_tui.client.project_status import STEPS, find_step_state
 from bmembed_tui.client.run_history import read_history
 from bmembed_tui.client.run_state import CURVE_POINTS, RunState
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.steps.index.text import format_status as index_status
-from bmembed_tui.steps.train.loss_chart import envelope, finite, limits, smoothed
+from bmembed_tui.steps.train.loss_chart import find_envelope, find_limits, keep_finite, smooth
 from bmembed_tui.steps.train.text import format_status as train_status
 from engine.core.events import (
     KINDS,
@@ -113,13 +113,13 @@ def test_no_order_of_events_raises(events: list[Event | None], running: bool) ->
     stages = tuple(StageState(name, "stale", "x") for name in ("index", "rank", "train"))
     status = ProjectStatus(running=running, stages=stages)
     for one in STEPS:
-        step_state(one, status, state)
+        find_step_state(one, status, state)
     RunLine("x").draw(status, state)
     from bmembed_tui.client.run_history import History
 
     train_status(status, state, History(), "")
     index_status(status, state, History())
-    state.lose()
+    state.mark_lost()
     assert state.over
 
 
@@ -193,7 +193,7 @@ def test_a_run_that_is_gone_is_lost() -> None:
     state = after(
         RunStarted(run="r", stages=["train"]), started("train"), step(3), Paused(stage="train")
     )
-    state.lose()
+    state.mark_lost()
     assert (state.state, state.over, state.paused, state.current) == ("lost", True, False, "")
     assert state.stages["train"].state == "lost"
 
@@ -241,9 +241,9 @@ def test_a_resumed_training_shows_the_part_of_the_run_before(tmp_path: Path) -> 
     )
     live = after(RunStarted(run="2", stages=["train"]), started("train"))
     history = read_history(tmp_path, before="2")
-    assert [one.step for one in history.curve(live, current=False).steps] == [1, 2, 3]
+    assert [one.step for one in history.build_curve(live, current=False).steps] == [1, 2, 3]
     live.apply_all([step(3, 7.0), step(4, 6.0)])  # the checkpoint was that of step 2
-    curve = history.curve(live, current=False)
+    curve = history.build_curve(live, current=False)
     assert [(one.step, one.loss) for one in curve.steps] == [(1, 1.0), (2, 1.0), (3, 7.0), (4, 6.0)]
     assert curve.best == check(0, best=True)
 
@@ -252,13 +252,15 @@ def test_a_training_of_other_settings_or_begun_anew_stands_alone(tmp_path: Path)
     write(tmp_path, "1", started("train"), check(0, best=True), step(1), step(2))
     history = read_history(tmp_path)
     other = after(started("train", "f2"), step(1, 5.0))
-    assert [one.loss for one in history.curve(other, current=False).steps] == [5.0]
+    assert [one.loss for one in history.build_curve(other, current=False).steps] == [5.0]
     anew = after(started("train"), check(0, best=True), step(1, 4.0))
-    curve = history.curve(anew, current=False)
+    curve = history.build_curve(anew, current=False)
     assert ([one.loss for one in curve.steps], len(curve.held_out)) == ([4.0], 1)
     write(tmp_path, "2", started("train"), check(0), step(1), finished("train", adapter="a"))
     again = after(started("train"), step(2, 3.0))
-    assert [one.loss for one in read_history(tmp_path).curve(again, current=False).steps] == [3.0]
+    assert [one.loss for one in read_history(tmp_path).build_curve(again, current=False).steps] == [
+        3.0
+    ]
 
 
 def test_a_training_that_was_killed_after_its_last_step_is_finished_by_the_run_that_resumes_it(
@@ -289,9 +291,9 @@ def test_the_adapters_own_curve_is_found_below_later_runs(tmp_path: Path) -> Non
     write(tmp_path, "3", started("train", "f2"), step(1, 9.0))
     history = read_history(tmp_path)
     nothing = RunState()
-    assert [one.loss for one in history.curve(nothing, current=True).steps] == [1.0, 1.0]
-    assert [one.loss for one in history.curve(nothing, current=False).steps] == [9.0]
-    record = history.record(nothing, "train")
+    assert [one.loss for one in history.build_curve(nothing, current=True).steps] == [1.0, 1.0]
+    assert [one.loss for one in history.build_curve(nothing, current=False).steps] == [9.0]
+    record = history.find_record(nothing, "train")
     assert record is not None
     assert (record.seconds, record.summary["adapter"]) == (7.0, "a")
 
@@ -320,35 +322,35 @@ def test_damaged_logs_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_curves_lose_what_is_no_number_and_keep_their_spikes() -> None:
-    assert finite([(1, math.nan), (2, 5), (3, math.inf)]) == [(2.0, 5.0)]
+    assert keep_finite([(1, math.nan), (2, 5), (3, math.inf)]) == [(2.0, 5.0)]
     points = [(float(n), 1.0) for n in range(100_000)]
     points[54_321] = (54_321.0, 80.0)
     points[54_322] = (54_322.0, -80.0)
-    drawn = envelope(points, 40)
+    drawn = find_envelope(points, 40)
     assert len(drawn) <= 2 * 41
     assert (54_321.0, 80.0) in drawn
     assert (54_322.0, -80.0) in drawn
     assert (drawn[0], drawn[-1][1]) == (points[0], 1.0)
-    assert envelope([], 40) == smoothed([]) == []
-    assert envelope([(3.0, 1.0)], 40) == [(3.0, 1.0)]
+    assert find_envelope([], 40) == smooth([]) == []
+    assert find_envelope([(3.0, 1.0)], 40) == [(3.0, 1.0)]
 
 
 def test_a_smoothed_curve_is_the_running_mean() -> None:
-    assert smoothed([(1.0, 4.0)]) == [(1.0, 4.0)]
-    (_, first), (_, second) = smoothed([(1.0, 4.0), (2.0, 1.0)])
+    assert smooth([(1.0, 4.0)]) == [(1.0, 4.0)]
+    (_, first), (_, second) = smooth([(1.0, 4.0), (2.0, 1.0)])
     assert (first, second) == (
         4.0,
         pytest.approx((0.8 * 0.2 * 4 + 0.2 * 1) / (0.8 * 0.2 + 0.2)),
     )  # a mean over five
     assert all(
-        value == pytest.approx(2.5) for _, value in smoothed([(float(n), 2.5) for n in range(500)])
+        value == pytest.approx(2.5) for _, value in smooth([(float(n), 2.5) for n in range(500)])
     )
 
 
 def test_limits_have_room() -> None:
-    low, high = limits([(0.0, 2.0), (1.0, 3.0)], 10)
+    low, high = find_limits([(0.0, 2.0), (1.0, 3.0)], 10)
     assert (low, high) == pytest.approx((1.94, 3.06))
-    low, high = limits([(0.0, 4.0)], 10)
+    low, high = find_limits([(0.0, 4.0)], 10)
     assert low < 4.0 < high
 
 

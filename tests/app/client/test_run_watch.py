@@ -22,9 +22,9 @@ from bmembed_tui.client.run_watch import (
     BATCH_BYTES,
     LogReader,
     RunWatch,
-    error_of,
-    newest_run,
-    worth_decoding,
+    drop_superseded_lines,
+    find_newest_run,
+    read_run_error,
 )
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.search.pane import SearchPane
@@ -73,24 +73,24 @@ def append(path: Path, *events: Event) -> None:
 def test_a_log_is_read_in_parts_and_a_torn_line_waits_for_its_end(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     log = LogReader(path)
-    assert log.batch() == ([], False)
+    assert log.read_batch() == ([], False)
     append(path, RunStarted(run="r", stages=["rank"]))
     line = encode(progress(3))
     with path.open("a") as file:
         file.write(line[:20])
-    events, more = log.batch()
+    events, more = log.read_batch()
     assert (len(events), more) == (1, False)
     with path.open("a") as file:
         file.write(line[20:] + "\nno event\n")
-    assert log.batch() == ([progress(3)], False)
-    assert log.batch() == ([], False)
+    assert log.read_batch() == ([progress(3)], False)
+    assert log.read_batch() == ([], False)
 
 
 def test_a_line_longer_than_a_batch_is_read(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     long = Warned(stage="rank", text="x" * (3 * BATCH_BYTES))
     append(path, progress(1), long, progress(2))
-    assert list(LogReader(path).rest()) == [progress(1), long, progress(2)]
+    assert list(LogReader(path).read_rest()) == [progress(1), long, progress(2)]
 
 
 def test_replaced_progress_is_not_decoded(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_replaced_progress_is_not_decoded(tmp_path: Path) -> None:
         progress(7),
         Warned(stage="a", text="b"),
     )
-    found = list(LogReader(path).rest())
+    found = list(LogReader(path).read_rest())
     assert len(found) < 700
     kept = [event.step for event in found if isinstance(event, TrainStep)]
     assert (len(kept) > 200, kept[-1], kept == sorted(kept)) == (True, 2000, True)
@@ -114,13 +114,13 @@ def test_replaced_progress_is_not_decoded(tmp_path: Path) -> None:
 def test_the_last_of_the_same_is_always_kept(count: int) -> None:
     for event in (progress, step):
         lines = [encode(event(n)).encode() for n in range(count)]
-        assert list(worth_decoding(lines))[-1] == lines[-1]
+        assert list(drop_superseded_lines(lines))[-1] == lines[-1]
     lines = [encode(Warned(stage="a", text=str(n))).encode() for n in range(count)]
-    assert list(worth_decoding(lines)) == lines
+    assert list(drop_superseded_lines(lines)) == lines
 
 
 def test_a_log_that_is_a_folder_has_no_events(tmp_path: Path) -> None:
-    assert LogReader(tmp_path).batch() == ([], False)
+    assert LogReader(tmp_path).read_batch() == ([], False)
 
 
 def test_the_history_is_reported_at_once_and_then_the_rest(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
         RunStarted(run="r", stages=[]),
         RunFinished(run="r", state="done", seconds=1.0),
     )
-    read = LogReader.batch
+    read = LogReader.read_batch
     begun = threading.Event()
     may_end = threading.Event()
 
@@ -181,7 +181,7 @@ def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
         may_end.wait(60)
         return found
 
-    monkeypatch.setattr(LogReader, "batch", slow)
+    monkeypatch.setattr(LogReader, "read_batch", slow)
 
     async def follow() -> str:
         watch = RunWatch(tmp_path, lambda _: None)
@@ -216,22 +216,22 @@ def test_what_was_caught_up_with_is_reported_too(tmp_path: Path) -> None:
 
 
 def test_records_of_runs(tmp_path: Path) -> None:
-    assert newest_run(tmp_path) is None
+    assert find_newest_run(tmp_path) is None
     for name in ("20260101-1", "20260102-1"):
         (tmp_path / "runs" / name).mkdir(parents=True)
-    newest = newest_run(tmp_path)
+    newest = find_newest_run(tmp_path)
     assert newest is not None
     assert newest.name == "20260102-1"
     project = ProjectFolder(tmp_path)
-    assert error_of(project, newest) is None
+    assert read_run_error(project, newest) is None
     (newest / "run.json").write_text("[1]")
-    assert error_of(project, newest) is None
+    assert read_run_error(project, newest) is None
     error = {"type": "StageError", "what": "w", "why": "", "to_do": ""}
     (newest / "run.json").write_text(
         json.dumps({"run": newest.name, "state": "failed", "error": error})
     )
-    assert error_of(project, newest.parent / "20260101-1") is None
-    found = error_of(project, newest)
+    assert read_run_error(project, newest.parent / "20260101-1") is None
+    found = read_run_error(project, newest)
     assert found is not None
     assert (type(found), found.what) == (StageError, "w")
 

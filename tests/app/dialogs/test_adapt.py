@@ -10,7 +10,7 @@ from fixtures import pictures
 from fixtures.app import drive, until, until_screen
 from textual.pilot import Pilot
 
-from bmembed_tui.client.in_app import HELP_WAYS
+from bmembed_tui.client.in_app import HELP_KEYS
 from bmembed_tui.dialogs.adapt import AdaptDialog
 from engine.core.messages.offer import SHELL_WAYS, AdaptationOffer, Help
 from engine.core.messages.wire import to_json
@@ -35,7 +35,7 @@ def test_all_of_it_is_seen_on_a_small_terminal(
     async def estimate(*_: str) -> Any:
         return to_json(offer)
 
-    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.run_command", estimate)
 
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
@@ -61,7 +61,7 @@ def test_what_is_expected_to_help_is_advised_and_keys_are_named(
     async def estimate(*_: str) -> Any:
         return to_json(offer)
 
-    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.run_command", estimate)
 
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
@@ -71,7 +71,7 @@ def test_what_is_expected_to_help_is_advised_and_keys_are_named(
         assert "12 MB" in shown
         assert dialog.query_one(".dialog-body").max_scroll_y == 0
         for name in ("language-model", "encoder"):
-            assert [HELP_WAYS[name] in shown, SHELL_WAYS[name] in shown] == [True, False]
+            assert [HELP_KEYS[name] in shown, SHELL_WAYS[name] in shown] == [True, False]
 
     drive(story, size=(80, 24))
 
@@ -86,7 +86,7 @@ def test_where_nothing_has_changed_nothing_can_be_started(
             AdaptationOffer({}, (), "document", 300, 200, 4.0, 200, HELPS, up_to_date=True)
         )
 
-    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.run_command", estimate)
 
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))

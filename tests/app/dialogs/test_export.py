@@ -16,7 +16,7 @@ from textual.widgets import OptionList
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.dialogs import export
 from bmembed_tui.dialogs.confirmations import QuestionDialog
-from bmembed_tui.home.recents import recent, remember
+from bmembed_tui.home.recents import list_recent_projects, remember
 from bmembed_tui.home.removal import RemovalScreen
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.project.screen import ProjectScreen
@@ -46,7 +46,7 @@ def exported_here(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.to_thread(export_project, ProjectFolder(Path(project)), Path(folder))
         )
 
-    monkeypatch.setattr(export, "command", command)
+    monkeypatch.setattr(export, "run_command", command)
 
 
 async def _export_dialog(pilot: Pilot[Any]) -> export.ExportScreen:
@@ -150,9 +150,9 @@ def test_what_the_engine_refuses_can_be_put_right(finished_project: Path, tmp_pa
 
 
 def test_a_folder_is_offered_that_is_not_there_yet(tmp_path: Path) -> None:
-    assert export.free_folder("handbook") == str(tmp_path / "handbook-model")
+    assert export.find_free_folder("handbook") == str(tmp_path / "handbook-model")
     (tmp_path / "handbook-model").mkdir()
-    assert export.free_folder("handbook") == str(tmp_path / "handbook-model-2")
+    assert export.find_free_folder("handbook") == str(tmp_path / "handbook-model-2")
 
 
 async def _ask_to_remove(pilot: Pilot[Any], answer: str) -> None:
@@ -191,7 +191,7 @@ def test_a_project_is_removed_from_within_and_what_may_hold_text_is_listed(
     outcome = drive(story, finished_project, size=(120, 60))
     assert sorted(path for path in finished_project.rglob("*") if path.is_file()) == documents
     assert outcome.kept == ("documents",)
-    assert recent() == []
+    assert list_recent_projects() == []
 
 
 def test_a_marked_project_is_removed_on_the_first_screen(finished_project: Path) -> None:

@@ -13,7 +13,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from bmembed_tui.home.here import here, project_over
+from bmembed_tui.home.here import find_current_folder, open_project_over
 from bmembed_tui.home.recents import remember
 from bmembed_tui.home.screen import HERE
 from bmembed_tui.steps.search.hit_list import QueryInput
@@ -45,23 +45,23 @@ def test_the_home_what_holds_it_and_a_project_are_not_offered(
         (Path("/"), None),
     ):
         monkeypatch.chdir(folder)
-        assert here() == offered
+        assert find_current_folder() == offered
     monkeypatch.chdir(papers)
     (papers / "project.toml").touch()
-    assert here() is None
+    assert find_current_folder() is None
 
 
 def test_a_folder_has_one_project(papers: Path, projects: Path) -> None:
-    made = project_over(papers)
+    made = open_project_over(papers)
     assert (made.path.parent, made.settings().corpus.paths) == (projects, [str(papers)])
-    assert project_over(papers) == made
-    assert project_over(papers.parent) != made
+    assert open_project_over(papers) == made
+    assert open_project_over(papers.parent) != made
 
 
 def test_of_two_projects_over_the_folder_the_one_used_last_is_named_and_opened(
     papers: Path, projects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: papers)
+    monkeypatch.setattr("bmembed_tui.home.screen.find_current_folder", lambda: papers)
     made = [
         ProjectFolder.create(projects / name, {"corpus": {"paths": [path]}})
         for name, path in (
@@ -78,16 +78,16 @@ def test_of_two_projects_over_the_folder_the_one_used_last_is_named_and_opened(
         return str(pilot.app.screen.query_one("#home-choices", OptionList).get_option(HERE).prompt)
 
     assert re.search(r" two\W.* 2$", drive(shown, size=(200, 40)))
-    assert project_over(papers) == made[1]
+    assert open_project_over(papers) == made[1]
     remember(made[0].path)
     assert re.search(r" one\W.* 2$", drive(shown, size=(200, 40)))
-    assert project_over(papers) == made[0]
+    assert open_project_over(papers) == made[0]
 
 
 def test_a_project_that_the_folder_has_is_named_before_enter(
     papers: Path, projects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: papers)
+    monkeypatch.setattr("bmembed_tui.home.screen.find_current_folder", lambda: papers)
 
     async def shown(pilot: Pilot[Any]) -> str:
         await until(pilot, lambda: not pilot.app.workers, "the look at the projects")
@@ -107,8 +107,8 @@ def test_a_key_searches_the_folder_that_the_app_was_started_in_and_takes_what_is
         ordered.append(arguments)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("bmembed_tui.steps.runs.order", order)
-    monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: papers)
+    monkeypatch.setattr("bmembed_tui.steps.runs.run_detached_command", order)
+    monkeypatch.setattr("bmembed_tui.home.screen.find_current_folder", lambda: papers)
 
     async def story(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: pilot.app.screen.query(OptionList), "the first screen")

@@ -19,9 +19,9 @@ from textual.widgets import Input, OptionList
 
 from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.dialogs.folder_picker import FolderPicker
-from bmembed_tui.home.projects import Known, look_at, run_doing
-from bmembed_tui.home.recents import recent, remember
-from bmembed_tui.home.sample import import_questions, sample_project
+from bmembed_tui.home.projects import KnownProject, describe_project, describe_run
+from bmembed_tui.home.recents import list_recent_projects, remember
+from bmembed_tui.home.sample import import_questions, open_sample_project
 from bmembed_tui.home.screen import ALL, NEW, OTHER, SAMPLE, HomeScreen
 from engine.core.assets import asset_path
 from engine.core.events import Paused, Progress, StageStarted, TrainStep, encode
@@ -59,11 +59,11 @@ def test_projects_opened_lately_are_listed_before_anybody_has_looked_for_them(
         remember(tmp_path / name)
     looking = threading.Event()
 
-    def known() -> list[Known]:
+    def known() -> list[KnownProject]:
         looking.wait(60)
-        return [look_at(path) for path in recent()]
+        return [describe_project(path) for path in list_recent_projects()]
 
-    monkeypatch.setattr("bmembed_tui.home.projects.known", known)
+    monkeypatch.setattr("bmembed_tui.home.projects.list_projects", known)
     keys = [f"at:{tmp_path / name}" for name in ("manuals", "gone")]
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -84,13 +84,14 @@ def test_what_is_found_later_moves_nothing(
 ) -> None:
     looking = threading.Event()
 
-    def known() -> list[Known]:
+    def known() -> list[KnownProject]:
         looking.wait(60)
         return [
-            Known(Path(f"/home/ada/{number}"), number > 8 - running, "train") for number in range(9)
+            KnownProject(Path(f"/home/ada/{number}"), number > 8 - running, "train")
+            for number in range(9)
         ]
 
-    monkeypatch.setattr("bmembed_tui.home.projects.known", known)
+    monkeypatch.setattr("bmembed_tui.home.projects.list_projects", known)
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_offered(pilot)
@@ -119,13 +120,13 @@ def test_what_is_found_later_moves_nothing(
 def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = [Known(Path("/home/ada/manuals"))]
-    monkeypatch.setattr("bmembed_tui.home.projects.known", lambda: list(found))
+    found = [KnownProject(Path("/home/ada/manuals"))]
+    monkeypatch.setattr("bmembed_tui.home.projects.list_projects", lambda: list(found))
 
     async def story(pilot: Pilot[Any]) -> None:
         choices = pilot.app.screen.query_one("#home-choices", OptionList)
 
-        async def highlighted_with(known: Known) -> str | None:
+        async def highlighted_with(known: KnownProject) -> str | None:
             found[:] = [known]
             pilot.app.screen.load()
             await until(pilot, lambda: choices.has_class("-running") == known.running)
@@ -134,7 +135,7 @@ def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(
 
         await until_offered(pilot, "at:/home/ada/manuals")
         idle = found[0]
-        running = Known(Path("/home/ada/manuals"), True, "train")
+        running = KnownProject(Path("/home/ada/manuals"), True, "train")
         assert (
             await highlighted_with(running) == "at:/home/ada/manuals"
         )  # at the first line, nothing was chosen yet
@@ -173,7 +174,7 @@ def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents
     assert settings.training.preset == "quick"
     assert settings.queries.backend == "imported"
     assert len(list((path / "imports").glob("queries-*.jsonl"))) == 1
-    assert recent() == [path]
+    assert list_recent_projects() == [path]
 
 
 def test_the_sample_takes_a_free_name_where_its_own_is_taken_and_is_found_again() -> None:
@@ -182,7 +183,7 @@ def test_the_sample_takes_a_free_name_where_its_own_is_taken_and_is_found_again(
     (projects_root() / "sample-2" / "letter.txt").write_text("mine")
     (projects_root() / "sample-3").mkdir()
 
-    made = [sample_project().path for _ in range(2)]
+    made = [open_sample_project().path for _ in range(2)]
 
     assert made == [projects_root() / "sample-3"] * 2
 
@@ -195,8 +196,8 @@ def test_the_samples_queries_and_questions_are_imported_once(
     async def note(*arguments: str) -> None:
         commands.append(arguments)
 
-    project = sample_project()
-    monkeypatch.setattr("bmembed_tui.home.sample.command", note)
+    project = open_sample_project()
+    monkeypatch.setattr("bmembed_tui.home.sample.run_command", note)
     asyncio.run(import_questions(project))
     for name in ("queries-1.jsonl", "judgments-1.jsonl"):
         (project.path / "imports" / name).write_text("{}")
@@ -266,11 +267,11 @@ def test_a_project_that_vanished_leaves_the_list_and_a_damaged_list_is_empty(
     gone = project_at(tmp_path / "gone")
     for project in (kept, gone):
         remember(project.path)
-    assert recent() == [gone.path, kept.path]
+    assert list_recent_projects() == [gone.path, kept.path]
     (gone.path / "project.toml").unlink()
-    assert recent() == [kept.path]
+    assert list_recent_projects() == [kept.path]
     (tmp_path / "state" / "bmembed" / "recent.json").write_text('{"not": ["a list"')
-    assert recent() == []
+    assert list_recent_projects() == []
 
 
 def test_remembering_a_project_looks_at_no_other(
@@ -286,7 +287,7 @@ def test_remembering_a_project_looks_at_no_other(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "is_file", look)
         remember(more.path)
-    assert recent() == [more.path, kept.path]
+    assert list_recent_projects() == [more.path, kept.path]
 
 
 def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +299,7 @@ def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.Monk
         assert left.wait(60)
         return ProjectFolder(Path("sample"))
 
-    monkeypatch.setattr("bmembed_tui.home.sample.sample_project", make)
+    monkeypatch.setattr("bmembed_tui.home.sample.open_sample_project", make)
     monkeypatch.setattr("bmembed_tui.app.BmembedApp.on_unmount", lambda _app: left.set())
     opened: list[Path] = []
     monkeypatch.setattr(
@@ -366,12 +367,12 @@ def test_a_run_in_progress_stands_first_with_what_it_does(finished_project: Path
     async def story(pilot: Pilot[Any]) -> None:
         with waiting_run(finished_project):
             await until_offered(pilot)
-            await until(pilot, lambda: run_doing(finished_project) != "starting", "the run")
+            await until(pilot, lambda: describe_run(finished_project) != "starting", "the run")
             pilot.app.screen.load()
             await until(pilot, lambda: offered(pilot)[0] == key, "the run")
             await until(
                 pilot,
-                lambda: line_of(pilot, key).endswith(run_doing(finished_project)),
+                lambda: line_of(pilot, key).endswith(describe_run(finished_project)),
                 "what it does",
             )
             assert line_of(pilot, key).startswith("▶")
@@ -382,15 +383,15 @@ def test_a_run_in_progress_stands_first_with_what_it_does(finished_project: Path
 
 def test_what_a_run_does_is_read_from_its_log(tmp_path: Path) -> None:
     project = project_at(tmp_path / "p")
-    assert run_doing(project.path) == "starting"
+    assert describe_run(project.path) == "starting"
     folder = project.path / "runs" / "20261121-1"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"run": "20261121-1", "state": "running"}))
     started = StageStarted(stage="ingest", fingerprint="", reason="")
     log = [encode(started), encode(Progress(stage="ingest", done=1050, total=2000, unit="files"))]
     (folder / "events.jsonl").write_text("\n".join(log) + "\n")
-    assert "Documents" in run_doing(project.path)
-    assert numbers(run_doing(project.path)) == [1050, 2000]
+    assert "Documents" in describe_run(project.path)
+    assert numbers(describe_run(project.path)) == [1050, 2000]
     steps = [
         TrainStep(
             step=n,
@@ -405,11 +406,11 @@ def test_what_a_run_does_is_read_from_its_log(tmp_path: Path) -> None:
     ]
     log.append(encode(StageStarted(stage="train", fingerprint="", reason="")))
     (folder / "events.jsonl").write_text("\n".join([*log, *map(encode, steps)]) + "\n")
-    doing = run_doing(project.path)
+    doing = describe_run(project.path)
     assert ("Train" in doing, numbers(doing)) == (True, [2000, 4000])
     with (folder / "events.jsonl").open("a") as file:
         file.write(encode(Paused(stage="train")) + '\n{"event": "progress", "sta')
-    paused = run_doing(project.path)
+    paused = describe_run(project.path)
     assert paused.endswith(doing)
     assert paused != doing
 
@@ -418,6 +419,6 @@ def test_a_project_that_cannot_be_locked_is_listed_with_the_reason(tmp_path: Pat
     project = project_at(tmp_path / "p")
     (project.path / "run.lock").unlink(missing_ok=True)
     (project.path / "run.lock").mkdir()
-    known = look_at(project.path)
+    known = describe_project(project.path)
     assert not known.running
     assert known.problem

@@ -10,10 +10,10 @@ from fixtures.home_screen import is_opened, project_at, typed
 from textual.pilot import Pilot
 
 from bmembed_tui.dialogs.confirmations import QuestionDialog
-from bmembed_tui.home.here import suggested_name
+from bmembed_tui.home.here import suggest_name
 from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.home.screen import HomeScreen
-from bmembed_tui.widgets.fields import completion
+from bmembed_tui.widgets.fields import complete_path
 from engine.project.folder import ProjectFolder, projects_root
 
 
@@ -122,22 +122,22 @@ def test_a_folder_whose_name_is_no_text_is_refused_with_the_reason(tmp_path: Pat
 
 
 def test_a_name_is_suggested_that_is_free_and_can_be_a_folder(tmp_path: Path) -> None:
-    assert suggested_name(Path("/srv/handbook")) == "handbook"
-    assert suggested_name(Path("/srv/a:b*c")) == "a-b-c"
-    assert suggested_name(Path("/")) == "documents"
+    assert suggest_name(Path("/srv/handbook")) == "handbook"
+    assert suggest_name(Path("/srv/a:b*c")) == "a-b-c"
+    assert suggest_name(Path("/")) == "documents"
     project_at(projects_root() / "handbook")
-    assert suggested_name(Path("/srv/handbook")) == "handbook-2"
+    assert suggest_name(Path("/srv/handbook")) == "handbook-2"
 
 
 def test_a_path_is_completed_as_far_as_it_is_clear(tmp_path: Path) -> None:
     for name in ("reports-2025", "reports-2026", "letters", ".hidden", "odd\x1bname"):
         (tmp_path / name).mkdir()
     (tmp_path / "list.txt").write_text("")
-    assert completion(f"{tmp_path}/r") == f"{tmp_path}/reports-202"
-    assert completion(f"{tmp_path}/reports-2026") == f"{tmp_path}/reports-2026/"
-    assert completion(f"{tmp_path}/l") == f"{tmp_path}/letters/"
-    assert completion(f"{tmp_path}/l", files=True) == f"{tmp_path}/l"
-    assert completion(f"{tmp_path}/.h") == f"{tmp_path}/.hidden/"
-    assert completion(f"{tmp_path}/odd") == f"{tmp_path}/odd"
-    assert completion(f"{tmp_path}/no/such") == f"{tmp_path}/no/such"
-    assert completion("~no-such-user/x") == "~no-such-user/x"
+    assert complete_path(f"{tmp_path}/r") == f"{tmp_path}/reports-202"
+    assert complete_path(f"{tmp_path}/reports-2026") == f"{tmp_path}/reports-2026/"
+    assert complete_path(f"{tmp_path}/l") == f"{tmp_path}/letters/"
+    assert complete_path(f"{tmp_path}/l", files=True) == f"{tmp_path}/l"
+    assert complete_path(f"{tmp_path}/.h") == f"{tmp_path}/.hidden/"
+    assert complete_path(f"{tmp_path}/odd") == f"{tmp_path}/odd"
+    assert complete_path(f"{tmp_path}/no/such") == f"{tmp_path}/no/such"
+    assert complete_path("~no-such-user/x") == "~no-such-user/x"

@@ -105,7 +105,7 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
         assert begun > max(
             1, made - 10
         )  # from the newest checkpoint, one of which is written every five steps
-        curve = screen.history.curve(screen.run_state, current=False)
+        curve = screen.history.build_curve(screen.run_state, current=False)
         assert curve.steps[0].step == 1  # the part of the run before is on the chart
         os.kill(pid_of(long_project, "stage"), signal.SIGSEGV)
         await dialog(pilot)
@@ -149,12 +149,12 @@ def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
         screen.follow_run(newest(long_project))
         await until(pilot, lambda: screen.run_state.over, "the end of the run")
         screen.load()  # as at the end of a stage: the answer on the way is older than the run's end
-        assert screen.going
+        assert screen.is_busy
         before = newest(long_project)
         await pilot.press("enter")
         assert not screen.is_starting
         answered.set()
-        await until(pilot, lambda: not screen.going, "the status")
+        await until(pilot, lambda: not screen.is_busy, "the status")
         assert newest(long_project) == before
 
     drive(story, long_project)
@@ -231,7 +231,7 @@ def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
         )
         log(StageFinished(stage="evaluate", seconds=1.0, peak_memory_mb=1.0, summary={}))
         log(RunFinished(run="x", state="done", seconds=1.0))
-        await until(pilot, lambda: screen.run_state.over and not screen.going)
+        await until(pilot, lambda: screen.run_state.over and not screen.is_busy)
         await pilot.press("enter")
         await until(
             pilot, lambda: screen.pane is not None and screen.pane is not shown, "the next step"

@@ -18,7 +18,7 @@ from bmembed_tui.settings.screen import SettingsScreen
 from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.project.folder import ProjectFolder
-from engine.settings.values import every_setting
+from engine.settings.values import list_settings
 
 
 class AloneScreen(SettingsScreen):
@@ -51,7 +51,7 @@ def listed(screen: SettingsScreen) -> list[str]:
 
 def test_common_settings_come_first_and_all_on_request(new_project: Path) -> None:
     """By section, with those that are set; what is typed is looked for in all."""
-    every = every_setting()
+    every = list_settings()
     folder = ProjectFolder(new_project)
     folder.change_settings({"training.lora_rank": 8})
     written = folder.settings().model_dump(exclude_unset=True)

@@ -24,9 +24,9 @@ from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.dialogs.folder_picker import FolderPicker
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.documents.pane import DocumentsPane
-from bmembed_tui.steps.documents.text import format_status, skipped_rows
+from bmembed_tui.steps.documents.text import build_skipped_rows, format_status
 from bmembed_tui.widgets import folder_tree
-from bmembed_tui.widgets.change_line import ChangeLine, error_text
+from bmembed_tui.widgets.change_line import ChangeLine, format_error
 from bmembed_tui.widgets.fields import join_patterns, split_patterns
 from bmembed_tui.widgets.folder_tree import Entry, list_entries
 from bmembed_tui.widgets.safe import SafeTable
@@ -278,7 +278,7 @@ def test_a_folder_without_text_gives_the_engines_error(
         await until(pilot, lambda: dialog.check_action("dismiss", ()), "the dialog to take keys")
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
-        line = error_text(dialog.error).plain
+        line = format_error(dialog.error).plain
         await until(
             pilot, lambda: text_of(pilot, "#documents-status") == line, "the error in the pane"
         )
@@ -399,7 +399,7 @@ def test_a_folder_that_is_missing_and_a_mistake_in_project_toml_are_shown(tmp_pa
         )
         labels = _labels(pane)
         (pane.host.project.path / "project.toml").write_text('[corpus]\npath = ["documents"]\n')
-        pane.entered()
+        pane.enter()
         await until_text(pilot, "corpus.path")
         return labels
 
@@ -461,16 +461,18 @@ def test_files_left_out_are_counted_once() -> None:
     ]
     passed = tuple(LeftOut("documents", path, "no") for path in ("b.pdf", "a.txt"))
     scan = Scanned((), 0, 0, passed, 700, 0.0)
-    rows, total = skipped_rows(UnreadFiles(tuple(unread), 2, 1), scan)
+    rows, total = build_skipped_rows(UnreadFiles(tuple(unread), 2, 1), scan)
     assert rows == [("b.pdf", "no"), ("a.txt", "empty")]
     assert total == 700
-    assert skipped_rows(UnreadFiles(tuple(unread), 3002, 3001), scan)[1] == 3700
+    assert build_skipped_rows(UnreadFiles(tuple(unread), 3002, 3001), scan)[1] == 3700
 
 
 def test_equal_paths_in_two_folders_are_two_files() -> None:
     unread = [Unread(f"/{place}", "a.txt", place, True) for place in ("old", "new")]
     passed = tuple(LeftOut("/new", name, "no") for name in ("b.pdf", "a.txt"))
-    rows, total = skipped_rows(UnreadFiles(tuple(unread), 2, 2), Scanned((), 0, 0, passed, 2, 0.0))
+    rows, total = build_skipped_rows(
+        UnreadFiles(tuple(unread), 2, 2), Scanned((), 0, 0, passed, 2, 0.0)
+    )
     assert rows == [("b.pdf", "no"), ("a.txt (in /new)", "new"), ("a.txt (in /old)", "old")]
     assert total == 3
 

@@ -11,11 +11,11 @@ from fixtures.app import drive, opened, screen_text, text_of, until, until_text
 from fixtures.shown_numbers import numbers
 from textual.pilot import Pilot
 
-from bmembed_tui.client.progress import bar
+from bmembed_tui.client.progress import format_bar
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.steps.index.text import HEAD, format_status
-from bmembed_tui.widgets.hanging import hanging
+from bmembed_tui.widgets.hanging import wrap_hanging
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
 from engine.core.messages.project import ProjectStatus, StageState
 
@@ -72,10 +72,10 @@ def test_rankings_to_do_ask_for_queries_only_where_there_are_none() -> None:
 
 def test_a_fact_that_is_too_long_for_a_row_goes_on_below_its_text() -> None:
     lines = format_status(status(), RunState(), history()).split("\n")
-    rows = [row for line in lines for row in hanging(line, 40, HEAD).plain.split("\n")]
+    rows = [row for line in lines for row in wrap_hanging(line, 40, HEAD).plain.split("\n")]
     place = next(number for number, row in enumerate(rows) if row.startswith("Rankings"))
     assert all(row.startswith(" " * HEAD) for row in rows[place + 1 : place + 3])
-    assert [hanging(line, 16, HEAD).plain for line in lines] == [
+    assert [wrap_hanging(line, 16, HEAD).plain for line in lines] == [
         line.plain for line in lines
     ]  # too narrow for two columns
 
@@ -98,7 +98,7 @@ def test_progress() -> None:
     )
     shown = format_status(status("done", "to do"), state, history()).plain
     assert shown.startswith("▶ ")
-    assert bar(0.25) in shown
+    assert format_bar(0.25) in shown
     assert numbers(shown)[:2] == [1024, 4096]
 
 
@@ -122,8 +122,10 @@ def test_index_and_rankings_are_built_from_the_step(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "index")
         await pilot.press("enter")
-        await until(pilot, lambda: screen.going, "the start")
-        await until(pilot, lambda: screen.run_state.state == "done" and not screen.going, "the run")
+        await until(pilot, lambda: screen.is_busy, "the start")
+        await until(
+            pilot, lambda: screen.run_state.state == "done" and not screen.is_busy, "the run"
+        )
         await until(pilot, lambda: screen.status.done("index", "rank"))
         queries = screen.status.counts["queries"]
         await until(

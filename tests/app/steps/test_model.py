@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.app import drive, screen_text, until
+from fixtures.german_office import write_german_office
+from fixtures.hub import stand_in_hub
 from fixtures.queries_step import choose
 from fixtures.scripted import recorded_command
 from fixtures.shown_numbers import numbers
+from fixtures.tiny_model import build_tiny_model
 from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import OptionList
@@ -27,12 +30,15 @@ from bmembed_tui.steps.model.pane import ModelPane
 from bmembed_tui.steps.model.text import format_machine, format_topic
 from bmembed_tui.widgets.change_line import ChangeLine, format_effect
 from bmembed_tui.widgets.choice_row import ChoiceRow
-from bmembed_tui.widgets.hanging import hanging
+from bmembed_tui.widgets.hanging import wrap_hanging
 from bmembed_tui.widgets.model_list import ModelList
+from engine.core.messages.encoders import EncoderOffer
 from engine.core.messages.project import Examine, Finding, Findings, StageChange, WhatIf
 from engine.core.messages.wire import from_json
 from engine.encoders.model_folder import DEFAULT_MODEL
 from engine.project.folder import ProjectFolder
+
+NAME = "multilingual-e5-small"
 
 
 @pytest.fixture
@@ -282,8 +288,10 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
     async def story(pilot: Pilot[Any]) -> None:
         pane = await model_step(pilot)
         models = pane.query_one("#models", OptionList)
-        await until(pilot, lambda: models.option_count == 3, "broken, english and the bundled one")
-        rows = [str(option.prompt) for option in models.options]
+        await until(pilot, lambda: models.option_count > 3, "broken, english and the bundled one")
+        offers = [str(option.prompt) for option in models.options[3:]]
+        assert {row[0] for row in offers} == {"⇣"}
+        rows = [str(option.prompt) for option in models.options[:3]]
         assert [row[0] for row in rows] == ["✗", "✓", "✓"]
         assert [
             name in row
@@ -380,7 +388,7 @@ def test_problems_have_a_sign_and_come_first() -> None:
 )
 def test_a_line_goes_on_under_its_text(width: int, rows: list[str]) -> None:
     line = Content.assemble("✓ ", ("memory: ", "bold"), "9 GB free, more than enough")
-    broken = hanging(line, width)
+    broken = wrap_hanging(line, width)
     assert broken.plain.split("\n") == rows
     assert {broken.plain[span.start : span.end].strip() for span in broken.spans} == {"memory:"}
 
@@ -402,3 +410,66 @@ def test_the_effect_of_a_change_names_the_steps() -> None:
     assert [one for one in steps if one in stale] == ["Queries", "Index"]
     assert [one for one in steps if one in again] == ["Train"]
     assert problem == f"✗ {stages[0].reason}"
+
+
+def test_an_encoder_that_knows_german_is_fetched_and_chosen(
+    known_machine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    documents = write_german_office(tmp_path / "dokumente")
+    project = tmp_path / "projekt"
+    ProjectFolder.create(project, {"corpus": {"paths": [str(documents)]}})
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await model_step(pilot)
+        await choose(pilot, "model-encoder", "folder")
+        models = pane.query_one("#models", OptionList)
+        await until(pilot, lambda: models.option_count > 3, "the encoders", 60)
+        rows = [str(option.prompt) for option in models.options]
+        (place,) = (number for number, row in enumerate(rows) if NAME in row)
+        assert "German" in rows[place]
+        (english,) = (row for row in rows if "bge-small-en" in row)
+        assert "0%" in english
+        models.focus()
+        models.highlighted = place
+        await pilot.press("enter")
+        await until(pilot, lambda: "488.0 MB" in note_of(pane, "model-note"), "what it means")
+        assert hub.requests == []
+        await pilot.press("enter")
+        change = pane.query_one(ChangeLine)
+        folder = tmp_path / "data" / "bmembed" / "models" / NAME
+        await until(
+            pilot,
+            lambda: change.waiting or "encoder" in written(project),
+            "the encoder, proposed",
+            60,
+        )
+        if change.waiting:
+            await pilot.press("enter")
+        await until(
+            pilot,
+            lambda: written(project).get("encoder", {}).get("model") == str(folder),
+            "the encoder in project.toml",
+        )
+
+    with stand_in_hub() as hub:
+        hub.add_folder(f"intfloat/{NAME}", build_tiny_model(tmp_path / "tiny"))
+        monkeypatch.setenv("HF_ENDPOINT", hub.address)
+        drive(story, project)
+
+
+def test_a_fetch_that_fails_is_said_and_changes_nothing(
+    known_machine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_project: Path
+) -> None:
+    monkeypatch.setenv("BMEMBED_OFFLINE", "1")
+    offer = EncoderOffer(NAME, 488_000_000, "many languages", 384, 512, True, 1.0)
+    before = (new_project / "project.toml").read_text()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await model_step(pilot)
+        pane.fetch(offer)
+        await until(pilot, lambda: "BMEMBED_OFFLINE" in note_of(pane, "model-note"), "why not", 60)
+        assert "engine models add" in note_of(pane, "model-note")
+
+    drive(story, new_project)
+    assert (new_project / "project.toml").read_text() == before

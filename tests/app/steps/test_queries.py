@@ -24,7 +24,7 @@ from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
 from bmembed_tui.steps.queries.source import IMPORT_STALE, IMPORTED
 from bmembed_tui.steps.queries.table import QueryTable
-from bmembed_tui.steps.queries.text import format_generation, format_state, queries_state
+from bmembed_tui.steps.queries.text import find_queries_state, format_generation, format_state
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
@@ -340,16 +340,16 @@ def status(**states: str) -> ProjectStatus:
 def test_where_the_queries_stand() -> None:
     run = RunState()
     done = status(ingest="done", index="done", generate="done")
-    assert queries_state(ProjectStatus(), run, False) == "unknown"
+    assert find_queries_state(ProjectStatus(), run, False) == "unknown"
     assert (
-        queries_state(status(ingest="to do", index="to do", generate="to do"), run, False)
+        find_queries_state(status(ingest="to do", index="to do", generate="to do"), run, False)
         == "unread"
     )
-    assert queries_state(done, run, False) == "made"
-    assert queries_state(done, run, True) == "running"  # being started
+    assert find_queries_state(done, run, False) == "made"
+    assert find_queries_state(done, run, True) == "running"  # being started
     stale = status(ingest="done", index="done", generate="stale")
-    assert queries_state(stale, run, False) == "stale"
-    assert queries_state(replace(stale, counts={"queries": 0}), run, False) == "new"
+    assert find_queries_state(stale, run, False) == "stale"
+    assert find_queries_state(replace(stale, counts={"queries": 0}), run, False) == "new"
     assert format_state("made", replace(done, counts={"queries": 0}), run).plain.startswith("✗")
     assert format_state("made", done, run).plain == ""
     noted = replace(
@@ -363,7 +363,7 @@ def test_where_the_queries_stand() -> None:
             Progress(stage="generate", done=30, total=120, unit="chunks"),
         ]
     )
-    assert queries_state(done, run, True) == "running"
+    assert find_queries_state(done, run, True) == "running"
     line = format_state("running", done, run).plain
     assert (numbers(line), line.startswith("▶"), f" {'█' * 3}{'░' * 9} " in line) == (
         [30, 120],
@@ -371,7 +371,7 @@ def test_where_the_queries_stand() -> None:
         True,
     )
     run.apply(StageStarted(stage="train", fingerprint="", reason=""))
-    assert queries_state(done, run, True) == "busy"
+    assert find_queries_state(done, run, True) == "busy"
 
 
 def test_choices_and_warnings_of_a_language_model_are_shown() -> None:

@@ -13,11 +13,11 @@ from rich.cells import cell_len
 from textual.binding import Binding
 from textual.pilot import Pilot
 
-from bmembed_tui.client.in_app import STEP_WAYS
+from bmembed_tui.client.in_app import NEXT_STEP_KEYS
 from bmembed_tui.client.project_status import STEPS
-from bmembed_tui.steps.result.interval_chart import interval_chart, interval_line
-from bmembed_tui.steps.result.model import Figure, caution, figures, outdated_because
-from bmembed_tui.steps.result.pane import NOTHING, SIGNS, ResultPane, verdict_content
+from bmembed_tui.steps.result.interval_chart import draw_interval, draw_interval_chart
+from bmembed_tui.steps.result.model import Figure, explain_outdated, format_caution, list_figures
+from bmembed_tui.steps.result.pane import NOTHING, SIGNS, ResultPane, format_verdict
 from engine.core.errors import DamagedError
 from engine.core.figures import Difference, Interval
 from engine.core.messages.project import ProjectStatus, StageState
@@ -85,7 +85,7 @@ def read(found: dict[str, Any]) -> EvaluationReport:
 
 
 def shown(report: EvaluationReport, metric: str = "ndcg@10") -> list[Figure]:
-    return figures(report.query_sets[0].comparison, metric)
+    return list_figures(report.query_sets[0].comparison, metric)
 
 
 def test_the_report_is_read() -> None:
@@ -109,9 +109,9 @@ def test_the_report_is_read() -> None:
 )
 def test_what_is_in_use_stands_once_and_is_marked(semantic: str, names: dict[str, bool]) -> None:
     table = read(answer()).query_sets[0].comparison
-    found = figures(table, "ndcg@10", own_systems(semantic, "base"))
+    found = list_figures(table, "ndcg@10", own_systems(semantic, "base"))
     assert {figure.system: figure.in_use for figure in found} == names
-    lines = interval_chart(found, 80).plain.splitlines()
+    lines = draw_interval_chart(found, 80).plain.splitlines()
     assert [line.startswith("✓") for line in lines] == list(names.values())
 
 
@@ -121,23 +121,25 @@ def test_what_is_in_use_stands_once_and_is_marked(semantic: str, names: dict[str
 )
 def test_figures_of_before_are_said_to_be_so(evaluate: str, embed: str, because: str) -> None:
     stages = (StageState("evaluate", evaluate, "reason a"), StageState("embed", embed, "reason b"))
-    found = outdated_because(ProjectStatus(stages=stages))
+    found = explain_outdated(ProjectStatus(stages=stages))
     assert (f"reason {because}" in found) if because else not found
 
 
 def test_queries_made_from_the_documents_are_said_to_flatter() -> None:
     judged = read(answer()).query_sets[0]
-    assert not caution(judged, ["proved"])
+    assert not format_caution(judged, ["proved"])
     made = replace(judged.comparison, synthetic=60)
     for kind in ("judged", "synthetic"):
-        assert caution(replace(judged, kind=kind, comparison=made), ["proved"])
-    assert not caution(replace(judged, kind="synthetic"), ["proved"])  # imported
+        assert format_caution(replace(judged, kind=kind, comparison=made), ["proved"])
+    assert not format_caution(replace(judged, kind="synthetic"), ["proved"])  # imported
     one_sided = replace(judged.comparison, one_document=judged.comparison.queries)
     assert (
-        caution(replace(judged, comparison=one_sided), ["stays"]) == one_sided.format_lopsided != ""
+        format_caution(replace(judged, comparison=one_sided), ["stays"])
+        == one_sided.format_lopsided
+        != ""
     )
     made = replace(one_sided, synthetic=60)
-    assert one_sided.format_lopsided in caution(
+    assert one_sided.format_lopsided in format_caution(
         replace(judged, kind="synthetic", comparison=made), ["stays"]
     )
 
@@ -146,19 +148,19 @@ def test_a_gain_that_decides_nothing_is_explained() -> None:
     judged = read(answer()).query_sets[0]
     row = {ADAPTED: judged.comparison.differences["in_use"]}
     gained = replace(judged, comparison=replace(judged.comparison, differences=row))
-    assert caution(gained, ["proved", "stays"])
-    assert not caution(gained, ["proved", "expected"])
+    assert format_caution(gained, ["proved", "stays"])
+    assert not format_caution(gained, ["proved", "expected"])
 
 
 def test_an_interval_is_drawn_to_scale() -> None:
-    assert interval_line(Interval(50, 25, 75), 0, 100, 9) == "  ├─●─┤  "
-    assert interval_line(Interval(0, 0, 100), 0, 100, 5) == "●───┤"
-    assert interval_line(Interval(7, 7, 7), 7, 7, 4) == "●   "
+    assert draw_interval(Interval(50, 25, 75), 0, 100, 9) == "  ├─●─┤  "
+    assert draw_interval(Interval(0, 0, 100), 0, 100, 5) == "●───┤"
+    assert draw_interval(Interval(7, 7, 7), 7, 7, 4) == "●   "
 
 
 @pytest.mark.parametrize("width", [40, 51, 54, 70, 96, 170])
 def test_the_chart_fits_its_width(width: int) -> None:
-    lines = interval_chart(shown(read(answer())), width).plain.splitlines()
+    lines = draw_interval_chart(shown(read(answer())), width).plain.splitlines()
     assert len(lines) == 3
     assert all(cell_len(line) <= max(width, 47) for line in lines)
     drawn = width >= 70
@@ -229,7 +231,7 @@ def test_bars_are_drawn_to_scale(width: int) -> None:
         for name, value in {"a": 0.0, "bb": 50.0, "c": 100.0}.items()
     )
     shown = ModeVerdict("semantic", "proved", "adapted", "s", bars=bars)
-    lines = verdict_content(ReportVerdict((shown,)), width).plain.splitlines()
+    lines = format_verdict(ReportVerdict((shown,)), width).plain.splitlines()
     lengths = [line.count("█") for line in lines if line.startswith("  ")]
     assert lengths == [0, lengths[2] // 2, lengths[2]]
     assert max(map(cell_len, lines[1:4])) <= width
@@ -243,7 +245,7 @@ def test_each_mode_has_its_sign_its_sentence_and_its_difference() -> None:
         ModeVerdict(mode, outcome, "x", f"{outcome} sentence.", "judged", 130, (bar,), difference)
         for outcome, mode in zip(outcomes, [*SEARCH_MODES, *SEARCH_MODES], strict=True)
     )
-    lines = verdict_content(ReportVerdict(modes, ("A note.",)), 80).plain.splitlines()
+    lines = format_verdict(ReportVerdict(modes, ("A note.",)), 80).plain.splitlines()
     assert [line for line in lines if line.endswith("sentence.")] == [
         f"{SIGNS[one][0]} {one} sentence." for one in outcomes
     ]
@@ -259,33 +261,33 @@ def test_each_mode_has_its_sign_its_sentence_and_its_difference() -> None:
 
 
 def test_where_nothing_was_measured_there_are_no_steps() -> None:
-    (line,) = verdict_content(ReportVerdict(), 80).plain.split()[:1]
+    (line,) = format_verdict(ReportVerdict(), 80).plain.split()[:1]
     assert line == SIGNS["not measured"][0]
-    assert SCALE not in verdict_content(ReportVerdict(), 80).plain
+    assert SCALE not in format_verdict(ReportVerdict(), 80).plain
 
 
 @pytest.mark.parametrize("name", get_args(StepName))
 def test_what_to_do_next_names_keys_and_no_commands(name: StepName) -> None:
     step = NextStep(name, "Do it", ("engine do it",))
-    (shown,) = verdict_content(ReportVerdict(next_steps=(step,)), 80).plain.splitlines()[-1:]
-    assert shown.endswith(f"Do it: {STEP_WAYS[name]}." if name in STEP_WAYS else "Do it.")
+    (shown,) = format_verdict(ReportVerdict(next_steps=(step,)), 80).plain.splitlines()[-1:]
+    assert shown.endswith(f"Do it: {NEXT_STEP_KEYS[name]}." if name in NEXT_STEP_KEYS else "Do it.")
     assert step.format_for_shell == "Do it: 'engine do it'."
 
 
 def test_several_steps_are_numbered() -> None:
     steps = (NextStep("lists", "First"), NextStep("adapt", "Then"))
-    lines = verdict_content(ReportVerdict(next_steps=steps), 80).plain.splitlines()
+    lines = format_verdict(ReportVerdict(next_steps=steps), 80).plain.splitlines()
     assert [line[:2] for line in lines[-2:]] == ["1.", "2."]
 
 
 def test_keys_that_the_advice_names_are_bound() -> None:
     bound = {binding.key for binding in ResultPane.BINDINGS if isinstance(binding, Binding)}
     for name in ("lists", "judge"):
-        way = STEP_WAYS[name]
+        way = NEXT_STEP_KEYS[name]
         assert way.removeprefix("press ").partition(" ")[0] in bound
     numbers = {one.key: str(place) for place, one in enumerate(STEPS, 1)}
-    assert f"step {numbers['queries']}," in STEP_WAYS["language-model"]
-    assert f"step {numbers['model']}," in STEP_WAYS["encoder"]
+    assert f"step {numbers['queries']}," in NEXT_STEP_KEYS["language-model"]
+    assert f"step {numbers['model']}," in NEXT_STEP_KEYS["encoder"]
 
 
 def test_before_an_evaluation_the_step_explains_it(new_project: Path) -> None:

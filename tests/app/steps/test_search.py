@@ -27,11 +27,11 @@ from bmembed_tui.steps.search import pane as search_pane
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.explanation import WhyDialog
 from bmembed_tui.steps.search.hit_list import HitList, QueryInput
-from bmembed_tui.steps.search.hit_text import file_of
+from bmembed_tui.steps.search.hit_text import find_file
 from bmembed_tui.steps.search.model import ALL
 from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
-from bmembed_tui.steps.search.text import found_by, no_hits
+from bmembed_tui.steps.search.text import format_found_by, format_no_hits
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import UsageError
 from engine.core.messages.offer import AdaptationOffer
@@ -77,7 +77,7 @@ def test_hits_come_while_typing_and_after_the_death_of_the_search_process(
             await pilot.press(key)
             await answered(pilot, pane)
             assert (pane.mode, pane.question.query) == (mode, "ferry pallet")
-            assert found_by(mode, pane.searching.answers[mode]) == ""
+            assert format_found_by(mode, pane.searching.answers[mode]) == ""
             assert pane.active_list.hits == pane.searching.answers[mode].hits
         assert focused(pilot) == "QueryInput"
         await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder")
@@ -179,7 +179,7 @@ def test_looking_inside_and_judging(
     async def estimate(*_: str) -> Any:
         return to_json(AdaptationOffer({}, (), "judged", 1, 197, 4.0, 197, ("judge",)))
 
-    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.run_command", estimate)
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
@@ -199,7 +199,7 @@ def test_looking_inside_and_judging(
         assert pilot.app.clipboard == str(finished_project / "documents" / hits[1].path)
         document = (finished_project / "documents" / hits[1].path).read_text(encoding="utf-8")
         await pilot.press("c")
-        await until(pilot, lambda: pilot.app.clipboard != str(file_of(hits[1])))
+        await until(pilot, lambda: pilot.app.clipboard != str(find_file(hits[1])))
         if hits[1].format == "txt":
             assert pilot.app.clipboard == document[hits[1].start : hits[1].end]
         await pilot.press("enter")
@@ -297,7 +297,8 @@ def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(
         answer = pane.searching.answers["bm25"]
         assert (answer.question.query, answer.hits) == ("zzzqqq", ())
         assert any(
-            no_hits(answer, by_meaning_follows=one)[:40] in shown(pilot) for one in (True, False)
+            format_no_hits(answer, by_meaning_follows=one)[:40] in shown(pilot)
+            for one in (True, False)
         )
         await pilot.press("f5")
         pane.search_for("ferry pallet")
@@ -409,7 +410,7 @@ def ordered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         stages.append(arguments[arguments.index("--only") + 1])
         raise UsageError("Not here.")
 
-    monkeypatch.setattr("bmembed_tui.steps.runs.order", order)
+    monkeypatch.setattr("bmembed_tui.steps.runs.run_detached_command", order)
     return stages
 
 
@@ -423,7 +424,7 @@ def test_one_key_embeds_and_then_offers_to_adapt(
         await measured.wait()
         return to_json(offer)
 
-    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.run_command", estimate)
     engine_here("run", str(new_project), "--only", "ingest,index")
 
     async def only_read(pilot: Pilot[Any]) -> None:

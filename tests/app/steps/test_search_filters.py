@@ -112,7 +112,7 @@ def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
         row = pane.query_one(FilterRow)
         facets = pane.query_one("#filter-facets", SafeOptions)
         authors = {f"author {number}": 1 for number in range(MAX_FACETS)}
-        row.count({"type": {"md": 3}, "author": authors, "language": {"de": 2}})
+        row.show_counts({"type": {"md": 3}, "author": authors, "language": {"de": 2}})
         shown = [str(option.prompt) for option in facets.options]
         assert numbers(shown[1 + MAX_FACETS]) == [MAX_FACETS]  # there may be more authors
         assert (len(shown), language_name("de") in shown[-1]) == (MAX_FACETS + 3, True)
@@ -166,7 +166,7 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(
         await answered(pilot, pane)
         facets.focus()
         await until(pilot, lambda: facets.has_focus, "the focus")
-        pane.query_one(FilterRow).count({})
+        pane.query_one(FilterRow).show_counts({})
         await until(
             pilot,
             lambda: not facets.display and pilot.app.screen.focused is not None,
@@ -193,7 +193,7 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         command = AsyncMock(
             return_value=to_json((broken, FoundIn("handbook", finished_project, found)))
         )
-        monkeypatch.setattr(all_projects, "command", command)
+        monkeypatch.setattr(all_projects, "run_command", command)
         await pilot.press("f3")
         screen = await until_screen(pilot, AllProjectsScreen)
         await until(pilot, lambda: focused(pilot) == "HitList", "its hits")

@@ -15,17 +15,39 @@ from fixtures.shown_numbers import numbers
 from rich.cells import cell_len, get_character_cell_size
 from rich.style import Style
 
-from bmembed_tui.client.progress import bar
+from bmembed_tui.client.progress import format_bar
 from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.steps.search import search_as_you_type
-from bmembed_tui.steps.search.explanation import BAR, format_adapter, format_ranker, why_text
-from bmembed_tui.steps.search.hit_list import snippet_rows
-from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of
-from bmembed_tui.steps.search.model import Answer, Filters, Question, find_terms, terms_of
+from bmembed_tui.steps.search.explanation import (
+    BAR_COLUMNS,
+    format_adapter,
+    format_explanation,
+    format_ranker,
+)
+from bmembed_tui.steps.search.hit_list import build_snippet_rows
+from bmembed_tui.steps.search.hit_text import (
+    find_file,
+    format_file_path,
+    format_heading,
+    format_origin,
+    format_place,
+)
+from bmembed_tui.steps.search.model import Answer, Filters, Question, collect_terms, find_terms
 from bmembed_tui.steps.search.search_as_you_type import Searching
-from bmembed_tui.steps.search.text import FOUND_BY, embedding, found_by, no_hits
+from bmembed_tui.steps.search.text import (
+    FOUND_BY,
+    format_embedding,
+    format_found_by,
+    format_no_hits,
+)
 from bmembed_tui.widgets import text_rows
-from bmembed_tui.widgets.text_rows import TextRows, fitted, line_cuts, segments, spans_within
+from bmembed_tui.widgets.text_rows import (
+    TextRows,
+    build_segments,
+    find_line_cuts,
+    find_spans_within,
+    fit_text,
+)
 from engine.core.events import Progress
 from engine.core.messages.search import Explained, Found, Hit, RankComparison, Search
 from engine.core.messages.wire import from_json
@@ -71,7 +93,7 @@ def hit(**parts: Any) -> Hit:
     ],
 )
 def test_lines_are_cut_at_blanks_and_by_columns(line: str, width: int, cuts: list[int]) -> None:
-    assert line_cuts(line, width) == cuts
+    assert find_line_cuts(line, width) == cuts
 
 
 def test_rows_know_their_places() -> None:
@@ -97,18 +119,18 @@ def test_characters_taken_for_harmless_are_so() -> None:
 
 
 def test_text_is_fitted_from_either_end() -> None:
-    assert fitted("abcdef", 6) == "abcdef"
-    assert fitted("abcdef", 4) == "abc…"
-    assert fitted("abcdef", 4, keep_end=True) == "…def"
-    assert fitted("漢字漢字", 4, keep_end=True) == "…字"
-    assert fitted("a\x1b[2Jb", 9) == "a␛[2Jb"
-    assert fitted("abc", 0) == ""
+    assert fit_text("abcdef", 6) == "abcdef"
+    assert fit_text("abcdef", 4) == "abc…"
+    assert fit_text("abcdef", 4, keep_end=True) == "…def"
+    assert fit_text("漢字漢字", 4, keep_end=True) == "…字"
+    assert fit_text("a\x1b[2Jb", 9) == "a␛[2Jb"
+    assert fit_text("abc", 0) == ""
 
 
 def test_marks_become_segments_and_control_characters_signs() -> None:
     base = Style(bold=True)
     mark = Style(underline=True)
-    drawn = segments("ab\x07cd", base, [(1, 3, mark), (4, 99, mark)])
+    drawn = build_segments("ab\x07cd", base, [(1, 3, mark), (4, 99, mark)])
     assert [(one.text, one.style) for one in drawn] == [
         ("a", base),
         ("b␇", base + mark),
@@ -120,9 +142,9 @@ def test_marks_become_segments_and_control_characters_signs() -> None:
 def test_spans_within_a_row() -> None:
     spans = [(0, 4), (5, 9), (12, 14)]
     starts = [start for start, _ in spans]
-    assert spans_within(spans, starts, 3, 6) == [(0, (0, 4)), (1, (5, 9))]
-    assert spans_within(spans, starts, 9, 12) == []
-    assert spans_within([], [], 0, 5) == []
+    assert find_spans_within(spans, starts, 3, 6) == [(0, (0, 4)), (1, (5, 9))]
+    assert find_spans_within(spans, starts, 9, 12) == []
+    assert find_spans_within([], [], 0, 5) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
@@ -132,24 +154,24 @@ def test_a_file_whose_name_is_not_utf_8_is_found_again(tmp_path: Path) -> None:
     raw.write_text("x")
     for path in (r"b\xfcro/caf\xe9.zip", r"b\xfcro/caf\xe9.zip/plan.txt"):
         found = hit(source=str(tmp_path), path=path)
-        assert file_of(found) == raw
-        assert file_name(found) == rf"{tmp_path}/b\xfcro/caf\xe9.zip"
+        assert find_file(found) == raw
+        assert format_file_path(found) == rf"{tmp_path}/b\xfcro/caf\xe9.zip"
     mixed = Path(os.fsdecode(bytes(tmp_path) + rb"/a\x41" + b"\xe9.txt"))
     mixed.write_text("z")
-    assert file_of(hit(source=str(tmp_path), path=r"a\x41\xe9.txt")) == mixed
+    assert find_file(hit(source=str(tmp_path), path=r"a\x41\xe9.txt")) == mixed
     named = tmp_path / r"tern\xe9.txt"
     named.write_text("y")
-    assert file_of(hit(source=str(tmp_path), path=named.name)) == named
+    assert find_file(hit(source=str(tmp_path), path=named.name)) == named
 
 
 def test_a_hit_shows_where_it_stands() -> None:
-    assert place_of(hit()) == "line 4"
-    assert place_of(hit(page=2)) == "page 2"
-    assert heading_of(hit()) == "C › D"  # the title is not said twice
-    assert heading_of(hit(place="sheet D")) == "C"  # nor is the name of the sheet
-    assert origin_of(hit()) == ""
-    assert origin_of(hit(author="Ada", changed=1.9e9)) == "2030-03-17 · Ada"
-    assert str(file_of(hit())) == "/docs/a/b.md"
+    assert format_place(hit()) == "line 4"
+    assert format_place(hit(page=2)) == "page 2"
+    assert format_heading(hit()) == "C › D"  # the title is not said twice
+    assert format_heading(hit(place="sheet D")) == "C"  # nor is the name of the sheet
+    assert format_origin(hit()) == ""
+    assert format_origin(hit(author="Ada", changed=1.9e9)) == "2030-03-17 · Ada"
+    assert str(find_file(hit())) == "/docs/a/b.md"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +186,7 @@ def test_a_hit_shows_where_it_stands() -> None:
     ],
 )
 def test_filters_are_checked_where_they_are_typed(filters: Filters, named: tuple[str, ...]) -> None:
-    problem = filters.problem()
+    problem = filters.find_problem()
     assert bool(problem) == bool(named)
     assert all(name in problem for name in named)
 
@@ -177,9 +199,9 @@ def test_filters_become_params() -> None:
         ("author", 'Ada "Quay", Bo'),
         ("language", "en"),
     ):
-        filters = filters.toggled(facet, value)
+        filters = filters.toggle(facet, value)
     assert filters.count == 6
-    assert filters.request("q", "bm25", facets=True) == Search(
+    assert filters.build_request("q", "bm25", facets=True) == Search(
         "q",
         "bm25",
         paths=("contracts/**", "*.md"),
@@ -191,13 +213,13 @@ def test_filters_become_params() -> None:
         series="typed-bm25",
         rerank=False,
     )
-    assert filters.toggled("type", "md").of("type") == ("txt",)
+    assert filters.toggle("type", "md").get_values("type") == ("txt",)
 
 
 def test_terms_are_the_forms_that_the_engine_marked() -> None:
     hits = [hit(snippet="Valves and a valve", marks=[[0, 6], [13, 18]])]
-    assert terms_of("valve", hits) == ("valves", "valve")
-    assert terms_of("an old valve", []) == ("valve", "old")
+    assert collect_terms("valve", hits) == ("valves", "valve")
+    assert collect_terms("an old valve", []) == ("valve", "old")
     assert find_terms("Valves, VALVE; devalve valve_x", ("valves", "valve")) == [(0, 6), (8, 13)]
     assert find_terms("水道管の水", ("水道",)) == [(0, 2)]
     assert find_terms("c++ or c", ("c++",)) == [(0, 3)]
@@ -206,13 +228,13 @@ def test_terms_are_the_forms_that_the_engine_marked() -> None:
 
 def test_the_snippets_rows_with_most_marks_are_shown() -> None:
     found = hit(snippet="aaaa bbbb cccc dddd eeee", marks=[[10, 14], [15, 19]])
-    first, second = snippet_rows(
+    first, second = build_snippet_rows(
         found, 9
     )  # rows of seven columns, two for what is left out: one word each
     assert (first.plain, second.plain) == ("\n   … cccc", "\n   dddd …")
     assert [(one.start, one.end) for one in first.spans] == [(6, 10)]
     assert [(one.start, one.end) for one in second.spans] == [(4, 8)]
-    (whole,) = snippet_rows(found, 40)
+    (whole,) = build_snippet_rows(found, 40)
     assert whole.plain == "\n   aaaa bbbb cccc dddd eeee"
     assert [(one.start, one.end) for one in whole.spans] == [(14, 18), (19, 23)]
 
@@ -242,15 +264,15 @@ def test_whether_the_adapter_moved_a_hit(
 
 def test_shares_are_drawn() -> None:
     nothing = RankComparison()
-    assert bar(0.75, BAR) == "████████░░"
-    assert bar(0.0, BAR) == "░░░░░░░░░░"
+    assert format_bar(0.75, BAR_COLUMNS) == "████████░░"
+    assert format_bar(0.0, BAR_COLUMNS) == "░░░░░░░░░░"
     with_rank = format_ranker("bm25", hit(), nothing)
     without = format_ranker("semantic", hit(), nothing)
-    assert (numbers(with_rank), bar(0.75, BAR) in with_rank) == (
+    assert (numbers(with_rank), format_bar(0.75, BAR_COLUMNS) in with_rank) == (
         [2, 6.87, 75],
         True,
     )  # rank, score, percent
-    assert (numbers(without), bar(0.25, BAR) in without) == ([25], True)
+    assert (numbers(without), format_bar(0.25, BAR_COLUMNS) in without) == ([25], True)
     assert with_rank.index("█") == without.index("█")
     assert numbers(format_ranker("semantic", hit(shares={}), nothing)) == []
 
@@ -263,10 +285,13 @@ def test_of_a_ranker_without_a_part_in_a_hit_its_place_is_shown_where_it_is_know
 
 
 def test_why_shows_what_is_known_and_the_engines_note() -> None:
-    assert why_text(hit(), None, "loading").plain.splitlines()[2].split() == ["adapter", "loading"]
+    assert format_explanation(hit(), None, "loading").plain.splitlines()[2].split() == [
+        "adapter",
+        "loading",
+    ]
     ranks = RankComparison(9, 0.25, 2, 0.5)
     explained = Explained("adapted", {7: ranks}, "a note " * 60)
-    text = why_text(hit(), explained).plain
+    text = format_explanation(hit(), explained).plain
     assert format_adapter(explained, ranks) in text
     assert text.count("a note") == 60
 
@@ -302,7 +327,7 @@ def test_which_ranker_alone_answered_is_said_where_the_mode_asks_for_another() -
     fused = hit()
     meaning = hit(shares={}, rankers={"semantic": {"rank": 1, "score": 0.4}})
     said = {
-        (mode, by, len(hits)): found_by(mode, Answer(Question("q"), by, hits))
+        (mode, by, len(hits)): format_found_by(mode, Answer(Question("q"), by, hits))
         for mode, by, hits in (
             ("hybrid", "hybrid", (fused,)),
             ("hybrid", "hybrid", (fused, keywords)),
@@ -313,11 +338,13 @@ def test_which_ranker_alone_answered_is_said_where_the_mode_asks_for_another() -
     }
     assert set(said.values()) == {""}
     alone = [
-        found_by("hybrid", Answer(Question("q"), by, (one,)))
+        format_found_by("hybrid", Answer(Question("q"), by, (one,)))
         for by, one in (("hybrid", keywords), ("hybrid", meaning))
     ]
     assert alone == [FOUND_BY["bm25"], FOUND_BY["semantic"]]
-    assert found_by("semantic", Answer(Question("q"), "bm25", (keywords,))) == FOUND_BY["bm25"]
+    assert (
+        format_found_by("semantic", Answer(Question("q"), "bm25", (keywords,))) == FOUND_BY["bm25"]
+    )
 
 
 def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,14 +392,14 @@ def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyP
 
 def test_that_embedding_is_almost_over_is_said() -> None:
     run = RunState(current="embed", stages={"embed": StageRun("embed")})
-    begun = embedding(run)
+    begun = format_embedding(run)
     run.stages["embed"].progress = Progress(stage="embed", done=7, total=7, unit="chunks")
-    assert embedding(run) != begun
+    assert format_embedding(run) != begun
 
 
 def test_without_hits_the_words_are_not_blamed_alone_where_filters_are_set() -> None:
     said = {
-        no_hits(Answer(Question("q", filters), "bm25", ()), by_meaning_follows=follows)
+        format_no_hits(Answer(Question("q", filters), "bm25", ()), by_meaning_follows=follows)
         for filters in (Filters(), Filters(paths="*.md"))
         for follows in (True, False)
     }

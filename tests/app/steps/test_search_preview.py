@@ -15,11 +15,11 @@ from fixtures.app import drive, screen_text, text_of, until
 from fixtures.shown_numbers import numbers
 from textual.pilot import Pilot
 
-from bmembed_tui.open_file import Opened, open_at
+from bmembed_tui.open_file import OpenResult, open_file
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.hit_text import open_hit
 from bmembed_tui.steps.search.preview import PreviewScreen
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import DocumentText, Hit, ReadDocument
 from engine.core.messages.wire import from_json
@@ -145,7 +145,7 @@ def test_a_document_that_is_gone_is_an_error_in_place() -> None:
         error = UsageError("Gone.", "Deleted.", "Search again.", code="document-missing")
         await opened(pilot, error, hit_at(0, 1), ())
         await until(
-            pilot, lambda: text_of(pilot, "#preview-note") == error_text(error).plain, "the error"
+            pilot, lambda: text_of(pilot, "#preview-note") == format_error(error).plain, "the error"
         )
         assert pilot.app.screen.query_one("#preview-note").display
 
@@ -158,9 +158,9 @@ def test_without_a_display_the_path_is_shown(
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     file = tmp_path / "a.txt"
-    gone = open_at(file).problem
+    gone = open_file(file).problem
     file.write_text("text")
-    without_display = open_at(file).problem
+    without_display = open_file(file).problem
     assert str(file) in gone
     assert str(file) in without_display
     assert gone != without_display
@@ -199,7 +199,7 @@ def test_a_pdf_opens_at_its_page_where_the_viewer_can(
     monkeypatch.setenv("DISPLAY", ":0")
     file = tmp_path / "a plan.pdf"
     file.write_bytes(b"%PDF-1.4")
-    assert open_at(file, 3) == Opened("", program != "xdg-open")
+    assert open_file(file, 3) == OpenResult("", program != "xdg-open")
     end = time.monotonic() + 30
     while not called.exists() and time.monotonic() < end:
         time.sleep(0.02)
@@ -217,7 +217,9 @@ def test_a_pdf_opens_at_its_page_where_the_viewer_can(
 def test_where_the_viewer_gets_no_page_the_user_reads_it(
     page: int | None, at_page: bool, shown_page: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bmembed_tui.steps.search.hit_text.open_at", lambda *_: Opened("", at_page))
+    monkeypatch.setattr(
+        "bmembed_tui.steps.search.hit_text.open_file", lambda *_: OpenResult("", at_page)
+    )
     notice = asyncio.run(open_hit(replace(hit_at(0, 5), page=page)))
     assert (numbers(notice), hit_at(0, 5).path in notice) == (shown_page, True)
 

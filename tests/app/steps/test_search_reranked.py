@@ -12,7 +12,7 @@ import pytest
 from bmembed_tui.client.engine_client import SupersededError
 from bmembed_tui.steps.search.model import Question
 from bmembed_tui.steps.search.search_as_you_type import Searching
-from bmembed_tui.steps.search.text import status
+from bmembed_tui.steps.search.text import format_status
 from engine.core.errors import EngineError
 from engine.core.messages.search import Found, Hit, Reranked, Search
 
@@ -70,7 +70,7 @@ def look(engine: Engine, mode: str = "hybrid") -> list[tuple[list[int], str]]:
     def changed(mode: str) -> None:
         if mode:
             found = searching.answers[mode]
-            seen.append(([hit.chunk_id for hit in found.hits], status(mode, searching)))
+            seen.append(([hit.chunk_id for hit in found.hits], format_status(mode, searching)))
 
     searching = Searching(engine, start, changed)
     searching.encoder = "ready"

@@ -27,7 +27,7 @@ from fixtures.shown_numbers import numbers
 from fixtures.training_events import check, step
 from textual.pilot import Pilot
 
-from bmembed_tui.client.progress import STOPPED, bar
+from bmembed_tui.client.progress import STOPPED, format_bar
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import LOST, RunState, StageRun
 from bmembed_tui.dialogs.adapt import AdaptDialog
@@ -83,7 +83,7 @@ def test_numbers_of_a_training_at_work() -> None:
             20,
         ],  # Hit@10 and nDCG@10, from the first check to the best, and its step
     ]
-    assert bar(0.3) in shown
+    assert format_bar(0.3) in shown
     line, *_ = text_of(status("to do", running=True), state, requested="stopping").splitlines()
     assert (numbers(line), "stopping" in line) == ([30, 100, 30], True)
 
@@ -151,13 +151,13 @@ def test_ends_before_the_end() -> None:
     first, second = text_of(status("to do"), failed).splitlines()
     assert (numbers(first), second) == ([3, 100], f"{error['what']} {error['to_do']}")
     lost = run_of(BEGUN, step(3))
-    lost.lose()
+    lost.mark_lost()
     shown = text_of(status("to do"), lost)
     assert (numbers(shown), STOPPED in shown) == ([3, 100], True)
 
 
 def test_bars() -> None:
-    assert (bar(0), bar(0.5), bar(1), bar(7), bar(math.nan)) == (
+    assert (format_bar(0), format_bar(0.5), format_bar(1), format_bar(7), format_bar(math.nan)) == (
         "░" * 12,
         "█" * 6 + "░" * 6,
         "█" * 12,
@@ -191,7 +191,7 @@ def test_a_finished_training_is_shown_with_its_curve(
         screen = await opened(pilot, "train")
         await until_text(pilot, "┏")
         await until(pilot, lambda: screen.status.done("train"), "the status")
-        record = screen.history.reported(screen.run_state, "train")
+        record = screen.history.find_report(screen.run_state, "train")
         assert record.summary["steps"] == 12
         assert record.choices["objective"].value == "mixed"
         assert not record.warnings  # document-written queries suffice to compare encoders on
@@ -228,7 +228,7 @@ def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
         await pilot.press("p")
         await until(pilot, lambda: screen.run_state.paused, "the pause")
         await until_text(pilot, "‖ 5 Train")
-        assert (screen.run_state.current, screen.waits) == ("train", True)
+        assert (screen.run_state.current, screen.is_paused) == ("train", True)
         held = screen.run_state.steps[-1].step
         await pilot.pause(1.0)
         assert screen.run_state.steps[-1].step == held
@@ -310,8 +310,8 @@ def test_before_a_first_training_it_is_said_what_that_takes_and_could_show(
         ordered.append(what)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
-    monkeypatch.setattr("bmembed_tui.steps.runs.order", order)
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.run_command", estimate)
+    monkeypatch.setattr("bmembed_tui.steps.runs.run_detached_command", order)
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await pictures.open_project(pilot)
@@ -364,7 +364,7 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         ordered.append(what)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("bmembed_tui.steps.runs.order", order)
+    monkeypatch.setattr("bmembed_tui.steps.runs.run_detached_command", order)
 
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "train")  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.project.screen import ProjectScreen
-from bmembed_tui.widgets.dropped import dropped_path
+from bmembed_tui.widgets.dropped import find_dropped_path
 from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.safe import SafeButton
 from engine.project.folder import ProjectFolder
@@ -37,7 +37,7 @@ def test_a_path_is_understood_as_terminals_write_it(tmp_path: Path) -> None:
     escaped = str(folder).replace(" ", "\\ ").replace("'", "\\'")
     address = "file://" + str(folder).replace(" ", "%20").replace("ö", "%C3%B6")
     for text in (str(folder), f" {folder}\n", escaped, f'"{folder}"', address):
-        assert dropped_path(text) == folder, text
+        assert find_dropped_path(text) == folder, text
     for text in (
         "",
         "a word",
@@ -48,7 +48,7 @@ def test_a_path_is_understood_as_terminals_write_it(tmp_path: Path) -> None:
         "x" * 9000,
         "/a\0b",
     ):
-        assert dropped_path(text) is None, text
+        assert find_dropped_path(text) is None, text
 
 
 def test_on_the_first_screen_a_project_is_opened_and_of_other_folders_one_is_made(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bmembed_tui.widgets.plain import marked, plain, rich_text
+from bmembed_tui.widgets.plain import mark_spans, plain, rich_text
 from engine.core.text import visible
 
 ATTACKS = [
@@ -63,11 +63,11 @@ def test_every_offset_stays_true_and_nothing_steers(text: str, lines: bool) -> N
 
 @given(ANY_TEXT, st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40))))
 def test_marks_never_leave_the_text(text: str, marks: list[tuple[int, int]]) -> None:
-    content = marked(text, marks)
+    content = mark_spans(text, marks)
     assert all(0 <= span.start < span.end <= len(text) for span in content.spans)
 
 
 def test_marks_stand_where_they_are_put() -> None:
-    content = marked("a [b]ear[/b] in it", [(5, 8)], "bold")
+    content = mark_spans("a [b]ear[/b] in it", [(5, 8)], "bold")
     assert content.plain == "a [b]ear[/b] in it"
     assert [(span.start, span.end, span.style) for span in content.spans] == [(5, 8, "bold")]

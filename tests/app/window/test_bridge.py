@@ -17,7 +17,7 @@ import psutil
 import pytest
 from fixtures.pipeline import environment
 
-from bmembed_tui.window.bridge import NOTHING, Bridge, offered
+from bmembed_tui.window.bridge import NOTHING, Bridge, list_page_functions
 from bmembed_tui.window.child import AppProcess
 from engine import __version__
 
@@ -81,7 +81,7 @@ class Silent:
 
 def test_the_page_is_offered_these() -> None:
     bridge = Bridge(None, start=Silent)  # type: ignore[arg-type]
-    assert [one.__name__ for one in offered(bridge)] == [
+    assert [one.__name__ for one in list_page_functions(bridge)] == [
         "read",
         "type",
         "resize",

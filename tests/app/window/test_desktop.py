@@ -108,7 +108,7 @@ def test_libraries_that_the_system_lacks_are_named_before_qt_ends_the_process(
     monkeypatch.setattr(libraries, "FOR_X11", {"libneither.so.1": "libneither1"})
     assert_unavailable("libnotthere.so.3, libneither.so.1", "libnotthere3 libneither1")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
-    assert libraries.missing() == {"libnotthere.so.3": "libnotthere3"}
+    assert libraries.find_missing_libraries() == {"libnotthere.so.3": "libnotthere3"}
 
 
 @linux
@@ -141,7 +141,9 @@ def test_all_that_qt_wants_of_the_system_is_looked_for(monkeypatch: pytest.Monke
         # those of NSS come with it, those of X11 with its others
         r"|nssutil3|smime3|X11|Xext|Xfixes|xcb|xcb-dri3))\.so.*"
     )
-    assert {name for name in outside if not usual.fullmatch(name)} == set(libraries.wanted())
+    assert {name for name in outside if not usual.fullmatch(name)} == set(
+        libraries.list_needed_libraries()
+    )
 
 
 def needed_by(file: Path) -> list[str]:
@@ -254,10 +256,10 @@ def test_the_clipboard_of_another_system(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(
         system.COPIERS, "darwin", ["sh", "-c", 'cat > "$0"', str(tmp_path / "clipboard")]
     )
-    system.copier("darwin")("Übergröße 東京")
+    system.build_copier("darwin")("Übergröße 東京")
     assert (tmp_path / "clipboard").read_text("utf-8") == "Übergröße 東京"
     monkeypatch.setitem(system.COPIERS, "darwin", ["no-such-program"])
-    system.copier("darwin")("lost without harm")
+    system.build_copier("darwin")("lost without harm")
 
 
 def test_a_shortcut_is_made_only_where_a_window_can_be(
@@ -345,4 +347,4 @@ def test_a_display_that_is_reached_through_the_network_is_known(
 ) -> None:
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.setenv("WAYLAND_DISPLAY", wayland)
-    assert desktop.display_is_here() is here
+    assert desktop.is_display_local() is here

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bmembed_tui.window.packets import READY, PacketError, Unpacker, packet
+from bmembed_tui.window.packets import READY, PacketError, Unpacker, build_packet
 
 
 def test_a_packet_by_hand() -> None:
-    assert packet("D", "é".encode()) == b"D\x00\x00\x00\x02\xc3\xa9"
+    assert build_packet("D", "é".encode()) == b"D\x00\x00\x00\x02\xc3\xa9"
 
 
 @given(
@@ -22,7 +22,7 @@ def test_pieces_of_any_length(packets: list[tuple[str, bytes]], step: int, noise
     stream = (
         noise.replace(b"_", b"")
         + READY
-        + b"".join(packet(kind, payload) for kind, payload in packets)
+        + b"".join(build_packet(kind, payload) for kind, payload in packets)
     )
     unpacker = Unpacker()
     found = list[tuple[str, bytes]]()

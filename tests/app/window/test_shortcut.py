@@ -26,7 +26,7 @@ def test_a_shortcut_on_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "COMMAND",
         ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop", 'a"$b\\'),
     )
-    entry, *icons = shortcut.install("linux", tmp_path)
+    entry, *icons = shortcut.install_shortcut("linux", tmp_path)
     assert entry == tmp_path / ".local/share/applications/bmembed.desktop"
     text = entry.read_text("utf-8")
     assert (
@@ -40,7 +40,7 @@ def test_a_shortcut_on_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_shortcut_starts_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    entry, *_ = shortcut.install("linux", tmp_path / "home")
+    entry, *_ = shortcut.install_shortcut("linux", tmp_path / "home")
     assert not (tmp_path / "home").exists()
     (line,) = re.findall(r"(?m)^Exec=(.*)$", entry.read_text("utf-8"))
     printed = subprocess.run(
@@ -54,7 +54,7 @@ def test_the_shortcut_starts_the_window(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_shortcut_on_macos(tmp_path: Path) -> None:
-    plist, program, icon = shortcut.install("darwin", tmp_path)
+    plist, program, icon = shortcut.install_shortcut("darwin", tmp_path)
     facts = plistlib.loads(plist.read_bytes())
     assert (
         program
@@ -74,7 +74,7 @@ def test_a_shortcut_on_macos(tmp_path: Path) -> None:
 
 
 def test_what_macos_wants_to_know_of_an_application(tmp_path: Path) -> None:
-    facts = plistlib.loads(shortcut.install("darwin", tmp_path)[0].read_bytes())
+    facts = plistlib.loads(shortcut.install_shortcut("darwin", tmp_path)[0].read_bytes())
     assert facts["CFBundlePackageType"] == "APPL"
     assert re.fullmatch(r"[A-Za-z0-9.-]+", facts["CFBundleIdentifier"])
     assert facts["CFBundleShortVersionString"] == __version__
@@ -113,7 +113,7 @@ def test_the_desktop_entry_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         shortcut, "COMMAND", ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop")
     )
-    entry, *_ = shortcut.install("linux", tmp_path)
+    entry, *_ = shortcut.install_shortcut("linux", tmp_path)
     for file in (entry, asset_path("desktop") / "bmembed.desktop"):
         done = subprocess.run(
             ["desktop-file-validate", str(file)], capture_output=True, text=True, check=False
@@ -125,5 +125,5 @@ def test_a_shortcut_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     (tmp_path / ".local").write_text("a file")
     with pytest.raises(EngineError) as caught:
-        shortcut.install("linux", tmp_path)
+        shortcut.install_shortcut("linux", tmp_path)
     assert caught.value.code == "write-failed"

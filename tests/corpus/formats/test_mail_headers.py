@@ -42,10 +42,32 @@ def subject(field: bytes, content_type: bytes = b"text/plain") -> str:
         ("koi8-r", "Проверка моста"),
         ("cp932", "橋の点検について"),
         ("iso2022_jp", "橋の点検"),
+        ("gb18030", "桥梁检查"),
+        ("big5", "橋樑檢查"),
+        ("cp932", "点検契約"),
+        ("cp949", "교량 점검"),
+        ("cp1253", "Έλεγχος γέφυρας"),
+        ("cp1255", "בדיקת הגשר"),
     ],
 )
 def test_raw_bytes_are_read_though_nothing_names_their_encoding(encoding: str, text: str) -> None:
     assert subject(text.encode(encoding)) == text
+
+
+def test_raw_bytes_are_in_the_encoding_that_a_body_without_charset_is_likely_in() -> None:
+    body = "Prosíme o kontrolu přiložené smlouvy. Děkujeme, žluťoučký kůň."
+    subject = "Smlouva o údržbě jeřábu"
+    content = f"Subject: {subject}\n\n{body}\n".encode("cp1250")
+    message = BytesParser().parsebytes(content)
+    assert FieldDecoder(message).field(message, "subject") == subject
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"), [("gb18030", "维修合同.txt"), ("cp932", "点検契約.txt")]
+)
+def test_a_short_raw_name_of_a_file(encoding: str, name: str) -> None:
+    part = parsed(b'Content-Disposition: attachment; filename="%b"' % name.encode(encoding))
+    assert FieldDecoder(part).file_name(part) == name
 
 
 @pytest.mark.parametrize(
@@ -71,6 +93,10 @@ def test_raw_bytes_are_in_the_encoding_of_the_body(charset: str, text: str) -> N
         b"=?unicode-1-1-utf-7?Q?Pr+APw-fung?=",
         b"=?utf-8*de?Q?Pr=C3=BCfung?=",  # with a language, by RFC 2231
         b"=?utf-8?B?UHLDvGZ1bmc?=",  # without padding
+        b"=?utf-8?Q?Pr=C3=BCfung",  # without an end
+        b"=?utf-8?B?UHLDvGZ1bmc=",
+        b"=?utf-8?Q?=3D=3Futf-8=3FQ=3FPr=3DC3=3DBCfung=3F=3D?=",  # encoded twice
+        b"=?macintosh?Q?Pr=9Ffung?=",
         b"=?utf-8?Q?Pr=C3?=\n =?utf-8?Q?=BCfung?=",  # a character that is split
         b"=?utf-8?B?UHLD?=\n\t=?UTF-8?B?vGZ1bmc=?=",
         b"=?utf-8?B?UHL?=\n =?utf-8?B?DvGZ1bmc?=",  # a group of base64 that is split

@@ -67,6 +67,16 @@ def test_a_word_of_several_parts() -> None:
         # es
         (f"la pre{BREAK}y posventa de los", "la pre- y posventa de los"),
         (f"los micro{BREAK}o macrodatos de la", "los micro- o macrodatos de la"),
+        # pl, cs
+        (
+            f"fundusze eko{BREAK}i biotechnologiczne są dla firm w tym",
+            "fundusze eko- i biotechnologiczne są dla firm w tym",
+        ),
+        (
+            f"smlouvy dvou{BREAK}nebo tříleté jsou pro firmy",
+            "smlouvy dvou- nebo tříleté jsou pro firmy",
+        ),
+        (f"die Innen{BREAK}wie Außenwände der", "die Innen- wie Außenwände der"),
         # sv, da, it
         (f"det är in{BREAK}och utförsel", "det är in- och utförsel"),
         (f"det er ind{BREAK}og udførsel af", "det er ind- og udførsel af"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.core.records import JudgedQuery, Query
 from engine.evaluation.lists.asked import asked_questions, focused_questions
-from engine.evaluation.marks import note_asked, read_marks
+from engine.evaluation.marks import read_marks, record_asked
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
@@ -20,14 +20,14 @@ def test_what_was_asked_without_a_right_answer_is_kept(project: ProjectFolder) -
         Query("made", "question", 1, 1, "", "heldout", 2),
     ]
     store.replace_queries(made, Artifact(QueriesInfo(), "f"))
-    note_asked(project, store, ["one", "two", "learnt", "made"], focused=True)
+    record_asked(project, store, ["one", "two", "learnt", "made"], focused=True)
     assert asked_questions(snapshot) == ["one", "two"]
     store.put_judged([JudgedQuery("imported", "Two?", ("evidence",))])
     assert asked_questions(snapshot) == ["one"]
     assert focused_questions(snapshot) == {question_key(text) for text in ("one", "learnt", "made")}
-    note_asked(project, store, ["one", "never seen"], focused=False)
+    record_asked(project, store, ["one", "never seen"], focused=False)
     assert asked_questions(snapshot) == []
     assert "never seen" not in {query.text for query in read_marks(project).values()}
-    note_asked(project, store, ["one"], focused=True)
+    record_asked(project, store, ["one"], focused=True)
     assert asked_questions(snapshot) == [], "all hits of it were judged before"
     store.close()

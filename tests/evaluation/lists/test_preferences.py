@@ -15,11 +15,11 @@ from engine.core.records import Query
 from engine.evaluation.lists.preferences import (
     PREFERENCES_FILE,
     Preference,
+    count_preferences,
     drop_preference,
     keep_preference,
     preferences_between,
     preferences_fingerprint,
-    preferred,
     read_preferences,
 )
 from engine.evaluation.lists.systems import ListedSystem, SystemPair
@@ -105,7 +105,7 @@ def test_answers_about_other_systems_stay_and_do_not_count(
     prefer(project, "two", "same", SystemPair(BASE, replace(ADAPTED, share=0.6)))
     assert len(read_preferences(project)) == 3
     assert [one.query for one in preferences_between(project, store, PAIR)] == ["one"]
-    assert preferred(preferences_between(project, store, PAIR), PAIR) == EProcess(0, 0, 1)
+    assert count_preferences(preferences_between(project, store, PAIR), PAIR) == EProcess(0, 0, 1)
     assert len(preferences_between(project, store, older)) == 1
 
 
@@ -133,9 +133,9 @@ def test_nine_answers_for_the_candidate_show_that_it_is_better(
     project: ProjectFolder, store: Store
 ) -> None:
     for number in range(9):
-        assert preferred(preferences_between(project, store, PAIR), PAIR).shown == "neither"
+        assert count_preferences(preferences_between(project, store, PAIR), PAIR).shown == "neither"
         prefer_candidate(project, f"question {number}")
-    found = preferred(preferences_between(project, store, PAIR), PAIR)
+    found = count_preferences(preferences_between(project, store, PAIR), PAIR)
     assert (found.wins, found.losses, found.shown) == (9, 0, "better")
 
 

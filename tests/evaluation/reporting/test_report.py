@@ -21,7 +21,7 @@ from engine.core.text import about_count, metric_name
 from engine.evaluation.comparison import compare
 from engine.evaluation.gate import Decision, RungResult
 from engine.evaluation.judgments import Judgment
-from engine.evaluation.reporting.changes import hit_finder, query_changes
+from engine.evaluation.reporting.changes import build_hit_finder, find_changes
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import ReportData, read_report, write_report
 from engine.evaluation.reporting.verdict import (
@@ -244,7 +244,7 @@ def test_changes_are_listed_largest_first():
         "base": [[9, 8, 1], [1, 9, 8], [9, 8, 1], [9, 1, 8]],
         "new": [[1, 9, 8], [9, 1, 8], [9, 1, 8], [9, 1, 8]],
     }
-    changes = query_changes(
+    changes = find_changes(
         compare(systems, judgments, lambda ids: ids, samples=10), "new", "mrr@10", top=1
     )
     assert [(change.key, change.before, change.after) for change in changes.better] == [
@@ -293,9 +293,11 @@ def test_a_change_shows_the_first_hits_of_both():
         9: (30, "nine"),
     }
     chunks = {key: chunk(key, *rest) for key, rest in told.items()}
-    find = hit_finder(rankings, judgments, chunks, {10: "ten", 20: "twenty\u202e", 30: "thirty"})
+    find = build_hit_finder(
+        rankings, judgments, chunks, {10: "ten", 20: "twenty\u202e", 30: "thirty"}
+    )
     comparison = compare(rankings, judgments, lambda ids: np.where(ids == 8, 20, 10), samples=10)
-    first, second = query_changes(comparison, "new", hits=find).better
+    first, second = find_changes(comparison, "new", hits=find).better
     assert [(hit.rank, hit.right, hit.title) for hit in first.hits_before] == [
         (1, False, "ten"),
         (2, True, "ten"),
@@ -308,7 +310,7 @@ def test_a_change_shows_the_first_hits_of_both():
         (True, "twenty�"),
         (False, "ten"),
     ]
-    assert query_changes(comparison, "new").better[0].hits_after == ()
+    assert find_changes(comparison, "new").better[0].hits_after == ()
 
 
 def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tell(tmp_path):

@@ -19,7 +19,7 @@ from engine.core.figures import Difference, Interval
 from engine.core.messages.report import GateOutcome
 from engine.core.systems import label_of
 from engine.evaluation.reporting.page import render
-from engine.evaluation.reporting.report import choices_and_warnings, read_report, write_report
+from engine.evaluation.reporting.report import read_choices_and_warnings, read_report, write_report
 from engine.evaluation.reporting.verdict import HOW
 from engine.evaluation.studies.forgetting import general_knowledge, measure_general
 from engine.evaluation.studies.robustness import METRICS, Robustness, Row, Synonyms
@@ -305,10 +305,10 @@ def test_what_a_run_reported_is_read_from_its_log(tmp_path):
     log(Choice(stage="train", setting="precision", value="bfloat16", reason="then"))
     log(Warned(stage="evaluate", text="slow"))
     log.close()
-    choices, warnings = choices_and_warnings(tmp_path / "events.jsonl")
+    choices, warnings = read_choices_and_warnings(tmp_path / "events.jsonl")
     assert choices == [Choice(stage="train", setting="precision", value="bfloat16", reason="then")]
     assert warnings == ["slow"]
-    assert choices_and_warnings(tmp_path / "nothing.jsonl") == ([], [])
+    assert read_choices_and_warnings(tmp_path / "nothing.jsonl") == ([], [])
 
 
 def test_what_is_advised_stands_with_the_verdict(tmp_path):

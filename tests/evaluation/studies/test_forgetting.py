@@ -16,9 +16,9 @@ from engine.core.errors import DatasetError
 from engine.core.figures import Interval
 from engine.evaluation.studies import forgetting as module
 from engine.evaluation.studies.forgetting import (
-    answered,
     general_knowledge,
     general_set,
+    measure_answers,
     measure_general,
 )
 
@@ -50,7 +50,7 @@ def test_answers_by_hand():
     questions = np.array(
         [[1, 0, 0], [0.8, 0.6, 0], [0.8, 0.6, 0]], np.float32
     )  # right at rank 1, 2 and 3
-    found = answered(questions, passages, ({0: 1}, {1: 1}, {2: 1}))
+    found = measure_answers(questions, passages, ({0: 1}, {1: 1}, {2: 1}))
     assert found["hit@1"].tolist() == [1, 0, 0]
     assert found["mrr@10"] == pytest.approx([1, 1 / 2, 1 / 3])
 
@@ -86,7 +86,7 @@ def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path, monkeypatch):
     # Passage 1, the first answer, comes sixth; passage 0, the best of the second question, fourth.
     passages = np.eye(8, dtype=np.float32)
     questions = np.array([[1, 2, 9, 8, 7, 6, 5, 0], [3, 2, 9, 8, 7, 0, 0, 0]], np.float32)
-    found = answered(questions, passages, known.right)
+    found = measure_answers(questions, passages, known.right)
     assert found["hit@5"].tolist() == [0, 1]
     assert found["mrr@10"] == pytest.approx([1 / 6, 1 / 4])
     monkeypatch.setattr(module, "MAX_PASSAGES", 4)
@@ -139,10 +139,10 @@ def test_the_bundled_encoder_knows_most_and_noise_on_its_vectors_shows():
     known = general_knowledge()
     questions = encoder.encode_queries(known.questions)
     passages = encoder.encode_chunks(known.passages)
-    base = answered(questions, passages, known.right)
+    base = measure_answers(questions, passages, known.right)
     assert 0.7 < base["hit@1"].mean() < 0.9  # an encoder can become worse, and better
     noise = questions + np.random.default_rng(0).normal(0, 0.08, questions.shape).astype(np.float32)
-    values = {"base": base, "adapted": answered(noise, passages, known.right)}
+    values = {"base": base, "adapted": measure_answers(noise, passages, known.right)}
     found = measure_general(known, values, {}, {}, samples=1_000)
     assert found is not None
     assert found.differences["adapted"]["mrr@10"].verdict == "worse"

@@ -72,7 +72,7 @@ def queries(count: int = 60) -> QuerySet:
     one.rankings["in_use"] = np.hstack([np.tile([4, 5], (count, 1)), own, np.tile([6], (count, 1))])
     one.scores["bm25"] = np.tile([9.0, 1.0, 0.5, 0.1], (count, 1))
     one.scores["in_use"] = np.tile([0.9, 0.8, 0.2, 0.1], (count, 1))
-    one.beside["in_use"] = np.tile([0.2, 0.0, 0.0, 0.0], (count, 1))
+    one.cross_scores["in_use"] = np.tile([0.2, 0.0, 0.0, 0.0], (count, 1))
     return one
 
 
@@ -85,17 +85,17 @@ def test_both_ways_of_fusing_by_hand():
     one = queries()
     fuser = HybridFusion(validate({}), bm25_scores)
     # RRF puts the chunk first, 1/41 + 1/43
-    assert fuser.fused(one, "in_use", None)[0, 0] == 1000
+    assert fuser.fuse(one, "in_use", None)[0, 0] == 1000
     # 0.9 · (0.2 − 0) / (0.9 − 0) + 0.1 · 1 = 0.3 for the query's own chunk, 0.9 · 0.8 / 0.9 for the
     # encoder's second
-    assert fuser.fused(one, "in_use", 0.9)[0, :3].tolist() == [4, 5, 1000]
+    assert fuser.fuse(one, "in_use", 0.9)[0, :3].tolist() == [4, 5, 1000]
 
 
 def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks():
     one = queries()
     fuser = HybridFusion(validate({}), bm25_scores)
-    one.beside["in_use"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
-    assert fuser.fused(one, "in_use", 0.9)[0, :3].tolist() == [
+    one.cross_scores["in_use"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
+    assert fuser.fuse(one, "in_use", 0.9)[0, :3].tolist() == [
         4,
         1,
         5,
@@ -105,6 +105,6 @@ def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks():
 def test_a_name_that_comes_to_stand_for_another_ranking_is_fused_anew():
     one = queries()
     fuser = HybridFusion(validate({}), bm25_scores)
-    assert fuser.fused(one, "in_use", 0.9)[0, 0] == 4
+    assert fuser.fuse(one, "in_use", 0.9)[0, 0] == 4
     one.rankings["in_use"] = one.rankings["in_use"][:, ::-1].copy()
-    assert fuser.fused(one, "in_use", 0.9)[0, 0] == 6
+    assert fuser.fuse(one, "in_use", 0.9)[0, 0] == 6

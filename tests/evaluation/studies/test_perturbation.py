@@ -163,7 +163,9 @@ def test_an_answer_shares_a_code_where_it_has_all_of_it_and_a_models_words_come_
     found = Perturber(analysed, {}).perturb(CODED, Condition("mask shared"), answer)
     assert found.text == "When was [MASK], not PHX122, sold on 2024-03-01 or in 2023?"
     own = {"2024-03-01": "March's first day"}
-    found = Perturber(analysed, {}).perturb("on 2024-03-01", Condition("substitute", 1), own=own)
+    found = Perturber(analysed, {}).perturb(
+        "on 2024-03-01", Condition("substitute", 1), preferred=own
+    )
     assert found.text == "on March's first day"
 
 

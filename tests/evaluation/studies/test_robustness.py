@@ -4,6 +4,7 @@ clean ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,11 +23,13 @@ from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.perturbation import CONDITIONS
 from engine.evaluation.studies.robustness import (
     RobustnessStudy,
+    Trial,
     drop_unused_substitutes,
     make_trial,
     measure_trial,
 )
 from engine.lexical.filenames import FilenameMatch
+from engine.queries.substitutes import Question
 from engine.settings.schema import Settings
 
 WORDS = [
@@ -329,3 +332,25 @@ def test_words_of_a_language_model_stay_while_one_is_asked(
     )
     drop_unused_substitutes(snapshot)
     assert kept.exists() == left
+
+
+def test_keywords_of_a_language_model_are_masked_in_place_of_all_shared_words() -> None:
+    asked: list[Question] = []
+
+    def choose(questions: Sequence[Question]) -> list[frozenset[str]]:
+        asked.extend(questions)
+        return [frozenset({"number"}), *(frozenset[str]() for _ in questions[1:])]
+
+    def masked(trial: Trial | None) -> list[str]:
+        assert trial is not None
+        kinds = [condition.kind for condition in trial.conditions]
+        start = kinds.index("mask shared") * trial.queries
+        return list(trial.perturbed.texts[start : start + trial.queries])
+
+    all_shared = masked(make_trial(query_set(), CHUNKS, terms))
+    chosen = masked(make_trial(query_set(), CHUNKS, terms, choose=choose))
+    assert all_shared[0] == "the [MASK] number"
+    assert chosen[0] == "the roof [MASK]"
+    assert chosen[1:] == all_shared[1:], "all shared words where the model names none"
+    assert asked[0].words == ["roof"]
+    assert asked[0].passage in {chunk.text for chunk in CHUNKS}

@@ -73,7 +73,13 @@ def test_queries_and_what_the_conditions_make_of_them(
         "engine.experiments.study.facts.substitutes",
         lambda _, words, __: ([{"pump": "lifter"} for _ in words], "a model"),
     )
+    monkeypatch.setattr(
+        "engine.experiments.study.facts.keywords",
+        lambda _, questions, __: [frozenset(q.words[:1]) for q in questions],
+    )
     others = [row["substituted"] for row in FACTS["perturbed"](project) for row in [row[1]]]
     assert len(others) == len(rows)
     if answers[0] != ("lease ends",):
-        assert others[0] == "Who repairs the lifter PHX121 today?"
+        assert others[0] == "Who repairs the lifter PHX-121 today?", "the first shared word alone"
+        masked = next(iter(dict(FACTS["perturbed"](project)).values()))["masked"]
+        assert masked == "Who repairs the [MASK] PHX-121 today?"

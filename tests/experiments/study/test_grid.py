@@ -64,6 +64,7 @@ def test_cells_that_train_the_same_are_known() -> None:
     ]
     assert twins("training.objective=mixed", "training.steps=200,100") == [None, None]
     assert twins("training.query_share=1,0.5") == [None, None]
+    assert twins("training.query_source=all,graded,generated") == [None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -112,13 +113,6 @@ def test_a_setting_that_is_none_names_the_nearest(axis: str, near: str) -> None:
     with fails(SettingsError, "settings-unknown-key") as caught:
         changes(axis)
     assert f"'{near}'" in caught.value.to_do
-
-
-def test_a_setting_may_have_its_name_of_before() -> None:
-    assert changes("training.side=both,query") == [
-        {"training.adapter_scope": "both"},
-        {"training.adapter_scope": "query"},
-    ]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_every_row_is_an_encoder_that_can_be_measured(
         "black box": 32,
         "small model": 32,
         "concatenation": 64,
-        "small model, tuned": 32,
+        "tuned small model": 32,
         "concatenation after tuning": 64,
         "linear map": 32,
         "linear map of rank 4": 32,
@@ -81,7 +81,7 @@ def test_every_row_is_an_encoder_that_can_be_measured(
             assert 0 <= values.min() <= values.max() <= 1, f"{name} {metric}"
         np.testing.assert_allclose(again[name], vectors[name], atol=1e-6, err_msg=name)
     black_box, small, tuned = (
-        vectors[name] for name in ("black box", "small model", "small model, tuned")
+        vectors[name] for name in ("black box", "small model", "tuned small model")
     )
     np.testing.assert_allclose(vectors["concatenation"], joined_arrays(black_box, small), atol=1e-6)
     np.testing.assert_allclose(

@@ -144,6 +144,20 @@ def test_rows_are_of_each_model_training_and_system_over_seeds() -> None:
     assert found["b · x · Tuned"] == interval(17), "of the seed that gave an adapter"
 
 
+def test_a_row_without_an_adapter_says_why() -> None:
+    systems = {"base": "Base", "adapted": "Tuned"}
+    study = Study(name="s", source="", shows="", differs="", columns=["map"], systems=systems)
+    untrained = {**kept(base={"map": interval(10)}), "reason": "3 training queries are too few"}
+    cells = [(Cell(1, {}, "", "a quarter"), TOLD, untrained)]
+    rows = {row.label: row for row in rows_of(study, cells)}
+    assert rows["a quarter · Tuned"].values["map"] is None
+    assert [row.reason for row in rows.values()] == ["", "3 training queries are too few"]
+    mafin = study.model_copy(update={"by": "black box"})
+    assert [row.label for row in rows_of(mafin, cells)] == ["Base"], (
+        "a kind of queries that a project has not"
+    )
+
+
 def test_what_one_training_lacks_of_base_another_has() -> None:
     study = Study(
         name="s",

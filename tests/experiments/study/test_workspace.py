@@ -82,6 +82,7 @@ def test_the_copy_has_what_the_stages_need_and_no_documents(project: ProjectFold
     assert sorted(path.name for path in copy.path.iterdir() if path.is_dir()) == [
         "adapters",
         "cache",
+        "imports",
         "lexical",
         "rankings",
         "reports",
@@ -304,7 +305,7 @@ def test_other_weights_in_the_folder_of_the_small_model_are_measured_anew(
     for seed in (1, 2):
         shutil.rmtree(small, ignore_errors=True)
         build_tiny_model(small, seed=seed)
-        (cell,) = study_cells(project, study_of("mafin-t1"), 10)
+        cell, _ = study_cells(project, study_of("mafin-t1"), 10)
         found.append((cell.key, basis_of(project)[0].data))
     assert all(one != other for one, other in zip(*found, strict=True)), (
         "sweeps have the basis alone"
@@ -362,7 +363,9 @@ def test_what_studies_take(project: ProjectFolder, monkeypatch: pytest.MonkeyPat
         21,
     ]
     judge(project, "a question")
-    monkeypatch.setattr("engine.experiments.study.listing.measured", lambda *_: NOMINAL)
+    monkeypatch.setattr(
+        "engine.experiments.study.listing.measure_rates_in_child", lambda *_: NOMINAL
+    )
     found = {one.name: one for one in listing(project)}
     assert found["bmembed-t8"].missing
     assert (found["bmembed-t2"].to_do, found["bmembed-t2"].more) == (2, False)

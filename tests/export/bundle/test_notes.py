@@ -8,7 +8,7 @@ from pathlib import Path
 from fixtures.shown_numbers import numbers
 from fixtures.stored import put_document
 
-from engine.export.bundle.pack import bundle_project, unfinished
+from engine.export.bundle.pack import bundle_project, describe_unfinished
 from engine.export.bundle.unpack import unbundle, verify
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import (
@@ -109,14 +109,14 @@ def test_what_no_run_has_finished_is_named(tmp_path: Path) -> None:
         store.put_artifact(Artifact(CorpusInfo(), "c", ""))
         store.put_artifact(Artifact(LexicalInfo(), "l", "lexical/l"))
         store.put_artifact(Artifact(VectorsInfo(chunks=1), INCOMPLETE, "vectors/v"))
-        (note,) = unfinished(store)
+        (note,) = describe_unfinished(store)
         assert (note.code, numbers(note.what)) == ("bundle-unfinished", [1, 2])
         store.put_artifact(Artifact(VectorsInfo(chunks=2), "v", "vectors/v"))
-        assert unfinished(store) == ()
+        assert describe_unfinished(store) == ()
         store.put_artifact(Artifact(CorpusInfo(), INCOMPLETE, ""))
-        assert [note.code for note in unfinished(store)] == ["bundle-unfinished"]
+        assert [note.code for note in describe_unfinished(store)] == ["bundle-unfinished"]
         store.put_artifact(Artifact(VectorsInfo(chunks=1), INCOMPLETE, "vectors/v"))
-        (both,) = unfinished(store)
+        (both,) = describe_unfinished(store)
         assert numbers(both.what) == [1, 2]
     for folder in ("lexical/l", "vectors/v"):
         (project.path / folder).mkdir(parents=True)

@@ -12,7 +12,7 @@ from fixtures.stored import chunk, document, put_document, put_file
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk
 from engine.project.store import store as stores
-from engine.project.store.chunks import drawn
+from engine.project.store.chunks import sample_indices
 from engine.project.store.store import Store
 
 
@@ -64,11 +64,11 @@ def test_a_few_chunks_are_all_in_memory(store: Store) -> None:
 
 
 def test_all_places_of_few_are_drawn_and_of_many_those_that_are_needed() -> None:
-    assert drawn(5, seed=1, most=5).tolist() == [0, 1, 2, 3, 4]
+    assert sample_indices(5, seed=1, most=5).tolist() == [0, 1, 2, 3, 4]
     needed = [np.array([[7, -1], [999, 7]]), [500]]
-    found = drawn(1000, 1, needed, most=20)
+    found = sample_indices(1000, 1, needed, most=20)
     assert found.tolist() == sorted(set(found.tolist()))
     assert {7, 500, 999} <= set(found.tolist()) <= set(range(1000))
     assert 20 <= len(found) <= 23
-    assert found.tolist() == drawn(1000, 1, needed, most=20).tolist()
-    assert found.tolist() != drawn(1000, 2, needed, most=20).tolist()
+    assert found.tolist() == sample_indices(1000, 1, needed, most=20).tolist()
+    assert found.tolist() != sample_indices(1000, 2, needed, most=20).tolist()

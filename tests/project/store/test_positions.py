@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.project.store.chunks import positions
+from engine.project.store.chunks import locate_chunks
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ from engine.project.store.chunks import positions
     ],
 )
 def test_position(text: str, chunk: str, wanted: tuple[int, int | None]) -> None:
-    assert positions(text, [(text.index(chunk), chunk)]) == [wanted]
+    assert locate_chunks(text, [(text.index(chunk), chunk)]) == [wanted]
 
 
 def test_a_position_beyond_a_text_that_has_changed() -> None:
-    assert positions("a\nb", [(99, "gone"), (0, "a")]) == [(2, None), (1, None)]
+    assert locate_chunks("a\nb", [(99, "gone"), (0, "a")]) == [(2, None), (1, None)]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.training.compute.optimizer import packed, restore
+from engine.training.compute.optimizer import pack, restore
 
 
 def stepped() -> tuple[dict[str, Tensor], torch.optim.AdamW]:
@@ -21,9 +21,7 @@ def stepped() -> tuple[dict[str, Tensor], torch.optim.AdamW]:
 
 def test_a_restored_optimizer_goes_on_as_the_unbroken_one() -> None:
     masters, optimizer = stepped()
-    kept = {
-        name: tensor.detach().clone() for name, tensor in packed(masters, {}, optimizer).items()
-    }
+    kept = {name: tensor.detach().clone() for name, tensor in pack(masters, {}, optimizer).items()}
     others, fresh = stepped()
     fresh = torch.optim.AdamW([{"params": list(others.values())}], lr=0.1)
     restore(kept, others, fresh)
@@ -41,9 +39,7 @@ def test_steps_are_counted_where_the_kernel_looks_for_them(fused: bool, place: s
     GPU.
     """
     masters, optimizer = stepped()
-    kept = {
-        name: tensor.detach().clone() for name, tensor in packed(masters, {}, optimizer).items()
-    }
+    kept = {name: tensor.detach().clone() for name, tensor in pack(masters, {}, optimizer).items()}
     away = {
         name: torch.empty_like(master, device="meta", requires_grad=True)
         for name, master in masters.items()

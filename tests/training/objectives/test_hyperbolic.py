@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.core.lorentz import Lorentz
-from engine.core.similarity import scores
+from engine.core.similarity import compute_scores
 from engine.training.objectives.losses import APERTURE, distance_scores, entailment
 
 NEAR = torch.tensor([[0.75, 0.0]])  # times 5/4, 5/3, 1
@@ -33,7 +33,7 @@ def test_scores_are_those_that_search_ranks_by(curvature: float) -> None:
     points = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
     found = distance_scores(torch.from_numpy(points[:5]), torch.from_numpy(points[5:]), curvature)
     assert found.numpy() == pytest.approx(
-        scores(Lorentz(curvature), points[:5], points[5:]), abs=1e-5
+        compute_scores(Lorentz(curvature), points[:5], points[5:]), abs=1e-5
     )
 
 
@@ -60,7 +60,7 @@ def test_the_exterior_angle_is_that_of_the_law_of_cosines(curvature: float) -> N
     ):
         points = np.stack([np.zeros(3, "f"), x, y])
         root = math.sqrt(curvature)
-        distances = -scores(Lorentz(curvature), points, points).astype(float) * root
+        distances = -compute_scores(Lorentz(curvature), points, points).astype(float) * root
         ox = distances[0, 1]
         oy = distances[0, 2]
         xy = distances[1, 2]

@@ -17,7 +17,7 @@ from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.pretraining.loop import of_new_head
+from engine.training.pretraining.loop import describe_new_head
 from engine.training.trainer import TrainResult
 
 CPU = Hardware("cpu", "float32", 2, ())
@@ -74,9 +74,9 @@ def test_a_fresh_head_learns_alone_at_first(
 
 
 def test_how_long_a_fresh_head_learns_alone_is_reported_in_words() -> None:
-    assert "step" not in of_new_head(0)
-    assert "1 step " in of_new_head(1)
-    assert "2 steps " in of_new_head(2)
+    assert "step" not in describe_new_head(0)
+    assert "1 step " in describe_new_head(1)
+    assert "2 steps " in describe_new_head(2)
 
 
 def test_the_models_own_head_is_used(

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
+from functools import cached_property
 from itertools import groupby
 from urllib.parse import unquote_to_bytes
 
 from engine.core.characters import clean
+from engine.corpus.formats.mail.unnamed_encodings import decode_plausibly, is_plausible
 from engine.corpus.formats.plain import codec_of, guess_encoding, mostly_utf8
 
-_WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(.*?)\?=", re.DOTALL)
+_WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(?:(.*?)\?=|([^?\s]+)\??\Z)", re.DOTALL)
+"""An encoded word; one that ends a field may lack its own end."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,3}\s*")
 _HEX = re.compile(rb"=([0-9A-Fa-f]{2})")
 _RAW = re.compile("[\x80-\U0010ffff]")
@@ -44,9 +47,7 @@ _BY_CHANCE_UTF8 = frozenset(
     }
 )
 """Encodings in which a short word may also be valid UTF-8, of two bytes a character."""
-_MIXED = re.compile(
-    "[A-Za-z][\u0370-\u04ff]|[\u0370-\u04ff][A-Za-z]"
-)  # Greek or Cyrillic letters within a Latin word
+_MAX_EVIDENCE = 4096  # bytes of a text
 _WIDE = (
     "utf-16",
     "utf-32",
@@ -80,12 +81,18 @@ class FieldDecoder:
         self._charsets = tuple(dict.fromkeys(codec_of(charset) for charset in charsets if charset))
         values = (_bytes(str(value)) for part in message.walk() for _, value in part.raw_items())
         self._evidence = b"\n".join(value for value in values if not value.isascii())
+        self._message = message
+
+    @cached_property
+    def _body(self) -> bytes:
+        """The beginning of a text that is not in UTF-8."""
+        return next(filter(None, map(_undeclared_bytes, self._message.walk())), b"")
 
     def field(self, message: Message, name: str) -> str:
         """The first field of a name, on one line; empty where there is none."""
         return self.decode(raw_field(message, name))
 
-    def decode(self, value: str) -> str:
+    def decode(self, value: str, *, is_first: bool = True) -> str:
         """A raw value as it is shown, on one line: its encoded words decoded as far as they can
         be.
         """
@@ -93,7 +100,7 @@ class FieldDecoder:
         words = list[EncodedWord]()
         end = 0
         for match in _WORD.finditer(value):
-            word = EncodedWord(match[1].lower(), match[2].lower(), match[3])
+            word = EncodedWord(match[1].lower(), match[2].lower(), match[3] or match[4] or "")
             if not word.is_sound:
                 continue
             between = value[end : match.start()]
@@ -103,7 +110,9 @@ class FieldDecoder:
             words.append(word)
             end = match.end()
         pieces += [self._decode_words(words), self.plain(value[end:])]
-        return " ".join(clean("".join(pieces)).split())
+        text = " ".join(clean("".join(pieces)).split())
+        is_encoded_twice = is_first and text != value and _WORD.fullmatch(text)
+        return self.decode(text, is_first=False) if is_encoded_twice else text
 
     def plain(self, value: str) -> str:
         """A raw value with the bytes in it decoded, its encoded words left as they are."""
@@ -162,13 +171,19 @@ class FieldDecoder:
         declared = decode_declared(data, charset)
         if declared is not None:
             return declared
-        texts = [_decode_strictly(data, codec) for codec in self._charsets]
-        guessed = (
-            _decode_strictly(data, guess_encoding(evidence))
-            for evidence in (self._evidence or data, data)
-        )
-        texts += (text for text in guessed if text and not _MIXED.search(text))
+        text = decode_plausibly(data, self._charsets, self._guess_encodings(data))
+        if text is not None:
+            return text
+        texts = (_decode_strictly(data, codec) for codec in self._charsets)
         return next((text for text in texts if text is not None), data.decode("cp1252", "replace"))
+
+    def _guess_encodings(self, data: bytes) -> Iterator[str]:
+        """The encodings that the message's bytes, those of its header and some are likely in."""
+        if self._body:
+            yield guess_encoding(self._evidence + b"\n" + self._body)
+        if self._evidence:
+            yield guess_encoding(self._evidence)
+        yield guess_encoding(data)
 
 
 def decode_declared(data: bytes, charset: str) -> str | None:
@@ -189,12 +204,22 @@ def decode_declared(data: bytes, charset: str) -> str | None:
     as_utf8 = _decode_strictly(data, "utf-8")
     if as_utf8 is None:
         if declared is None and mostly_utf8(data):
-            return data.decode("utf-8", "replace")
+            text = data.decode("utf-8", "replace")
+            return text if is_plausible(text.replace("\ufffd", "")) else None
         return declared
     is_certain = (
         declared is None or not _may_be_utf8_by_chance(codec) or max(as_utf8) >= _THREE_BYTES
     )
     return as_utf8 if is_certain else declared
+
+
+def _undeclared_bytes(part: Message) -> bytes:
+    """The beginning of a part's text where it is not in UTF-8; empty where it is, or is no text."""
+    content = part.get_payload(decode=True) if part.get_content_maintype() == "text" else None
+    if not isinstance(content, bytes) or content.isascii():
+        return b""
+    content = content[:_MAX_EVIDENCE]
+    return b"" if _decode_strictly(content, "utf-8") is not None else content
 
 
 def raw_field(message: Message, name: str) -> str:

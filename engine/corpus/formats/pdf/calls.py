@@ -4,7 +4,8 @@ pointers: half the time of a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from ctypes import PYFUNCTYPE, addressof, c_double, c_float, c_int, c_void_p, cast
 from functools import cache, cached_property
 from itertools import repeat
@@ -33,9 +34,9 @@ def _functions() -> dict[str, Callable[..., int]]:
         name: PYFUNCTYPE(c_int, *kind)(cast(getattr(raw, name), c_void_p).value or 0)
         for name, kind in kinds.items()
     }
-    functions["FPDFPage_GetObject"] = PYFUNCTYPE(c_void_p, c_void_p, c_int)(
-        cast(raw.FPDFPage_GetObject, c_void_p).value or 0
-    )
+    for name in ("FPDFPage_GetObject", "FPDFText_GetTextObject"):
+        address = cast(getattr(raw, name), c_void_p).value or 0
+        functions[name] = PYFUNCTYPE(c_void_p, c_void_p, c_int)(address)
     return functions
 
 
@@ -48,7 +49,7 @@ class TextPage:
         self._box = (c_double * 4)()
         self._places = tuple(addressof(self._box) + _DOUBLE * at for at in range(4))
 
-    def boxes(self, count: int) -> list[tuple[float, float, float, float]]:
+    def boxes(self, count: int) -> Iterator[tuple[float, float, float, float]]:
         """The boxes of the first text objects, whose number FPDFText_CountRects has said just
         before.
         """
@@ -57,10 +58,9 @@ class TextPage:
         end = begin + 4 * _DOUBLE * count
         places = (range(begin + _DOUBLE * at, end + _DOUBLE * at, 4 * _DOUBLE) for at in range(4))
         ask = _functions()["FPDFText_GetRect"]
-        for _ in map(ask, repeat(self._handle), range(count), *places):
-            pass
+        deque(map(ask, repeat(self._handle), range(count), *places), maxlen=0)
         numbers = boxes[:]
-        return list(zip(numbers[0::4], numbers[3::4], numbers[2::4], numbers[1::4], strict=True))
+        return zip(numbers[0::4], numbers[3::4], numbers[2::4], numbers[1::4], strict=True)
 
     @cached_property
     def _ask_box(self) -> Callable[..., int]:
@@ -71,6 +71,14 @@ class TextPage:
         self._ask_box(self._handle, index, *self._places)
         left, right, bottom, top = self._box
         return left, bottom, right, top
+
+    @cached_property
+    def _ask_object(self) -> Callable[..., int]:
+        return _functions()["FPDFText_GetTextObject"]
+
+    def object_of(self, index: int) -> int | None:
+        """The text object that a letter belongs to, as a handle; None for one that PDFium adds."""
+        return self._ask_object(self._handle, index)
 
     def count_objects(self, end: int) -> int:
         """How many text objects the letters before one make."""

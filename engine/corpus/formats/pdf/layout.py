@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from engine.corpus.formats.pdf.calls import TextPage
 
 _SAMPLED = 9  # letters of a page whose direction is asked for
+_LOOKED_AT = 60  # pieces of a page whose shape tells whether its text is turned
 _TALL = 1.5  # times as high as wide: a piece of several letters whose text is turned
 _MOST = 0.4  # of the pieces of a page
 _MIN_BESIDE = 3
@@ -74,7 +75,8 @@ def read_pieces(page: TextPage, count: int) -> list[Piece]:
 
     `count` is what FPDFText_CountRects has said of the page, which must come first.
     """
-    return [Piece(number, *box) for number, box in enumerate(page.boxes(count))]
+    boxes = page.boxes(count)
+    return [Piece(number, *box) for number, box in enumerate(boxes)]
 
 
 def _turn(
@@ -103,9 +105,11 @@ def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
     """
     from pypdfium2 import raw
 
-    tall = sum(piece.top - piece.bottom > _TALL * (piece.right - piece.left) for piece in pieces)
-    if not page.page.get_rotation() and tall < _MOST * len(pieces):
-        return 0
+    if not page.page.get_rotation():
+        some = pieces[:: max(1, len(pieces) // _LOOKED_AT)]
+        tall = sum(piece.top - piece.bottom > _TALL * (piece.right - piece.left) for piece in some)
+        if tall < _MOST * len(some):
+            return 0
     turns: Counter[int] = Counter()
     step = max(1, letters // _SAMPLED)
     for index in range(step // 2, letters, step):
@@ -147,16 +151,15 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
     lefts: list[int] = []
     rights: list[int] = []
     upwards = 0
-    for before, piece in pairwise(pieces):
-        if (
-            piece.left - before.right >= wide
-            and piece.top > before.bottom
-            and piece.bottom < before.top
-        ):
-            lefts.append(int(piece.left / _ALIGNED))
-            rights.append(int(piece.right / _ALIGNED))
-        elif piece.left > before.right and piece.bottom > before.top:
-            upwards += 1  # to the next column of a table
+    for (_, _, bottom_before, right_before, top_before), piece in pairwise(pieces):
+        _, left, bottom, right, top = piece
+        if left <= right_before:
+            continue
+        if bottom > top_before:
+            upwards += left - right_before >= wide  # to the next column of a table
+        elif left - right_before >= wide and top > bottom_before:
+            lefts.append(int(left / _ALIGNED))
+            rights.append(int(right / _ALIGNED))
     if upwards >= _MIN_UPWARDS:
         return True
     return (
@@ -213,14 +216,15 @@ def raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
     touch it: marks of notes.
     """
     for before, piece in pairwise(pieces):
-        lift = piece.bottom - before.bottom
-        height = before.top - before.bottom
-        own = piece.top - piece.bottom
+        lift = piece[2] - before[2]
+        height = before[4] - before[2]
         if lift > _RISE * height:
             if _touches(before, piece, height) and _is_raised(piece, before):
                 yield piece.number
-        elif -lift > _RISE * own and _touches(before, piece, own) and _is_raised(before, piece):
-            yield before.number
+        elif lift < 0.0:
+            own = piece[4] - piece[2]
+            if -lift > _RISE * own and _touches(before, piece, own) and _is_raised(before, piece):
+                yield before.number
 
 
 def _touches(before: Piece, piece: Piece, height: float) -> bool:

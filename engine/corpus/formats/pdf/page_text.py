@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import islice
 
 from engine.corpus.formats.pdf.calls import TextPage
-from engine.corpus.formats.pdf.layout import Piece, raised_pieces
+from engine.corpus.formats.pdf.layout import Piece, raised_pieces, turned_box
 from engine.corpus.formats.runs.superscripts import as_superscript
 from engine.corpus.text.hyphens import LINE_END
 
@@ -23,6 +23,8 @@ _MAX_LOOKED_AT = 200  # letters behind a piece
 _MAX_WORDS = 8
 _MIN_LETTERS = 0.7  # of a piece, for each time that it is as wide as high
 _SAME_PLACE = 0.02  # points
+_SAME_LETTERS = 16  # that are compared at once
+_MAX_STEPS = 40  # letters
 _WITHIN = 0.3  # points
 _WORD_BEGIN = re.compile(r"(?<=\s)\S")
 _MARK = re.compile(r"[^\W_]")
@@ -80,7 +82,7 @@ class PageText:
 
     def raise_marks(self) -> None:
         """Write the superscripts of the page as such."""
-        for number in list(dict.fromkeys(raised_pieces(self.pieces)))[:_MAX_RAISED]:
+        for number in list(dict.fromkeys(raised_pieces(self.turned)))[:_MAX_RAISED]:
             if not self.is_known:
                 return
             start = self.start(number)
@@ -93,8 +95,8 @@ class PageText:
             before = "".join(self.letters[max(0, start - 20) : start])
             shown = as_superscript(core, before)
             if shown != core:
-                if number + 1 < len(self.pieces) and _follows(
-                    self.pieces[number], self.pieces[number + 1]
+                if number + 1 < len(self.turned) and _follows(
+                    self.turned[number], self.turned[number + 1]
                 ):
                     raised = raised.rstrip("\r\n")
                 self.letters[start:end] = [
@@ -102,7 +104,7 @@ class PageText:
                     *[""] * (end - start - 1),
                 ]
                 self._changed = True
-                if number and _follows(self.pieces[number - 1], self.pieces[number]):
+                if number and _follows(self.turned[number - 1], self.turned[number]):
                     self._drop_line_end(start)
 
     def _letter_beside(self, start: int, core: str) -> int:
@@ -136,7 +138,8 @@ class PageText:
         x = c_double()
         y = c_double()
         self._raw.FPDFText_GetCharOrigin(self._page, index, byref(x), byref(y))
-        return y.value
+        _, height, _, _ = turned_box((x.value, y.value, x.value, y.value), self.quarters)
+        return height
 
     def text(self, first: int, last: int) -> str:
         """The letters from one piece to another, with a blank behind them where PDFium sees one."""
@@ -173,6 +176,10 @@ class PageText:
         ):
             if self._begins_at(found.start(), piece):
                 return found.start()
+        if number - 1 in self._starts:
+            index = self._find_end(self._starts[number - 1], start)
+            if index and self._begins_at(index, piece):
+                return index
         x, y = self._begin_of(piece)
         index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _WITHIN, _WITHIN)
         count = self._fast.count_objects
@@ -187,6 +194,23 @@ class PageText:
             else:
                 low = middle + 1
         return max(0, low - 1)
+
+    def _find_end(self, start: int, about: int) -> int:
+        """The index of the first letter behind the text object of a letter, looked for around
+        another; 0 if it is not near.
+        """
+        object_of = self._fast.object_of
+        own = object_of(start)
+        index = min(max(about, start + 1), self._count - 1)
+        for _ in range(_MAX_STEPS):
+            if object_of(index) != own:
+                break
+            index += 1
+        while index > start + 1 and object_of(index - 1) != own:
+            index -= 1
+        while index < self._count and not object_of(index):
+            index += 1  # a blank or a line end that PDFium adds
+        return index if index < self._count else 0
 
     def _begin_of(self, piece: Piece) -> tuple[float, float]:
         """A place within the first letter of a piece."""
@@ -216,9 +240,19 @@ def _aligned(codes: Sequence[int], plain: str) -> list[str]:
     PDFium leaves some out: line ends before superscripts, letters beyond the page. Both halves of a
     sign make one.
     """
+    written = "".join(map(chr, codes))
     letters: list[str] = []
     at = 0
-    for code in codes:
+    index = 0
+    while index < len(codes):
+        same = plain[at : at + _SAME_LETTERS]
+        if same and written.startswith(same, index):
+            letters += same
+            at += len(same)
+            index += len(same)
+            continue
+        code = codes[index]
+        index += 1
         char = plain[at : at + 1]
         is_half = 0xD800 <= code < 0xDC00 and char > "\uffff"
         is_hyphen = char == LINE_END and code in _HYPHEN_CODES

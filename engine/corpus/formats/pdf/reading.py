@@ -33,6 +33,9 @@ _MAX_PIECES_A_LINE = 12  # a file that draws parts of words has more, and little
 _OVER = 0.3  # of the height of letters
 _BLANK = 0.16  # of the height of letters
 _CELLS = " | "
+_BULLETS = frozenset(
+    "\u2022\u25e6\u25aa\u25ab\u2023\u00b7\u25cf\u25cb\u25a0\u25a1\u2013*o\u00a7\uf0b7\uf0a7"
+)
 _HYPHENS = ("-", "\u2010")
 
 
@@ -47,7 +50,9 @@ def arranged(page: Any, plain: str) -> str:
     letters = raw.FPDFText_CountChars(page)
     if not letters or count > MAX_PIECES:
         return plain
-    if not _MIN_PIECES * lines < count < _MAX_PIECES_A_LINE * lines and is_upright(page, letters):
+    is_turned = page.page.get_rotation() != 0
+    least = 1 if is_turned else _MIN_PIECES * lines
+    if not least < count < _MAX_PIECES_A_LINE * lines and is_upright(page, letters):
         return plain
     fast = TextPage(page)
     pieces: Sequence[Piece] = read_pieces(fast, count)
@@ -57,14 +62,18 @@ def arranged(page: Any, plain: str) -> str:
         pieces = turned(pieces, quarters)
         text.turned = pieces
         text.quarters = quarters
-    else:
-        text.raise_marks()
-        if not stand_side_by_side(pieces, GAP):
-            return text.whole()
-    blocks = find_blocks(lines_of(pieces), cache(lambda: read_rules(page.page, quarters)))
-    if not (blocks or quarters) or not text.is_known:
+    text.raise_marks()
+    in_lines = quarters != 0 or (is_turned and _runs_upwards(pieces))
+    if not in_lines and not stand_side_by_side(pieces, GAP):
         return text.whole()
-    if quarters:
+    blocks = find_blocks(
+        lines_of(pieces),
+        cache(lambda: read_rules(page.page, quarters)),
+        lambda piece: text.is_known and text.text(piece.number, piece.number).strip() in _BULLETS,
+    )
+    if not (blocks or in_lines) or not text.is_known:
+        return text.whole()
+    if in_lines:
         return _in_lines(text, blocks)
     return _with_blocks(text, blocks)
 
@@ -167,11 +176,18 @@ def _from_the_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
     """Pieces in the order of drawing; where PDFium turns that round, in the order of their
     lines.
     """
-    ups = sum(piece.bottom >= before.top for before, piece in pairwise(pieces))
-    downs = sum(piece.top <= before.bottom for before, piece in pairwise(pieces))
-    if ups <= downs:
+    if not _runs_upwards(pieces):
         return pieces
     return [piece for line in lines_of(pieces) for piece in line.pieces]
+
+
+def _runs_upwards(pieces: Sequence[Piece]) -> bool:
+    """Whether most lines stand above the one before, which is PDFium's order on some pages that
+    /Rotate turns.
+    """
+    ups = sum(piece.bottom >= before.top for before, piece in pairwise(pieces))
+    downs = sum(piece.top <= before.bottom for before, piece in pairwise(pieces))
+    return ups > downs
 
 
 def _touches(before: Piece, piece: Piece) -> bool:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from engine.corpus.formats.pdf.layout import Line, Piece
 
 GAP = 0.95  # of the height of letters: what parts two cells of a line
-_MIN_CORRIDOR = 0.5  # of the height of letters: what all lines of a block leave free
+_MIN_CORRIDOR = 0.3  # of the height of letters: what all lines of a block leave free
 _MAX_PITCH = 4.2  # of the height of letters, from one row to the next
 _CONTINUED_PITCH = 1.9  # of the height of letters, within a cell
 _OVERLAP = 0.3  # of the height of letters: pieces that are drawn above each other
@@ -30,6 +30,9 @@ _MIN_KEPT = 0.6  # of the gaps that a further line must leave free
 _MIN_ROWS = 3
 _MIN_ROWS_OF_MANY = 2  # where there are three columns or more
 _LABEL = 2.2  # of the height of letters: no wider are numbers and bullets of lists
+_BULLET = 1.2  # of the height of letters
+_LOOKED_AT = 6  # bullets of a column
+_MIN_WITH_BULLETS = 3  # columns
 _PROSE_WIDTH = 11.0  # of the height of letters
 _FILLED = 0.8  # of a column's width
 _MIN_FILLED = 0.5  # of the lines of a column of prose
@@ -71,11 +74,16 @@ class Block:
         ]
 
 
-def find_blocks(lines: Sequence[Line], read_rules: Callable[[], Rules]) -> list[Block]:
+def find_blocks(
+    lines: Sequence[Line],
+    read_rules: Callable[[], Rules],
+    is_bullet: Callable[[Piece], bool] = lambda _: False,
+) -> list[Block]:
     """The tables of a page, with the lines of each row, and its columns of prose that are drawn
     line by line.
 
-    `read_rules` is asked for the rules of the page only where they decide.
+    `read_rules` is asked for the rules of the page only where they decide, `is_bullet` about
+    pieces of narrow columns.
     """
     heights = [line.height for line in lines]
     if not heights or len(lines) > _MAX_LINES:
@@ -89,7 +97,8 @@ def find_blocks(lines: Sequence[Line], read_rules: Callable[[], Rules]) -> list[
             at += 1
             continue
         end, corridors = _grow(lines, split, at, size)
-        block = _classify(_block_of(lines[at:end], split[at:end], corridors), size, read_rules)
+        whole = _block_of(lines[at:end], split[at:end], corridors)
+        block = _classify(_join_bullets(whole, size, is_bullet), size, read_rules)
         if block is not None:
             blocks.append(block)
         at = end
@@ -204,6 +213,33 @@ def _block_of(
             of_line[column] = segment
         cells.append(of_line)
     return Block(len(bounds) + 1, list(lines), cells)
+
+
+def _join_bullets(block: Block, size: float, is_bullet: Callable[[Piece], bool]) -> Block:
+    """A block whose columns of bullets belong to the columns behind them."""
+    if block.columns < _MIN_WITH_BULLETS:
+        return block
+    for column in range(block.columns - 2, -1, -1):
+        bullets = [cells[column] for cells in block.cells if column in cells]
+        is_narrow = max((one.right - one.left for one in bullets), default=inf) <= _BULLET * size
+        if is_narrow and all(is_bullet(one.pieces[0]) for one in bullets[:_LOOKED_AT]):
+            block = _join_columns(block, column)
+    return block
+
+
+def _join_columns(block: Block, column: int) -> Block:
+    """A block in which a column and the next are one."""
+    joined: list[dict[int, Segment]] = []
+    for cells in block.cells:
+        pair = [cells[at].pieces for at in (column, column + 1) if at in cells]
+        of_line = {
+            at - (at > column): cell for at, cell in cells.items() if at not in (column, column + 1)
+        }
+        if pair:
+            pieces = [piece for pieces in pair for piece in pieces]
+            of_line[column] = _segment_of(pieces, max(piece.right for piece in pieces))
+        joined.append(dict(sorted(of_line.items())))
+    return Block(block.columns - 1, block.lines, joined)
 
 
 def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Block | None:

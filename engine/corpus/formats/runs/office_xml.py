@@ -27,18 +27,27 @@ _PARTS = re.compile(
     r"word/(?:document|footnotes|endnotes|comments|header\d*|footer\d*)\.xml"
     r"|ppt/(?:slides/slide|notesSlides/notesSlide|comments/comment)\d+\.xml"
 )
-_MARKS = (
-    *(b"<w:sym", b"\xef\x80", b"\xef\x81", b"\xef\x82", b"\xef\x83", b"&#xF0", b"&#xf0", b"&#61"),
-    *(
-        b'"Symbol',
-        b'"Wingdings',
-        b'"Webdings',
-        b"Dingbats",
-        b'"Monotype Sorts',
-        b'"MT Extra',
-        b'"Marlett',
-    ),
+_FONT_MARKS = (
+    b'"Symbol',
+    b'"Wingdings',
+    b'"Webdings',
+    b"Dingbats",
+    b'"Monotype Sorts',
+    b'"MT Extra',
+    b'"Marlett',
 )
+"""What a part that names a symbol font holds one of."""
+_LETTER_MARKS = (
+    b"<w:sym",
+    b"\xef\x80",
+    b"\xef\x81",
+    b"\xef\x82",
+    b"\xef\x83",
+    b"&#xF0",
+    b"&#xf0",
+    b"&#61",
+)
+_MARKS = (*_LETTER_MARKS, *_FONT_MARKS)
 """What a part with symbols holds one of."""
 _RAISED_STYLE = b'w:vertAlign w:val="superscript"'
 _RUN_STYLE = re.compile(rb'<w:rStyle w:val="([^"]*)"')
@@ -180,7 +189,7 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
     else:
         used = []
     raises = any(not style.endswith(_REFERENCES) for style in used)
-    if not raises and not any(mark in sheet for mark in _MARKS):
+    if not raises and not any(mark in sheet for mark in _FONT_MARKS):
         return Styles()
     styles = {
         str(one.get(f"{_W}styleId") or ""): one for one in root_of(sheet).iterchildren(f"{_W}style")

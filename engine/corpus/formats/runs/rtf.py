@@ -8,18 +8,13 @@ and superscripts become `\\u` escapes. RTF 1.9.1 is the source.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from engine.corpus.formats.runs.superscripts import as_superscript
 from engine.corpus.formats.runs.symbols import shown_in, symbol_font, without_private
 
-_TOKEN = re.compile(
-    rb"\\(?P<word>[A-Za-z]{1,32})(?P<number>-?\d{1,10})?"
-    rb" ?|\\'(?P<byte>[0-9a-fA-F]{2})|\\(?P<sign>[^A-Za-z])"
-    rb"|(?P<brace>[{}])|(?P<text>[^\\{}]+)",
-    re.DOTALL,
-)
 _FONT = re.compile(rb"\\f(\d{1,5})((?:\\[A-Za-z]+-?\d* ?|\{[^{}]*\}|[\s]+)*)([^;\\{}]{1,100})")
 _USED_FONT = re.compile(rb"\\f(\d{1,5})")
 _FONT_TABLE = re.compile(rb"\{\s*\\fonttbl\b")
@@ -93,13 +88,57 @@ _SPECIAL = frozenset(
     )
 )
 """Words that change how what follows them is rewritten."""
+_OF_GROUPS = (*_VERBATIM, *_TEXT_WITHIN)
+
+
+def _one_of(words: Iterable[bytes]) -> bytes:
+    """A pattern of some words, by their first letters: a list is looked through word by word."""
+    rests: dict[bytes, list[bytes]] = {}
+    for word in sorted(words):
+        rests.setdefault(word[:1], []).append(word[1:])
+    is_whole = rests.pop(b"", None) is not None
+    branches = (first + _one_of(of_first) for first, of_first in rests.items())
+    if not rests:
+        return b""
+    return b"(?:%b)%b" % (b"|".join(branches), b"?" if is_whole else b"")
+
+
+def _token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[bytes]:
+    """Tokens of RTF. Words that are not `special` come together, with groups that hold no text, as
+    do `characters`, a pattern of what stands for text.
+    """
+    return re.compile(
+        rb"(?P<other>(?:\\(?!%b(?![A-Za-z]))[A-Za-z]{1,32}(?:-?\d{1,10})? ?"
+        rb"|\{\\\*(?!\s*\\fldinst)(?:[^\\{}]++|\\(?!%b(?![A-Za-z]))[^{}])*+\})+)"
+        rb"|(?P<text>(?:%b)+)|(?P<brace>[{}])"
+        rb"|\\(?P<word>[A-Za-z]{1,32})(?P<number>-?\d{1,10})? ?|\\'(?P<byte>[0-9a-fA-F]{2})"
+        rb"|\\(?P<sign>[^A-Za-z])"
+        % (_one_of((*special, b"bin")), _one_of((*_TEXT_WITHIN, b"bin")), characters),
+        re.DOTALL,
+    )
+
+
+_TOKEN = _token_pattern(_SPECIAL, rb"[^\\{}]++")
+_TOKEN_WITHOUT_SYMBOLS = _token_pattern(
+    (*_OF_GROUPS, *_CHARACTERS, b"u"),
+    rb"[^\\{}]++|\\'[0-9a-fA-F]{2}|\\[~_-]|\\u-?\d{1,10} ?|\\(?:%b)(?![A-Za-z]) ?"
+    % b"|".join(sorted(_CHARACTERS)),
+)
+"""In a file without symbol fonts and superscripts, all that stands for text stays as it is."""
+_BRACE = re.compile(rb"[{}]")
+_NOT_VERBATIM = re.compile(rb"\\(?:bin|%b)(?![A-Za-z])" % b"|".join(sorted(_TEXT_WITHIN)))
+"""What a group must not hold to be copied as it is: text, or bytes that may look like braces."""
+_SYMBOL_FIELD = re.compile(
+    rb"\bSYMBOL\s+(0[xX][0-9A-Fa-f]{1,4}|\d{1,5})\s[^{}]{0,40}?\\\\f\s+\"?([^\"\\{};]{1,40})"
+)
+_EMPTY_RESULT = re.compile(rb"\}+\s*\{\\fldrslt(?:[{\s]|\\[a-z]+-?\d* ?)*+\}")
 _MIN_RAISED = 3  # half points
 _BEFORE = 40  # characters
 _MAX_GROUPS = 10_000
+_MAX_BACKSLASHES = 64  # before a brace
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(NamedTuple):
     """What holds in a group: its font, how many characters stand in for one, whether its text is
     raised or none at all.
     """
@@ -123,6 +162,7 @@ class _Rewriting:
     before: str = ""
     skipped: int = 0  # stand-ins of a character that was replaced
     follows_group: bool = False
+    symbol: str = ""  # of a field that shows one and has no result
 
     def write_run(self) -> None:
         """Write the letters that were collected, in a group of their own where one ended before
@@ -156,22 +196,22 @@ def rewrite(content: bytes) -> bytes:
     """An RTF file with letters behind groups in groups, and with symbols and superscripts as the
     characters that it shows.
     """
-    fonts = _read_fonts(content)
     body = max(0, content.find(b"\\pard"))
-    if fonts:
-        uses_fonts = any(int(number) in fonts for number in set(_USED_FONT.findall(content, body)))
-    else:
-        uses_fonts = False
-    if not uses_fonts and not _RAISED.search(content, body) and not _JOINED.search(content, body):
+    fonts = _read_used_fonts(content, body)
+    has_symbols = bool(fonts) or _RAISED.search(content, body) is not None
+    has_fields = _SYMBOL_FIELD.search(content, body) is not None
+    if not has_symbols and not has_fields and not _JOINED.search(content, body):
         return content
     default = _DEFAULT_FONT.search(content)
     if default:
         font = int(default[1])
     else:
         font = 0
+    pattern = _TOKEN if has_symbols else _TOKEN_WITHOUT_SYMBOLS
     rewriting = _Rewriting(fonts, font, _State(font))
+    other_within = -1
     position = 0
-    while token := _TOKEN.match(content, position):
+    while token := pattern.match(content, position):
         position = token.end()
         if token["word"] == b"bin":
             length = max(0, int(token["number"] or 0))
@@ -179,14 +219,64 @@ def rewrite(content: bytes) -> bytes:
             rewriting.written.append(content[token.start() : position + length])
             position += length
         else:
+            was_verbatim = rewriting.state.is_verbatim
             _add(rewriting, token)
+            if rewriting.state.is_verbatim and not was_verbatim:
+                if other_within < position:
+                    other_within = _find_other_within(content, position)
+                end = _find_end(content, position, other_within)
+                if end < other_within or end == len(content):
+                    if has_fields:
+                        rewriting.symbol = _read_symbol_field(content, position, end)
+                    rewriting.written.append(content[position:end])
+                    position = end
     rewriting.write_run()
     return b"".join((*rewriting.written, content[position:]))
 
 
+def _find_other_within(content: bytes, start: int) -> int:
+    """Where the next word stands that a copied group must not hold; the length if none does."""
+    found = _NOT_VERBATIM.search(content, start)
+    return found.start() if found else len(content)
+
+
+def _find_end(content: bytes, start: int, end: int) -> int:
+    """Where the group ends in which `start` is, at its brace; `end` if that comes first."""
+    depth = 1
+    for found in _BRACE.finditer(content, start, end):
+        at = found.start()
+        if content[at - 1 : at] == b"\\" and _is_escaped(content, at):
+            continue
+        depth += 1 if content[at : at + 1] == b"{" else -1
+        if not depth:
+            return at
+    return end
+
+
+def _is_escaped(content: bytes, at: int) -> bool:
+    before = content[max(0, at - _MAX_BACKSLASHES) : at]
+    return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
+
+
+def _read_symbol_field(content: bytes, start: int, end: int) -> str:
+    """What a field shows whose instruction stands between `start` and `end`, such as SYMBOL 254;
+    empty for another field, and for one with a result.
+    """
+    instruction = _SYMBOL_FIELD.search(content, start, end)
+    if not instruction or not _EMPTY_RESULT.match(content, end):
+        return ""
+    code, name = instruction.groups()
+    number = int(code, 16 if code[:2].lower() == b"0x" else 10)
+    return shown_in(symbol_font(name.decode("latin-1").strip()), chr(number))
+
+
 def _add(to: _Rewriting, token: re.Match[bytes]) -> None:
     kind = token.lastgroup
-    if kind == "brace":
+    if kind == "other":
+        to.skipped = 0
+        to.write_run()
+        to.written.append(token[0])
+    elif kind == "brace":
         _add_brace(to, token[0])
     elif kind in ("word", "number"):
         _add_word(to, token)
@@ -202,10 +292,9 @@ def _add(to: _Rewriting, token: re.Match[bytes]) -> None:
 
 def _add_word(to: _Rewriting, token: re.Match[bytes]) -> None:
     word = token["word"]
-    if word not in _SPECIAL or (to.state.is_verbatim and word not in _TEXT_WITHIN):
+    if to.state.is_verbatim and word not in _TEXT_WITHIN:
         to.skipped = 0
-        if to.run:
-            to.write_run()
+        to.write_run()
         to.written.append(token[0])
     elif word == b"u":
         _add_escape(to, token)
@@ -230,6 +319,9 @@ def _add_brace(to: _Rewriting, brace: bytes) -> None:
     to.follows_group = to.follows_group or not to.state.is_verbatim
     if to.groups:
         to.state = to.groups.pop()
+    if to.symbol and not to.state.is_verbatim:
+        to.add_text(to.symbol)
+        to.symbol = ""
 
 
 def _add_letters(to: _Rewriting, letters: bytes) -> None:
@@ -268,7 +360,7 @@ def _add_sign(to: _Rewriting, token: re.Match[bytes]) -> None:
     sign = token["sign"]
     if sign == b"*":
         to.written.append(token[0])
-        to.state = replace(to.state, is_verbatim=True)
+        to.state = to.state._replace(is_verbatim=True)
     elif sign in b"\r\n":  # a paragraph's end
         to.write_run()
         to.written.append(token[0])
@@ -313,21 +405,22 @@ def _state_after(word: bytes, digits: bytes | None, to: _Rewriting) -> _State:
     else:
         number = None
     if word in _VERBATIM:
-        return replace(state, is_verbatim=True)
+        return state._replace(is_verbatim=True)
     if word in _TEXT_WITHIN:
-        return replace(state, is_verbatim=False)
+        return state._replace(is_verbatim=False)
     if word == b"f":
-        return replace(state, font=number or 0)
+        return state._replace(font=number or 0) if to.fonts else state
     if word == b"uc":
-        return replace(state, stand_ins=min(max(number or 0, 0), 8))
+        return state._replace(stand_ins=min(max(number or 0, 0), 8))
     if word == b"plain":
-        return replace(state, font=to.default_font, is_raised=False)
+        is_same = state.font == to.default_font and not state.is_raised
+        return state if is_same else state._replace(font=to.default_font, is_raised=False)
     if word == b"super":
-        return replace(state, is_raised=number != 0)
+        return state._replace(is_raised=number != 0)
     if word == b"up":
-        return replace(state, is_raised=number is None or number >= _MIN_RAISED)
+        return state._replace(is_raised=number is None or number >= _MIN_RAISED)
     if word in (b"nosupersub", b"sub", b"dn"):
-        return replace(state, is_raised=False)
+        return state._replace(is_raised=False)
     if word in (b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab"):
         to.before = ""
     return state
@@ -343,29 +436,24 @@ def _escape_of(char: str, stand_ins: bytes) -> bytes:
     return b"\\u%d" % ord(char) + stand_ins
 
 
+def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
+    """By number: the symbol fonts that a file uses from `body` on."""
+    fonts = _read_fonts(content)
+    if not fonts:
+        return fonts
+    used = set(map(int, _USED_FONT.findall(content, body)))
+    return {number: font for number, font in fonts.items() if number in used}
+
+
 def _read_fonts(content: bytes) -> dict[int, str]:
     """By number: the symbol fonts of a file's table."""
     begin = _FONT_TABLE.search(content)
     if not begin:
         return {}
-    table = content[begin.end() : begin.end() + _MAX_FONT_TABLE_LENGTH]
-    table = table[: _length_of_group(table)]
+    longest = min(len(content), begin.end() + _MAX_FONT_TABLE_LENGTH)
+    table = content[begin.end() : _find_end(content, begin.end(), longest)]
     fonts: dict[int, str] = {}
     for number, _, name in _FONT.findall(table):
         if font := symbol_font(name.decode("latin-1").strip()):
             fonts[int(number)] = font
     return fonts
-
-
-def _length_of_group(content: bytes) -> int:
-    depth = 1
-    for brace in _braces(content):
-        depth += 1 if content[brace : brace + 1] == b"{" else -1
-        if not depth:
-            return brace
-    return len(content)
-
-
-def _braces(content: bytes) -> Iterator[int]:
-    for found in re.finditer(rb"(?<!\\)[{}]", content):
-        yield found.start()

@@ -5,7 +5,7 @@ anything else reads them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,11 @@ from zipfile import ZipFile
 from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
 from engine.corpus.formats.sheets.number_formats import GENERAL, choose_code
 from engine.corpus.formats.sheets.shown import find_added_text, find_hidden_digits, show_number
+from engine.corpus.formats.sheets.symbol_cells import (
+    find_symbol_styles,
+    show_symbol_runs,
+    show_text,
+)
 
 ALL_DIGITS = "\ufdd0"
 """Parts what a cell shows from all digits of its number where it shows fewer.
@@ -32,6 +37,7 @@ _CELL = re.compile(
 )
 _TYPE = re.compile(rb"\bt\s*=\s*[\"']n[\"']")
 _TEXT_CELL = re.compile(rb"<c\b([^>]*\bt=\"s\"[^>]*)>\s*<v>\s*(\d{1,9})\s*</v>")
+_INLINE_CELL = re.compile(rb"<c\b([^>]*\bt=\"inlineStr\"[^>]*)>\s*<is>\s*<t\b[^>]*>[^<]*</t>")
 _TEXT_TYPE = re.compile(rb"\bt=\"s\"")
 _STRING = re.compile(rb"<si\b[^>]*?(?:/>|>(.*?)</si>)", re.DOTALL)
 _STYLE = re.compile(rb"\bs\s*=\s*[\"'](\d+)[\"']")
@@ -53,8 +59,12 @@ def with_shown_cells(content: bytes) -> bytes:
     changed: dict[str, bytes] = {}
     try:
         package = package_of(content)
+        styles = _read_xml(package, _STYLES)
         writer = _CellWriter(
-            _read_codes(package), _read_strings(package), from_1904=_counts_from_1904(package)
+            _read_codes(styles),
+            _read_strings(package),
+            symbols=find_symbol_styles(styles),
+            from_1904=_counts_from_1904(package),
         )
         for name in package.namelist():
             is_sheet = SHEET.fullmatch(name)
@@ -68,6 +78,7 @@ def with_shown_cells(content: bytes) -> bytes:
                     new = _as_lines(part)
                 if b"_x" in new:
                     new = _ESCAPES_IN_PART.sub(_unescape_part, new)
+                new = show_symbol_runs(new)
                 if is_sheet:
                     new = writer.rewrite(new)
                 if new != part:
@@ -122,9 +133,17 @@ class _CellWriter:
     `codes`: the number formats of its cell styles. `strings`: the XML of its texts.
     """
 
-    def __init__(self, codes: Sequence[str], strings: Sequence[bytes], *, from_1904: bool) -> None:
+    def __init__(
+        self,
+        codes: Sequence[str],
+        strings: Sequence[bytes],
+        *,
+        symbols: Mapping[int, str],
+        from_1904: bool,
+    ) -> None:
         self._codes = codes
         self._strings = strings
+        self._symbols = symbols
         self._added = {
             style: added for style, code in enumerate(codes) if (added := find_added_text(code))
         }
@@ -133,24 +152,33 @@ class _CellWriter:
 
     def rewrite(self, sheet: bytes) -> bytes:
         """The XML of a sheet with its numbers as texts."""
+        if self._symbols:
+            sheet = _INLINE_CELL.sub(self._show_inline, sheet)
         sheet = _CELL.sub(self._replace, sheet)
-        if self._added and self._strings:
+        if (self._added or self._symbols) and self._strings:
             return _TEXT_CELL.sub(self._add_to_text, sheet)
         return sheet
+
+    def _show_inline(self, found: re.Match[bytes]) -> bytes:
+        style = _STYLE.search(found[1])
+        font = self._symbols.get(int(style[1])) if style else None
+        return found[0] if font is None else show_text(found[0], font)
 
     def _add_to_text(self, found: re.Match[bytes]) -> bytes:
         attributes, number = found.groups()
         style = _STYLE.search(attributes)
-        if style:
-            added = self._added.get(int(style[1]))
-        else:
-            added = None
-        if added is None or int(number) >= len(self._strings):
+        number_of_style = int(style[1]) if style else 0
+        added = self._added.get(number_of_style)
+        font = self._symbols.get(number_of_style)
+        if (added is None and font is None) or int(number) >= len(self._strings):
             return found[0]
         text = self._strings[int(number)]
+        if font is not None and b"<r>" not in text:
+            text = show_text(text, font)
         runs = text if b"<r>" in text else b"<r>%b</r>" % text
         before, after = (
-            b'<r><t xml:space="preserve">%b</t></r>' % escape(piece).encode() for piece in added
+            b'<r><t xml:space="preserve">%b</t></r>' % escape(piece).encode()
+            for piece in added or ("", "")
         )
         return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (
             _TEXT_TYPE.sub(b"", attributes),
@@ -193,9 +221,10 @@ class _CellWriter:
             return None
 
 
-def _read_codes(package: ZipFile) -> list[str]:
-    """The code of the number format of each cell style, by its number."""
-    root = _read_xml(package, _STYLES)
+def _read_codes(root: Any) -> list[str]:
+    """The code of the number format of each cell style, by its number, from the root of
+    styles.xml.
+    """
     if root is None:
         return []
     formats = root.iterfind("{*}numFmts/{*}numFmt")
@@ -214,10 +243,8 @@ def _read_strings(package: ZipFile) -> list[bytes]:
         return []
     with suppress(*DAMAGED):
         strings = _as_lines(package.read(part))
-        return [
-            _ESCAPES_IN_PART.sub(_unescape_part, found[1] or b"")
-            for found in _STRING.finditer(strings)
-        ]
+        strings = show_symbol_runs(_ESCAPES_IN_PART.sub(_unescape_part, strings))
+        return [found[1] or b"" for found in _STRING.finditer(strings)]
     return []
 
 

@@ -256,7 +256,7 @@ def _parse_section(part: str) -> Section:
             else:
                 condition = condition
             tokens += [Token("elapsed", text.lower())] * bool(_ELAPSED.fullmatch(text))
-        elif kind in ("date", "noon"):
+        elif kind == "noon":
             tokens.append(Token(kind, text.lower() if text.isascii() else text))
         elif kind != "fill":
             tokens.append(Token(kind, text))
@@ -264,6 +264,10 @@ def _parse_section(part: str) -> Section:
 
 
 def _build_section(tokens: Sequence[Token], condition: Condition | None, language: str) -> Section:
+    if _shows_digits(tokens):
+        tokens = [_with_date(token, "literal", token.text) for token in tokens]
+    else:
+        tokens = [_with_date(token, "date", token.text.lower()) for token in tokens]
     if not any(token.kind in ("date", "elapsed") for token in tokens):
         return Section(tuple(tokens), condition, language, plain=_find_plain(tokens))
     marked = _mark_minutes(tokens)
@@ -272,6 +276,26 @@ def _build_section(tokens: Sequence[Token], condition: Condition | None, languag
         for token in marked
     )
     return Section(tuple(marked), condition, language, is_date=True, has_time=has_time)
+
+
+def _with_date(token: Token, kind: str, text: str) -> Token:
+    """A token; one of a date with another kind and text."""
+    return Token(kind, text) if token.kind == "date" else token
+
+
+def _shows_digits(tokens: Sequence[Token]) -> bool:
+    """Whether a section writes a number although letters of dates stand in it, as in `0 kg`."""
+    kinds = [token.kind for token in tokens]
+    if "digit" not in kinds or "elapsed" in kinds:
+        return False
+    first = kinds.index("digit")
+    is_fraction = (
+        first > 1
+        and kinds[first - 1] in ("point", "comma", "literal")
+        and kinds[first - 2] == "date"
+        and tokens[first - 2].text[0] in "sS"
+    )
+    return not is_fraction
 
 
 def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:

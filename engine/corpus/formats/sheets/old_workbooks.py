@@ -27,6 +27,7 @@ _PACKED_ROW = 0xBD
 _FORMULA = 0x06
 _EXCEL_97 = 0x600
 _NO_NUMBER = b"\xff\xff"  # at the end of a formula's value, where that is a text or an error
+_EMPTY: Mapping[str, Any] = {"content": ()}  # a cell
 _CELL = struct.Struct("<HHH")
 _DOUBLE = struct.Struct("<d")
 
@@ -71,17 +72,21 @@ def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> 
                 _put(table["rows"], data, start, book)
 
 
-def _put(rows: Sequence[Mapping[str, Any]], data: bytes, start: int, book: _Book) -> None:
+def _put(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
     for row, column, style, value in _read_numbers(data, start):
-        cells = rows[row]["cells"] if row < len(rows) else ()
-        if column >= len(cells):
-            continue
         try:
             text = book.show(value, style)
         except (ValueError, ArithmeticError):
             continue  # infinite, or no number
-        run = {"type": "text", "text": text}
-        cells[column]["content"] = [{"type": "paragraph", "content": [run]}]
+        if not text and (row >= len(rows) or column >= len(rows[row]["cells"])):
+            continue
+        while row >= len(rows):
+            rows.append({"cells": []})
+        cells = rows[row]["cells"]
+        # office_oxide leaves out the last cells of a row where it shows nothing of them
+        cells.extend([_EMPTY] * (column + 1 - len(cells)))
+        paragraph = {"type": "paragraph", "content": [{"type": "text", "text": text}]}
+        cells[column] = {**cells[column], "content": [paragraph]}
 
 
 def _read_records(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:

@@ -260,3 +260,54 @@ def test_tables_of_real_files(name: str) -> None:
     )
     (document,) = (found for found in READER.read(path) if isinstance(found, ReadDocument))
     assert [row for row in EXPECTED[name] if row not in document.text.split("\n")] == []
+
+
+def test_bullets_belong_to_the_items_behind_them() -> None:
+    drawn: list[tuple[tuple[float, float], str]] = []
+    for row in range(2):
+        for column in range(2):
+            for line in range(2):
+                height = 700 - 34 * row - 14 * line
+                drawn.append(((72 + 200 * column, height), "*"))
+                drawn.append(((90 + 200 * column, height), f"item {row}{column}{line}"))
+    text = page_of(text_at(place, shown) for place, shown in drawn)
+    assert text.split("\n") == [
+        "* item 000 * item 001 | * item 010 * item 011",
+        "* item 100 * item 101 | * item 110 * item 111",
+    ]
+
+
+def test_columns_may_stand_close_to_each_other() -> None:
+    """As on a printed spreadsheet, whose numbers end where the next column's words begin."""
+    rows = (("Ducks", 72.0), ("2019", 100.0), ("2020", 100.0), ("2021", 100.0))
+    drawn = [((left, 700 - 16 * at), text) for at, (text, left) in enumerate(rows)]
+    names = (("Freshwater birds", 130.0), ("120", 210.0), ("135", 210.0), ("150", 210.0))
+    drawn += [((left, 700 - 16 * at), text) for at, (text, left) in enumerate(names)]
+    drawn.sort(key=lambda cell: -cell[0][1])
+    text = page_of(text_at(place, shown) for place, shown in drawn)
+    assert text.split("\n") == [
+        "Ducks | Freshwater birds",
+        "2019 | 120",
+        "2020 | 135",
+        "2021 | 150",
+    ]
+
+
+UPRIGHT_AS_SHOWN = {
+    90: "0 1 -1 0 {y} {x}",
+    180: "-1 0 0 -1 {x} {y}",
+    270: "0 -1 1 0 {y} {x}",
+}
+
+
+@pytest.mark.parametrize("rotate", [90, 180, 270])
+def test_superscripts_of_turned_pages_are_read_as_such(rotate: int) -> None:
+    matrix = UPRIGHT_AS_SHOWN[rotate].format(x=300, y=300)
+    drawn = f"{matrix} Tm (The warranty) Tj 5 Ts /F1 7 Tf (1) Tj 0 Ts /F1 12 Tf ( covers it.) Tj "
+    assert page_of([drawn], rotate=rotate) == "The warranty¹ covers it."
+
+
+@pytest.mark.parametrize("rotate", [90, 180, 270])
+def test_lines_that_a_turned_page_shows_turned_keep_their_order(rotate: int) -> None:
+    drawn = [text_at((72, 500 - 16 * at), f"Line {at} of the page") for at in range(4)]
+    assert page_of(drawn, rotate=rotate) == "\n".join(f"Line {at} of the page" for at in range(4))

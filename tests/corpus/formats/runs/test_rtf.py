@@ -37,6 +37,15 @@ RIGHT = {
         (rb"con{\*\bkmkstart b1}tract{\*\bkmkend b1}ual", "contractual"),
         (rb"one{\pard\par}two", "one\n\ntwo"),
         (rb"c:\\{\b dir}ectory \{x\}", r"c:\directory {x}"),
+        (rb"a{\b b}c{\*\x d}e{\*\y{\z f}}g {\info{\title h}}i{\b j}k", "abceg ijk"),
+        (rb"a{\b b}c{\*\x \{ \\}d", "abcd"),
+        (rb"m{\super 2} Stra{\u223\'df}e{\*\x {\shptxt box}} z", "m² Straße z\n\nbox"),
+        (
+            rb'a {\field{\*\fldinst SYMBOL 254 \\f "Wingdings" \\s 12}{\fldrslt\f3\fs24}} done',
+            "a ☑ done",
+        ),
+        (rb'220 k{\field{\*\fldinst {SYMBOL 0x57 \\f "Symbol"}}{\fldrslt {}}}, ok', "220 kΩ, ok"),
+        (rb'x {\field{\*\fldinst SYMBOL 87 \\f "Symbol"}{\fldrslt W}} y', "x W y"),
         (rb"smile {\b x}\u-10179?\u-8704?y", "smile x\U0001f600y"),
     ],
 )

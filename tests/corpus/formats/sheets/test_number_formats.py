@@ -317,3 +317,21 @@ def test_a_format_may_add_to_a_text() -> None:
 def test_no_code_fails(value: float) -> None:
     for code in STRANGE:
         assert isinstance(show_number(value, code), str)
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "text"),
+    [
+        ("0.0\\ kg", 7.25, "7.3 kg"),
+        ("0 pcs", 12, "12 pcs"),
+        ("#,##0 Stk", 1200, "1,200 Stk"),
+        ("0 days", 3, "3 days"),
+        ("0.00 m", 7.3, "7.30 m"),
+        ("EUR 0.00", 5, "EUR 5.00"),
+        ("mm:ss.0", 0.0012, "01:43.7"),
+        ("[h]:mm:ss.00", 1.5, "36:00:00.00"),
+        ("YYYY-MM-DD", 47985, "2031-05-17"),
+    ],
+)
+def test_letters_of_dates_beside_digits_are_letters(code: str, number: float, text: str) -> None:
+    assert show_number(number, code) == text

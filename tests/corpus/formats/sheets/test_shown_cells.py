@@ -311,6 +311,38 @@ def test_cells_of_open_sheets_say_what_they_show(tmp_path: Path, kind: str, show
     assert text.partition("\n\nPilots")[0].endswith(f" {escape(shown)}")
 
 
+def test_the_last_numbers_of_a_row_are_shown_whatever_the_library_shows(tmp_path: Path) -> None:
+    """office_oxide shows nothing of `#.##`, and leaves such cells out at the end of a row."""
+    cells = biff_label(0, 0, "v0") + biff_number(0, 1, 1, 0.25)
+    cells += biff_label(1, 0, "v1") + biff_number(1, 1, 2, 7) + biff_number(1, 2, 1, 0.5)
+    document = only(opened(tmp_path, "a.xls", old_workbook(cells, ["#.##", "0"])))
+    assert document.text.split("\n")[2:] == ["v0 | .25", "v1 | 7 | .5"]
+
+
+SYMBOLS = (
+    '<fonts><font><name val="Arial"/></font><font><name val="Wingdings"/></font>'
+    '<font><name val="Symbol"/></font></fonts>'
+)
+
+
+def test_texts_in_symbol_fonts_are_what_they_show(tmp_path: Path) -> None:
+    strings = (
+        "<si><t>þ</t></si><si><t>W</t></si><si><r><t>220 k</t></r><r><rPr>"
+        '<rFont val="Symbol"/></rPr><t>W</t></r>'
+        '<r><rPr><rFont val="Arial"/></rPr><t> W</t></r></si>'
+    )
+    cells = "".join(
+        f'<c r="{column}1" s="{style}" t="s"><v>{text}</v></c>'
+        for column, style, text in (("A", 1, 0), ("B", 2, 1), ("C", 0, 1), ("D", 0, 2))
+    )
+    cells += '<c r="E1" s="2" t="inlineStr"><is><t>&#163;</t></is></c><c r="F1" s="2"><v>7</v></c>'
+    content = workbook(f'<row r="1">{cells}</row>', ["General", "General"], strings)
+    style = changed(content, "xl/styles.xml", "<cellXfs>", f"{SYMBOLS}<cellXfs>")
+    style = changed(style, "xl/styles.xml", '<xf numFmtId="164"/>', '<xf numFmtId="0" fontId="1"/>')
+    style = changed(style, "xl/styles.xml", '<xf numFmtId="165"/>', '<xf numFmtId="0" fontId="2"/>')
+    assert first_sheet(only(opened(tmp_path, "a.xlsx", style))) == ["☑ | Ω | W | 220 kΩ W | ≤ | 7"]
+
+
 @pytest.mark.shared
 @pytest.mark.skipif(not FAULTS.is_dir(), reason="the shared data sets are missing")
 @pytest.mark.parametrize("name", ["clean.xlsx", "clean_old.xls"])

@@ -1,0 +1,225 @@
+"""`engine models`: the models on this machine and in the catalogue; fetching, adding, checking
+and removing one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from engine.cli.app import AsJson, app, print_json, print_line, stoppable
+from engine.core.text import harmless, size_text
+
+if TYPE_CHECKING:
+    from engine.core.messages.models import ListedModel, ModelChange
+
+PROGRESS_SECONDS = 0.5
+TITLES = {"encoder": "Encoders", "reranker": "Rerankers", "language model": "Language models"}
+SETTINGS = {
+    "encoder": "encoder.model",
+    "reranker": "search.reranker",
+    "language model": "queries.model",
+}
+
+
+@app.command()
+def models(
+    action: Annotated[
+        Literal["list", "get", "add", "remove", "verify"],
+        typer.Argument(
+            metavar="ACTION",
+            help=(
+                "list; get: fetch one of the catalogue; add: copy one that is here; remove; verify:"
+                " check its files"
+            ),
+        ),
+    ] = "list",
+    named: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="get, remove, verify: its name; add: a pack, a folder or a GGUF file",
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="get: write a model pack there, for another machine"),
+    ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="add: link to the GGUF file instead of copying it")
+    ] = False,
+    name: Annotated[str, typer.Option(metavar="NAME", help="add: another name for it")] = "",
+    context: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="list: context of language models that must fit into memory", min=1
+        ),
+    ] = 4096,
+    as_json: AsJson = False,
+) -> None:
+    """List, fetch, add, remove or verify models: encoders, rerankers, language models (GGUF files).
+
+    Only 'engine models get' connects to a hub, and only to fetch the model that you name.
+    """
+    from engine.core.errors import UsageError
+    from engine.service import model_list
+    from engine.service import models as service
+
+    if (action == "list") != (named is None) or (to is not None and action != "get"):
+        raise UsageError(
+            f"'engine models {action}' was called with the wrong arguments.",
+            "",
+            "Try 'engine models', 'engine models get NAME [--to FOLDER]', 'engine models add FILE',"
+            " 'engine models remove NAME' or 'engine models verify NAME'.",
+        )
+    if named is None:
+        listed = model_list.list_all_models(context)
+        print_json(listed) if as_json else _show(listed)
+        return
+    if action == "remove":
+        path = service.remove_model(named)
+        print_json({"path": str(path)}) if as_json else print(harmless(str(path)))
+        return
+    with stoppable() as stop, _progress(as_json) as progress:
+        if action == "get":
+            changed = service.get_model(named, to, progress, stop)
+        elif action == "add":
+            changed = service.add(Path(named), link=link, name=name, should_stop=stop)
+        else:
+            changed = service.verify_model(named, stop)
+    if as_json:
+        print_line(changed)
+    else:
+        print(harmless(str(changed.path)))
+        _say_next(action, changed, is_pack=to is not None)
+
+
+def _say_next(action: str, changed: ModelChange, is_pack: bool) -> None:
+    if action == "verify":
+        note = f"{changed.name} is whole: {changed.files} files, {size_text(changed.size)}."
+    elif is_pack:
+        note = f"Copy it to the other machine, and run there: engine models add {changed.path.name}"
+    else:
+        if changed.kind == "language model":
+            value = changed.path.name
+        else:
+            value = changed.name
+        note = f"To use it, set {SETTINGS[changed.kind]} to {value}."
+        if changed.kind == "language model":
+            note = f"To use it, set queries.backend to gguf and queries.model to {value}."
+        if changed.kind == "encoder":
+            note += f" For a new project: engine new PROJECT FOLDER --model {value}"
+    print(harmless(note), file=sys.stderr)
+
+
+@contextmanager
+def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
+    """Yield a callback for (bytes done, bytes of all): a bar on a terminal, JSON lines with
+    --json.
+    """
+    if as_json:
+        yield _JsonProgress()
+        return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    from engine.cli.console import progress_console
+
+    console = progress_console()
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    bars = Progress(*columns, console=console, transient=True, disable=console.color_system is None)
+    task = bars.add_task("", total=None, visible=False)
+
+    def show(done: int, total: int) -> None:
+        bars.update(task, completed=done, total=total, visible=True)
+
+    with bars:
+        yield show
+
+
+class _JsonProgress:
+    """Prints progress as JSON lines, at most two a second and the last one."""
+
+    def __init__(self) -> None:
+        self._shown = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done == total or now - self._shown >= PROGRESS_SECONDS:
+            self._shown = now
+            print_line({"done": done, "total": total})
+
+
+def _show(listed: list[ListedModel]) -> None:
+    for kind, title in TITLES.items():
+        here = [model for model in listed if model.kind == kind and model.here]
+        others = [model for model in listed if model.kind == kind and not model.here]
+        print(f"{title} on this machine" + ("" if here else ": none"))
+        for model in here:
+            _show_here(model)
+        if others:
+            print(f"\n{title} that 'engine models get NAME' fetches")
+        for model in others:
+            _show_other(model)
+        print()
+
+
+def _show_here(model: ListedModel) -> None:
+    print(harmless(f"  {', '.join(model.names)}  ({model.place}, {size_text(model.size)})"))
+    if facts := _describe(model):
+        print(harmless(f"      {facts}"))
+    if model.problem:
+        print(harmless(f"      ✗ {model.problem}"))
+    else:
+        if model.fits:
+            sign = "✓ fits"
+        else:
+            sign = "✗ does not fit into the free memory"
+        print(f"      {sign}: it takes {size_text(model.memory)}")
+    if model.used_by:
+        print(harmless(f"      used by {', '.join(model.used_by)}"))
+    print(harmless(f"      {model.path}"))
+
+
+def _describe(model: ListedModel) -> str:
+    parts: list[str] = []
+    if model.kind == "language model" and model.parameters is not None:
+        parts += [part for part in (model.architecture, model.quantisation) if part]
+        parts += [f"{model.parameters / 1e9:.2g} billion parameters", f"context {model.context}"]
+        parts += ["chat template" if model.chat_template else "no chat template"]
+    if model.dimension:
+        parts += [f"{model.dimension} dimensions", f"at most {model.context} tokens"]
+    if model.kind == "encoder" and model.languages:
+        parts += [_format_languages(model.languages)]
+    if model.licence:
+        parts += [model.licence]
+    return ", ".join(parts)
+
+
+def _format_languages(languages: tuple[str, ...]) -> str:
+    if "*" in languages:
+        return "many languages"
+    if len(languages) <= 5:
+        return ", ".join(languages)
+    return f"{len(languages)} languages"
+
+
+def _show_other(model: ListedModel) -> None:
+    facts = [f"about {size_text(model.size)}", _format_languages(model.languages), model.licence]
+    if not model.room:
+        facts.append("✗ more than the disk has room for")
+    elif not model.fits:
+        facts.append(f"✗ takes {size_text(model.memory)}, more memory than is free")
+    print(harmless(f"  {model.name}  ({', '.join(facts)})"))
+    print(harmless(f"      {model.purpose}"))

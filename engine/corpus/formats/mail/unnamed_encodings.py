@@ -1,0 +1,95 @@
+"""Short texts in an encoding that nothing names: which one gives words that people write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, pairwise
+from unicodedata import name
+
+_WORD = re.compile(r"[^\s_.,:;()<>\"/-]+")
+_NOBODY_WRITES = re.compile(
+    "[\x80-\x9f\ufffd\ue000-\uf8ff\u2500-\u259f\ufb50-\ufdff\ufe70-\ufeff]"
+    "|[\xa4-\xa6\xa8\xac\xad\xaf\xb4\xb8][^\\W\\d_]|[^\\W\\d_][\xa4-\xa6\xa8\xac\xaf\xb8]"
+    "|[^\\W\\d_][\xa1-\xbf\xd7\xf7](?<![\xaa\xab\xad\xb0\xb4\xb7\xba\xbb])[^\\W\\d_]"
+    "|[\u0152\u0178\u0192\u02c6\u02dc\u2020\u2021\u2030].*"
+    "[\u0152\u0178\u0192\u02c6\u02dc\u2020\u2021\u2030]"
+)
+_KANA = re.compile("[\u3040-\u30ff]")
+_LETTERS = re.compile(r"[^\W\d_]")
+_OF_EAST_ASIA = frozenset(
+    (
+        "LATIN",
+        "CJK",
+        "HIRAGANA",
+        "KATAKANA",
+        "KATAKANA-HIRAGANA",
+        "HANGUL",
+        "FULLWIDTH",
+        "HALFWIDTH",
+    )
+)
+_BESIDE_GUESSES = ("cp1252", "cp1250", "cp1251")
+_FREQUENT = {
+    "cp932": ((0x82, 0x83), (0x88, 0x97)),
+    "gb18030": ((0xB0, 0xD7), (0xA1, 0xA3)),
+    "cp949": ((0xB0, 0xC8),),
+    "big5": ((0xA4, 0xC6), (0xA1, 0xA3)),
+}
+"""Of encodings of two bytes a character: the first bytes of characters in everyday use."""
+
+
+def decode_plausibly(data: bytes, named: Iterable[str], guessed: Iterable[str]) -> str | None:
+    """Bytes as text in the first codec that gives words: `named`, `guessed`, or a usual one.
+
+    None if none does.
+    """
+    for codec in chain(named, _without_kana(data, guessed), _BESIDE_GUESSES):
+        with suppress(UnicodeError, LookupError, ValueError):
+            text = data.decode(codec)
+            if is_plausible(text):
+                return text
+    for codec, ranges in _FREQUENT.items():
+        with suppress(UnicodeError):
+            text = data.decode(codec)
+            if is_plausible(text) and _is_frequent(text, codec, ranges):
+                return text
+    return None
+
+
+def _without_kana(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
+    """Guessed codecs, but Japanese only for texts with kana: Chinese looks alike in a few words."""
+    for codec in guessed:
+        is_japanese = codec.replace("-", "_").startswith("euc_j")
+        if not is_japanese or _KANA.search(data.decode(codec, "replace")):
+            yield codec
+
+
+def is_plausible(text: str) -> bool:
+    """Whether the words of a text have letters of one script, and no signs that nobody writes."""
+    return text.isascii() or all(map(_is_word, _WORD.findall(text)))
+
+
+def _is_word(word: str) -> bool:
+    if word.isascii():
+        return True
+    if _NOBODY_WRITES.search(word) or not all(name(char, "") for char in word):
+        return False
+    letters = _LETTERS.findall(word)
+    scripts = {name(letter, "").partition(" ")[0] for letter in letters}
+    if len(scripts) > 1 and not scripts <= _OF_EAST_ASIA:
+        return False
+    return not any(
+        before.islower() and after.isupper() and not after.isascii()
+        for before, after in pairwise(letters)
+    )
+
+
+def _is_frequent(text: str, codec: str, ranges: Iterable[tuple[int, int]]) -> bool:
+    """Whether all characters of two bytes are of those in use every day."""
+    encoded = (char.encode(codec) for char in text if not char.isascii())
+    return all(
+        len(char) == 2 and any(first <= char[0] <= last for first, last in ranges)
+        for char in encoded
+    )

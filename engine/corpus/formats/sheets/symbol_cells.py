@@ -1,0 +1,52 @@
+"""Cells of Excel workbooks in symbol fonts: the letters of their texts as these fonts show them."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+from xml.sax.saxutils import escape
+
+from engine.corpus.formats.runs.symbols import FONT_NAMES, shown_in, symbol_font
+
+_MAY_HAVE_SYMBOLS = re.compile(rb"<rFont\s[^>]*(?:%b)" % FONT_NAMES)
+_RUN = re.compile(rb"<rPr>(?:(?!</rPr>).)*</rPr>\s*<t\b[^>]*>[^<]*</t>", re.DOTALL)
+_FONT = re.compile(rb"<rFont\s[^>]*\bval=\"([^\"]*)\"")
+_TEXT = re.compile(rb"(<t\b[^>]*>)([^<]*)(?=</t>)")
+
+
+def show_symbol_runs(part: bytes) -> bytes:
+    """A part with texts of cells; its runs in symbol fonts have what they show as text."""
+    return _RUN.sub(_show_run, part) if _MAY_HAVE_SYMBOLS.search(part) else part
+
+
+def show_text(text: bytes, font: str) -> bytes:
+    """The XML of a text of one run, with what a symbol font shows of it."""
+
+    def show(found: re.Match[bytes]) -> bytes:
+        letters = unescape(found[2].decode("utf-8", "replace"))
+        return found[1] + escape(shown_in(font, letters)).encode()
+
+    return _TEXT.sub(show, text)
+
+
+def find_symbol_styles(styles: Any) -> dict[int, str]:
+    """By the number of a cell style: the symbol font that it has, from the root of styles.xml."""
+    if styles is None:
+        return {}
+    names = [one.find("{*}name") for one in styles.iterfind("{*}fonts/{*}font")]
+    fonts = [symbol_font(str(name.get("val") or "")) if name is not None else "" for name in names]
+    if not any(fonts):
+        return {}
+    found: dict[int, str] = {}
+    for number, style in enumerate(styles.iterfind("{*}cellXfs/{*}xf")):
+        font = str(style.get("fontId") or "")
+        if font.isdecimal() and int(font) < len(fonts) and fonts[int(font)]:
+            found[number] = fonts[int(font)]
+    return found
+
+
+def _show_run(found: re.Match[bytes]) -> bytes:
+    name = _FONT.search(found[0])
+    font = symbol_font(name[1].decode("utf-8", "replace")) if name else ""
+    return show_text(found[0], font) if font else found[0]

@@ -1,0 +1,84 @@
+"""Which encoder of the catalogue suits: by languages, length of chunks, machine, what is here."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core.text import size_text
+from engine.models.catalogue import CatalogueModel, read_catalogue
+from engine.models.installed import list_installed, own_folder
+
+MIN_LANGUAGE = 0.05
+"""Share of the text that a language must have to be asked for: less is often a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What decides between sizes: free bytes of memory and of disk, and whether there is a GPU."""
+
+    memory: int
+    disk: int
+    has_gpu: bool
+
+
+def measure_machine() -> Machine:
+    """Measure this machine; nothing heavy is imported for it."""
+    import psutil
+
+    folder = own_folder()
+    while not folder.exists():
+        folder = folder.parent
+    memory = int(psutil.virtual_memory().available)
+    has_gpu = Path("/dev/nvidiactl").exists()
+    return Machine(memory, shutil.disk_usage(folder).free, has_gpu)
+
+
+def format_proposal(model: CatalogueModel, is_here: bool) -> str:
+    """Say how to use an encoder, for a note: whether it must be fetched first."""
+    if is_here:
+        return f"{model.name} knows it and is here: set encoder.model to {model.name}"
+    return (
+        f"'engine models get {model.name}' fetches one that knows it ({size_text(model.disk)});"
+        f" then set encoder.model to {model.name}"
+    )
+
+
+def propose_encoder(
+    shares: Mapping[str, float],
+    machine: Machine,
+    chunk_tokens: int = 0,
+    here: Collection[str] | None = None,
+) -> CatalogueModel | None:
+    """Choose the encoder of the catalogue that suits best; None where none does.
+
+    It must know every language of `shares` (language → share of the text) with 5 % or more, read
+    chunks of `chunk_tokens` whole, and fit into memory and disk. One that is `here` comes before
+    one that would be fetched. Then, on a processor the smallest is taken, on a GPU the largest
+    that needs no account.
+    """
+    if here is None:
+        here = {model.name for model in list_installed()}
+    wanted = [language for language, share in shares.items() if share >= MIN_LANGUAGE]
+    suiting = [model for model in read_catalogue() if model.kind == "encoder"]
+    suiting = [model for model in suiting if all(map(model.knows, wanted))]
+    suiting = [model for model in suiting if model.max_tokens >= chunk_tokens]
+    suiting = [model for model in suiting if fits(model, machine, model.name in here)]
+    present = [model for model in suiting if model.name in here]
+    if present:
+        return _choose_size(present, machine)
+    return _choose_size([model for model in suiting if not model.needs_account], machine)
+
+
+def fits(model: CatalogueModel, machine: Machine, is_here: bool) -> bool:
+    """Tell whether a model fits into the memory, and where it is to be fetched onto the disk."""
+    return model.memory <= machine.memory and (is_here or model.disk <= machine.disk)
+
+
+def _choose_size(models: list[CatalogueModel], machine: Machine) -> CatalogueModel | None:
+    if not models:
+        return None
+    by_size = sorted(models, key=lambda model: model.parameters)
+    return by_size[-1] if machine.has_gpu else by_size[0]

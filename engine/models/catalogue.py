@@ -1,0 +1,147 @@
+"""The catalogue of models that can be fetched: assets/models.toml, checked when it is read."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from engine.core.assets import asset_path
+from engine.core.errors import EngineError, UsageError, nearest
+
+MAX_MODELS = 15
+MANY = "*"
+"""In `languages`: a model that was trained on many."""
+WORKSPACE = 300_000_000
+"""Bytes that computing takes beside the weights."""
+_NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+Kind = Literal["encoder", "reranker", "language model"]
+KINDS: tuple[Kind, ...] = ("encoder", "reranker", "language model")
+
+
+class CatalogueModel(BaseModel):
+    """One model of the catalogue. Figures that no model card states are 0 or empty.
+
+    `size`: bytes of all files that are fetched; `files`: globs of those, all that loading needs if
+    empty; `needs_account`: whether its licence must be accepted on the hub first; the prompts are
+    None where the model's folder has its own or needs none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+    kind: Kind
+    purpose: str = Field(min_length=1, max_length=120)
+    languages: list[str] = Field(min_length=1)
+    language_count: int = Field(0, ge=0)
+    licence: str = Field(min_length=1)
+    repository: str = Field(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$")
+    files: list[str] = []
+    needs_account: bool = False
+    architecture: str = Field(min_length=1)
+    parameters: int = Field(gt=0)
+    weights: Literal["float32", "bfloat16", "float16"] = "float32"
+    size: int = Field(0, ge=0)
+    dimension: int = Field(0, ge=0)
+    max_tokens: int = Field(0, ge=0)
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> CatalogueModel:
+        if self.kind == "language model" and not (self.files and self.size):
+            raise ValueError("a language model needs files and size")
+        if self.kind == "encoder" and not (self.dimension and self.max_tokens):
+            raise ValueError("an encoder needs dimension and max_tokens")
+        return self
+
+    @property
+    def disk(self) -> int:
+        """Bytes on the disk: as stated, else by the number of parameters."""
+        return self.size or self.parameters * _NUMBER_BYTES[self.weights]
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that it takes when it runs, an estimate.
+
+        Encoders and rerankers are loaded in 32 bits on a processor.
+        """
+        if self.kind == "language model":
+            weights = self.size
+        else:
+            weights = self.parameters * 4
+        return weights + WORKSPACE
+
+    def knows(self, language: str) -> bool:
+        """Whether it was trained on a language, given by its code."""
+        return MANY in self.languages or language in self.languages
+
+    @property
+    def format_languages(self) -> str:
+        """Its languages in a few words, such as `en`, `14 languages` or `many languages`."""
+        if MANY in self.languages:
+            return f"{self.language_count or 'many'} languages"
+        if len(self.languages) > 5:
+            return f"{len(self.languages)} languages"
+        return ", ".join(self.languages)
+
+
+class _Catalogue(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    models: list[CatalogueModel] = Field(min_length=1, max_length=MAX_MODELS)
+
+    @model_validator(mode="after")
+    def _check_names(self) -> _Catalogue:
+        names = [model.name for model in self.models]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"these names stand there twice: {', '.join(twice)}")
+        return self
+
+
+@cache
+def read_catalogue(path: Path | None = None) -> tuple[CatalogueModel, ...]:
+    """Read the models of the catalogue, in its order. `path`: another file than the shipped one.
+
+    Raises EngineError where the file is damaged.
+    """
+    path = path or asset_path("models.toml")
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tuple(_Catalogue.model_validate(data).models)
+    except (OSError, ValueError, ValidationError) as error:
+        raise EngineError(
+            f"The catalogue of models {path} cannot be read.",
+            str(error),
+            "Install bmembed-tui again.",
+            code="installation-incomplete",
+        ) from error
+
+
+def find_model(name: str) -> CatalogueModel | None:
+    """Find the model of that name or repository, whatever its case; None where there is none."""
+    wanted = name.lower()
+    for model in read_catalogue():
+        if wanted in (model.name, model.repository.lower()):
+            return model
+    return None
+
+
+def get_catalogue_model(name: str) -> CatalogueModel:
+    """Return the model of that name or repository. Raises UsageError where there is none."""
+    model = find_model(name)
+    if model is None:
+        near = nearest(name, [known.name for known in read_catalogue()])
+        raise UsageError(
+            f"There is no model '{name}' in the catalogue.",
+            f"Did you mean '{near}'?" if near else "",
+            "'engine models' lists them. Another model can be copied here: 'engine models add"
+            " FOLDER'.",
+            code="model-unknown",
+        )
+    return model

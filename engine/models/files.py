@@ -1,0 +1,188 @@
+"""Which files of a model are taken, and how each is checked: nothing that could run code, no
+path that leaves the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from engine.core.disk import file_sha256
+from engine.core.errors import CancelledError, ModelError
+
+BLOCK = 1 << 20
+MAX_FILES = 200
+MAX_NAME = 200
+SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".txt", ".jinja"})
+"""Endings of files that are data: weights without code, configuration, tokenizers."""
+_PAPERS = re.compile(r"(README\.md|LICEN[CS]E(\.md|\.txt)?|NOTICE(\.md|\.txt)?)", re.IGNORECASE)
+_PICKLES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".npy"})
+_MODULE = re.compile(r"\d{1,2}_[A-Za-z]{1,40}")
+_DAMAGED = "Nothing was kept. Try again; if it happens again, get the model from another place."
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPart:
+    """A file of a model.
+
+    `path`: within its folder, with slashes; `sha256`, `blob_id`: "" if not known.
+    """
+
+    path: str
+    size: int
+    sha256: str = ""
+    blob_id: str = ""
+
+
+def check_name(path: str) -> str:
+    """Return a path within a model's folder.
+
+    Raises ModelError for one that could lead elsewhere.
+    """
+    parts = PurePosixPath(path).parts
+    unsafe = (
+        not path
+        or len(path) > MAX_NAME
+        or "\\" in path
+        or any(ord(char) < 32 for char in path)
+        or path != "/".join(parts)
+        or any(part in ("..", ".", "/") for part in parts)
+        or PureWindowsPath(path).drive
+        or PureWindowsPath(path).is_reserved()
+    )
+    if unsafe:
+        raise ModelError(
+            "The model was not taken: one of its files has an unsafe name.",
+            f"{path[:MAX_NAME]!r} could be written outside the folder of the model.",
+            "Do not use this copy of the model.",
+            code="model-files-unsafe",
+        )
+    return path
+
+
+def is_data(path: str) -> bool:
+    """Tell whether a file's name is that of weights, configuration, a tokenizer or a licence."""
+    name = PurePosixPath(path)
+    return name.suffix.lower() in SUFFIXES or bool(_PAPERS.fullmatch(name.name))
+
+
+def is_pickle(path: str) -> bool:
+    """Tell whether a file's name is that of weights that can run code when they are opened."""
+    return PurePosixPath(path).suffix.lower() in _PICKLES
+
+
+def choose_parts(parts: Sequence[ModelPart], globs: Sequence[str] = ()) -> list[ModelPart]:
+    """Choose the files of a repository that loading needs; by `globs`, those alone.
+
+    Raises ModelError where a name is unsafe, no weights are there, or all are pickled.
+    """
+    if len(parts) > MAX_FILES * 50:
+        raise _unusable("It lists too many files.")
+    for part in parts:
+        check_name(part.path)
+    wanted = [part for part in parts if is_data(part.path)]
+    if globs:
+        chosen = [part for part in wanted if _matches(part.path, globs)]
+        if not chosen:
+            raise _unusable(f"It has no file {' or '.join(globs)}.")
+        return chosen
+    chosen = [part for part in wanted if _belongs(part.path)]
+    check_weights([part.path for part in parts], [part.path for part in chosen])
+    if len(chosen) > MAX_FILES:
+        raise _unusable(f"It has {len(chosen)} files.")
+    return chosen
+
+
+def check_weights(names: Iterable[str], chosen: Iterable[str]) -> None:
+    """Raise ModelError unless safetensors or GGUF files are among the `chosen` of all `names`."""
+    if any(name.lower().endswith((".safetensors", ".gguf")) for name in chosen):
+        return
+    pickled = sorted(name for name in names if is_pickle(name))
+    if pickled:
+        raise ModelError(
+            f"The model was not taken: its weights are only in {pickled[0]}.",
+            "Such pickle files can run any code when they are opened.",
+            "Choose a model with safetensors or GGUF files.",
+            code="model-pickled",
+        )
+    raise _unusable("It has no weights as safetensors or GGUF.")
+
+
+def _matches(path: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(path.lower(), glob.lower()) for glob in globs)
+
+
+def _belongs(path: str) -> bool:
+    """Tell whether a file lies where sentence-transformers looks: at the top, or in a module's
+    folder.
+    """
+    *folders, _ = PurePosixPath(path).parts
+    return not folders or (len(folders) == 1 and bool(_MODULE.fullmatch(folders[0])))
+
+
+def _unusable(why: str) -> ModelError:
+    return ModelError(
+        "The model was not taken.",
+        why,
+        "Choose another one: 'engine models'.",
+        code="model-incomplete",
+    )
+
+
+def hash_blob(path: Path, should_stop: Callable[[], bool] = lambda: False) -> str:
+    """Return the id that git gives a file: sha1 of a header and its content."""
+    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            check_stop(should_stop)
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def check_part(
+    path: Path, part: ModelPart, should_stop: Callable[[], bool] = lambda: False
+) -> ModelPart:
+    """Compare a file with what is known of it; return the part with its sha256.
+
+    Raises ModelError where size or digest differ, or no digest is known.
+    """
+    size = path.stat().st_size
+    if size != part.size:
+        raise altered(part.path, f"It has {size:,} bytes instead of {part.size:,}.")
+    check_stop(should_stop)
+    sha256 = file_sha256(path)
+    if part.sha256:
+        same = sha256 == part.sha256
+    elif part.blob_id:
+        same = hash_blob(path, should_stop) == part.blob_id
+    else:
+        raise altered(part.path, "No digest of it is known, so it cannot be checked.")
+    if not same:
+        raise altered(part.path, "Its digest is not the one that it should have.")
+    return ModelPart(part.path, size, sha256, part.blob_id)
+
+
+def hash_part(path: Path, name: str, should_stop: Callable[[], bool] = lambda: False) -> ModelPart:
+    """Return what a manifest says of a file that lies at `path`."""
+    check_stop(should_stop)
+    return ModelPart(name, path.stat().st_size, file_sha256(path), hash_blob(path, should_stop))
+
+
+def altered(name: str, why: str) -> ModelError:
+    """Build the error of a file that is not what it should be."""
+    return ModelError(
+        f"The file {name} of the model is damaged or was altered.",
+        why,
+        _DAMAGED,
+        code="model-altered",
+    )
+
+
+def check_stop(should_stop: Callable[[], bool]) -> None:
+    """Raise CancelledError where the user asked to stop."""
+    if should_stop():
+        raise CancelledError("Cancelled.", to_do="Nothing was changed.")

@@ -1,0 +1,368 @@
+"""Fetching from a hub, the only thing here that opens a connection: when it is asked, over
+https, and every file is checked.
+
+The switches that keep the model libraries offline stay set. Only the client that is built here, and
+is gone afterwards, does without them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from engine.core.disk import check_room, disk_errors
+from engine.core.errors import EngineError, ModelError, UsageError, first_line
+from engine.models.catalogue import CatalogueModel
+from engine.models.files import ModelPart, altered, check_part, check_stop, choose_parts
+from engine.models.installed import PARTIAL, InstalledModel, own_folder, remove_empty_partial
+from engine.models.policy import check_fetching_allowed
+
+if TYPE_CHECKING:
+    import httpx2
+
+DEFAULT_HUB = "https://huggingface.co"
+ENDPOINT = "HF_ENDPOINT"
+TIMEOUT = 30.0
+"""Seconds without a byte after which a connection is given up."""
+RETRIES = 3
+PAUSE = 1.0  # seconds before a broken connection is tried again
+MAX_FILE_BYTES = 64_000_000_000
+MAX_SMALL_BYTES = 100_000_000  # of a file without a sha256
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_KEPT = "What has come is kept: the same command goes on from there."
+
+Progress = Callable[[int, int], None]
+"""Hears (bytes done, bytes of all files)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What a hub has of a model at one commit."""
+
+    commit: str
+    parts: tuple[ModelPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A fetch that is under way. `total`: bytes of all files."""
+
+    model: CatalogueModel
+    commit: str
+    total: int
+    progress: Progress
+    should_stop: Callable[[], bool]
+
+
+def read_endpoint() -> str:
+    """Return the hub's address: `HF_ENDPOINT`, else the public one.
+
+    Raises UsageError for one that is not https, except on this machine.
+    """
+    address = (os.environ.get(ENDPOINT) or DEFAULT_HUB).rstrip("/")
+    url = urlsplit(address)
+    if url.scheme == "https" and url.hostname:
+        return address
+    if url.scheme == "http" and is_loopback(url.hostname or ""):
+        return address
+    raise UsageError(
+        f"The hub {address} is not used.",
+        "Models are fetched over https only.",
+        f"Set {ENDPOINT} to an address that begins with https://.",
+        code="hub-insecure",
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host's name or address is this machine's own."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def fetch_model(
+    model: CatalogueModel,
+    progress: Progress = lambda done, total: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> tuple[Path, InstalledModel]:
+    """Fetch a model into a hidden folder; return that and its manifest, for `install` or a pack.
+
+    What a broken connection leaves there is used by the next call. Raises UsageError where fetching
+    is forbidden, EngineError where the hub cannot be reached or refuses, ModelError for a model
+    with unsafe or altered files, ResourceError on a full disk, CancelledError.
+    """
+    check_fetching_allowed(model.name)
+    with connection(read_endpoint()) as hub:
+        repository = hub.list_repository(model)
+        parts = choose_parts(repository.parts, model.files)
+        folder = _prepare_partial(model.name, repository.commit)
+        total = sum(part.size for part in parts)
+        transfer = Transfer(model, repository.commit, total, progress, should_stop)
+        checked = hub.download(transfer, parts, folder)
+    return folder, InstalledModel(
+        model.name, model.kind, model.repository, repository.commit, model.licence, tuple(checked)
+    )
+
+
+def _prepare_partial(name: str, commit: str) -> Path:
+    """Return the folder where a model is collected; what is there of another commit is removed."""
+    folder = own_folder() / PARTIAL / f"{name}@{commit}"
+    with disk_errors(f"{folder} could not be written."):
+        for other in folder.parent.glob(f"{name}@*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def discard(folder: Path) -> None:
+    """Remove what was fetched."""
+    shutil.rmtree(folder, ignore_errors=True)
+    remove_empty_partial()
+
+
+@contextmanager
+def connection(endpoint: str) -> Iterator[HubClient]:
+    """Yield a client of a hub; afterwards the library has the one that refuses to connect again."""
+    import httpx2
+    from huggingface_hub import close_session, set_client_factory
+    from huggingface_hub.utils._http import default_client_factory
+
+    hub = HubClient(endpoint)
+    hooks = {"request": [hub.guard]}
+    timeout = httpx2.Timeout(TIMEOUT)
+    set_client_factory(
+        lambda: httpx2.Client(event_hooks=hooks, follow_redirects=True, timeout=timeout)
+    )
+    try:
+        yield hub
+    finally:
+        close_session()
+        set_client_factory(default_client_factory)
+
+
+class HubClient:
+    """A hub at one address. Made by `connection`."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._host = urlsplit(endpoint).netloc
+        self._is_local = urlsplit(endpoint).scheme == "http"
+
+    def guard(self, request: httpx2.Request) -> None:
+        """Look at every request, those of redirects as well, before it is sent.
+
+        Raises EngineError where it would leave https; the token goes to the hub's own host alone.
+        """
+        url = urlsplit(str(request.url))
+        is_local = self._is_local and is_loopback(url.hostname or "")
+        if url.scheme != "https" and not is_local:
+            raise EngineError(
+                f"The hub {self.endpoint} leads to an address without encryption.",
+                f"It redirects to {url.scheme}://{url.netloc}, which is not followed.",
+                "Try again later, or set HF_ENDPOINT to another hub.",
+                code="hub-insecure",
+            )
+        if url.netloc != self._host and "authorization" in request.headers:
+            del request.headers["authorization"]
+
+    def list_repository(self, model: CatalogueModel) -> Repository:
+        """Ask for the newest commit of a model and its files, with their sizes and digests."""
+        from huggingface_hub import HfApi
+
+        with self._errors(model):
+            found = HfApi(endpoint=self.endpoint).model_info(
+                model.repository, files_metadata=True, timeout=TIMEOUT
+            )
+        commit = found.sha or ""
+        if not _COMMIT.fullmatch(commit):
+            raise _malformed(self.endpoint, "It names no commit.")
+        parts = []
+        for sibling in found.siblings or []:
+            sha256 = sibling.lfs.sha256 if sibling.lfs else ""
+            size = sibling.lfs.size if sibling.lfs else sibling.size
+            parts.append(ModelPart(sibling.rfilename, size or 0, sha256, sibling.blob_id or ""))
+        return Repository(commit, tuple(parts))
+
+    def download(
+        self, transfer: Transfer, parts: Sequence[ModelPart], folder: Path
+    ) -> list[ModelPart]:
+        """Fetch files into `folder` and check them; return them with all digests.
+
+        Where one was altered, nothing that was fetched is kept.
+        """
+        for part in parts:
+            _check_listed(part)
+        missing = [part for part in parts if not (folder / part.path).exists()]
+        with disk_errors(f"{folder} could not be written."):
+            check_room(folder, sum(part.size for part in missing))
+        done = 0
+        checked = []
+        try:
+            for part in parts:
+                target = folder / part.path
+                if not target.is_file():
+                    self._download_part(transfer, part, target, done)
+                checked.append(check_part(target, part, transfer.should_stop))
+                done += part.size
+                transfer.progress(done, transfer.total)
+        except ModelError:
+            discard(folder)
+            raise
+        return checked
+
+    def _download_part(self, transfer: Transfer, part: ModelPart, target: Path, done: int) -> None:
+        """Fetch one file, and go on where a connection broke off.
+
+        It gets its name when it has its size. `done`: bytes of the files before it.
+        """
+        incomplete = target.with_name(f"{target.name}.incomplete")
+        with disk_errors(f"{target} could not be written."):
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tries = 0
+        while True:
+            before = _size_of(incomplete)
+            try:
+                with self._errors(transfer.model):
+                    self._stream(transfer, part, incomplete, done)
+                break
+            except EngineError as error:
+                tries = 0 if _size_of(incomplete) > before else tries + 1
+                if error.code != "hub-unreachable" or tries >= RETRIES:
+                    raise
+            time.sleep(PAUSE)
+        with disk_errors(f"{target} could not be written."):
+            incomplete.replace(target)
+
+    def _stream(self, transfer: Transfer, part: ModelPart, incomplete: Path, done: int) -> None:
+        """Append to a file what is missing of it, in one request."""
+        from huggingface_hub import get_session, hf_hub_url
+        from huggingface_hub.utils._headers import build_hf_headers
+        from huggingface_hub.utils._http import hf_raise_for_status
+
+        url = hf_hub_url(
+            transfer.model.repository,
+            part.path,
+            revision=transfer.commit,
+            endpoint=self.endpoint,
+        )
+        headers = dict(build_hf_headers()) | {"Accept-Encoding": "identity"}
+        size = _size_of(incomplete)
+        if 0 < size == part.size:
+            return
+        if 0 < size < part.size:
+            headers["Range"] = f"bytes={size}-"
+        with get_session().stream("GET", url, headers=headers) as response:
+            if response.is_error:
+                response.read()
+            hf_raise_for_status(response)
+            continues = response.status_code == 206 and _starts_at(response, size)
+            size = size if continues else 0
+            with (
+                disk_errors(f"{incomplete} could not be written."),
+                incomplete.open("ab" if continues else "wb") as file,
+            ):
+                for block in response.iter_raw():
+                    check_stop(transfer.should_stop)
+                    size += len(block)
+                    if size > part.size:
+                        raise altered(part.path, f"It has more than {part.size:,} bytes.")
+                    file.write(block)
+                    transfer.progress(done + size, transfer.total)
+        if size < part.size:
+            raise _broken_off(self.endpoint, f"{part.path} ended after {size:,} bytes.")
+
+    @contextmanager
+    def _errors(self, model: CatalogueModel) -> Iterator[None]:
+        """Turn the library's errors into ours: each says what happened in one sentence."""
+        import httpx2
+        from huggingface_hub.errors import (
+            GatedRepoError,
+            HfHubHTTPError,
+            RemoteEntryNotFoundError,
+            RepositoryNotFoundError,
+            RevisionNotFoundError,
+        )
+
+        page = f"{self.endpoint}/{model.repository}"
+        try:
+            yield
+        except EngineError:
+            raise
+        except GatedRepoError as error:
+            raise EngineError(
+                f"The hub does not give {model.name} to everybody.",
+                f"Its licence ({model.licence}) must be accepted first.",
+                f"Accept it at {page}, make a token there, and set HF_TOKEN to it.",
+                code="hub-refused",
+            ) from error
+        except (RepositoryNotFoundError, RevisionNotFoundError, RemoteEntryNotFoundError) as error:
+            raise EngineError(
+                f"The hub has no {model.repository}, or does not show it.",
+                f"{self.endpoint} answered that it is not there.",
+                "It may have moved; if it needs an account, set HF_TOKEN to your token.",
+                code="hub-refused",
+            ) from error
+        except HfHubHTTPError as error:
+            raise EngineError(
+                f"The hub refused to give {model.name}.",
+                f"{self.endpoint} answered with status {error.response.status_code}.",
+                "Try again later.",
+                code="hub-refused",
+            ) from error
+        except httpx2.HTTPError as error:
+            raise EngineError(
+                f"The hub {self.endpoint} could not be reached.",
+                first_line(error),
+                f"Check the network and the proxy, then try again. {_KEPT}",
+                code="hub-unreachable",
+            ) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _malformed(self.endpoint, first_line(error)) from error
+
+
+def _check_listed(part: ModelPart) -> None:
+    """Raise ModelError for a file without a digest, or of a size that no such file has."""
+    limit = MAX_FILE_BYTES if part.sha256 else MAX_SMALL_BYTES
+    if part.sha256:
+        known = _DIGEST.fullmatch(part.sha256)
+    else:
+        known = _COMMIT.fullmatch(part.blob_id)
+    if not known:
+        raise altered(part.path, "The hub names no digest of it, so it cannot be checked.")
+    if not 0 <= part.size <= limit:
+        raise altered(part.path, f"The hub says that it has {part.size:,} bytes.")
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _starts_at(response: httpx2.Response, size: int) -> bool:
+    return response.headers.get("Content-Range", "").startswith(f"bytes {size}-")
+
+
+def _broken_off(endpoint: str, why: str) -> EngineError:
+    return EngineError(
+        f"The hub {endpoint} broke off.", why, f"Try again. {_KEPT}", code="hub-unreachable"
+    )
+
+
+def _malformed(endpoint: str, why: str) -> EngineError:
+    return EngineError(
+        f"{endpoint} does not answer as a hub does.",
+        why,
+        "Check HF_ENDPOINT and the proxy.",
+        code="hub-refused",
+    )

@@ -1,0 +1,256 @@
+"""The folder of models in the user's data folder: what is there, where each came from, whether
+it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core.disk import disk_errors, sync, sync_tree, write_text
+from engine.core.errors import ModelError, UsageError
+from engine.models.catalogue import KINDS, CatalogueModel, Kind, find_model
+from engine.models.files import ModelPart, altered, check_name, check_part
+
+MANIFEST = ".model.json"
+"""In a model's folder: where it came from, and the digest of each of its files."""
+PARTIAL = ".partial"
+"""The folder beside the models of those that are not complete yet."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledModel:
+    """A model in the folder of models.
+
+    `repository` and `revision` (a commit) are empty where it was copied from a folder.
+    """
+
+    name: str
+    kind: Kind
+    repository: str
+    revision: str
+    licence: str
+    files: tuple[ModelPart, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(part.size for part in self.files)
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return own_folder() / self.name
+
+    @property
+    def path(self) -> Path:
+        """What settings name: the GGUF file of a language model (the first of several), else the
+        folder.
+        """
+        files = sorted(part.path for part in self.files if part.path.lower().endswith(".gguf"))
+        if self.kind == "language model":
+            return self.folder / files[0]
+        return self.folder
+
+
+def own_folder() -> Path:
+    """Return the folder of models that `engine models get` and `add` fill, in the user's data
+    folder.
+    """
+    from platformdirs import user_data_path
+
+    return user_data_path("bmembed", appauthor=False) / "models"
+
+
+def format_manifest(model: InstalledModel) -> str:
+    """Write a model's manifest as JSON."""
+    return json.dumps({"version": 1, **asdict(model)}, indent=1, ensure_ascii=False)
+
+
+def parse_manifest(text: str | bytes) -> InstalledModel:
+    """Read a manifest. Raises ModelError where it is none, or a name in it is unsafe."""
+    try:
+        data = json.loads(text)
+        if data["version"] != 1 or data["kind"] not in KINDS:
+            raise ValueError("its version or kind is unknown")
+        files = tuple(_parse_part(part) for part in data["files"])
+        model = InstalledModel(
+            name=check_model_name(str(data["name"])),
+            kind=data["kind"],
+            repository=str(data["repository"]),
+            revision=str(data["revision"]),
+            licence=str(data["licence"]),
+            files=files,
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(
+            "The manifest of the model cannot be read.",
+            f"{error}",
+            "Get the model again.",
+            code="model-pack-invalid",
+        ) from error
+    if not files or len({part.path.lower() for part in files}) != len(files):
+        raise ModelError(
+            "The manifest of the model cannot be read.",
+            "It names no file, or one twice.",
+            "Get the model again.",
+            code="model-pack-invalid",
+        )
+    return model
+
+
+def _parse_part(data: Any) -> ModelPart:
+    part = ModelPart(
+        check_name(str(data["path"])), int(data["size"]), str(data["sha256"]), str(data["blob_id"])
+    )
+    if part.size < 0 or not re.fullmatch(r"[0-9a-f]{64}", part.sha256):
+        raise ValueError(f"{part.path} has no size or no digest")
+    return part
+
+
+def check_model_name(name: str) -> str:
+    """Return a name for a model's folder. Raises ModelError for one that cannot name a folder."""
+    if not _NAME.fullmatch(name):
+        raise ModelError(
+            f"A model cannot have the name {name[:100]!r}.",
+            "Letters, digits, '.', '_' and '-' are allowed.",
+            "Choose another with --name.",
+            code="model-files-unsafe",
+        )
+    return name
+
+
+def read_installed(name: str) -> InstalledModel | None:
+    """Read a model of the folder by its name; None where there is none, or it has no manifest."""
+    if not _NAME.fullmatch(name):
+        return None
+    file = own_folder() / name / MANIFEST
+    try:
+        return parse_manifest(file.read_bytes())
+    except (OSError, ModelError):
+        return None
+
+
+def list_installed() -> list[InstalledModel]:
+    """List the models of the folder that have a manifest, by name."""
+    folder = own_folder()
+    if folder.is_dir():
+        names = sorted(path.name for path in folder.iterdir())
+    else:
+        names = []
+    return [model for model in map(read_installed, names) if model is not None]
+
+
+def find_installed_folder(named: str) -> Path | None:
+    """Find the folder of a model by its name, or its name or repository in the catalogue; None
+    where it is not here.
+    """
+    entry = find_model(named)
+    for name in (named, entry.name if entry else ""):
+        if _NAME.fullmatch(name) and (own_folder() / name).is_dir():
+            return own_folder() / name
+    return None
+
+
+def find_entry_of(folder: Path) -> CatalogueModel | None:
+    """Find what the catalogue says of a model in the folder of models; None for others."""
+    if folder.parent != own_folder():
+        return None
+    installed = read_installed(folder.name)
+    if installed and installed.repository:
+        return find_model(installed.repository)
+    return None
+
+
+@contextmanager
+def staged_folder(name: str) -> Iterator[Path]:
+    """Yield an empty folder for a model that is being copied; it is gone if the block fails."""
+    folder = own_folder() / PARTIAL / f"{name}.{os.getpid()}"
+    with disk_errors(f"{folder} could not be written."):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700, parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        remove_empty_partial()
+
+
+def remove_empty_partial() -> None:
+    """Remove the folder of incomplete models where it holds none."""
+    partial = own_folder() / PARTIAL
+    if partial.is_dir() and not any(partial.iterdir()):
+        partial.rmdir()
+
+
+def install(folder: Path, model: InstalledModel) -> Path:
+    """Move a checked folder to its place, in one step, with its manifest.
+
+    Raises UsageError where another is there.
+    """
+    check_target(model.name)
+    with disk_errors(f"{model.folder} could not be written."):
+        write_text(folder / MANIFEST, format_manifest(model))
+        sync_tree(folder)
+        folder.rename(model.folder)
+        sync(model.folder.parent)
+    return model.path
+
+
+def check_target(name: str) -> None:
+    """Raise UsageError where there is a model of that name already."""
+    check_model_name(name)
+    if os.path.lexists(own_folder() / name):
+        raise UsageError(
+            f"There is a model {name} already.",
+            f"It lies in {own_folder() / name}.",
+            f"To get it anew, remove it first: 'engine models remove {name}'.",
+            code="target-exists",
+        )
+
+
+def verify(model: InstalledModel, should_stop: Callable[[], bool] = lambda: False) -> None:
+    """Compare every file of a model with its manifest.
+
+    Raises ModelError for the first that differs.
+    """
+    for part in model.files:
+        path = model.folder / part.path
+        if path.is_symlink() or not path.is_file():
+            raise altered(part.path, "It is missing, or no plain file.")
+        check_part(path, part, should_stop)
+
+
+def remove(name: str) -> Path:
+    """Delete a model from the folder of models; return where it was.
+
+    Raises UsageError where there is none.
+    """
+    path = own_folder() / check_model_name(name)
+    is_file = path.suffix.lower() == ".gguf" and (path.is_file() or path.is_symlink())
+    if not is_file and not (path / MANIFEST).is_file():
+        raise UsageError(
+            f"There is no model {name} to remove.",
+            f"Only models in {own_folder()} are removed.",
+            "'engine models' lists them.",
+            code="model-missing",
+        )
+    with disk_errors(f"{path} could not be removed."):
+        if is_file:
+            path.unlink()
+        else:
+            grave = own_folder() / PARTIAL / f"removed-{name}"
+            grave.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.rmtree(grave, ignore_errors=True)
+            path.rename(grave)  # so that nothing half deleted is found
+            shutil.rmtree(grave)
+            remove_empty_partial()
+    return path

@@ -1,0 +1,69 @@
+"""Whether models may be fetched on this machine: the environment and the administrator decide."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+from engine.core.errors import UsageError
+
+VARIABLE = "BMEMBED_OFFLINE"
+POLICY = "policy.toml"
+"""In the system's configuration folder: `[models]` with `fetch = false`."""
+
+
+def policy_files() -> tuple[Path, ...]:
+    """List the places of the administrator's policy, whether there is one or not."""
+    from platformdirs import site_config_path
+
+    site = site_config_path("bmembed", appauthor=False)
+    if os.name == "nt":
+        folders = [site]
+    else:
+        folders = [Path("/etc/bmembed"), site]
+    return tuple(dict.fromkeys(folder / POLICY for folder in folders))
+
+
+def check_fetching_allowed(name: str) -> None:
+    """Raise UsageError where the environment or a policy forbids to fetch the model `name`."""
+    if os.environ.get(VARIABLE, "") not in ("", "0"):
+        raise _forbidden(name, f"{VARIABLE} is set in the environment.")
+    for file in policy_files():
+        reason = find_prohibition(file)
+        if reason:
+            raise _forbidden(name, reason)
+
+
+def find_prohibition(file: Path) -> str:
+    """Say why a policy file forbids fetching; empty where it allows it or is not there.
+
+    A policy that cannot be read forbids: its author meant something by it.
+    """
+    try:
+        policy = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        return f"The policy {file} cannot be read: {error}."
+    models = policy.get("models", {})
+    if isinstance(models, dict):
+        allowed = models.get("fetch", True)
+    else:
+        allowed = None
+    if allowed is True:
+        return ""
+    if allowed is False:
+        return f"The administrator of this machine forbids it in {file}."
+    return f"In the policy {file}, models.fetch is neither true nor false."
+
+
+def _forbidden(name: str, why: str) -> UsageError:
+    return UsageError(
+        f"The model {name} was not fetched: this machine fetches no models.",
+        why,
+        f"Where fetching is allowed, run 'engine models get {name} --to FOLDER'. Copy the file that"
+        " it writes here, and run 'engine models add FILE'.",
+        code="fetch-forbidden",
+        command="models",
+    )

@@ -1,0 +1,45 @@
+"""What kind of model a folder holds, and whether it can be loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.gguf.header import not_a_writer, read_header
+from engine.models.catalogue import Kind
+
+HEAD = "ForSequenceClassification"
+
+
+def check_usable(kind: Kind, folder: Path) -> None:
+    """Raise ModelError unless a folder holds a model of that kind that can be loaded."""
+    from engine.encoders.model_folder import resolve_model
+    from engine.reranking.folder import resolve_cross_encoder
+
+    if kind == "encoder":
+        resolve_model(str(folder))
+    elif kind == "reranker":
+        resolve_cross_encoder(folder, folder)
+    else:
+        for file in sorted(folder.glob("*.gguf"))[:1]:
+            wrong = not_a_writer(file, read_header(file))
+            if wrong is not None:
+                raise wrong
+
+
+def find_kind(folder: Path) -> Kind:
+    """Tell an encoder's folder from a reranker's, by its files."""
+    from engine.encoders.model_folder import read_object
+    from engine.reranking.folder import is_modular
+
+    config = folder / "config.json"
+    if config.is_file():
+        architectures = read_object(config).get("architectures")
+    else:
+        architectures = None
+    if isinstance(architectures, list) and architectures:
+        first = str(architectures[0])
+    else:
+        first = ""
+    if first.endswith(HEAD) or is_modular(folder):
+        return "reranker"
+    return "encoder"

@@ -1,0 +1,198 @@
+"""All models in one list: those on this machine, what uses them, and those of the catalogue."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+
+from engine.core.errors import EngineError
+from engine.core.messages.encoders import EncoderFile
+from engine.core.messages.models import ListedModel
+from engine.core.messages.queries import ModelFile
+from engine.encoders.choosing.library import list_encoders
+from engine.gguf.library import list_models
+from engine.gguf.places import real_path
+from engine.models.catalogue import CatalogueModel, read_catalogue
+from engine.models.installed import InstalledModel, list_installed, own_folder
+from engine.project.folder import ProjectFolder, known_projects
+from engine.service.model_kinds import check_usable
+
+
+def list_all_models(context: int, free: int | None = None) -> list[ListedModel]:
+    """List the models on this machine, then those of the catalogue that are not here.
+
+    `context`: tokens that a language model keeps room for; `free`: bytes of memory, else measured.
+    """
+    if free is None:
+        import psutil
+
+        free = int(psutil.virtual_memory().available)
+    installed = {real_path(model.path): model for model in list_installed()}
+    uses = find_uses()
+    found = [_list_writer(file, installed, uses) for file in list_models(context, free)]
+    listed = {real_path(model.path) for model in found if model.path}
+    for encoder in list_encoders():
+        path = _encoder_path(encoder)
+        if path not in listed:
+            found.append(_list_encoder(encoder, path, installed, uses, free))
+    for model in installed.values():
+        if model.kind == "reranker":
+            found.append(_list_reranker(model, uses, free))
+    here = {model.name for model in installed.values()}
+    disk = _free_disk()
+    for entry in read_catalogue():
+        if entry.name not in here:
+            found.append(_list_entry(entry, free, disk))
+    return found
+
+
+def _list_writer(
+    file: ModelFile, installed: dict[Path, InstalledModel], uses: dict[Path, list[str]]
+) -> ListedModel:
+    path = real_path(file.path)
+    known = {field.name: getattr(file, field.name) for field in fields(ModelFile)}
+    listed = ListedModel(**known, used_by=tuple(uses.get(path, ())))
+    return _with_origin(listed, installed.get(path))
+
+
+def _with_origin(listed: ListedModel, model: InstalledModel | None) -> ListedModel:
+    """Add what the folder of models knows of a model."""
+    if model is None:
+        return listed
+    return replace(listed, name=model.name, licence=model.licence, revision=model.revision)
+
+
+def _encoder_path(encoder: EncoderFile) -> Path:
+    from engine.encoders.model_folder import BUNDLED_NAMES, bundled_folder
+
+    return real_path(bundled_folder() if encoder.model in BUNDLED_NAMES else Path(encoder.model))
+
+
+def _list_encoder(
+    encoder: EncoderFile,
+    path: Path,
+    installed: dict[Path, InstalledModel],
+    uses: dict[Path, list[str]],
+    free: int,
+) -> ListedModel:
+    memory = encoder.size
+    listed = ListedModel(
+        path=path,
+        place=encoder.place,
+        names=encoder.names,
+        size=encoder.size,
+        architecture=None,
+        quantisation=None,
+        parameters=None,
+        context=encoder.max_tokens,
+        chat_template=None,
+        problem=encoder.problem,
+        memory=memory,
+        fits=None if encoder.problem else memory <= free,
+        kind="encoder",
+        languages=encoder.languages,
+        dimension=encoder.dimension,
+        used_by=tuple(uses.get(path, ())),
+    )
+    return _with_origin(listed, installed.get(path))
+
+
+def _list_reranker(model: InstalledModel, uses: dict[Path, list[str]], free: int) -> ListedModel:
+    problem = ""
+    try:
+        check_usable(model.kind, model.folder)
+    except EngineError as error:
+        problem = error.why or error.what
+    return ListedModel(
+        path=model.path,
+        place="own folder",
+        names=(model.name,),
+        size=model.size,
+        architecture=None,
+        quantisation=None,
+        parameters=None,
+        context=None,
+        chat_template=None,
+        problem=problem,
+        memory=model.size,
+        fits=None if problem else model.size <= free,
+        kind="reranker",
+        used_by=tuple(uses.get(real_path(model.path), ())),
+        name=model.name,
+        licence=model.licence,
+        revision=model.revision,
+    )
+
+
+def _list_entry(entry: CatalogueModel, free: int, disk: int) -> ListedModel:
+    return ListedModel(
+        path=None,
+        place="catalogue",
+        names=(entry.name,),
+        size=entry.disk,
+        architecture=entry.architecture,
+        quantisation=None,
+        parameters=entry.parameters,
+        context=entry.max_tokens or None,
+        chat_template=None,
+        problem="",
+        memory=entry.memory,
+        fits=entry.memory <= free,
+        kind=entry.kind,
+        name=entry.name,
+        here=False,
+        purpose=entry.purpose,
+        languages=tuple(entry.languages),
+        licence=entry.licence,
+        dimension=entry.dimension or None,
+        room=entry.disk <= disk,
+    )
+
+
+def _free_disk() -> int:
+    folder = own_folder()
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def find_uses() -> dict[Path, list[str]]:
+    """Find which of the known projects name a model: path → names of projects."""
+    uses: dict[Path, list[str]] = {}
+    for folder in known_projects():
+        for path in _named_models(folder):
+            names = uses.setdefault(path, [])
+            if folder.name not in names:
+                names.append(folder.name)
+    return uses
+
+
+def _named_models(folder: Path) -> Iterator[Path]:
+    """Yield the models of this machine that a project's settings name, as far as they can be
+    read.
+    """
+    from engine.encoders.kinds.chosen import model_path
+    from engine.gguf.file import gguf_file
+    from engine.models.installed import find_installed_folder
+
+    try:
+        settings = ProjectFolder.open(folder).settings()
+    except (EngineError, OSError):
+        return
+    if settings.encoder.endpoint:
+        encoders = []
+    else:
+        encoders = [settings.encoder.model]
+    for named in filter(None, [*encoders, settings.encoder.small_model]):
+        with suppress(EngineError, OSError, ValueError):
+            yield real_path(model_path(named))
+    if settings.queries.model:
+        with suppress(EngineError, OSError, ValueError):
+            yield real_path(gguf_file(folder, settings.queries.model))
+    for named in filter(None, [settings.search.reranker, settings.training.cross_encoder]):
+        with suppress(OSError, ValueError, RuntimeError):
+            path = folder / Path(named).expanduser()
+            yield real_path(path if path.exists() else find_installed_folder(named) or path)

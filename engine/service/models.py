@@ -1,0 +1,218 @@
+"""Fetch, add, check and remove a model, for a user interface."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.core.disk import disk_errors
+from engine.core.errors import InputError, UsageError
+from engine.core.messages.models import ModelChange
+from engine.gguf.library import add_model
+from engine.gguf.places import real_path
+from engine.models.catalogue import CatalogueModel, get_catalogue_model
+from engine.models.files import ModelPart, check_name, hash_part, is_data, is_pickle
+from engine.models.hub import Progress, discard, fetch_model
+from engine.models.installed import (
+    InstalledModel,
+    check_model_name,
+    check_target,
+    install,
+    own_folder,
+    read_installed,
+    remove,
+    staged_folder,
+    verify,
+)
+from engine.models.packs import SUFFIX, is_pack, unpack, write_pack
+from engine.service.model_kinds import check_usable, find_kind
+from engine.service.model_list import find_uses
+
+Stop = Callable[[], bool]
+
+
+def _go_on() -> bool:
+    return False
+
+
+def get_model(
+    name: str,
+    to: Path | None = None,
+    progress: Progress = lambda done, total: None,
+    should_stop: Stop = _go_on,
+) -> ModelChange:
+    """Fetch a model of the catalogue, and install it; with `to`, write it there as a pack
+    instead.
+
+    A pack of a model that is here is made of that. Raises as `fetch_model` and `install`,
+    ModelError for a model that cannot be loaded.
+    """
+    entry = get_catalogue_model(name)
+    if to is not None:
+        return _write_pack(entry, to, progress, should_stop)
+    check_target(entry.name)
+    with _fetched(entry, progress, should_stop) as (folder, model):
+        return _change(model, install(folder, model))
+
+
+def _write_pack(
+    entry: CatalogueModel, to: Path, progress: Progress, should_stop: Stop
+) -> ModelChange:
+    target = check_pack_target(to, entry.name)
+    installed = read_installed(entry.name)
+    if installed and installed.repository == entry.repository:
+        verify(installed, should_stop)
+        return _change(installed, write_pack(installed.folder, installed, target, should_stop))
+    with _fetched(entry, progress, should_stop) as (folder, model):
+        return _change(model, write_pack(folder, model, target, should_stop))
+
+
+@contextmanager
+def _fetched(
+    entry: CatalogueModel, progress: Progress, should_stop: Stop
+) -> Iterator[tuple[Path, InstalledModel]]:
+    """Yield the folder of a model that was fetched and can be loaded; it is gone afterwards."""
+    folder, model = fetch_model(entry, progress, should_stop)
+    try:
+        check_usable(model.kind, folder)
+        yield folder, model
+    finally:
+        discard(folder)
+
+
+def check_pack_target(folder: Path, name: str) -> Path:
+    """Return the pack to be written in a folder.
+
+    Raises UsageError where it exists, InputError for no folder.
+    """
+    folder = folder.expanduser().absolute()
+    if not folder.is_dir():
+        raise InputError(
+            f"There is no folder {folder}.",
+            "",
+            "Make it first, or name another.",
+            code="path-missing",
+        )
+    target = folder / f"{name}{SUFFIX}"
+    if target.exists():
+        raise UsageError(
+            f"{target} already exists.",
+            "Nothing was overwritten.",
+            "Remove it, or choose another folder.",
+            code="target-exists",
+        )
+    return target
+
+
+def add(
+    source: Path, *, link: bool = False, name: str = "", should_stop: Stop = _go_on
+) -> ModelChange:
+    """Copy a pack, a folder or a GGUF file into the folder of models; `link` links to a GGUF
+    file instead.
+
+    Raises ModelError where it cannot be used or is unsafe, UsageError where its name is taken.
+    """
+    source = source.expanduser().absolute()
+    if source.is_dir():
+        return _add_folder(source, name, should_stop)
+    if source.is_file() and is_pack(source):
+        return _add_pack(source, name, should_stop)
+    path = add_model(source, link=link, name=name, should_stop=should_stop)
+    return ModelChange(path.name, "language model", path, "", 1, path.stat().st_size)
+
+
+def _add_pack(source: Path, name: str, should_stop: Stop) -> ModelChange:
+    from engine.models.packs import read_pack_manifest
+
+    model = read_pack_manifest(source)
+    model = _renamed(model, name or model.name)
+    check_target(model.name)
+    with staged_folder(model.name) as folder:
+        unpack(source, folder, should_stop)
+        check_usable(model.kind, folder)
+        path = install(folder, model)
+    return _change(model, path)
+
+
+def _renamed(model: InstalledModel, name: str) -> InstalledModel:
+    return InstalledModel(
+        check_model_name(name),
+        model.kind,
+        model.repository,
+        model.revision,
+        model.licence,
+        model.files,
+    )
+
+
+def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:
+    from engine.encoders.model_folder import folder_name
+
+    name = check_model_name(name or folder_name(source))
+    check_target(name)
+    kind = find_kind(source)
+    check_usable(kind, source)
+    with staged_folder(name) as folder:
+        parts = tuple(_copy_files(source, folder, should_stop))
+        check_usable(kind, folder)
+        model = InstalledModel(name, kind, "", "", "", parts)
+        path = install(folder, model)
+    return _change(model, path)
+
+
+def _copy_files(source: Path, target: Path, should_stop: Stop) -> Iterator[ModelPart]:
+    """Copy the files that loading may read, links followed; pickles and code stay behind."""
+    for path in sorted(source.rglob("*")):
+        name = path.relative_to(source).as_posix()
+        hidden = any(part.startswith(".") for part in path.relative_to(source).parts)
+        if hidden or not path.is_file() or not is_data(name) or is_pickle(name):
+            continue
+        copy = target / check_name(name)
+        with disk_errors(f"{copy} could not be written."):
+            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+        yield hash_part(copy, name, should_stop)
+
+
+def _change(model: InstalledModel, path: Path) -> ModelChange:
+    return ModelChange(model.name, model.kind, path, model.revision, len(model.files), model.size)
+
+
+def remove_model(name: str) -> Path:
+    """Delete a model from the folder of models.
+
+    Raises UsageError where a project uses it, or it is not there.
+    """
+    installed = read_installed(name)
+    if installed:
+        path = installed.path
+    else:
+        path = own_folder() / name
+    projects = find_uses().get(real_path(path), [])
+    if projects:
+        raise UsageError(
+            f"The model {name} was not removed.",
+            f"It is used by {', '.join(projects)}.",
+            "Choose another model there first.",
+            code="model-in-use",
+        )
+    return remove(name)
+
+
+def verify_model(name: str, should_stop: Stop = _go_on) -> ModelChange:
+    """Check every file of an installed model.
+
+    Raises ModelError for one that differs, UsageError where there is none.
+    """
+    model = read_installed(name)
+    if model is None:
+        raise UsageError(
+            f"There is no model {name} that could be checked.",
+            f"In {own_folder()}, it has no list of digests.",
+            "'engine models' lists them. Models that were added before have none; add them again.",
+            code="model-missing",
+        )
+    verify(model, should_stop)
+    return _change(model, model.path)

@@ -1,0 +1,103 @@
+"""Which encoder suits documents: by a sample before they are read, by all of them afterwards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from engine.core.errors import EngineError
+from engine.core.messages.encoders import EncoderOffer, EncoderProposal
+from engine.corpus.ingest.sampling import sample_texts
+from engine.encoders.choosing.languages import foreign_shares, languages_of
+from engine.encoders.choosing.proposal import (
+    Machine,
+    fits,
+    measure_machine,
+    propose_encoder,
+)
+from engine.encoders.kinds.chosen import encoder_source
+from engine.lexical.languages import UNKNOWN, language_of
+from engine.models.catalogue import read_catalogue
+from engine.models.installed import list_installed, read_installed
+from engine.project.folder import ProjectFolder
+from engine.settings.schema import EncoderSettings
+
+
+def propose_for_project(project: ProjectFolder) -> EncoderProposal:
+    """Propose an encoder for a project: by its documents, or by a sample where none is read yet."""
+    settings = project.settings()
+    lengths: Counter[str] = Counter()
+    with suppress(EngineError), closing(project.store()) as store:
+        for _, code, length in store.languages_but(UNKNOWN):
+            lengths[code] += length
+    if lengths:
+        return _propose(lengths, settings.encoder, settings.corpus.chunk_tokens, sampled=False)
+    sources = [Path(path).expanduser() for path in settings.corpus.paths]
+    return propose_for_files(sources, settings.encoder, settings.corpus.chunk_tokens)
+
+
+def propose_for_files(
+    sources: Sequence[Path], encoder: EncoderSettings, chunk_tokens: int
+) -> EncoderProposal:
+    """Propose an encoder for files that no project has read, by a sample of them."""
+    lengths = count_languages(sample_texts(sources))
+    return _propose(lengths, encoder, chunk_tokens, sampled=True)
+
+
+def count_languages(texts: Iterable[str]) -> Counter[str]:
+    """Count the characters of texts by language; those in none are left out."""
+    lengths: Counter[str] = Counter()
+    for text in texts:
+        code = language_of(text)
+        if code != UNKNOWN:
+            lengths[code] += len(text)
+    return lengths
+
+
+def _propose(
+    lengths: Mapping[str, int], encoder: EncoderSettings, chunk_tokens: int, *, sampled: bool
+) -> EncoderProposal:
+    total = sum(lengths.values())
+    shares = {code: length / total for code, length in lengths.items()}
+    source = encoder_source(encoder)
+    machine = measure_machine()
+    proposal = EncoderProposal(
+        languages=tuple(sorted(shares.items(), key=lambda item: -item[1])),
+        sampled=sampled,
+        encoder=source.name,
+        unknown=sum(foreign_shares(languages_of(source), lengths).values()),
+        offers=tuple(list_offers(shares, machine)),
+    )
+    if not proposal.unknown:
+        return proposal
+    model = propose_encoder(shares, machine, min(chunk_tokens, encoder.max_tokens))
+    if model is None:
+        return proposal
+    here = read_installed(model.name) is not None
+    size = 0 if here else model.disk
+    return replace(proposal, model=model.name, here=here, size=size, purpose=model.purpose)
+
+
+def list_offers(shares: Mapping[str, float], machine: Machine) -> Iterator[EncoderOffer]:
+    """List the encoders of the catalogue that are not here, those first that know the most."""
+    here = {model.name for model in list_installed()}
+    offers = []
+    for model in read_catalogue():
+        if model.kind != "encoder" or model.name in here:
+            continue
+        known = sum(share for language, share in shares.items() if model.knows(language))
+        offers.append(
+            EncoderOffer(
+                name=model.name,
+                size=model.disk,
+                languages=model.format_languages,
+                dimension=model.dimension,
+                max_tokens=model.max_tokens,
+                fits=fits(model, machine, is_here=False),
+                known=known,
+            )
+        )
+    yield from sorted(offers, key=lambda offer: -round(offer.known, 2))
