@@ -102,7 +102,7 @@ class EncoderComparison:
 class EncoderOffer:
     """An encoder of the catalogue that is not on this machine.
 
-    `size`: bytes to fetch; `known`: share of the documents' text in languages that it knows;
+    `size`: bytes to fetch. `known`: share of the documents' text in languages that it knows.
     `fits`: into memory and disk.
     """
 
@@ -117,12 +117,13 @@ class EncoderOffer:
 
 @dataclass(frozen=True, slots=True)
 class EncoderProposal:
-    """What suits a project's documents. `languages`: (code, share of the text), largest first, of
-    all documents or of a `sampled` few; empty if none could be read.
+    """The encoder that suits a project's documents.
 
-    `unknown`: share of the text in languages that the encoder in use does not know. `model`: the
-    encoder of the catalogue to take instead, empty where the one in use will do; `here`: whether it
-    is on this machine; `size`: bytes to fetch. `offers`: those of the catalogue that are not here.
+    `languages`: (code, share of the text), largest first, of all documents or of a `sampled` few;
+    empty if none could be read. `unknown`: share of the text in languages that the encoder in use
+    does not know. `model`: the encoder of the catalogue to use instead, empty if the current one
+    will do. `here`: whether it is on this machine. `size`: bytes to fetch. `offers`: encoders of
+    the catalogue that are not on this machine.
     """
 
     languages: tuple[tuple[str, float], ...]
@@ -137,6 +138,6 @@ class EncoderProposal:
 
     @property
     def format_languages(self) -> str:
-        """`84 % German, 16 % English`: those with 1 % or more."""
+        """The languages with 1 % or more, such as `84 % German, 16 % English`."""
         shown = [(code, share) for code, share in self.languages if share >= 0.01]
         return ", ".join(f"{share:.0%} {language_name(code)}" for code, share in shown)
