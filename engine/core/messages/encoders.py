@@ -117,12 +117,13 @@ class EncoderOffer:
 
 @dataclass(frozen=True, slots=True)
 class EncoderProposal:
-    """What suits a project's documents. `languages`: (code, share of the text), largest first, of
-    all documents or of a `sampled` few; empty if none could be read.
+    """The encoder that suits a project's documents.
 
-    `unknown`: share of the text in languages that the encoder in use does not know. `model`: the
-    encoder of the catalogue to take instead, empty where the one in use will do; `here`: whether it
-    is on this machine; `size`: bytes to fetch. `offers`: those of the catalogue that are not here.
+    `languages`: (code, share of the text), largest first, of all documents or of a `sampled` few;
+    empty if none could be read. `unknown`: share of the text in languages that the encoder in use
+    does not know. `model`: the encoder of the catalogue to use instead, empty if the present one
+    suffices; `here`: whether it is on this machine; `size`: bytes to fetch. `offers`: encoders of
+    the catalogue that are not on this machine.
     """
 
     languages: tuple[tuple[str, float], ...]
