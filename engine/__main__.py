@@ -1,4 +1,4 @@
-"""`python -m engine` is the `engine` command."""
+"""The entry point of `python -m engine`, which is the `engine` command."""
 
 import os
 import sys
@@ -6,19 +6,21 @@ from pathlib import Path
 
 
 def _forget_current_folder() -> None:
-    """`python -m` looks in the current folder first: a file there must not pass for an installed
+    """Remove the current folder from the module search path.
+
+    `python -m` puts it first, and a file there must not be imported in place of an installed
     library.
     """
     try:
         current = os.path.realpath(os.getcwd())  # noqa: PTH109
     except OSError:
-        return  # the folder is gone: nothing can be found in it
+        return  # The folder is gone, so nothing can be imported from it.
     if current != os.path.realpath(Path(__file__).parents[1]):
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != current]
 
 
 def main() -> None:
-    """Run the command. Ctrl-C while it is still being loaded ends it without a traceback."""
+    """Run the command; Ctrl-C while it loads ends it without a traceback."""
     try:
         from engine.cli import main as run
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The library's front door: `from engine import Project`."""
+"""The public interface of the library: `from engine import Project`."""
 
 from __future__ import annotations
 
@@ -35,13 +35,12 @@ environment.prepare()
 
 @dataclass(frozen=True)
 class Report:
-    """What an evaluation found: the `verdict` in plain words, the encoder `in_use` in each
-    search mode and why, what the gate compared, figures in percent by kind of queries, and the
-    report's folder. Its fields are the keys of `engine report --json`.
+    """The results of an evaluation; its fields are the keys of `engine report --json`.
 
-    `rungs`: by mode the kind of evidence that decided, empty where none did. `own_systems`: the
-        rows of the tables that are those
-    of what is in use.
+    `verdict`: the conclusion in plain words. `in_use`: the encoder in use in each search mode, and
+    why. `gates`: what the gate compared. `tables`: figures in percent by kind of queries. `folder`:
+    where the report is. `rungs`: the kind of evidence that decided in each mode, empty if none did.
+    `own_systems`: the rows of the tables that describe what is in use.
     """
 
     in_use: Mapping[SearchMode, InUseInfo]
@@ -78,11 +77,11 @@ class Project:
         documents: Iterable[str | os.PathLike[str]],
         **settings: dict[str, Any],
     ) -> Project:
-        """Make a project over `documents` (folders or files); `settings` are sections of
-        project.toml.
+        """Create a project over `documents` (folders or files).
 
-        `Project.create("handbook", ["~/handbook"], training={"preset": "quick"})`. A name without a
-        separator lies in the user's data folder.
+        `settings` are sections of project.toml, as in `Project.create("handbook", ["~/handbook"],
+        training={"preset": "quick"})`. A name without a separator becomes a folder in the user's
+        data folder.
         """
         paths = [str(full_path(Path(path).expanduser())) for path in documents]
         chosen = {**settings, "corpus": {**settings.get("corpus", {}), "paths": paths}}
@@ -90,7 +89,7 @@ class Project:
 
     @classmethod
     def open(cls, name_or_path: str | os.PathLike[str]) -> Project:
-        """An existing project, by name or path."""
+        """Open an existing project by name or path."""
         return cls(ProjectFolder.open(name_or_path))
 
     @property
@@ -99,7 +98,7 @@ class Project:
         return self.folder.path
 
     def settings(self) -> Settings:
-        """project.toml as it is now."""
+        """Return the current settings of project.toml."""
         return self.folder.settings()
 
     def run(
@@ -110,10 +109,10 @@ class Project:
         on_event: Callable[[Event], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> str:
-        """Make the documents searchable, or bring the `stages` that are named up to date, each
-        in a child process; returns the run's id.
+        """Make the documents searchable, or update the named `stages`, and return the run's id.
 
-        `on_event` is called with every event; `should_stop` is asked many times a second.
+        Each stage runs in a child process. `on_event` is called with every event; `should_stop` is
+        called many times a second.
         """
         from engine.runs import pipeline
 
@@ -127,8 +126,10 @@ class Project:
         on_event: Callable[[Event], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> str:
-        """Bring every stage up to date: adapt the encoder, and use it in each search mode where
-        it is proved, or expected, to be better. As `run`.
+        """Bring every stage up to date: adapt the encoder, and use it where it is better.
+
+        Each search mode uses the adapted encoder only if it is proved, or expected, to be better.
+        Arguments and result are those of `run`.
         """
         return self.run(ORDER, on_event=on_event, should_stop=should_stop)
 
@@ -146,14 +147,12 @@ class Project:
         min_score: float | None = None,
         rerank: bool | None = None,
     ) -> Found:
-        """The best chunks for `query`: mode `hybrid`, `semantic` or `keywords` (also `bm25`);
-        models stay loaded between calls.
+        """Return the best chunks for `query`, best first; models stay loaded between calls.
 
-        `"phrases"`, `-word`, `word*`, `title:word` and `like:document` mean what they do for a
-        user, unless `syntax` is False.
-        `by_document`: the best chunk of each document. `by_date`: newest first. `min_score`: the
-            least of a hit.
-        `rerank`: whether the reranker puts the first passages in order; None: if it is in use.
+        `mode`: `hybrid`, `semantic` or `keywords` (also `bm25`). `syntax`: `"phrases"`, `-word`,
+        `word*`, `title:word` and `like:document` are operators. `by_document`: only the best chunk
+        of each document. `by_date`: newest first. `min_score`: the minimum score of a hit.
+        `rerank`: whether the reranker orders the first passages; None: if it is in use.
         """
         from engine.search.searcher import Searcher
 
@@ -173,9 +172,9 @@ class Project:
         )
 
     def import_queries(self, path: str | os.PathLike[str], *, validation: bool = False) -> int:
-        """Add training queries from a JSONL file or qrels/NAME.tsv; returns how many.
+        """Add training queries from a JSONL file or qrels/NAME.tsv, and return their number.
 
-        `validation`: they are not trained on, but decide when training stops.
+        With `validation`, they are not trained on but decide when training stops.
         """
         from engine.written_queries.imports import import_queries
 
@@ -184,37 +183,38 @@ class Project:
     def import_judgments(
         self, path: str | os.PathLike[str], split: str = "test", *, measuring: bool = False
     ) -> int:
-        """Add judged queries from a JSONL file or a BEIR folder; returns how many.
+        """Add judged queries from a JSONL file or a BEIR folder, and return their number.
 
-        `measuring`: they measure what comes into use, and have no part in choosing it.
+        With `measuring`, they measure what comes into use but do not help to choose it.
         """
         from engine.written_queries.imports import import_judgments
 
         return import_judgments(self.folder, Path(path), split, measuring=measuring)
 
     def status(self) -> list[StageState]:
-        """Every stage: done, stale or to do, and why."""
+        """Return the state of every stage (done, stale or to do) and the reason."""
         from engine.runs.pipeline import all_status
 
         with closing(self.folder.store()) as store:
             return all_status(ProjectSnapshot(self.folder, self.settings(), store))
 
     def counts(self) -> dict[str, int]:
-        """Files that were read, skipped and quarantined, documents, chunks, queries and judged
-        queries in the project.
+        """Return the numbers of files, documents, chunks, queries and judged queries.
+
+        Files are counted as read, skipped and quarantined.
         """
         with closing(self.folder.store()) as store:
             return store.counts()
 
     def skipped(self) -> dict[str, str]:
-        """Files that were not tried, or that the system did not let us read, with the reason.
+        """Return files that were not tried or to which the system denied access, with the reason.
 
-        One whose path is that of another in another folder is named whole.
+        If several folders hold a file of the same path, the folder is part of its name.
         """
         return self._unsearched("skipped")
 
     def quarantined(self) -> dict[str, str]:
-        """Files whose content could not be read, with the reason; named as by `skipped`."""
+        """Return files whose content could not be read, with the reason; named as by `skipped`."""
         return self._unsearched("quarantined")
 
     def _unsearched(self, state: str) -> dict[str, str]:
@@ -229,8 +229,9 @@ class Project:
         }
 
     def documents(self, state: str | None = None) -> list[FileOutcome]:
-        """What became of every file, and of what is inside it: read, skipped or quarantined, and
-        why.
+        """Return the outcome of every file and of everything inside it.
+
+        The outcome is read, skipped or quarantined, with the reason.
         """
         from engine.service.documents import ledger
 
@@ -238,8 +239,9 @@ class Project:
             return ledger(store, state)
 
     def queries(self, rejected: bool = False) -> list[QueryRow]:
-        """The training queries with their documents, or those that were left out when they were
-        made, and why.
+        """Return the training queries with their documents.
+
+        With `rejected`, return the queries that were left out when they were made, with the reason.
         """
         from engine.service.queries import list_queries
 
@@ -248,8 +250,9 @@ class Project:
             return list_queries(store, rejected)
 
     def queries_by_origin(self, origin: str | None = None) -> QueriesByOrigin:
-        """All queries that the project has, with those that its documents hold (titles, headings
-        and so on), and what each is used for; of one origin where it is named.
+        """Return all queries of the project and what each is used for, of one `origin` if given.
+
+        Queries taken from documents (titles, headings and so on) are included.
         """
         from engine.service.queries import by_origin
 
@@ -257,15 +260,16 @@ class Project:
             return by_origin(ProjectSnapshot(self.folder, self.settings(), store), origin)
 
     def retry(self, paths: Sequence[str] = ()) -> int:
-        """Let the next ingest read files again that were not read, or not all of them: all, or
-        those that match globs.
+        """Let the next ingest retry files that it did not read completely; return their number.
+
+        All such files are retried, or only those that match the globs in `paths`.
         """
         from engine.service.documents import retry_matching
 
         return retry_matching(self.folder, paths)
 
     def report(self) -> Report:
-        """What the last evaluation found."""
+        """Return the results of the last evaluation."""
         from engine.evaluation.reporting.report import read_report
         from engine.evaluation.reporting.verdict import (
             gates_of,
@@ -296,15 +300,16 @@ class Project:
     def export(
         self, target: str | os.PathLike[str], kinds: Iterable[str] | None = None
     ) -> Exported:
-        """Write what was made into `target`, a new folder: adapter and model, or the `kinds`
-        that are named, or ["all"].
+        """Export results into `target`, a new folder.
+
+        These are the adapter and the model, or the named `kinds`; ["all"] exports everything.
         """
         from engine.export.take import export_project
 
         return export_project(self.folder, Path(target), kinds)
 
     def close(self) -> None:
-        """Let go of loaded models and open files."""
+        """Release loaded models and open files."""
         if self._searcher is not None:
             self._searcher.close()
             self._searcher = None

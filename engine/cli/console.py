@@ -219,8 +219,9 @@ def differences_in_use(table: FigureTable, method: str) -> Differences:
 
 
 def show_study(found: Mapping[str, Any], console: Console) -> None:
-    """The table of a study, as its JSON gives it; one with more columns than fit, in several
-    parts below each other.
+    """Print the table of a study, as its JSON gives it.
+
+    A table with more columns than fit is printed in several parts below each other.
     """
     from engine.experiments.study.tables import column_name, shown, shown_interval
 
@@ -257,10 +258,9 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
 def _parts_that_fit(
     labels: Sequence[str], names: Sequence[str], columns: Sequence[Sequence[str]], width: int
 ) -> list[tuple[int, int]]:
-    """Return the first and the last + 1 of the columns that fit beside the labels, part by part;
-    at least one a part.
+    """Return the first and the last + 1 of the columns that fit next to the labels, part by part.
 
-    A heading may be broken between words, a cell between lines.
+    Each part has at least one column. A heading may be broken between words, a cell between lines.
     """
     room = width - max((len(label) for label in labels), default=0) - 4
     parts = []

@@ -1,5 +1,6 @@
-"""`engine models`: the models on this machine and in the catalogue; fetching, adding, checking
-and removing one.
+"""`engine models`: the models on this machine and in the catalogue.
+
+Commands fetch, add, check and remove models.
 """
 
 from __future__ import annotations
@@ -120,8 +121,9 @@ def _say_next(action: str, changed: ModelChange, is_pack: bool) -> None:
 
 @contextmanager
 def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for (bytes done, bytes of all): a bar on a terminal, JSON lines with
-    --json.
+    """Yield a callback for (bytes done, bytes of all).
+
+    It shows a bar on a terminal, and prints JSON lines with --json.
     """
     if as_json:
         yield _JsonProgress()

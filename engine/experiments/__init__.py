@@ -1,4 +1,4 @@
-"""Research tools: benchmarks and sweeps over recipes.
+"""Research tools: benchmarks, studies and sweeps over settings.
 
-Nothing in the product imports them but the CLI.
+No part of the product imports them except the CLI.
 """

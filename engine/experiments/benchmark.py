@@ -1,5 +1,6 @@
-"""`engine benchmark`: the whole pipeline on a BEIR folder, measured on its own judgments, which
-decide nothing.
+"""`engine benchmark`: the whole pipeline on a BEIR folder, measured on its own judgments.
+
+The judgments measure only; they choose nothing.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def benchmark(
 ) -> dict[str, Any]:
     """Adapt to the corpus of a BEIR folder and measure every system on its `qrels/test.tsv`.
 
-    Training queries come from `queries` (JSONL, or a JSON array), else from the extractive
-    generator. The judged queries are never trained on, and have no say in what comes into use. The
-    project is made in `keep`, or in a temporary folder that is removed again; one that `keep`
-    already holds is used if it was made for the same measurement, else UsageError. Returns the
-    `FigureTable` of the judged queries as JSON, with `fusion`, `in_use` by search mode, `held_out`
-    and `stages`. DatasetError for judgments that cannot be used.
+    Training queries come from `queries` (JSONL, or a JSON array), or else from the extractive
+    generator. The judged queries are never trained on and do not influence what comes into use. The
+    project is created in `keep`, or in a temporary folder that is deleted afterwards. A project
+    that `keep` already holds is used if it was created for the same measurement; otherwise raises
+    UsageError. Raises DatasetError for unusable judgments. Returns the `FigureTable` of the judged
+    queries as JSON, with `fusion`, `in_use` by search mode, `held_out` and `stages`.
     """
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
     stages: dict[str, dict[str, Any]] = {}
@@ -73,13 +74,11 @@ def beir_project(
     settings: dict[str, dict[str, Any]],
     validation: Path | None = None,
 ) -> Project:
-    """The project in `place` over a BEIR folder, made where it is missing, with its judgments,
-    which decide nothing.
+    """Open the project in `place` over a BEIR folder, or create it, and import training queries.
 
-    `queries`: files of training queries; `validation`: one of queries that only stop the training.
-
-    UsageError where `place` holds another measurement, DatasetError for a folder or judgments that
-    cannot be used.
+    `queries` are files of training queries; `validation` is a file of queries that only stop the
+    training. The folder's judgments choose nothing. Raises UsageError if `place` holds another
+    measurement, DatasetError for an unusable folder or unusable judgments.
     """
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
         if not (dataset / name).is_file():
@@ -89,7 +88,7 @@ def beir_project(
                 "Name a folder with corpus, queries and qrels.",
                 code="dataset-incomplete",
             )
-    read_beir_judgments(dataset)  # what is wrong with them is reported before anything is made
+    read_beir_judgments(dataset)  # Raises for unusable judgments before the project is created.
     chosen = _chosen(settings, queries)
     if (place / "project.toml").exists():
         project = Project.open(place)
@@ -106,9 +105,7 @@ def beir_project(
 def _chosen(
     settings: dict[str, dict[str, Any]], queries: Sequence[Path]
 ) -> dict[str, dict[str, Any]]:
-    """The settings of the measurement: those that are asked for, with what it needs and what a
-    kept project must match.
-    """
+    """Return the settings of the measurement, with the defaults that a kept project must match."""
     chosen = {name: dict(section) for name, section in settings.items()}
     chosen.setdefault("evaluation", {})["use_judged"] = False
     chosen.setdefault("encoder", {}).setdefault("model", DEFAULT_MODEL)
@@ -126,9 +123,7 @@ def _refuse_another(
     queries: Sequence[Path],
     validation: Path | None,
 ) -> None:
-    """Raises UsageError when a kept project was made from another data set, other settings or
-    other queries.
-    """
+    """Raise UsageError if a kept project has another data set, other settings or other queries."""
     asked = {
         **chosen,
         "corpus": {

@@ -1,9 +1,7 @@
-"""Keywords of queries, and other words for them, by the language model that writes the project's
-queries.
+"""Keywords of queries and substitutes for their words, from the project's language model.
 
-Its answers are kept in `cache/substitutes-RECIPE.jsonl` and `cache/keywords-RECIPE.jsonl`, a query
-a line, and asked for once. They hold words of queries, and so of documents: answers that are no
-longer needed are dropped.
+Answers are cached in `cache/substitutes-RECIPE.jsonl` and `cache/keywords-RECIPE.jsonl`, one query
+per line. They hold words of queries, and so of documents; answers no longer needed are deleted.
 """
 
 from __future__ import annotations
@@ -26,17 +24,17 @@ from engine.queries.llm.shapes import BadAnswerError, Shape
 from engine.queries.opening import model_identity, open_chat
 from engine.queries.rules.tokens import fold
 
-LIMIT = 384  # tokens of an answer
-MAX_LENGTH = 60  # characters of a replacement
-MAX_PASSAGE = 4_000  # characters of an answer that are shown
+LIMIT = 384  # Tokens of an answer.
+MAX_LENGTH = 60  # Characters of a substitute.
+MAX_PASSAGE = 4_000  # Characters of the passage that the model sees.
 Found = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the model is asked about at most `max_words` words of each query.
+    """A question to the model about at most `max_words` words of each query.
 
-    `name` is that of the prompt and of the cache.
+    `name` is the name of its prompt and of its cache.
     """
 
     name: str
@@ -45,7 +43,7 @@ class Task:
 
     @property
     def pattern(self) -> str:
-        """The names of the files that keep its answers."""
+        """A glob pattern for the files that cache its answers."""
         return f"{self.name}-*.jsonl"
 
 
@@ -55,7 +53,7 @@ KEYWORDS = Task("keywords", Shape("words", (("word", "text"),)), 30)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query, those of its words that the model is asked about, and what answers it."""
+    """A query, the words that the model is asked about, and the passage that answers the query."""
 
     query: str
     words: Sequence[str]
@@ -63,9 +61,9 @@ class Question:
 
 
 def language_model(snapshot: ProjectSnapshot, task: Task = SUBSTITUTES) -> str:
-    """Name the language model that would be asked, and how; empty if no model writes queries.
+    """Return a fingerprint of the model and how it is asked; empty if no model writes queries.
 
-    Raises SettingsError or ModelError where the one that is named is not there.
+    Raises SettingsError or ModelError if the model in the settings does not exist.
     """
     if backend_of(snapshot) not in MODELS:
         return ""
@@ -79,11 +77,11 @@ def substitutes(
     queries: Sequence[tuple[str, Sequence[str]]],
     progress: Callable[[int], None],
 ) -> tuple[list[Found], str]:
-    """Ask for other words, and return those of each query, and the model's name.
+    """Ask for substitutes, and return those of each query, and the model's name.
 
-    Lower-case word → another, of those for which the model knows one. Raises SettingsError,
-    ModelError or StageError where the model cannot be asked, CancelledError; answers so far are
-    kept.
+    Each dict maps lower-case words to substitutes, for the words of which the model knows one.
+    Raises SettingsError, ModelError or StageError if the model cannot be asked, and CancelledError;
+    answers so far are kept.
     """
     questions = [Question(query, words) for query, words in queries]
     return _ask_about(context, SUBSTITUTES, questions, progress), _name(context)
@@ -94,7 +92,7 @@ def keywords(
 ) -> list[frozenset[str]]:
     """Ask which words of each query are keywords of its passage, and return them in lower case.
 
-    Empty for a query of which the model names none. Raises as `substitutes` does.
+    The set is empty if the model names none. Raises as `substitutes` does.
     """
     return [frozenset(found) for found in _ask_about(context, KEYWORDS, questions, progress)]
 
@@ -105,7 +103,7 @@ def _ask_about(
     questions: Sequence[Question],
     progress: Callable[[int], None],
 ) -> list[Found]:
-    """Return the model's answer to each question; former answers are not asked for again."""
+    """Return the model's answer to each question; cached answers are not requested again."""
     path = context.project.path / "cache" / f"{task.name}-{language_model(context, task)}.jsonl"
     former = _read(path)
     kept = dict[str, Found]()
@@ -138,7 +136,7 @@ def _ask_about(
 
 
 def forget_substitutes(project: Path) -> None:
-    """Drop all answers that are kept in a project's folder."""
+    """Delete all cached answers in a project's folder."""
     for task in (SUBSTITUTES, KEYWORDS):
         _forget(project, task)
 
@@ -150,7 +148,7 @@ def _forget(project: Path, task: Task, but: Path | None = None) -> None:
 
 
 def _name(snapshot: ProjectSnapshot) -> str:
-    """As the report calls it: a file's or a model's name, or the server's address."""
+    """Return the model's name in reports: that of its file or model, or the server's address."""
     settings = with_backend(snapshot).queries
     if backend_of(snapshot) == "endpoint":
         return settings.endpoint_model or f"at {settings.endpoint}"
@@ -160,7 +158,7 @@ def _name(snapshot: ProjectSnapshot) -> str:
 
 
 def _answered(model: ChatModel, task: Task, question: Question, seed: int) -> Found | None:
-    """None where asking again may bring more, such as of a server that was busy."""
+    """Return the model's answer, or None if another attempt may succeed, as with a busy server."""
     words = question.words
     if not words:
         return {}
@@ -177,7 +175,7 @@ def _answered(model: ChatModel, task: Task, question: Question, seed: int) -> Fo
         return {} if error.lasting else None
     except BadAnswerError:
         return {}
-    if reply.cut:  # a word that was cut is none
+    if reply.cut:  # The last word is incomplete.
         entries = entries[:-1]
     if task is KEYWORDS:
         named = [entry["word"].strip().lower() for entry in entries]
@@ -200,7 +198,7 @@ def _usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Iterator[t
 
 
 def _read(path: Path) -> dict[str, Found]:
-    """Answers by key. A line that makes no sense is asked for again."""
+    """Return the cached answers by key; unreadable lines are left out and so asked for again."""
     found = {}
     with suppress(OSError):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -221,7 +219,7 @@ def _write(path: Path, answers: Mapping[str, Found]) -> None:
 
 
 def _key(question: Question) -> str:
-    """The order of a query's words stays out of the cache."""
+    """Return a hash of a question, so that the cache does not hold the order of a query's words."""
     parts = [question.query, *question.words]
     if question.passage:
         parts = [question.passage, *parts]

@@ -56,8 +56,9 @@ def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
 
 
 def is_modular(path: Path) -> bool:
-    """Whether a folder holds a cross-encoder whose head is in modules of sentence-transformers
-    beside the transformer.
+    """Return whether a folder holds a cross-encoder whose head is in separate modules.
+
+    These are modules of sentence-transformers in addition to the transformer.
     """
     config = path / "config_sentence_transformers.json"
     if not (path / "modules.json").is_file() or not config.is_file():

@@ -171,9 +171,7 @@ def find_uses() -> dict[Path, list[str]]:
 
 
 def _named_models(folder: Path) -> Iterator[Path]:
-    """Yield the models of this machine that a project's settings name, as far as they can be
-    read.
-    """
+    """Yield the local models that a project's settings name, as far as they can be read."""
     from engine.encoders.kinds.chosen import model_path
     from engine.gguf.file import gguf_file
     from engine.models.installed import find_installed_folder

@@ -43,11 +43,10 @@ def get_model(
     progress: Progress = lambda done, total: None,
     should_stop: Stop = _go_on,
 ) -> ModelChange:
-    """Fetch a model of the catalogue, and install it; with `to`, write it there as a pack
-    instead.
+    """Fetch a model of the catalogue and install it, or write it to `to` as a pack.
 
-    A pack of a model that is here is made of that. Raises as `fetch_model` and `install`,
-    ModelError for a model that cannot be loaded.
+    A pack of an installed model is made from the installed files. Raises as `fetch_model` and
+    `install` do, and ModelError for a model that cannot be loaded.
     """
     entry = get_catalogue_model(name)
     if to is not None:
@@ -109,10 +108,10 @@ def check_pack_target(folder: Path, name: str) -> Path:
 def add(
     source: Path, *, link: bool = False, name: str = "", should_stop: Stop = _go_on
 ) -> ModelChange:
-    """Copy a pack, a folder or a GGUF file into the folder of models; `link` links to a GGUF
-    file instead.
+    """Copy a pack, a folder or a GGUF file into the folder of models.
 
-    Raises ModelError where it cannot be used or is unsafe, UsageError where its name is taken.
+    `link` links to a GGUF file instead of copying it. Raises ModelError if the model is unusable or
+    unsafe, UsageError if its name is taken.
     """
     source = source.expanduser().absolute()
     if source.is_dir():

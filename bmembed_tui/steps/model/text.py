@@ -53,7 +53,9 @@ def format_encoder(encoder: EncoderFile) -> Content:
 
 
 def offer_line(offer: EncoderOffer, languages: str) -> Content:
-    """`⇣ multilingual-e5-small  488.0 MB to fetch, many languages: suits your documents (84%
+    """Describe an encoder that can be fetched, and whether it suits the documents.
+
+    Example: `⇣ multilingual-e5-small 488.0 MB to fetch, many languages: suits your documents (84%
     German)`.
     """
     facts = f"  {size_text(offer.size)} to fetch, {offer.languages}"

@@ -1,8 +1,7 @@
-"""Studies: the tables and figures of four papers on the user's own data (METHODS.md §6), and
-sweeps over settings.
+"""Studies, which repeat the tables and figures of four papers on the user's data, and sweeps.
 
-assets/studies.toml says what each study is: trainings (cells), the systems that are looked at, and
-what is measured of them. A sweep has a cell for every combination of values of settings. Cells are
-trained in a copy of the project; one that was stopped goes on with those that are missing. Judged
-questions measure; they choose nothing.
+METHODS.md §6 describes them; assets/studies.toml lists each study's trainings (cells), systems and
+measures, and a sweep has a cell for every combination of values of settings. Cells are trained in a
+copy of the project, an interrupted study resumes with the missing cells, and judged questions
+measure but choose nothing.
 """

@@ -1,4 +1,4 @@
-"""What each study is, as assets/studies.toml has it."""
+"""The studies of assets/studies.toml."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from engine.project.stage import fingerprint
 
 Changes = dict[str, Any]
 STEP = "step"
-"""The column that says which training step a row is of."""
+"""The column with the training step of a row."""
 UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model", "concatenation")
-"""Systems that no training changes; what was done to the queries follows after a comma."""
+"""Systems that no training changes; a comma and the change to the queries may follow."""
 FIXED: Changes = {
     "training.keep": "last",
     "ranking.keep_evidence": False,
     "evaluation.plain_bm25": True,
 }
-"""What holds for all papers, unless a cell says otherwise.
+"""Settings of all papers, unless a cell overrides them.
 
-They train a fixed number of steps, and no check chooses one. Lists are as they were drawn. BM25 has
-no bonus for codes, and sees of a chunk what encoders see.
+They train a fixed number of steps and do not choose a checkpoint. Lists stay as they were drawn.
+BM25 has no bonus for codes, and sees the same part of a chunk as encoders.
 """
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", f"{MULTIHOP}|map@10")
 
@@ -43,9 +43,11 @@ class Entry(BaseModel):
 
 
 class Chart(Entry):
-    """`line`: `y` of the last system over the setting `x` ("1/…": over its inverse), a line for
-    each value of the setting `by`. `scatter`: each row's `x` and `y`. `gap`: each row's
-    difference `y`. The others: densities.
+    """A chart of a study.
+
+    `line`: `y` of the last system over the setting `x` ("1/…": over its inverse), with a line for
+    each value of the setting `by`. `scatter`: `x` and `y` of each row. `gap`: the difference `y` of
+    each row. The other kinds are densities.
     """
 
     kind: Literal["line", "scatter", "gap", "similarities", "general similarities", "distances"]
@@ -55,11 +57,14 @@ class Chart(Entry):
 
 
 class Study(Entry):
-    """`source`: the paper's table, and names that the study has `also`; what it `shows`, and how
-    it `differs` from the paper's. `trainings`: label and settings of each cell, trained and
-    measured `by` the stages or as Mafin's comparison; `systems` of them with their labels;
-    `columns`: measures, of names with a bar between the first that is there. `facts`: what is
-    said of the project as it is, in place of trainings. `correlations`: pairs of columns.
+    """A study.
+
+    `source`: the paper's table. `also`: other names of the study. `shows`: what it shows;
+    `differs`: how it differs from the paper. `trainings`: label and settings of each cell, trained
+    and measured `by` the stages or as Mafin's comparison. `systems`: the systems compared, with
+    their labels. `columns`: measures; of several names separated by a bar, the first that was
+    measured counts. `facts`: what to report about the project as it is, in place of trainings.
+    `correlations`: pairs of columns.
     """
 
     name: str
@@ -78,13 +83,16 @@ class Study(Entry):
 
     @property
     def measures(self) -> list[str]:
-        """The columns, and the step that each row is of."""
+        """The columns, and the step of each row."""
         if self.facts or "best step" in self.columns:
             return self.columns
         return [*self.columns, STEP]
 
     def at(self, top: int) -> Study:
-        """With the bootstrapped figures of a query's best `top` hits (evaluation.top_k)."""
+        """Return the study with bootstrapped figures over the best `top` hits of a query.
+
+        `top` is the setting evaluation.top_k.
+        """
 
         def named(columns: list[str]) -> list[str]:
             return [re.sub(r"^(accuracy|nDCG)@5", rf"\1@{top}", column) for column in columns]
@@ -99,7 +107,7 @@ class Study(Entry):
 
 @cache
 def catalogue() -> dict[str, Study]:
-    """Every study by name."""
+    """Return every study by name."""
     found = tomllib.loads(asset_path("studies.toml").read_text(encoding="utf-8"))
     cells = {}
     for name, cell in found["cells"].items():
@@ -120,7 +128,10 @@ def catalogue() -> dict[str, Study]:
 
 
 def study_of(name: str) -> Study:
-    """The study of that name. Raises UsageError for a name that is none, with the nearest."""
+    """Return the study of a name.
+
+    Raises UsageError for an unknown name, with the nearest one.
+    """
     studies = {one: study for study in catalogue().values() for one in (study.name, *study.also)}
     if name not in studies:
         raise unknown_name("study", name, studies, code="study-unknown")
@@ -128,8 +139,9 @@ def study_of(name: str) -> Study:
 
 
 def sweep_of(cells: Sequence[Cell]) -> Study:
-    """What a sweep looks at: base and the adapted encoder of every cell, on judged,
-    document-written and held-out queries.
+    """Return a study of base and the adapted encoder of every cell.
+
+    It measures on judged, document-written and held-out queries.
     """
     of_sets = [(f"Δ {queries}", queries) for queries in SETS.values()]
     columns = [

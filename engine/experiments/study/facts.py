@@ -21,11 +21,11 @@ from engine.queries.substitutes import Question, keywords, language_model, subst
 Labelled = Iterator[tuple[str, dict[str, Any]]]
 SHOWN = 3
 CHANGED = {"clean": "original", "mask shared": "masked", "substitute shared": "substituted"}
-"""Conditions, by name of the column."""
+"""Column of each condition."""
 
 
 def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
-    """The project as the stage evaluate sees it, whose events nobody hears."""
+    """Return the project as the stage evaluate sees it, with a context that discards events."""
     return StageContext(
         project, project.settings(), store, "evaluate", "", "", lambda _event: None, lambda: False
     )
@@ -67,10 +67,10 @@ def _questions(project: ProjectFolder) -> Labelled:
 
 
 def _perturbed(project: ProjectFolder) -> Labelled:
-    """Judged queries of which most words are shared with their answers.
+    """Yield the judged queries that share most words with their answers, and their changed forms.
 
-    Keywords and other words are those of the project's language model. Without one all shared words
-    are keywords, and there are no other words.
+    Keywords and substitutes come from the project's language model. Without one, all shared words
+    count as keywords, and there are no substitutes.
     """
     with closing(project.store()) as store:
         context = unheard_context(project, store)
@@ -109,7 +109,7 @@ def _perturbed(project: ProjectFolder) -> Labelled:
 
 
 def _texts(trial: Trial) -> list[dict[str, str]]:
-    """Each query under the conditions of `CHANGED`, by name of the column."""
+    """Return the texts of each query under the conditions of `CHANGED`, by column."""
     starts = {
         CHANGED[one.kind]: place * trial.queries
         for place, one in enumerate(trial.conditions)
@@ -122,7 +122,7 @@ def _texts(trial: Trial) -> list[dict[str, str]]:
 
 
 def _writes(context: StageContext) -> bool:
-    """Return whether the project has a language model; not whether it can be asked."""
+    """Return whether the project has a language model, though it may be unavailable."""
     try:
         return bool(language_model(context))
     except EngineError:

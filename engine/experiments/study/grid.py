@@ -20,11 +20,11 @@ _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One training.
+    """A training and its measurement.
 
-    `number` from 1; `changes`: "section.key" → value, None for the default. Cells of one `key`
-    train and are measured exactly the same. `label`: its name among those of its base `model`
-    (empty: the project's); of several with the same the `seed` differs.
+    `number` counts from 1. `changes`: "section.key" → value, None for the default. Cells with the
+    same `key` train and are measured exactly the same. `label`: the name among the cells of the
+    same base `model` (empty: the project's). Cells with the same label differ in their `seed`.
     """
 
     number: int
@@ -36,7 +36,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name for users."""
         seed = "" if self.seed is None else f"seed {self.seed}"
         return ", ".join(part for part in (self.model, self.label, seed) if part) or str(
             self.number
@@ -44,14 +44,11 @@ class Cell:
 
 
 def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cell, ...]:
-    """The product of `axes` ("section.key=value,value").
+    """Return a cell for every combination of values of `axes` ("section.key=value,value").
 
-    Cells that share BM25 rankings follow one another.
-
-    `chunks`: how many the corpus has: a deeper ranking than that is none. Raises UsageError without
-        any axis or value, and
-    SettingsError for a setting or value that is none, which names the nearest, and for a cell that
-    cannot be trained.
+    Cells that share BM25 rankings follow one another. `chunks`: the number of chunks, which limits
+    the depth of rankings. Raises UsageError without any axis or value, and SettingsError for an
+    unknown setting or value (with the nearest) and for a cell that cannot be trained.
     """
     wanted = dict(_axis(text) for text in axes)
     if len(wanted) < len(axes):
@@ -80,17 +77,17 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
 
 
 def twin_of(cells: Sequence[Cell], cell: Cell) -> Cell | None:
-    """The earlier cell that trains exactly the same, if there is one."""
+    """Return the earlier cell that trains exactly the same, or None."""
     return next((one for one in cells if one.key == cell.key and one.number < cell.number), None)
 
 
 def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Every combination of the values of settings."""
+    """Return every combination of the values of settings."""
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def label_of(varied: Mapping[str, Any]) -> str:
-    """Settings without their sections, for reading."""
+    """Describe settings without the names of their sections."""
     return ", ".join(
         f"{name.partition('.')[2].replace('_', ' ')} {value}" for name, value in varied.items()
     )
@@ -130,10 +127,11 @@ def cell_key(
     encoder: str = "",
     times: Sequence[int] = (),
 ) -> str:
-    """What the cell's figures depend on, without the settings that have no effect with its loss.
+    """Return a fingerprint of what the cell's figures depend on.
 
-    `encoder`: fingerprint of a base encoder that is not the project's; `times`: when files that it
-    is measured with were changed.
+    Settings that have no effect with its loss are left out. `encoder`: the fingerprint of a base
+    encoder other than the project's. `times`: when the files that the cell is measured with
+    changed.
     """
     changed = changed_settings(settings, changes)
     ranking = changed.ranking
@@ -146,7 +144,7 @@ def cell_key(
         lists["keep_evidence"] = False
     depth = min(ranking.k, max(1, chunks))
     recipe = asdict(config)
-    if not config.needs_teacher:  # its numbers count only where something is learnt from one
+    if not config.needs_teacher:  # A teacher's settings have no effect without one.
         depth = min(depth, config.negative_ranks[1])
         for name in ("teacher", "teacher_temperature", "target", "target_entropy"):
             del recipe[name]
@@ -167,7 +165,7 @@ def cell_key(
 
 
 def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
-    """Training steps of a cell on so many training queries, at most."""
+    """Return the maximum number of training steps of a cell with this many training queries."""
     changed = changed_settings(settings, cell.changes)
     config = set_steps(config_of(changed), changed, queries)
     parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
@@ -175,7 +173,7 @@ def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """All settings of a cell. Raises SettingsError that names the cell."""
+    """Return all settings of a cell; raises SettingsError that names the cell."""
     try:
         changed = validate(apply_changes(settings.model_dump(exclude_none=True), changes))
         config_of(changed)

@@ -1,4 +1,4 @@
-"""What studies there are, and what each takes on this machine."""
+"""The list of studies, and what each costs on this machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from engine.runs.estimate import NOMINAL, Rates, measure_rates_in_child, read_wo
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A study.
+    """A study in the list.
 
-    Of a project: how many of its `cells` are `to_do`, the `seconds` that they take, `more` where
-    something is not counted in these, and what is `missing`.
+    For a project: how many of its `cells` are `to_do` and the `seconds` they take, `more` if some
+    work is not included in these, and what the project is `missing`.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Listed:
 
     @property
     def cost(self) -> str:
-        """In words."""
+        """The cost in words."""
         if self.missing:
             return self.missing
         if not self.cells:
@@ -52,9 +52,10 @@ class Listed:
 
 
 def listing(project: ProjectFolder | None) -> Iterator[Listed]:
-    """Every study; of a project, with what it would take.
+    """Yield every study, with its cost for a project if given.
 
-    The speed of its encoder is measured. Raises EngineError before the project has queries.
+    The speed of the project's encoder is measured. Raises EngineError if the project has no queries
+    yet.
     """
     basis, chunks = basis_of(project) if project else (None, 0)
     if project:
@@ -76,7 +77,7 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
 
 
 def _seconds(run: StudyRun, rates: Rates) -> tuple[float, bool]:
-    """What the cells that are to do take, and whether something is not counted in it."""
+    """Return the seconds that the remaining cells take, and whether some work is not included."""
     total = 0.0
     more = False
     with closing(run.project.store()) as store:

@@ -1,5 +1,6 @@
-"""Mafin's tables (METHODS.md §2): a black box, a small model, and what may be made of both, on
-the judged queries of a project.
+"""Mafin's tables (METHODS.md §2), measured on the judged queries of a project.
+
+They compare a black box, a small model, and combinations of both.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ TRAINED = {
     "Mafin": "mafin",
     "λ-Mafin": "lambda-mafin",
 }
-"""System → the training that its small model is of."""
+"""System → the training of its small model."""
 SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-"""Where the paper searches for ε (section 4.3)."""
+"""Values of ε that the paper tries (section 4.3)."""
 
 
 def systems(
@@ -53,14 +54,14 @@ def systems(
     *,
     untrained: bool = False,
 ) -> Iterator[tuple[str, Encoder]]:
-    """The rows of tables 1 to 4: names and encoders, each trained when it is asked for.
+    """Yield the rows of tables 1 to 4: names and encoders, each trained when it is requested.
 
-    Trainings are those of the project's recipe (`training.preset = "mafin"` is the paper's), on the
-    rankings of the stage `rank`; what differs is what is trained and what the loss sees.
-    Checkpoints and adapters are kept in `folder`: a second call trains none of these again. `rank`:
-    of the second linear map. `steps`: gets the step that each trained small model is of.
-    `untrained`: give those rows alone that take no training. Raises UsageError without
-    encoder.small_model, and what training raises.
+    Trainings use the project's recipe (`training.preset = "mafin"` is the paper's) and the rankings
+    of the stage `rank`; they differ in what is trained and what the loss sees. Checkpoints and
+    adapters are kept in `folder`, so a second call trains none of them again. `rank`: the rank of
+    the second linear map. `steps`: receives the best step of each trained small model. `untrained`:
+    yield only the rows that need no training. Raises UsageError without encoder.small_model, and
+    what training raises.
     """
     from engine.training.dataset import training_data
     from engine.training.distributed import train_together
@@ -138,9 +139,10 @@ def systems(
 def best_smoothing(
     train: Callable[[float], TrainResult], usual: float
 ) -> tuple[float, TrainResult]:
-    """Return the label smoothing of `SMOOTHING` whose training did best on the validation
-    queries, the smallest of equals, and what it came to; the `usual` one where there are no
-    validation queries.
+    """Return the label smoothing that does best on validation queries, and its training.
+
+    The values of `SMOOTHING` are tried; of equals, the smallest is returned. Without validation
+    queries, it is the `usual` one.
     """
     first = train(usual)
     if first.best_ndcg_at_10 is None:
@@ -155,8 +157,9 @@ def best_smoothing(
 def measured(
     context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], one: QuerySet
 ) -> dict[str, Floats]:
-    """Recall@K and nDCG@K with gain 2^rel − 1 (`MAFIN`) of each query of a set that can be
-    measured, in [0, 1].
+    """Return Recall@K and nDCG@K of each usable query of a set, in [0, 1].
+
+    The gain is 2^rel − 1 (`MAFIN`).
     """
     rankers = Rankers(context, list(chunks))
     rows = one.usable()
@@ -169,10 +172,12 @@ def measured(
 def compare_with_black_box(
     copy: ProjectFolder, key: str, emit: Callable[[Event], None], should_stop: Callable[[], bool]
 ) -> tuple[dict[str, Values], str]:
-    """System → its figures, and paired differences to the black box, in percent; of what is
-    trained also those to the small model tuned alone. And why nothing was trained, where there
-    are too few queries of the cell's kind. What is trained is kept under `key`, so that a
-    comparison that was killed goes on. Raises CancelledError, and what training raises.
+    """Return figures by system, and the reason if nothing was trained.
+
+    Figures are in percent and include paired differences to the black box; trained systems also
+    have those to the small model tuned alone. Nothing is trained if there are too few queries of
+    the cell's kind. Trainings are kept under `key`, so that a killed comparison resumes. Raises
+    CancelledError, and what training raises.
     """
     from engine.training.dataset import why_untrained
 

@@ -1,4 +1,4 @@
-"""What an evaluation found, by system and measure; and the mean of several trainings."""
+"""The figures of an evaluation by system and measure, and their means over trainings."""
 
 from __future__ import annotations
 
@@ -32,22 +32,21 @@ Values = dict[str, Any]
 PARTS = ("systems", "differences")
 SETS = {"judged": "", "document": "document-written ", "synthetic": "held-out "}
 WIDTH = ", width of interval"
-"""How a column ends that is the width of another one's interval."""
+"""Suffix of a column that holds the width of another column's interval."""
 ALL = ", all queries"
-"""How a column ends that is of all queries, without bootstrap."""
+"""Suffix of a column that covers all queries, without bootstrap."""
 SUBSTITUTE = "substitute"
-"""How the conditions begin that give words another of the same meaning, which takes a language
-model.
-"""
+"""Prefix of conditions that replace words by synonyms, which takes a language model."""
 SPREADS = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Student's t at 97.5 % for one to nine degrees of freedom."""
 
 
 def measured(report: Mapping[str, Any]) -> dict[str, Values]:
-    """System → its figures in a report, as `read_report` gives it: on judged queries by their
-    own names, on held-out ones with `held-out` before them. Of queries that were changed the
-    system is called `base, mask shared`. A difference to base, or to the unchanged queries, is
-    called `Δ` and its measure.
+    """Return the figures of each system in a report, as `read_report` gives it.
+
+    Measures on judged queries have their own names, those on held-out queries begin with
+    `held-out`. On changed queries, the system is called `base, mask shared`, for example. A
+    difference to base, or to the unchanged queries, is called `Δ` and its measure.
     """
     rows: dict[str, Values] = defaultdict(dict)
     for one in report["query_sets"]:
@@ -71,7 +70,7 @@ def measured(report: Mapping[str, Any]) -> dict[str, Values]:
     with_synonyms = bool(robustness["rows"] and robustness["synonyms"]["model"])
     for row in robustness["rows"]:
         if row["kind"].startswith(SUBSTITUTE) and not with_synonyms:
-            continue  # words that documents use alike are no synonyms
+            continue  # Words that documents use alike are not synonyms.
         of = f", {row['kind']}" + (f" {row['words']}" if row["words"] else "")
         _take(rows, row, of=of)
         for system in row["systems"]:
@@ -98,8 +97,10 @@ def _take(
 
 
 def value_of(values: Values, column: str) -> Any:
-    """Return the value of a column: of names with a bar between the first that was measured, or
-    the width of one's interval.
+    """Return the value of a column, or None if it was not measured.
+
+    Of several names separated by a bar, the first that was measured counts. A column that ends in
+    `WIDTH` has the width of an interval.
     """
     measure = column.removesuffix(WIDTH)
     found = next(
@@ -113,7 +114,7 @@ def value_of(values: Values, column: str) -> Any:
 
 
 def number(value: Any) -> float | None:
-    """The mean of a figure; None for what is no number."""
+    """Return the mean of a figure, or None if it is not a number."""
     if isinstance(value, Mapping):
         value = value["value"]
     else:
@@ -124,9 +125,10 @@ def number(value: Any) -> float | None:
 
 
 def over_seeds(trainings: Sequence[Values]) -> Values:
-    """The mean of each measure, with the 95 % interval of a mean over trainings that differ by
-    seed (Student's t). What is the same in all of them keeps its interval over queries. A
-    training that lacks a measure counts for the others only.
+    """Return the mean of each measure over trainings that differ by seed.
+
+    The interval is the 95 % interval of the mean (Student's t). A measure that is the same in all
+    trainings keeps its interval over queries. A training without a measure does not count for it.
     """
     found = {}
     for name in dict.fromkeys(name for one in trainings for name in one):
@@ -145,8 +147,9 @@ def over_seeds(trainings: Sequence[Values]) -> Values:
 
 
 def over_sets(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A study's page of the mean over data sets, one from each: of the rows and numbers that all
-    of them have.
+    """Return a study's page with the mean over data sets, given one page of each.
+
+    It has the rows and numbers that all of them have.
     """
     tables = [{row["label"]: row["values"] for row in page["rows"]} for page in pages]
     rows = []
@@ -179,10 +182,10 @@ def accuracy_of(found: Similarities, judgments: Sequence[Judgment]) -> float:
 def merged_ndcg(
     context: StageContext, rankers: Rankers, judged: QuerySet, chunks: Sequence[Chunk]
 ) -> dict[str, Values]:
-    """nDCG@10 of the encoders that are merged with base, and its paired differences to base.
+    """Return nDCG@10 of the encoders merged with base, and its paired differences to base.
 
-    System → measure → interval, in percent, of all judged queries. Reports leave merged encoders
-    out of their comparison.
+    The result maps system → measure → interval, in percent, over all judged queries. Reports leave
+    merged encoders out of their comparison.
     """
     rows = judged.usable()
     judgments = [judged.judgments[row] for row in rows]
@@ -209,12 +212,13 @@ def merged_ndcg(
 
 
 def transformed_systems(context: StageContext) -> dict[str, dict[str, Any]]:
-    """Figures of encoders whose vectors are transformed ("… evaluated", tables 3, 5 and 7):
-    `base, whitened` and so on → figures as report.json has them. Of each encoder as it is, the
-    accuracy over all queries, without bootstrap (tables 2 and 9); also `merged_ndcg`.
+    """Return the figures of encoders with transformed vectors ("… evaluated", tables 3, 5 and 7).
 
-    What is learnt of chunks transforms queries, too; of principal components a hundredth of the
-    dimensions goes (Mu & Viswanath 2018). Raises CancelledError.
+    The result maps `base, whitened` and so on to figures as in report.json. Each untransformed
+    encoder has the accuracy over all queries, without bootstrap (tables 2 and 9); also
+    `merged_ndcg`. Transformations are learnt from chunks and applied to queries as well; of the
+    principal components, a hundredth of the dimensions is removed (Mu & Viswanath 2018). Raises
+    CancelledError.
     """
     chunks = context.store.chunks()
     sampling = sampling_of(context.settings)

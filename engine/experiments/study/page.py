@@ -1,5 +1,7 @@
-"""What a study found: NAME.json holds everything, NAME.html shows it in one self-contained page,
-NAME.csv and NAME.tex are its table.
+"""The files of a study.
+
+NAME.json holds everything, NAME.html shows it in one self-contained page, and NAME.csv and NAME.tex
+hold its table.
 """
 
 from __future__ import annotations
@@ -33,20 +35,22 @@ from engine.version import __version__
 SCHEMA = 2
 COLOURS = {"better": 3, "worse": 2}
 OF_SIMILARITIES = ("alignment", "accuracy@", "nDCG@", "COE", "ROE", "threshold", "ψ of τ")
-"""How the columns begin that are of the queries that densities are of."""
+"""Prefixes of columns that cover the same queries as densities."""
 MASKED_ONLY = (
     "Masking only: no language model could be asked for synonyms. "
     "Set queries.backend to one that writes queries, and repeat."
 )
 SHIPPED_TEXT = "the passages that ship with the program"
 MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
-"""Cells, each with what is said of it, and what is kept of it."""
+"""Cells, each with its facts for the page, and its figures if it is finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the table: base model, training and system (each empty where there is one only),
-    the training's changes, the values by column, and the `reason` for those that are missing.
+    """A row of the table.
+
+    Base `model`, `training` and `system` are empty if there is only one. `changes` are those of the
+    training, `values` are by column, and `reason` says why values are missing.
     """
 
     model: str
@@ -58,7 +62,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """For tables and charts."""
+        """The label in tables and charts."""
         return _joined(self.model, self.training, self.system)
 
 
@@ -67,8 +71,9 @@ def _joined(*parts: str) -> str:
 
 
 def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
-    """A row for each system of each training, over its seeds; systems that no training changes
-    stand once for each model.
+    """Return a row for each system of each training, averaged over its seeds.
+
+    Systems that no training changes have one row for each model.
     """
     trainings: dict[tuple[str, str], list[tuple[Cell, Mapping[str, Values]]]] = {}
     reasons: dict[tuple[str, str], str] = {}
@@ -101,7 +106,7 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
                 (model, own, system),
                 Row(model if many else "", own, label, seeds[0][0].changes, shown, reason),
             )
-            # a cell without an adapter measures less of base
+            # A cell without an adapter measures less about base.
             row.values.update(
                 {name: one for name, one in shown.items() if row.values.get(name) is None}
             )
@@ -111,17 +116,15 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
 def write_study(
     folder: Path, project: str, study: Study, facts: Mapping[str, Values], cells: MeasuredCells
 ) -> dict[str, Any]:
-    """Write NAME.json, .html, .csv and .tex into `folder`; returns what the former says, with
-    its `folder`.
+    """Write NAME.json, .html, .csv and .tex into `folder`; return the JSON, with its `folder`.
 
-    `general_text`: the name of the general text, where the study measures with one.
-    `rows`: what each is, its `label`, and `values`: column → {value, low, high}, of a difference
-        with its verdict; over queries,
-    or, where there are `seeds`, over trainings; `reason`: why it has none, where nothing was
-    trained.
-    `facts`: rows of the project as it is. `cells`: `number`, `label`, `model`, `seed`,
-    `changes`, `same_as` (the cell that trains exactly the same), `error`, and, of a finished one,
-    `seconds` by stage and `reason`. Raises ResourceError when the disk is full.
+    `general_text`: the name of the general text, if the study measures with it. `rows`: the parts
+    of each row, its `label`, and `values`: column → {value, low, high}, with a verdict for a
+    difference; intervals are over queries or, if there are `seeds`, over trainings. The `reason` of
+    a row says why nothing was trained. `facts`: rows about the project as it is. `cells`: `number`,
+    `label`, `model`, `seed`, `changes`, `same_as` (the cell that trains exactly the same), `error`
+    and, for a finished cell, `seconds` by stage and `reason`. Raises ResourceError if the disk is
+    full.
     """
     rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(
         study, cells
@@ -184,20 +187,20 @@ def write_study(
 
 
 def _lacks_synonyms(study: Study, rows: Sequence[Row]) -> bool:
-    """Whether the study has places for other words, and nothing to put there."""
+    """Return whether the study has columns for synonyms but no synonyms were available."""
     labels = {label for system, label in study.systems.items() if f", {SUBSTITUTE}" in system}
     measured = any(row.system in labels or row.values.get("substituted") for row in rows)
     return bool(labels or study.facts == "perturbed") and bool(rows) and not measured
 
 
 def _uses_general_text(study: Study) -> bool:
-    """Whether questions or passages of general knowledge are measured."""
+    """Return whether questions or passages of general knowledge are measured."""
     names = [*study.columns, *(chart.kind for chart in study.charts)]
     return any(name.removeprefix("Δ ").startswith(("general ", "distance")) for name in names)
 
 
 def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
-    """Pearson's r of two columns; None of fewer than three rows."""
+    """Return Pearson's r of two columns, or None for fewer than three rows."""
     points = [[number(row.values[name]) for name in pair] for row in rows]
     known = [point for point in points if None not in point]
     if len(known) > 2:
@@ -210,12 +213,12 @@ def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
 
     page = build_environment()
     page.filters |= {"shown": shown, "measure": column_name}
-    drawn = [Markup(svg) for svg in charts]  # charts.py escapes every label
+    drawn = [Markup(svg) for svg in charts]  # The module charts escapes every label.
     return page.get_template("study.html.j2").render(study=found, charts=drawn)
 
 
 def _drawn(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells) -> Iterator[str]:
-    """The charts of a kind, as SVG; empty where there is nothing to draw."""
+    """Yield the charts of a kind as SVG, empty if there is nothing to draw."""
     x_name = chart.x.partition("|")[0]
     y_name = chart.y.partition("|")[0]
     measured = [(row, y) for row in rows if (y := number(row.values.get(chart.y))) is not None]

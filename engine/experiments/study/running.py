@@ -1,5 +1,6 @@
-"""The cells of a study or sweep, one after the other: a training and an evaluation each, in a
-copy of the project.
+"""Running the cells of a study or sweep, one after the other, in a copy of the project.
+
+Each cell is a training and an evaluation.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ from engine.settings.schema import Settings
 
 STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
-"""Settings that another base model does not take over."""
+"""Settings that do not apply to another base model."""
 FILES = ("evaluation.sentence_pairs", "evaluation.general_set")
 DATA_SECTIONS = ("corpus", "lexical", "queries")
-"""Settings of a project's chunks and queries, which a study takes as they are."""
+"""Settings of chunks and queries, which a study cannot change."""
 SEARCHED = "label smoothing searched for"
 NONE: Changes = {}
 OnEvent = Callable[[Event], None]
@@ -55,7 +56,7 @@ OnEvent = Callable[[Event], None]
 class StudyRun:
     """A study of `cells`.
 
-    Killed and started again it goes on: finished cells are kept, a half-trained one resumes.
+    If it is killed and started again, finished cells are kept, and a half-trained one resumes.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class StudyRun:
         basis: Basis,
         folder: Path | None = None,
     ) -> None:
-        """`folder`: where the page goes, in the project's own `studies` where None."""
+        """Prepare the study; `folder` is for the page (None: `studies` in the project)."""
         settings = changed_settings(project.settings(), cells[0].changes if cells else NONE)
         self.project = project
         self.study = study.at(settings.evaluation.top_k)
@@ -77,15 +78,15 @@ class StudyRun:
         self.failed: dict[int, EngineError] = {}
 
     def forget(self) -> None:
-        """Remove what was measured before, and the copy.
+        """Remove earlier figures, and the copy.
 
-        Raises ProjectBusyError while a study goes on.
+        Raises ProjectBusyError while a study runs.
         """
         with self.project.locked("sweep"):
             self.workspace.forget(self._basis)
 
     def state(self, cell: Cell) -> str:
-        """`done`, `same as cell N`, or `to do`."""
+        """Return `done`, `same as cell N`, or `to do`."""
         twin = twin_of(self.cells, cell)
         if twin:
             return f"same as cell {twin.number}"
@@ -94,7 +95,7 @@ class StudyRun:
         return "to do"
 
     def to_do(self) -> list[Cell]:
-        """The cells that are still to be trained, in order."""
+        """Return the cells that are still to be trained, in order."""
         return [cell for cell in self.cells if self.state(cell) == "to do"]
 
     def run(
@@ -103,13 +104,11 @@ class StudyRun:
         should_stop: Callable[[], bool] | None = None,
         on_cell: Callable[[Cell], None] | None = None,
     ) -> dict[str, Any]:
-        """Train and measure what is to do; returns what the page's JSON says (see
-        `write_study`), with its `folder`.
+        """Train and measure the remaining cells; return the page's JSON (see `write_study`).
 
-        The page is written, too, when the study is stopped. A cell whose training fails is in
-        `failed` and tried again the next time. Raises CancelledError, ProjectBusyError,
-        ResourceError; DatasetError where a study measures with judged questions, and the documents
-        answer none.
+        The page is also written if the study is stopped. A cell whose training fails is put into
+        `failed` and retried the next time. Raises CancelledError, ProjectBusyError, ResourceError,
+        and DatasetError if the study needs judged questions and the documents answer none.
         """
         with self.project.locked("sweep"):
             if "judged questions" in self.study.needs and self.to_do():
@@ -163,12 +162,12 @@ class StudyRun:
             self.failed[cell.number] = error
             return
         finally:
-            for server in known_servers(copy.path):  # for 'engine purge', once the copy is gone
+            # 'engine purge' needs the servers after the copy is gone.
+            for server in known_servers(copy.path):
                 note_server(self.project.path, server)
         self.workspace.keep(cell.key, {**kept, "seconds": spent})
-        with closing(
-            copy.store()
-        ) as store:  # of all vectors only the untouched encoder's are of use to the next cells
+        # The next cells need only the vectors of the unadapted encoder.
+        with closing(copy.store()) as store:
             snapshot = ProjectSnapshot(copy, copy.settings(), store)
             open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
 
@@ -203,12 +202,11 @@ def study_cells(
     seeds: int = 1,
     settings: Changes = NONE,
 ) -> list[Cell]:
-    """The cells of a study, whose recipe is the preset's, not the project's: for each of the
-    base `models` in place of the project's, with several `seeds`, and further `settings` of them
-    all.
+    """Return the cells of a study, with the preset's recipe in place of the project's.
 
-    Raises DatasetError where the project lacks what the study measures with; ModelError,
-    SettingsError.
+    There are cells for each of the base `models` (none: the project's), with several `seeds`, and
+    further `settings` for all of them. Raises DatasetError if the project lacks what the study
+    measures with, ModelError, SettingsError.
     """
     settings = {**settings, **_absolute_files(project, settings)}
     _check_needs(project, study, settings)
@@ -245,9 +243,8 @@ def study_cells(
         source = encoder_source(encoder)
         vectors = source.fingerprint + source.vectors_fingerprint(encoder.max_tokens)
         if study.by == "black box" and every.get("training.label_smoothing") is None:
-            vectors += (
-                SEARCHED  # a smoothing that is set, be it the usual one, is another comparison
-            )
+            # A comparison with a fixed smoothing differs, even if it is the usual value.
+            vectors += SEARCHED
         key = cell_key(every, own, chunks, vectors, _times(every))
         if [*names.values()].count(names[model]) == 1:
             name = names[model]
@@ -280,7 +277,7 @@ def _is_server(model: str) -> bool:
 
 
 def _name_of_model(model: str) -> str:
-    """Return what a base model is called in tables: a folder, or a model of a server."""
+    """Return the name of a base model in tables: that of its folder, or of a model on a server."""
     if _is_server(model):
         address, _, name = model.partition("#")
         return name or address.partition("://")[2]
@@ -288,10 +285,11 @@ def _name_of_model(model: str) -> str:
 
 
 def _model_changes(own: Settings, model: str) -> Changes:
-    """Return the settings that put a base model in the place of the project's.
+    """Return the settings that replace the project's base model.
 
-    `model`: a folder or file, or a server's address, with `#` and the model's name there; empty for
-    the project's. The permission for a public address is for the server that project.toml names.
+    `model`: a folder or file, or a server's address followed by `#` and the model's name there;
+    empty for the project's. The permission for a public address applies only to the server in
+    project.toml.
     """
     if not model:
         return {}
@@ -306,11 +304,10 @@ def _model_changes(own: Settings, model: str) -> Changes:
 
 
 def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:
-    """Return the `settings` of `FILES` as absolute paths: a study works in a copy, from which a
-    relative one leads elsewhere.
+    """Return the `settings` of `FILES` as absolute paths.
 
-    As in project.toml, a relative path starts at the project; where nothing is there, at the
-    current folder.
+    A study works in a copy, from which a relative path leads elsewhere. As in project.toml, a
+    relative path starts at the project or, if nothing is there, at the current folder.
     """
     found = {}
     for name in FILES:
@@ -372,11 +369,10 @@ def _lacking(project: ProjectFolder, study: Study, what: str, to_do: str) -> Dat
 
 
 def figures_of(project: Project, stage_seconds: float | None) -> dict[str, Any]:
-    """What is kept of the copy's last evaluation and training.
+    """Return the figures of the copy's last evaluation and training.
 
-    `stage_seconds`: what the stage `train` took in this run. It counts only where the adapter does
-        not say how long it
-    was trained, over all runs.
+    `stage_seconds`: the time of the stage `train` in this run. It counts only if the adapter does
+    not say how long it was trained over all runs.
     """
     from engine.evaluation.reporting.report import read_report
 
@@ -418,7 +414,7 @@ def figures_of(project: Project, stage_seconds: float | None) -> dict[str, Any]:
 
 
 def failure(failed: Mapping[int, EngineError]) -> StageError:
-    """What is raised at the end of a study with failed cells."""
+    """Return the error to raise at the end of a study with failed cells."""
     numbers = ", ".join(map(str, failed))
     first = next(iter(failed.values()))
     return StageError(

@@ -1,4 +1,4 @@
-"""A study's table as CSV and as LaTeX, for a spreadsheet and for a paper."""
+"""A study's table as CSV for spreadsheets and as LaTeX for papers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _LATEX = {
     "α": r"$\alpha$",
 }
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How texts begin that spreadsheets take for formulas."""
+"""Prefixes of texts that spreadsheets take for formulas."""
 
 
 def column_name(column: str) -> str:
-    """Return the name of a column for reading: of several the first."""
+    """Return the readable name of a column: of several names, the first."""
     return metric_name(column.partition("|")[0])
 
 
 def shown(value: Any) -> str:
-    """A value for reading: a dash for none, more digits where it is small."""
+    """Format a value: a dash for None, more digits for small numbers."""
     found = number(value)
     if found is None or isinstance(value, int):
         if value is None:
@@ -47,8 +47,9 @@ def shown(value: Any) -> str:
 
 
 def shown_interval(value: Any) -> str:
-    """Return the interval of a value in parentheses; empty where it has none, or none with a
-    width.
+    """Return the interval of a value in parentheses, or an empty text.
+
+    It is empty if the value has no interval, or one without width.
     """
     if isinstance(value, Mapping):
         bounds = [value.get("low"), value.get("high")]
@@ -60,8 +61,9 @@ def shown_interval(value: Any) -> str:
 
 
 def write_csv(study: Mapping[str, Any]) -> str:
-    """Return the table of a study, as its JSON gives it: of each column the value and the ends
-    of its interval.
+    """Return the table of a study, as its JSON gives it, as CSV.
+
+    Each column becomes three: the value and both ends of its interval.
     """
     head = ["row"]
     for column in study["columns"]:
@@ -98,7 +100,7 @@ def _format_cell(value: object) -> str:
 def write_latex(study: Mapping[str, Any]) -> str:
     """Return the table of a study as a LaTeX tabular, which needs the package booktabs.
 
-    Intervals are small behind their values.
+    Intervals follow their values in small type.
     """
     lines = [
         rf"% {study['name']}, made by bmembed {study['version']}",
@@ -123,5 +125,5 @@ def _escape(text: str) -> str:
 
 
 def _as_text(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
+    """Return a text that spreadsheets do not take for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text

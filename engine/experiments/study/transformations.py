@@ -1,8 +1,8 @@
-"""Transformations that make vectors more isotropic, which is no better retrieval ("… evaluated",
-§2.5; docs/log/evaluation.md).
+"""Transformations that make vectors more isotropic.
 
-Each is learnt from the chunks' vectors (n, d) and applied to queries and chunks alike; the results
-have unit norm again. ValueError for fewer than two vectors, or numbers that are not finite.
+They do not improve retrieval ("… evaluated", §2.5; docs/log/evaluation.md). Each is learnt from the
+chunks' vectors (n, d) and applied to queries and chunks alike; results have unit norm. Raises
+ValueError for fewer than two vectors, or for numbers that are not finite.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ class Transformation:
     matrix: Floats
 
     def __call__(self, vectors: ArrayLike) -> NDArray[np.float32]:
-        """(n, d) unit vectors; one that falls on the mean, and has no direction, becomes 0."""
+        """Return unit vectors (n, d); a vector equal to the mean has no direction and becomes 0."""
         return unit_rows(
             (np.asarray(vectors, dtype=np.float64) - self.mean) @ self.matrix, least=1e-12
         )
 
 
 def standardise(vectors: ArrayLike) -> Transformation:
-    """Every dimension to mean 0 and standard deviation 1; one that never varies stays as it is."""
+    """Scale every dimension to mean 0 and standard deviation 1; constant ones stay as they are."""
     mean, centred = _centred(vectors)
     spread = centred.std(axis=0)
     return Transformation(mean, np.diag(1.0 / np.where(spread > _LEAST, spread, 1.0)))
 
 
 def whiten(vectors: ArrayLike) -> Transformation:
-    """To the identity as covariance, by PCA (Su et al.
+    """Transform the covariance to the identity by PCA (Su et al. 2021).
 
-    2021). Directions without variance, which it would blow up, become 0.
+    Directions without variance become 0, since their noise would be amplified.
     """
     mean, centred = _centred(vectors)
     variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
@@ -53,13 +53,15 @@ def whiten(vectors: ArrayLike) -> Transformation:
 
 
 def remove_top(vectors: ArrayLike, count: int) -> Transformation:
-    """Centred, and freed of the `count` principal components of most variance ("all but the
-    top", Mu & Viswanath 2018).
+    """Centre vectors and remove the `count` principal components of largest variance.
+
+    This is "all but the top" (Mu & Viswanath 2018).
     """
     mean, centred = _centred(vectors)
     if not 0 <= count < len(mean):
         raise ValueError(f"of {len(mean)} components {count} cannot be removed")
-    top = np.linalg.eigh(centred.T @ centred)[1][:, len(mean) - count :]  # variances rise
+    # `eigh` sorts by increasing variance.
+    top = np.linalg.eigh(centred.T @ centred)[1][:, len(mean) - count :]
     return Transformation(mean, np.eye(len(mean)) - top @ top.T)
 
 

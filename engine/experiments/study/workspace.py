@@ -1,5 +1,6 @@
-"""Where studies and sweeps work: a copy of the project as it was when they began, and the
-figures of the finished cells.
+"""The workspace of studies and sweeps.
+
+It holds a copy of the project as it was at the beginning, and the figures of finished cells.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _MEASURED_BY = (
 class Basis:
     """What all cells of a sweep share.
 
-    `data`: the documents, queries and base model, and how it is measured; `judged`: the judged
-    queries, which may grow while a sweep goes on.
+    `data`: a fingerprint of the documents, queries, base model and settings of the measurement.
+    `judged`: a fingerprint of the judged queries, which may grow while a sweep runs.
     """
 
     data: str
@@ -47,14 +48,14 @@ class Basis:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
+        """The name of the folder."""
         return f"{self.data}-{self.judged}"
 
 
 def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
-    """The basis of the project as it is now, and its number of chunks.
+    """Return the present basis of a project, and its number of chunks.
 
-    Raises NotBuiltError where queries are missing.
+    Raises NotBuiltError if there are no queries.
     """
     from engine.runs.pipeline import load_stage
 
@@ -78,11 +79,10 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
 
 
 def copied(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:
-    """A new project in `place` with the settings, the database and the `names` of folders of
-    `project`: whole or absent.
+    """Copy a project to `place`: its settings, its database, and the folders in `names`.
 
-    Its runs are not copied. Raises ProjectBusyError while a run holds the project, ResourceError
-    when the disk is full.
+    The copy is complete or absent. Runs are not copied. Raises ProjectBusyError while a run holds
+    the project, ResourceError if the disk is full.
     """
     building = complete_folder(place.with_name(f".tmp-{place.name}"), place)
     with (
@@ -100,7 +100,7 @@ def copied(project: ProjectFolder, place: Path, names: Iterable[str]) -> Project
 
 
 class Workspace:
-    """One folder of `sweep/` in the project: `project`, which is a copy, and `cells/KEY.json`."""
+    """A folder in the project's `sweep/` with `project`, a copy, and `cells/KEY.json`."""
 
     def __init__(self, source: ProjectFolder, basis: Basis) -> None:
         self._source = source
@@ -108,26 +108,27 @@ class Workspace:
         begun = next((copy.parent for copy in _copies(source, f"{basis.data}-")), None)
         self.folder = begun or self._root / basis.name
         self.judged_since = begun is not None and begun.name != basis.name
-        """Whether the project's judged queries are no longer those that this sweep measures with."""  # noqa: E501
+        """Whether the project's judged queries have changed since the sweep began."""
 
     @property
     def copy(self) -> ProjectFolder:
-        """The copy, which may not be there yet."""
+        """The copy, which may not exist yet."""
         return ProjectFolder(self.folder / "project")
 
     def forget(self, basis: Basis) -> None:
-        """Remove the copies and the figures of all sweeps of this project; the next one has this
-        basis.
+        """Remove the copies and figures of all sweeps of this project.
+
+        The next sweep has this basis.
         """
         shutil.rmtree(self._root, ignore_errors=True)
         self.folder = self._root / basis.name
         self.judged_since = False
 
     def open(self, changes: Mapping[str, Any] | None = None) -> ProjectFolder:
-        """The copy, made where it is missing, with the project's present settings and a cell's
-        `changes` of them.
+        """Return the copy with the project's present settings and a cell's `changes`.
 
-        Copies and figures of other states of the project are removed.
+        The copy is made if it does not exist. Copies and figures of other states of the project are
+        removed.
         """
         for other in self._root.iterdir() if self._root.is_dir() else ():
             if other != self.folder:
@@ -143,8 +144,11 @@ class Workspace:
         return self.copy
 
     def _measuring(self) -> dict[str, Any]:
-        """Base and adapted alone are compared, judged queries choose nothing, fusion is that of
-        BMEmbed; a relative path of a model still leads to it.
+        """Return the settings of the measurement.
+
+        Only base and adapted are compared, judged queries choose nothing, and fusion is that of
+        BMEmbed. A relative path of a model is made absolute, since it starts at the original
+        project.
         """
         changes: dict[str, Any] = {
             "evaluation.interpolation_weights": [],
@@ -157,20 +161,18 @@ class Workspace:
             "search.rrf_k": 40,
         }
         if path := self._source.settings().training.cross_encoder:
-            with suppress(RuntimeError):  # a home that is not known: the training says so
+            with suppress(RuntimeError):  # The training reports an unknown home folder.
                 changes["training.cross_encoder"] = str(
                     (self._source.path / Path(path).expanduser()).absolute()
                 )
         return changes
 
     def close(self) -> None:
-        """Remove the copy; the figures stay."""
+        """Remove the copy; figures stay."""
         shutil.rmtree(self.copy.path, ignore_errors=True)
 
     def figures(self, key: str) -> dict[str, Any] | None:
-        """What the cell of that key came to; None while it is not finished, or where its file
-        was damaged.
-        """
+        """Return the figures of a cell, or None if it is not finished or its file is damaged."""
         with suppress(OSError, ValueError):
             found = json.loads((self.folder / "cells" / f"{key}.json").read_text(encoding="utf-8"))
             if isinstance(found, dict) and found.get("key") == key:
@@ -179,7 +181,7 @@ class Workspace:
         return None
 
     def keep(self, key: str, figures: Mapping[str, Any]) -> None:
-        """Put a finished cell's figures on the disk."""
+        """Write the figures of a finished cell to disk."""
         with disk_errors("The figures of a finished cell could not be kept."):
             (self.folder / "cells").mkdir(mode=0o700, exist_ok=True)
             write_text(
@@ -189,8 +191,9 @@ class Workspace:
 
 
 def sweeping(project: ProjectFolder) -> ProjectFolder:
-    """What is to be steered: the copy in which a sweep of the project is at work where no run
-    holds the project itself.
+    """Return the project whose run can be controlled.
+
+    This is the copy in which a sweep is running, unless a run holds the project itself.
     """
     if project.is_running():
         return project
@@ -200,9 +203,10 @@ def sweeping(project: ProjectFolder) -> ProjectFolder:
 
 
 def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
-    """The sweep that goes on, or was broken off: whether it is `running`, the number of its
-    `finished` cells, its `folder`; None where there is none. Raises EngineError where nothing
-    may be written.
+    """Return the running or interrupted sweep of a project, or None.
+
+    The dict says whether it is `running`, the number of `finished` cells, and its `folder`. Raises
+    EngineError if the project is read-only.
     """
     folder = next((copy.parent for copy in _copies(project)), None)
     if folder is None:
@@ -220,7 +224,7 @@ def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
 
 
 def _copies(project: ProjectFolder, data: str = "") -> list[Path]:
-    """The copies of the project's sweeps, of a basis' `data` or of all."""
+    """Return the copies of the project's sweeps; with `data`, only those of such a basis."""
     return [
         path for path in sorted((project.path / FOLDER).glob(f"{data}*/project")) if path.is_dir()
     ]

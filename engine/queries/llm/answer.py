@@ -1,4 +1,4 @@
-"""What a language model makes of a chunk: queries, each with the evidence that it was made from."""
+"""The queries that a language model writes about a chunk, and the evidence for each."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from engine.core.records import Chunk, Query, QueryKind
 
 
 class Item(NamedTuple):
-    """One query, and the passage of its chunk that answers it, verbatim."""
+    """A query, and the passage of its chunk that answers it, verbatim."""
 
     question: str
     evidence: str
     kind: QueryKind = "question"
 
     def about(self, chunk: Chunk) -> Query:
-        """The query of its chunk."""
+        """Return the query with its chunk and document."""
         return Query(self.question, self.kind, chunk.id, chunk.document_id, self.evidence)
 
 
@@ -31,13 +31,11 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What was made of one chunk.
+    """What a model wrote about one chunk.
 
-    `problem` says why nothing came of it; empty when all went well.
-
-    `lasting`: whether another try would meet the same problem: a bad answer is one, a time limit is
-        none. `refused`: a
-    server found fault with the message itself. `seconds`: its share of the time that was spent.
+    `problem` says why there is nothing; it is empty if all went well. `lasting`: whether another
+    attempt would meet the same problem, as with a bad answer but not with a time limit. `refused`:
+    the server rejected the message itself. `seconds`: the answer's share of the time spent.
     """
 
     items: Sequence[Item] = ()
@@ -49,17 +47,17 @@ class Answer:
 
     @property
     def counts(self) -> Counter[str]:
-        """Items that were dropped, by reason."""
+        """Number of dropped items by reason."""
         return Counter(one.reason for one in self.dropped)
 
     @property
     def is_final(self) -> bool:
-        """Whether another try would bring nothing new."""
+        """Whether another attempt would yield nothing new."""
         return not self.problem or self.lasting
 
 
 class Passage(NamedTuple):
-    """A chunk to be asked about, the title of its document, and the caller's number for it."""
+    """A chunk to ask about, the title of its document, and the caller's number for it."""
 
     number: int
     chunk: Chunk

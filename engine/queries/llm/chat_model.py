@@ -1,4 +1,4 @@
-"""What a language model must do to write queries, in a file or on a server."""
+"""The interface of language models that write queries, in a file or on a server."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import Shape
 
 Hear = Callable[[str], None]
-"""Who hears of an answer that is being written: all of its text so far."""
+"""Callback for partial answers; it gets the whole text so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message, and what is wanted: an answer in `shape` with at most `most` entries and
-    `limit` tokens; `hear` hears it grow.
+    """A message, and the form of the answer to it.
+
+    The answer has the shape `shape`, at most `most` entries and at most `limit` tokens. `hear` is
+    called while it is written.
     """
 
     message: Message
@@ -31,8 +33,9 @@ class Request:
 class Reply:
     """A model's text.
 
-    `cut`: its limit ended it within its last entry, which was closed if the text is whole at all,
-    or before the first. `seconds`: its share of the time that was spent.
+    `cut`: the answer reached its token limit within its last entry or before its first. An open
+    last entry was closed if the text can be completed at all. `seconds`: the reply's share of the
+    time spent.
     """
 
     text: str
@@ -41,7 +44,7 @@ class Reply:
 
 
 def ended(text: str, shape: Shape) -> Reply:
-    """The reply whose `text` its limit has ended, made whole where it can be."""
+    """Return the reply for a `text` that reached its token limit, completed if possible."""
     whole = shape.closed(text)
     if whole is None:
         return Reply(text, True)
@@ -49,9 +52,9 @@ def ended(text: str, shape: Shape) -> Reply:
 
 
 class UnansweredError(Exception):
-    """No answer to this message; its text says why.
+    """A message got no answer; the text of the error says why.
 
-    `lasting` and `refused` as in `Answer`; `seconds` were spent on it.
+    `lasting` and `refused` are as in `Answer`; `seconds` is the time spent on it.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class UnansweredError(Exception):
 
 
 class TooLongError(UnansweredError):
-    """The model has no room for this message: a shorter one may be answered."""
+    """The message does not fit into the model's context; a shorter message may be answered."""
 
 
 Outcome = Reply | UnansweredError
@@ -75,7 +78,7 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """gguf or endpoint."""
+        """The kind of model: gguf or endpoint."""
 
     @property
     def model(self) -> str:
@@ -83,35 +86,37 @@ class ChatModel(Protocol):
 
     @property
     def context(self) -> int:
-        """Tokens that it reads and writes at once."""
+        """Size of the context: the tokens of a prompt and its answer together."""
 
     def count(self, text: str) -> int:
-        """Tokens of a text, at most a few too many."""
+        """Count the tokens of a text, rather a few too many than too few."""
 
     def complete(self, request: Request) -> Reply:
-        """Raises UnansweredError, CancelledError, and another EngineError where no message at
-        all could be answered.
+        """Answer a request.
+
+        Raises UnansweredError, CancelledError, or another EngineError if the model can answer no
+        message at all.
         """
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the model."""
 
 
 class Reporter(Protocol):
-    """Who hears of automatic choices and of what needs a look: a stage's context, or nobody."""
+    """Receiver of automatic choices and warnings, such as the context of a stage."""
 
     def choose(self, setting: str, value: object, reason: str) -> None:
-        """An automatic choice and its reason."""
+        """Report an automatic choice and its reason."""
 
     def warn(self, text: str) -> None:
-        """Something that stops nothing."""
+        """Report something that needs attention but does not stop the run."""
 
 
 class NullReporter:
-    """Hears nothing."""
+    """A reporter that ignores everything."""
 
     def choose(self, setting: str, value: object, reason: str) -> None:
-        """Ignored."""
+        """Ignore the choice."""
 
     def warn(self, text: str) -> None:
-        """Ignored."""
+        """Ignore the warning."""

@@ -1,5 +1,6 @@
-"""A model's own chat template, with the document's text kept apart from the template's control
-tokens.
+"""Prompts in a model's own chat template.
+
+The text of documents is kept apart from the control tokens of the template.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ from typing import Any, NamedTuple
 from engine.core.subprocesses import import_path
 from engine.queries.llm.prompts import Message
 
-SECONDS = 20.0  # that a template may take
+SECONDS = 20.0  # Time limit for rendering a template.
 MEMORY = 1 << 30
 
 
 class Piece(NamedTuple):
-    """A part of a prompt. Control tokens are recognised in the template's own parts only."""
+    """A part of a prompt; control tokens are recognised only in parts written by the template."""
 
     text: str
     control: bool
 
 
 class Frame(NamedTuple):
-    """What a template puts before the system's text, between it and the user's, and after; and
-    `turns`, what it puts around an answer and a further message.
+    """The text that a template puts before, between and after the system's and the user's text.
+
+    `turns` is what it puts around an answer and a further message.
     """
 
     head: str
@@ -43,11 +45,11 @@ PLAIN = Frame("", "\n\n", "\n\nAnswer:\n")
 
 
 def rendered(template: str | None, message: Message, bos: str, eos: str) -> list[Piece]:
-    """The prompt in pieces.
+    """Return the prompt in pieces.
 
-    A template without a system role gets both texts in the user's; a model without a template, or
-    with one that cannot be followed, gets them as plain text. Marks of turns in the texts are the
-    caller's to take apart.
+    If the template has no system role, both texts go into the user's. If the model has no template,
+    or one that cannot be rendered, they are joined as plain text. Callers must break up marks of
+    turns in the texts.
     """
     frame = (framed(template, bos, eos) if template else None) or PLAIN
     return [
@@ -61,11 +63,10 @@ def rendered(template: str | None, message: Message, bos: str, eos: str) -> list
 
 @lru_cache(maxsize=64)
 def framed(template: str, bos: str, eos: str) -> Frame | None:
-    """What a template puts around two texts, whatever they are; None where it cannot be
-    followed.
+    """Return what a template puts around any two texts, or None if it cannot be rendered.
 
-    It comes with the model file: it is followed in a sandbox, in a process of its own, with limits
-    of time and memory.
+    The template comes with the model file, and a malicious template can hang the renderer. It is
+    therefore rendered in a sandbox, in a separate process with limits of time and memory.
     """
     command = [sys.executable, "-P", "-m", "engine.queries.llm.chat_template"]
     asked = json.dumps([template, bos, eos]).encode()
@@ -106,7 +107,7 @@ def _frame(template: str, bos: str, eos: str) -> Frame | None:
 
 
 def _turns(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:
-    """Empty where the template takes no conversation."""
+    """Return what the template puts between turns, or an empty text if it allows only one turn."""
     answer, further = (f"part{secrets.token_hex(12)}" for _ in range(2))
     more = [{"role": "assistant", "content": answer}, {"role": "user", "content": further}]
     _, _, rest = _render(template, [*messages, *more], bos, eos).partition(messages[-1]["content"])
@@ -114,7 +115,7 @@ def _turns(template: str, messages: list[dict[str, str]], bos: str, eos: str) ->
 
 
 def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:
-    """The template's text, empty where it fails."""
+    """Render the template, or return an empty text if that fails."""
     import jinja2
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -145,12 +146,12 @@ def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -
 
 
 def _refuse(reason: Any) -> None:
-    """What templates call for messages that they do not take."""
+    """Reject messages; templates call this as `raise_exception`."""
     raise ValueError(str(reason))
 
 
 if __name__ == "__main__":
-    with suppress(ImportError, ValueError, OSError):  # not every system has it
+    with suppress(ImportError, ValueError, OSError):  # Not every system has `resource`.
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

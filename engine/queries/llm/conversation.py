@@ -1,10 +1,9 @@
-"""What a language model is asked about one chunk, message by message, and what its answers are
-worth.
+"""The conversation with a language model about one chunk.
 
-A chunk is shown with its title and headings, in both steps. The model writes JSON of a given shape,
-which is read strictly: nothing is guessed or repaired. It is asked once more when an answer cannot
-be used, and an item is only kept when its evidence stands verbatim in the chunk. Of an answer that
-its limit has ended, the finished entries are kept.
+The model sees a chunk with its title and headings, and writes JSON of a given shape, which is read
+strictly: nothing is guessed or repaired. An unusable answer is requested once more, complete
+entries of a truncated answer are kept, and an item is kept only if its evidence occurs verbatim in
+the chunk.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, 
 from engine.queries.llm.windows import halves, windows
 from engine.queries.rejection import Reason
 
-VERSION = 5  # raised when the same answers would give other items
+VERSION = 5  # Increase when the same answers would yield different items.
 TRIES = 2
-MIN_ROOM = 64  # tokens for a passage, below which asking is pointless
+MIN_ROOM = 64  # Tokens for a passage; asking with fewer is pointless.
 NOT_SHOWN = "(too long to be shown)"
 Entry = dict[str, Any]
 WANTED: dict[QueryKind, str] = {
@@ -42,16 +41,14 @@ WANTED: dict[QueryKind, str] = {
 
 
 class _Entries(NamedTuple):
-    """What an answer holds, the entry that its limit has ended, if there is one, and those
-    beyond what was asked for.
-    """
+    """The complete entries of an answer, a truncated last entry, and surplus entries."""
 
     finished: list[Entry]
     cut: Entry | None = None
     more: Sequence[Entry] = ()
 
     def left_out(self) -> list[tuple[Entry, Reason]]:
-        """Those that are no items, each with the reason."""
+        """Return the entries that yield no items, each with the reason."""
         return [(entry, Reason.MORE) for entry in self.more] + (
             [(self.cut, Reason.CUT)] if self.cut else []
         )
@@ -59,10 +56,12 @@ class _Entries(NamedTuple):
 
 @dataclass
 class Asker:
-    """How chunks are asked about: in two steps or one, for which kinds of queries, at most
-    `per_chunk` of each, with `limit` tokens an answer, `room` tokens a passage, and
-    `second_room` for it in the second step, which also lists facts. `lost`: tokens by which the
-    context turned out to be smaller since.
+    """How chunks are asked about.
+
+    `two_steps`: list facts first, then ask about them. `kinds`: the kinds of queries, at most
+    `per_chunk` queries from a chunk. `limit`: tokens of an answer. `room`: tokens of a passage;
+    `second_room`: the same in the second step, whose prompt also lists the facts. `lost`: tokens by
+    which the context has since turned out to be smaller.
     """
 
     two_steps: bool
@@ -76,11 +75,12 @@ class Asker:
     lost: Callable[[], int] = lambda: 0
 
     def talk(self, chunk: Chunk, title: str) -> Generator[Request, Outcome, Answer]:
-        """Yields requests, is sent what came of each, returns what was made of the chunk.
+        """Yield requests, receive the outcome of each, and return the answer about the chunk.
 
-        A chunk longer than the room is asked about piece by piece.
+        A chunk that exceeds the room is asked about piece by piece.
         """
-        self.count(chunk.text)  # of a long text: a server may say now how large its context is
+        # Counting a long text first may reveal how large the server's context is.
+        self.count(chunk.text)
         pieces = windows(chunk.text, max(MIN_ROOM, self.room - self.lost()), self.count)
         share = -(-self.per_chunk // max(1, len(pieces)))
         talk = _Talk(self, chunk, title)
@@ -90,7 +90,7 @@ class Asker:
         return talk.answer()
 
     def shown_again(self, piece: str) -> str:
-        """Return what of a passage has room in the second step, from its beginning."""
+        """Return the beginning of a passage that fits into the prompt of the second step."""
         room = self.second_room - self.lost()
         if self.count(piece) <= room:
             return piece
@@ -99,8 +99,10 @@ class Asker:
         return NOT_SHOWN
 
     def halved(self, piece: str) -> list[str]:
-        """Of a passage that was too long for the model although it was counted; later ones are
-        cut to that size at once.
+        """Return the halves of a passage that was too long for the model although it was counted.
+
+        Later passages are cut to that size at once. The list is empty if the halves would be too
+        short.
         """
         found = halves(piece)
         largest = max(self.count(half) for half in found)
@@ -136,7 +138,10 @@ class _Talk:
     def about(
         self, piece: str, number: int, most: int, whole: bool = True
     ) -> Generator[Request, Outcome]:
-        """Ask about a passage; in halves, once, where the model has no room for the `whole`."""
+        """Ask about a passage.
+
+        If the `whole` passage does not fit into the context, ask about its halves, once.
+        """
         values = {**place_of(self._title, self._chunk.headings), "passage": piece}
         kinds = _kinds(self._asker.kinds, most, self._seed + number)
         try:
@@ -162,7 +167,7 @@ class _Talk:
     def _in_one_step(
         self, values: dict[str, Any], kinds: Sequence[QueryKind]
     ) -> Generator[Request, Outcome]:
-        """A small model is asked for one kind at a time."""
+        """Ask for queries of one kind, since a small model handles only one at a time."""
         kind = kinds[0]
         prompt = "everyday" if kind == "everyday" else "one-step"
         pairs = yield from self._entries(
@@ -212,9 +217,10 @@ class _Talk:
     def _entries(
         self, prompt: str, shape: Shape, values: dict[str, Any], most: int
     ) -> Generator[Request, Outcome, _Entries]:
-        """What is finished of an answer.
+        """Return the entries of an answer.
 
-        A bad one is asked for once more, one without a finished entry with fewer entries.
+        A bad answer is requested once more; one without a complete entry is requested with fewer
+        entries.
         """
         limit = self._asker.limit
         found = _Entries([])
@@ -238,7 +244,7 @@ class _Talk:
             except BadAnswerError as error:
                 problem = UnansweredError(str(error), lasting=True)
             except TooLongError:
-                raise  # it would be so again
+                raise  # Another attempt would be too long as well.
             except UnansweredError as error:
                 problem = error
         if found.cut:
@@ -263,9 +269,7 @@ class _Talk:
 
 
 def _fine_grained_first(events: _Entries, most: int) -> _Entries:
-    """Return the entries of an answer with more than the `most` facts asked for: the
-    fine-grained ones are taken first.
-    """
+    """Return an answer with more than `most` facts so that fine-grained facts are kept first."""
     if not events.more:
         return events
     ordered = sorted(
@@ -281,8 +285,9 @@ def _unfound(evidence: str) -> Reason:
 
 
 def _read(shape: Shape, reply: Reply) -> _Entries:
-    """Raises BadAnswerError, but not for an answer that was cut where it could not be closed:
-    there is nothing in it.
+    """Return the entries of a reply, none if it was truncated and cannot be completed.
+
+    Raises BadAnswerError for any other reply that is not of the shape.
     """
     try:
         entries = shape.read(reply.text)
@@ -302,11 +307,11 @@ def _read(shape: Shape, reply: Reply) -> _Entries:
 
 
 def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
-    """Return the kinds of `count` queries: those that are wanted in turn, in a seeded order;
-    questions are twice as likely first.
+    """Return the kinds of `count` queries: the `wanted` kinds in turn, in a seeded order.
 
-    Every second query is an everyday one, where these are wanted: what they teach no keyword search
-    knows, and the others together teach the rest.
+    Questions are twice as likely to come first. If everyday queries are wanted, they are every
+    second query: no keyword search knows what they teach, and the other kinds together teach the
+    rest.
     """
     rng = random.Random(seed)
     others = [kind for kind in wanted if kind != "everyday"]

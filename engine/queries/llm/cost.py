@@ -1,4 +1,4 @@
-"""What it takes to have a language model write the queries, estimated on the first chunks."""
+"""The time that a language model needs to write queries, estimated from the first chunks."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from time import monotonic
 
 from engine.core.errors import CancelledError
 
-MEASURED = 3  # chunks answered in a run after which it reports what all of them will take
+MEASURED = 3  # Chunks answered in a run before it estimates the time for all of them.
 HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most so many queries, and seconds of asking; 0 seconds are no limit."""
+    """The maximum number of queries, and of seconds spent asking (0: no limit)."""
 
     queries: int
     seconds: float
 
     def spent(self, queries: int, seconds: float) -> bool:
-        """Whether no further chunk is to be asked."""
+        """Return whether no further chunk should be asked about."""
         return queries >= self.queries or 0 < self.seconds <= seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What `chunks` have taken and given."""
+    """The seconds that `chunks` took and the queries that they yielded."""
 
     chunks: int
     seconds: float
@@ -35,17 +35,17 @@ class Pace:
 
     @property
     def each(self) -> float:
-        """Seconds a chunk."""
+        """Seconds per chunk."""
         return self.seconds / max(1, self.chunks)
 
     def plus(self, other: Pace) -> Pace:
-        """Both together."""
+        """Return the sum of both."""
         return Pace(
             self.chunks + other.chunks, self.seconds + other.seconds, self.queries + other.queries
         )
 
     def chunks_within(self, budget: Budget, total: int) -> int:
-        """How many of `total` chunks the budget reaches, if they are as those before them."""
+        """Estimate how many of `total` chunks the budget reaches at this pace."""
         reached = total
         if self.queries:
             reached = min(reached, math.ceil(budget.queries * self.chunks / self.queries))
@@ -54,7 +54,7 @@ class Pace:
         return reached
 
     def summary(self) -> str:
-        """In words."""
+        """Describe the pace in words."""
         queries = self.queries / max(1, self.chunks)
         if self.each >= 0.01:
             seconds = f"{self.each:.2f} s"
@@ -65,11 +65,10 @@ class Pace:
 
 @dataclass
 class Course:
-    """How far a run is, whatever the order in which answers come.
+    """The progress of a run, whatever the order in which answers arrive.
 
-    What a run before has answered counts as done, and as spent; `own`, what was answered in this
-    run but its first chunk, shows how fast the model is now: the first one may have waited until
-    the model was loaded.
+    Answers from an earlier run count as done and as spent. `own` covers the answers of this run
+    except the first, which may include the time to load the model, and so shows the present speed.
     """
 
     budget: Budget
@@ -78,7 +77,7 @@ class Course:
     answered: int = 0
 
     def take(self, one: Pace, own: bool) -> None:
-        """Count an answer; `own`: it came in this run."""
+        """Count an answer; `own`: it arrived in this run."""
         self.done = self.done.plus(one)
         if own:
             self.answered += 1
@@ -89,11 +88,11 @@ class Course:
 
     @property
     def pace(self) -> Pace:
-        """What the time that is left is estimated by."""
+        """The pace by which the remaining time is estimated."""
         return self.own if self.own.chunks else self.done
 
     def reach(self, total: int) -> int:
-        """How many of `total` chunks the budget reaches, those that are done among them."""
+        """Return how many of `total` chunks the budget reaches, including those already done."""
         reached = self.done.chunks_within(Budget(self.budget.queries, 0), total)
         if self.budget.seconds and self.own.seconds:
             left = max(0.0, self.budget.seconds - self.done.seconds)
@@ -102,8 +101,9 @@ class Course:
 
 
 class Patience:
-    """Asks whether to stop, and knows how long it waited for the answer: while a run is paused
-    none is given.
+    """A check for cancellation that measures how long it blocked.
+
+    It blocks while a run is paused.
     """
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
@@ -111,7 +111,7 @@ class Patience:
         self.waited = 0.0
 
     def __call__(self) -> bool:
-        """Whether to stop."""
+        """Return whether to stop."""
         before = monotonic()
         try:
             return self._should_stop()
@@ -119,10 +119,10 @@ class Patience:
             self.waited += monotonic() - before
 
     def clock(self) -> float:
-        """Seconds on a clock that stands still while a run is paused."""
+        """Return the seconds on a clock that stands still while a run is paused."""
         return monotonic() - self.waited
 
     def check(self) -> None:
-        """Raises CancelledError when it is time to stop."""
+        """Raise CancelledError if the run should stop."""
         if self():
             raise CancelledError("Cancelled.")

@@ -1,5 +1,6 @@
-"""Which chunks to ask about when not all can be: an order whose every beginning covers the
-corpus, not its first files.
+"""The order in which chunks are asked about if the budget does not reach all of them.
+
+Every prefix of the order covers the whole corpus, not its first files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from engine.lexical.analysis import Analyzer
 
-VERSION = 1  # raised when the order would be another
+VERSION = 1  # Increase when the order would change.
 MAX_CLUSTERS = 256
 FITTED = 50_000
 ROUNDS = 8
@@ -32,12 +33,12 @@ BLOCK = 8192
 def covering_order(
     chunks: Sequence[Chunk], vectors: NDArray[np.float32], seed: int, check: Callable[[], None]
 ) -> tuple[list[int], int]:
-    """Positions of the distinct chunks, and the number of clusters that they form.
+    """Return the positions of the distinct chunks in order, and the number of their clusters.
 
-    The chunks are parted by spherical k-means (k = √n, at most 256) over unit `vectors` (n, d). The
-    order takes one chunk of each cluster, the largest first, then a second of each …; within a
-    cluster the documents take turns, in a seeded order. `check` is called now and then: what it
-    raises ends the work.
+    Spherical k-means (k = √n, at most 256) groups the chunks by unit `vectors` (n, d). The order
+    takes one chunk of each cluster, the largest cluster first, then a second of each, and so on.
+    Within a cluster, documents take turns in a seeded order. `check` is called regularly and may
+    raise to end the work.
     """
     places = distinct(chunks)
     if not places:
@@ -62,7 +63,7 @@ def covering_order(
 
 
 def distinct(chunks: Sequence[Chunk]) -> list[int]:
-    """Positions of the first chunk of each content."""
+    """Return the positions of the first chunk of each content."""
     first: dict[str, int] = {}
     for place, chunk in enumerate(chunks):
         first.setdefault(chunk.content_hash, place)
@@ -72,8 +73,9 @@ def distinct(chunks: Sequence[Chunk]) -> list[int]:
 def word_vectors(
     chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]
 ) -> NDArray[np.float32]:
-    """TF-IDF with (1 + ln tf)·ln(N/df), terms hashed with a sign into 256 dimensions: unit
-    vectors (n, 256).
+    """Return unit TF-IDF vectors (n, 256) of the chunks.
+
+    Weights are (1 + ln tf)·ln(N/df); terms are hashed with a sign into 256 dimensions.
     """
     frequency: Counter[str] = Counter()
     for chunk in chunks:
@@ -91,9 +93,9 @@ def word_vectors(
 
 
 def _clusters(vectors: NDArray[np.float32], check: Callable[[], None]) -> NDArray[np.int64]:
-    """The cluster of each vector.
+    """Return the cluster of each vector.
 
-    The rows come in a random order already: the first ones are a sample.
+    The rows are already in a random order, so the first ones are a sample.
     """
     count = max(1, min(MAX_CLUSTERS, round(math.sqrt(len(vectors)))))
     fitted = vectors[:FITTED]
@@ -102,9 +104,8 @@ def _clusters(vectors: NDArray[np.float32], check: Callable[[], None]) -> NDArra
         nearest = _nearest(fitted, centres, check)
         sums = np.zeros_like(centres)
         np.add.at(sums, nearest, fitted)
-        held = (
-            np.bincount(nearest, minlength=count) > 0
-        )  # a centre without members stays where it is
+        # A centre without members stays where it is.
+        held = np.bincount(nearest, minlength=count) > 0
         centres = np.where(held[:, None], unit_rows(sums), centres)
     return _nearest(vectors, centres, check)
 

@@ -1,4 +1,4 @@
-"""What a server's answers hold: the model's text, or what went wrong."""
+"""Reading a server's answers: the model's text, or what went wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.queries.llm.chat_model import Reply, UnansweredError, ended
 from engine.queries.llm.prompts import PLACES, Message, load_prompt
 from engine.queries.llm.shapes import Shape
 
-# Words that an error may share with a document.
+# Words that an error message may share with a document.
 _SERVERS_TEXT = (
     "api available batch busy context cuda error exceed exceeded exceeds failed found gpu http"
     " input internal invalid key large length limit loaded loading long maximum memory message"
@@ -22,18 +22,19 @@ _SERVERS_TEXT = (
 )
 SERVERS_WORDS = frozenset(_SERVERS_TEXT.split())
 MAX_NUMBERS = 8
+# Wordings of llama.cpp, vLLM, SGLang, LM Studio and TGI.
 _EXCEEDED = re.compile(
     r"context[ _](length|size|window)|context the overflows|maximum model length|`inputs`"
     r" tokens \+",
     re.IGNORECASE,
-)  # as llama.cpp, vLLM, SGLang, LM Studio and TGI have it
+)
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
 def reply_of(body: bytes, shape: Shape) -> Reply:
-    """The first choice of a chat completion, whole or in events.
+    """Return the first choice of a chat completion, sent as a whole or in events.
 
-    Raises UnansweredError where it is none.
+    Raises UnansweredError if the body is not a chat completion.
     """
     if b"\ndata:" in b"\n" + body:
         text, reason = streamed(body)
@@ -56,8 +57,9 @@ def reply_of(body: bytes, shape: Shape) -> Reply:
 
 
 def streamed(body: bytes) -> tuple[str, str]:
-    """The text so far of a chat completion that comes in server-sent events, and why it ended;
-    empty while it has not.
+    """Return the text so far of a chat completion in server-sent events, and why it ended.
+
+    The reason is empty while the completion goes on.
     """
     text = ""
     reason = ""
@@ -73,13 +75,14 @@ def streamed(body: bytes) -> tuple[str, str]:
 
 
 def exceeds_context(body: bytes) -> bool:
-    """Whether a refusal says that the message is longer than the model's context."""
+    """Return whether a refusal says that the message is longer than the model's context."""
     return _EXCEEDED.search(body.decode("utf-8", "replace")) is not None
 
 
 def error_text(body: bytes, message: Message) -> str:
-    """What a server says went wrong, on one short line; nothing where that may repeat of the
-    text that it was sent.
+    """Return a server's error message in one short line.
+
+    The line is empty if the message may repeat some of the text that the server was sent.
     """
     said: Any = body.decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
@@ -98,12 +101,11 @@ def error_text(body: bytes, message: Message) -> str:
 
 
 def _repeats(line: str, sent: str) -> bool:
-    """Whether a line may hold something of a document that was sent: what a server says is
-    logged, documents must not be.
+    """Return whether a line may contain part of a document that was sent.
 
-    That is a word, a number, or two characters of a script without spaces that stand in it but not
-    in our prompts, and that are none of `SERVERS_WORDS`; in whatever way the line strings them
-    together. Many numbers may be tokens.
+    What a server says is logged; documents must not be. A part is a word, a number, or two
+    characters of a script without spaces that occur in the document but neither in our prompts nor
+    in `SERVERS_WORDS`, however the line joins them. Many numbers may be token ids.
     """
     said = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), line)
     numbers = sum(word.isdigit() for word in re.findall(r"\w+", said))
@@ -114,8 +116,9 @@ def _repeats(line: str, sent: str) -> bool:
 
 @cache
 def own_words() -> frozenset[str]:
-    """What stands in the prompts themselves, but those that cannot be used: whoever uses one
-    gets its error.
+    """Return the words of our own prompts.
+
+    Prompts that cannot be loaded are left out; their users get the error.
     """
     texts = []
     for name in PLACES:

@@ -1,7 +1,6 @@
-"""A language model on a server that speaks OpenAI's chat completions: on this machine or in a
-private network.
+"""A language model on a server with OpenAI's chat completions, local or in a private network.
 
-Redirects are refused, proxies ignored, and an answer has limits of time and size.
+Redirects are refused, proxies are ignored, and answers have limits of time and size.
 """
 
 from __future__ import annotations
@@ -23,21 +22,19 @@ from engine.queries.llm.prompts import Message
 from engine.queries.llm.turn_marks import neutral
 
 POLL_SECONDS = 0.1
-PAUSE_SECONDS = 0.5  # before the next message after a failure; twice as long after each further one
+PAUSE_SECONDS = 0.5  # Wait before the next message; it doubles with every failure in a row.
 TEMPERATURE = 0.3
-SHORT = 2000  # bytes of a text that is never near a context's end: it is estimated
-FAILURES = 5  # messages in a row without an answer, after which the server is given up
+SHORT = 2000  # Bytes up to which tokens are estimated, since the text is far below any context.
+FAILURES = 5  # Messages in a row without an answer before the run gives up on the server.
 
 
 def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """As OpenAI has it, and vLLM, Ollama and llama.cpp's own server."""
+    """Return the form of OpenAI, vLLM, Ollama and llama.cpp's own server."""
     return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
 
 
 def _bare(_name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """As llama-cpp-python's server has it, which answers the other form with an error of its
-    own.
-    """
+    """Return the form of llama-cpp-python's server, which rejects the other form."""
     return {"type": "json_object", "schema": schema}
 
 
@@ -46,9 +43,10 @@ FORMS = (_named, _bare, None)
 
 @dataclass
 class _Pending:
-    """A message on its way, or about to be.
+    """A message that was sent or is waiting to be sent.
 
-    `form`: which of `FORMS` it is sent in; `begun`: when, 0 where it is not.
+    `form`: the index in `FORMS` of the form in which it is sent. `begun`: when it was sent, 0
+    before.
     """
 
     ticket: int
@@ -60,9 +58,9 @@ class _Pending:
 
 
 class Endpoint:
-    """A server, sent `concurrency` messages at once.
+    """A server that gets up to `concurrency` messages at once.
 
-    Every wait ends within a tenth of a second when `should_stop` says so.
+    Every wait ends within a tenth of a second once `should_stop` returns True.
     """
 
     name = "endpoint"
@@ -78,9 +76,10 @@ class Endpoint:
         report: Callable[[str, object, str], None] = lambda *_: None,
         sending: Callable[[], None] = lambda: None,
     ) -> None:
-        """`report`: who hears of what the server says of itself, as `Reporter.choose`.
+        """Prepare requests to `address`.
 
-        `sending`: as `Exchange`.
+        `report` is called with what the server says about itself, as `Reporter.choose` is.
+        `sending` is as in `Exchange`.
         """
         self.model = model
         self.context = context
@@ -100,8 +99,10 @@ class Endpoint:
         self._tickets = 0
 
     def count(self, text: str) -> int:
-        """As the server counts, of a long text and where it does; else an estimate, rather too
-        high. At the first long text its context is looked up, too.
+        """Count the tokens of a text, rather too many than too few.
+
+        A long text is counted by the server if it can, and estimated otherwise. The first long text
+        also looks up the server's context.
         """
         if len(text) <= SHORT and len(text.encode("utf-8", "replace")) <= SHORT:
             return estimated(text)
@@ -136,10 +137,10 @@ class Endpoint:
             self._report("long chunks", "by its tokenizer", "the server counts tokens")
 
     def complete(self, request: Request) -> Reply:
-        """As `ChatModel.complete`.
+        """Answer a request; see `ChatModel.complete`.
 
-        Raises ModelError where the server refuses the model or the key, StageError after several
-        messages in a row without an answer. Only while no other message is on its way.
+        Raises ModelError if the server refuses the model or the key, StageError after several
+        messages in a row without an answer. Must not be called while other messages are pending.
         """
         self.submit(request)
         ((_, outcome),) = self.step()
@@ -148,15 +149,15 @@ class Endpoint:
         return outcome
 
     def submit(self, request: Request) -> int:
-        """Begin an answer; its ticket."""
+        """Queue a request and return its ticket."""
         self._tickets += 1
         self._open.append(_Pending(self._tickets, request, self._form))
         return self._tickets
 
     def step(self) -> list[tuple[int, Outcome]]:
-        """Go on with all answers for a moment; those that have ended, by ticket.
+        """Advance all answers until some end, and return those with their tickets.
 
-        Raises as `complete`.
+        Raises as `complete` does.
         """
         try:
             return self._waited()
@@ -165,7 +166,7 @@ class Endpoint:
             raise
 
     def drop(self) -> None:
-        """Forget the answers that are on their way."""
+        """Abandon all pending answers."""
         for one in self._open:
             if one.exchange is not None:
                 one.exchange.abandon()
@@ -180,7 +181,7 @@ class Endpoint:
             self._begin()
             under_way = next((one.exchange for one in self._open if one.exchange is not None), None)
             under_way.done.wait(POLL_SECONDS) if under_way else time.sleep(POLL_SECONDS / 10)
-            # does not return while the run is paused: answers may have come meanwhile
+            # This blocks while the run is paused; answers may arrive in the meantime.
             self._patience.check()
             for one in self._open:
                 one.seconds += (self._patience.clock() - before) / len(self._open)
@@ -194,9 +195,9 @@ class Endpoint:
         return ended
 
     def _begin(self) -> None:
-        """Send what waits.
+        """Send the waiting messages.
 
-        After a failure the server is given a moment, more after each further one.
+        After a failure the server gets a pause, which grows with every further failure.
         """
         if self._failures and time.monotonic() < self._pause_until:
             return
@@ -205,7 +206,7 @@ class Endpoint:
                 self._send(one)
 
     def _send(self, one: _Pending) -> None:
-        """From a thread of its own, so that a silent server cannot hold us."""
+        """Send a message from a separate thread, so that a silent server cannot block this one."""
         body = self._request(one.request)
         form = FORMS[one.form]
         if form is not None:
@@ -223,7 +224,7 @@ class Endpoint:
         one.exchange.start()
 
     def _outcome(self, one: _Pending) -> Outcome | None:
-        """What came of a message; None while nothing has."""
+        """Return the outcome of a message, or None while there is none."""
         try:
             response = self._response(one)
             if response is None:
@@ -237,8 +238,10 @@ class Endpoint:
         return replace(reply, seconds=one.seconds)
 
     def _response(self, one: _Pending) -> Response | None:
-        """Servers differ in how they take a schema, if they know any; the form that one takes is
-        kept.
+        """Return the response to a message, or None while there is none.
+
+        Servers differ in how they accept a JSON schema, if at all. A message is sent again in the
+        next form until the server accepts it; that form is kept.
         """
         if one.exchange is None:
             return None
@@ -262,11 +265,11 @@ class Endpoint:
         return response
 
     def _fail(self, one: _Pending, error: UnansweredError) -> None:
-        """Messages that were on their way together fail together, and count once."""
+        """Count a failure; messages that were pending together fail together and count once."""
         if one.begun >= self._failed_at:
             self._failures += 1
             self._failed_at = time.monotonic()
-            if not isinstance(error, TooLongError):  # a shorter message may be asked at once
+            if not isinstance(error, TooLongError):  # A shorter message may be sent at once.
                 self._pause_until = self._failed_at + PAUSE_SECONDS * 2**self._failures
         if self._failures >= FAILURES:
             raise self._given_up(error) from None
@@ -327,7 +330,7 @@ class Endpoint:
 
 
 def _dislikes_form(response: Response) -> bool:
-    """Whether a server may answer when the answer's form is given otherwise, or not at all."""
+    """Return whether the server may answer if the form is given differently, or not at all."""
     if exceeds_context(response.body):
         return False
     return response.status in (400, 422) or (

@@ -1,11 +1,9 @@
-"""How many tokens a text is to a server, and how long a context it has, as far as it says so:
-its tokenizer is not at hand.
+"""Token counts and context size of a model on a server, as far as the server says.
 
-llama.cpp's server and vLLM count at `/tokenize`, llama-cpp-python's at `/extras/tokenize/count`.
-The former give their context at `/props` and `/v1/models`. Ollama counts nowhere, and cuts silently
-what is too long; from 0.10 on it gives the context of a model that is loaded at `/api/ps`, and an
-`/api/generate` without a prompt loads one. A server that has not counted a text gets no more such
-requests.
+llama.cpp's server and vLLM count at `/tokenize`, llama-cpp-python's at `/extras/tokenize/count`;
+the former two give their context at `/props` and `/v1/models`. Ollama cannot count, and silently
+cuts long prompts; from 0.10 on, `/api/ps` gives the context of a loaded model, and an
+`/api/generate` without a prompt loads one.
 """
 
 from __future__ import annotations
@@ -20,17 +18,17 @@ from engine.endpoint.address import Address
 from engine.endpoint.exchange import Exchange, ExchangeError
 from engine.queries.llm.cost import Patience
 
-SECONDS = 5.0  # that a count may take
-LOADING_SECONDS = 300.0  # that a large model may take to come into memory
+SECONDS = 5.0  # Time limit for a count.
+LOADING_SECONDS = 300.0  # Time limit for loading a large model into memory.
 POLL_SECONDS = 0.05
-KEPT = 16  # counts
+KEPT = 16  # Counts in the cache.
 
 
 def estimated(text: str) -> int:
-    """Tokens, rather too many.
+    """Estimate the tokens of a text, rather too many than too few.
 
-    Many tokenizers have a token for each digit and sign, and one for each byte of a script that
-    they know little of.
+    Many tokenizers have one token for each digit and sign, and one for each byte of a script that
+    they hardly know.
     """
     signs = sum(char.isascii() and not (char.isalpha() or char.isspace()) for char in text)
     letters = sum(char.isascii() for char in text) - signs
@@ -38,12 +36,11 @@ def estimated(text: str) -> int:
 
 
 class ServersTokens:
-    """What the server at `address` says of itself.
+    """What the server at `address` says about its tokenizer and its context.
 
-    `count` and `context` raise CancelledError, and SettingsError as `Address.connect`.
-
-    `cuts`: once `context` was looked up, whether the server cuts silently what is longer, and does
-        not say where.
+    `count` and `context` raise CancelledError, and SettingsError as `Address.connect` does. `cuts`
+    is set by `context`: the server silently cuts longer prompts, and does not say at which length.
+    A server that could not count one text is not asked again.
     """
 
     def __init__(
@@ -54,7 +51,7 @@ class ServersTokens:
         patience: Patience,
         sending: Callable[[], None] = lambda: None,
     ) -> None:
-        """`sending`: as `Exchange`."""
+        """Prepare requests; `sending` is as in `Exchange`."""
         self._sending = sending
         self._address = address
         self._model = model
@@ -66,7 +63,7 @@ class ServersTokens:
         self.cuts = False
 
     def _count(self, text: str) -> int | None:
-        """`count`: tokens of a text; None where the server does not say."""
+        """Count the tokens of a text, or return None if the server does not say."""
         for way in self._ways:
             if found := way(text):
                 self._ways = [way]
@@ -75,7 +72,7 @@ class ServersTokens:
         return None
 
     def context(self) -> int:
-        """Tokens that it reads and writes at once; 0 where it does not say."""
+        """Return the size of the context in tokens, or 0 if the server does not say."""
         props = self._answer(f"{self._root}/props")
         found = [_number(_field(_field(props, "default_generation_settings"), "n_ctx"))]
         if not found[0]:
@@ -90,8 +87,9 @@ class ServersTokens:
         return min((one for one in found if one), default=0) or self._ollamas()
 
     def _ollamas(self) -> int:
-        """The context that Ollama has loaded the model with; 0 where it does not say, or is
-        another server.
+        """Return the context with which Ollama loaded the model, or 0.
+
+        0 also stands for a server that is not Ollama.
         """
         loaded = f"{self._root}/api/ps"
         found = self._answer(loaded)
@@ -112,7 +110,7 @@ class ServersTokens:
         return max(found, default=0)
 
     def _tokenize(self, text: str) -> int:
-        """`content` is llama.cpp's word for it, `prompt` vLLM's."""
+        """Count at `/tokenize`; llama.cpp calls the text `content`, vLLM `prompt`."""
         request: dict[str, Any] = {"content": text, "prompt": text} | (
             {"model": self._model} if self._model else {}
         )
@@ -128,7 +126,7 @@ class ServersTokens:
     def _answer(
         self, path: str, request: dict[str, Any] | None = None, seconds: float = 0.0
     ) -> Any:
-        """The JSON of an answer; None where there is none in `seconds`, `SECONDS` if that is 0."""
+        """Return the JSON of an answer within `seconds` (0: `SECONDS`), or None."""
         seconds = seconds or SECONDS
         if request is None:
             body = None
@@ -159,7 +157,7 @@ def _field(found: Any, name: str) -> Any:
 
 
 def _number(found: Any) -> int:
-    """0 for what is none, or cannot be."""
+    """Return a positive number that fits into 31 bits, otherwise 0."""
     if isinstance(found, int) and not isinstance(found, bool) and 0 < found < 1 << 31:
         return found
     return 0

@@ -1,10 +1,9 @@
 """A language model in a GGUF file, run by llama.cpp in this process.
 
-One thread: llama.cpp crashes when two use a model.
-
-`engine/gguf/hardware.py` decides where it runs. `llama_cpp.Llama` is not used: it compiles the
-file's chat template in this process, which a hostile one never lets end, its loading cannot be
-stopped, and it cannot turn off `use_extra_bufts`.
+Only one thread may use a model, since llama.cpp crashes otherwise; `engine/gguf/hardware.py`
+chooses the device. `llama_cpp.Llama` is not used: it compiles the file's chat template in this
+process, where a malicious template can hang it, its loading cannot be stopped, and it cannot turn
+off `use_extra_bufts`.
 """
 
 from __future__ import annotations
@@ -42,9 +41,8 @@ from engine.queries.llm.cost import Patience
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.turn_marks import KNOWN, Marks, marks_in, neutral
 
-BATCH = (
-    256  # tokens of one computation: a stop is heard between its parts, each well under a second
-)
+# Tokens of one computation: cancellation is checked between its parts, each well under a second.
+BATCH = 256
 TEMPERATURE = 0.3
 TOP_K = 40
 TOP_P = 0.95
@@ -54,11 +52,14 @@ _FORBIDDEN = -1e30
 class Sampler:
     """The choice of each next token of an answer, within a grammar.
 
-    The random choices depend on its seed alone.
+    Random choices depend only on the seed.
     """
 
     def __init__(self, lib: Any, vocabulary: Any, grammar: str, seed: int) -> None:
-        """`lib`: llama_cpp. Raises UnansweredError for a grammar that llama.cpp does not take."""
+        """Prepare the choice; `lib` is the module llama_cpp.
+
+        Raises UnansweredError if llama.cpp rejects the grammar.
+        """
         self._lib = lib
         self._grammar = lib.llama_sampler_init_grammar(vocabulary, grammar.encode(), b"root")
         if not self._grammar:
@@ -74,10 +75,9 @@ class Sampler:
             lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_dist(seed))
 
     def next(self, context: Any) -> int:
-        """The model's choice where the grammar allows it, else its best choice among what the
-        grammar allows.
+        """Return the model's choice, or a choice among allowed tokens if the grammar forbids it.
 
-        Asking the grammar about one token is thousands of times cheaper than about the whole
+        Checking one token against the grammar is thousands of times cheaper than checking the whole
         vocabulary.
         """
         lib = self._lib
@@ -91,21 +91,25 @@ class Sampler:
         return int(lib.llama_sampler_sample(self._bound, context, -1))
 
     def close(self) -> None:
-        """Free what llama.cpp holds for it. It is not used afterwards."""
+        """Free the samplers, which must not be used afterwards."""
         self._lib.llama_sampler_free(self._free)
-        self._lib.llama_sampler_free(self._bound)  # and with it the grammar
+        self._lib.llama_sampler_free(self._bound)  # This frees the grammar as well.
 
 
 class GgufModel:
-    """A loaded model. `should_stop` is asked many times a second, also inside long computations."""
+    """A loaded model.
+
+    `should_stop` is called many times a second, even during long computations.
+    """
 
     name = "gguf"
 
     def __init__(
         self, path: Path, context: int, reporter: Reporter, should_stop: Callable[[], bool]
     ) -> None:
-        """Raises ModelError with the true reason where the file cannot be loaded,
-        CancelledError.
+        """Load the model.
+
+        Raises ModelError with the actual reason if the file cannot be loaded, CancelledError.
         """
         check_gguf(path)
         self.model = path.name
@@ -115,7 +119,7 @@ class GgufModel:
         self._added = int(self._lib.LLAMA_TOKEN_ATTR_USER_DEFINED)
         self._model: Any = None
         self._context: Any = None
-        self._past: list[int] = []  # the tokens in the context's cache
+        self._past: list[int] = []  # The tokens in the context's cache.
         try:
             self._load(reporter, context)
             self._vocabulary = self._lib.llama_model_get_vocab(self._model)
@@ -157,11 +161,14 @@ class GgufModel:
             self._model = None
 
     def count(self, text: str) -> int:
-        """Tokens of a text that is not part of a template."""
+        """Count the tokens of a text that is not part of a template."""
         return len(self._tokens(Piece(text, False)))
 
     def complete(self, request: Request) -> Reply:
-        """See `ChatModel`. The grammar leaves the model no other form than that of the request."""
+        """Answer a request; see `ChatModel.complete`.
+
+        The grammar allows only answers of the requested shape.
+        """
         self._patience.check()
         prompt = self.prompt_tokens(request.message)
         if len(prompt) + request.limit > self.context:
@@ -181,17 +188,16 @@ class GgufModel:
                     return Reply(text.decode("utf-8", "replace"))
                 text += self._bytes(token)
                 if request.hear is not None:
-                    request.hear(
-                        codecs.getincrementaldecoder("utf-8")("replace").decode(text)
-                    )  # without half a character
+                    # The incremental decoder leaves out an incomplete character.
+                    request.hear(codecs.getincrementaldecoder("utf-8")("replace").decode(text))
                 if number < request.limit - 1:
                     self._decode([token])
         return ended(text.decode("utf-8", "replace"), request.shape)
 
     def _forget_beyond(self, prompt: Sequence[int]) -> None:
-        """Keep what the cache has in common with the prompt.
+        """Keep only the part of the cache that the prompt begins with.
 
-        Not every kind of model can forget its last tokens alone.
+        Some kinds of models cannot forget their last tokens alone; their cache is cleared.
         """
         both = zip(self._past, prompt[:-1], strict=False)
         same = len(list(takewhile(lambda pair: pair[0] == pair[1], both)))
@@ -208,7 +214,7 @@ class GgufModel:
         for start in range(0, len(tokens), BATCH):
             self._patience.check()
             part = tokens[start : start + BATCH]
-            data = (self._lib.llama_token * len(part))(*part)  # the batch points to it
+            data = (self._lib.llama_token * len(part))(*part)  # The batch points to this array.
             if (
                 code := self._lib.llama_decode(
                     self._context, self._lib.llama_batch_get_one(data, len(part))
@@ -280,7 +286,7 @@ class GgufModel:
         return buffer.raw[: max(0, length)]
 
     def _refuse_other_kinds(self) -> None:
-        """Embedding models and the like load too, but cannot write."""
+        """Raise ModelError for embedding models and the like, which load but cannot write."""
         kind = self._metadata("general.architecture")
         pooled = self._metadata(f"{kind}.pooling_type") not in ("", "0")
         one_way = self._metadata(f"{kind}.attention.causal") != "false"
@@ -312,8 +318,9 @@ class GgufModel:
         return (text.decode("utf-8", "replace") if text else None), ends[0], ends[1]
 
     def prompt_tokens(self, message: Message) -> list[int]:
-        """The message in the model's chat template, as tokens; only the template itself yields
-        control tokens.
+        """Return the tokens of a message in the model's chat template.
+
+        Only the template itself yields control tokens.
         """
         pieces = rendered(self._template, message, self._bos, self._eos)
         tokens = [token for piece in pieces for token in self._tokens(piece)]
@@ -323,8 +330,9 @@ class GgufModel:
         return tokens
 
     def _marks_of(self, frame: Frame | None) -> Marks:
-        """What the template writes around turns in plain characters: signs that are tokens are
-        kept apart by the tokenizer.
+        """Return the marks that the template writes around turns in plain characters.
+
+        Signs that are single tokens are left out, because the tokenizer keeps them apart.
         """
         if frame is None:
             return KNOWN
@@ -337,11 +345,11 @@ class GgufModel:
         )
 
     def _tokens(self, piece: Piece) -> list[int]:
-        """Without `control`, what looks like a control token is read as the characters that it
-        is written with, and what looks like a mark of the template is taken apart.
+        """Return the tokens of a part of a prompt.
 
-        llama.cpp does the former itself but for tokens that the file calls added by a user, which
-        may be those of its template.
+        In a part without `control`, control tokens are read as plain characters, and marks of the
+        template are broken up. llama.cpp does the former itself, except for tokens that the file
+        lists as added by a user, which may be those of its template.
         """
         if piece.control:
             return self._tokenised(piece.text, control=True)

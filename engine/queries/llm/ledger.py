@@ -1,5 +1,6 @@
-"""What a language model has answered so far, one JSON object a line, so that no chunk is asked
-about twice.
+"""The answers of a language model so far, so that no chunk is asked about twice.
+
+A ledger is a file with one JSON object per line.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PATTERN = "answers-*.jsonl"
 
 
 def passage_key(chunk: Chunk, title: str) -> str:
-    """What names a chunk in the ledger: all that a prompt shows of it."""
+    """Return the key of a chunk in the ledger: a hash of all that a prompt shows of it."""
     text = json.dumps([title, chunk.headings, chunk.text])
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -32,7 +33,7 @@ def passage_key(chunk: Chunk, title: str) -> str:
 class Ledger:
     """The answers of one recipe, in `cache/answers-RECIPE.jsonl`.
 
-    Each is on the disk before the next is asked for.
+    Each answer is written to disk before the next is requested.
     """
 
     def __init__(self, project: ProjectFolder, recipe: str) -> None:
@@ -41,27 +42,28 @@ class Ledger:
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         data = self.path.read_bytes()
         whole = data.rfind(b"\n") + 1
-        if whole < len(data):  # a line torn by a crash
+        if whole < len(data):  # A crash left an incomplete line.
             os.ftruncate(self._file, whole)
         self._entries = {key: entry for key, entry, _ in _lines(data[:whole])}
 
     def get(self, key: str) -> Answer | None:
-        """The answer of a chunk, if there is one that stands."""
+        """Return the final answer of a chunk, or None."""
         entry = self._entries.get(key)
         if entry is not None and entry.is_final:
             return entry
         return None
 
     def refused(self, key: str) -> bool:
-        """Whether a server refused this chunk in a run before, though it has answered others: it
-        may well do so for good.
+        """Return whether a server refused this chunk in an earlier run but has answered others.
+
+        It may well refuse the chunk forever.
         """
         entry = self._entries.get(key)
         before = entry is not None and not entry.is_final and entry.refused
         return before and any(not other.problem for other in self._entries.values())
 
     def add(self, key: str, answer: Answer) -> Answer:
-        """Write an answer to the disk; returns it as it will be read back."""
+        """Write an answer to disk, and return it as it will be read back."""
         kept = replace(
             answer,
             items=tuple(answer.items),
@@ -96,13 +98,14 @@ class Ledger:
 
 
 def answer_files(project: ProjectFolder) -> list[Path]:
-    """The ledgers of all recipes that were ever asked with."""
+    """Return the ledgers of all recipes ever used."""
     return sorted((project.path / "cache").glob(PATTERN))
 
 
 def forget_others(project: ProjectFolder, keys: Collection[str]) -> None:
-    """Drop the answers, of all recipes, about chunks that are no more: what they quote must not
-    stay behind.
+    """Delete the answers of all recipes about chunks that no longer exist.
+
+    They quote documents, and quotes of deleted text must not remain.
     """
     for path in answer_files(project):
         kept = []
@@ -118,7 +121,7 @@ def forget_others(project: ProjectFolder, keys: Collection[str]) -> None:
 
 
 def _lines(data: bytes) -> Iterator[tuple[str, Answer, str]]:
-    """Key, entry and text of every line that can be read."""
+    """Yield key, answer and text of every readable line."""
     for line in data.split(b"\n"):
         try:
             yield *_answer(json.loads(line)), line.decode() + "\n"

@@ -1,5 +1,6 @@
-"""Writing on the nodes of a cluster: a GGUF file goes there once, then chunks, one a node at a
-time.
+"""Writing queries on the nodes of a cluster.
+
+The GGUF file is sent to each node once, then chunks, one per node at a time.
 """
 
 from __future__ import annotations
@@ -22,34 +23,40 @@ _Given = tuple[dict[str, bytes], QuerySettings, int]
 
 
 class NodesWriter:
-    """As `Prompted`, on all nodes."""
+    """The interface of `Prompted`, on all nodes."""
 
     name = "gguf"
 
     def __init__(
         self, path: Path, settings: QuerySettings, seed: int, check: Callable[[], None]
     ) -> None:
-        """Raises as `Nodes`, and as `GgufModel`."""
+        """Send the model to all nodes.
+
+        Raises as `Nodes` and `GgufModel` do.
+        """
         self.model = path.name
         self.nodes = Nodes[Passage, _Numbered](
             open_writing, (read_tree(path), settings, seed), check
         )
 
     def answers(self, passages: Iterable[Passage]) -> Iterator[_Numbered]:
-        """As `Prompted.answers`, in order.
+        """Yield the answers as `Prompted.answers` does, but in order.
 
-        An answer's share of the time is what the nodes together took for it.
+        The seconds of an answer are divided by the number of nodes, since all of them work at once.
         """
         for number, answer in self.nodes.in_order(passages):
             yield number, replace(answer, seconds=answer.seconds / self.nodes.count)
 
     def close(self) -> None:
-        """Let go of the nodes."""
+        """Release the nodes."""
         self.nodes.close()
 
 
 def open_writing(given: _Given) -> Callable[[Passage], _Numbered]:
-    """On a node: the model, loaded from a file that is deleted once it is."""
+    """Load the model on a node, and return the function that answers a passage.
+
+    The file is deleted as soon as the model is loaded.
+    """
     files, chosen, seed = given
     with TemporaryDirectory(prefix="bmembed-") as folder:
         write_tree(files, Path(folder))

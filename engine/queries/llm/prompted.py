@@ -1,5 +1,6 @@
-"""A language model as a backend: chunks asked about one after the other, or as many at once as
-the model can answer.
+"""A language model as a backend for writing queries.
+
+Chunks are asked about one after the other, or as many at once as the model can answer.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from engine.queries.llm.conversation import MIN_ROOM, WANTED, Asker
 from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.prompts import load_prompt, place_of
 
-LISTED = 64  # tokens that the list of facts takes beside their words
+LISTED = 64  # Tokens of the list of facts in addition to their words.
 LONGEST_WANTED = max(WANTED.values(), key=len)
 KINDS: tuple[QueryKind, ...] = ("question",)
 Talk = Generator[Request, Outcome, Answer]
 
 
 class Prompted:
-    """The backends `gguf` and `endpoint`: a model, asked in one or two steps.
+    """The backends `gguf` and `endpoint`: a model that is asked in one or two steps.
 
-    `clock`: seconds, pauses left out.
+    `clock` returns seconds without pauses.
     """
 
     def __init__(
@@ -59,14 +60,14 @@ class Prompted:
         )
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         self._chat.close()
 
     def answers(self, passages: Iterable[Passage]) -> Iterator[tuple[int, Answer]]:
-        """The queries of each, by number, as they come: not in order.
+        """Yield the number and the answer of each passage as it arrives, not in order.
 
-        A further one is taken from `passages` whenever the model has room. Raises as
-        `ChatModel.complete`.
+        The next passage is taken from `passages` whenever the model has room. Raises as
+        `ChatModel.complete` does.
         """
         if isinstance(self._chat, Endpoint):
             yield from self._together(self._chat, iter(passages))
@@ -81,7 +82,7 @@ class Prompted:
     def _together(
         self, model: Endpoint, waiting: Iterator[Passage]
     ) -> Iterator[tuple[int, Answer]]:
-        """As many at once as the model can answer."""
+        """Yield answers from a model that answers several chunks at once."""
         talks: dict[int, tuple[int, Talk]] = {}
         try:
             while True:
@@ -117,9 +118,7 @@ class Prompted:
 
 
 def _advanced(talk: Talk, outcome: Outcome | None = None) -> Request | Answer:
-    """The next request of a conversation that is given what came of the last one; its answer
-    where there is none.
-    """
+    """Send an outcome to a conversation, and return its next request or its answer."""
     try:
         if outcome is None:
             return next(talk)
@@ -130,7 +129,7 @@ def _advanced(talk: Talk, outcome: Outcome | None = None) -> Request | Answer:
 
 
 def _first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ...]:
-    """Return the prompts with which a chunk may be asked about first."""
+    """Return the prompts that may be the first about a chunk."""
     if two_steps:
         return ("events",)
     if "everyday" in kinds:
@@ -141,10 +140,10 @@ def _first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ..
 def space(
     model: ChatModel, prompts: Sequence[str], most: int, limit: int, question: str = ""
 ) -> int:
-    """Return the tokens that any of the prompts leaves for the passage, beside its `question`
-    and the answer.
+    """Return the tokens that the largest of the prompts leaves for a passage.
 
-    Raises SettingsError where there are too few.
+    The prompt also holds the `question`, and the answer takes `limit` tokens. Raises SettingsError
+    if too few are left.
     """
     taken = max(_tokens_of(model, name, most, question) for name in prompts) + limit
     _check_context(model, taken + MIN_ROOM)
@@ -152,11 +151,10 @@ def space(
 
 
 def space_after_facts(model: ChatModel, most: int, limit: int) -> int:
-    """Return the tokens that the second of two steps leaves for the passage, beside the facts of
-    the first and its answer.
+    """Return the tokens that the second of two steps leaves for a passage.
 
-    There may be none: the facts quote the passage. Raises SettingsError where even these have no
-    room.
+    Its prompt also holds the facts of the first step. No tokens may be left, since the facts quote
+    the passage; raises SettingsError if even the facts do not fit.
     """
     taken = _tokens_of(model, "questions", most) + 2 * limit + most * model.count(LONGEST_WANTED)
     _check_context(model, taken)
@@ -164,7 +162,7 @@ def space_after_facts(model: ChatModel, most: int, limit: int) -> int:
 
 
 def _tokens_of(model: ChatModel, prompt: str, most: int, question: str = "") -> int:
-    """Return the tokens of a prompt around a passage, with the longest title and section."""
+    """Return the tokens of a prompt without a passage, with the longest title and section."""
     empty = {
         **place_of("x" * 200, ("x" * 300,)),
         "passage": "",
@@ -179,6 +177,7 @@ def _tokens_of(model: ChatModel, prompt: str, most: int, question: str = "") -> 
 
 
 def _check_context(model: ChatModel, needed: int) -> None:
+    """Raise SettingsError if the context has fewer tokens than needed."""
     if model.context >= needed:
         return
     raise SettingsError(

@@ -1,6 +1,4 @@
-"""The prompts that ship in assets/prompts: a system text and a user text with places for what is
-asked about.
-"""
+"""The prompts in assets/prompts: a system text, and a user text with placeholders."""
 
 from __future__ import annotations
 
@@ -14,9 +12,9 @@ from string import Template
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 
-TITLE_SHOWN = 200  # characters
+TITLE_SHOWN = 200  # Characters.
 SECTION_SHOWN = 300
-PLACES = {  # what the user part of each prompt may show
+PLACES = {  # The placeholders that the user part of each prompt may contain.
     "events": ("title", "section", "passage", "count"),
     "questions": ("title", "section", "passage", "count", "events"),
     "one-step": ("title", "section", "passage", "count", "wanted"),
@@ -25,13 +23,14 @@ PLACES = {  # what the user part of each prompt may show
     "keywords": ("query", "words", "passage"),
     "answer": ("passages", "question", "count"),
 }
-_FENCE = re.compile("={4,}")  # the prompts' own lines around a passage
+_FENCE = re.compile("={4,}")  # The lines that prompts put around a passage.
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a model is asked: `system` says how to work, `user` holds the task and the document's
-    text.
+    """The input of a model.
+
+    `system` says how to work; `user` holds the task and the document's text.
     """
 
     system: str
@@ -40,10 +39,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt with places ($title, $section, $passage, $count, $events).
-
-    `version` is a hash over its text.
-    """
+    """A prompt with placeholders such as $title and $passage; `version` is a hash of its text."""
 
     name: str
     system: str
@@ -51,8 +47,10 @@ class Prompt:
     version: str
 
     def filled(self, values: Mapping[str, object]) -> Message:
-        """The message with every place filled, once: a $ in a value stays a $, and no value
-        holds the prompts' own lines.
+        """Return the message with every placeholder filled.
+
+        A $ in a value stays a $, and lines like those that prompts put around a passage are broken
+        up.
         """
         apart = {
             name: _FENCE.sub(lambda found: " ".join(found[0]), str(value))
@@ -63,7 +61,10 @@ class Prompt:
 
 @cache
 def load_prompt(name: str) -> Prompt:
-    """A prompt of assets/prompts. Raises EngineError where it is missing or not of this form."""
+    """Load a prompt of assets/prompts.
+
+    Raises EngineError if it is missing or malformed.
+    """
     text = asset_path(f"prompts/{name}.txt").read_text(encoding="utf-8")
     head, _, rest = text.partition("[system]\n")
     system, _, user = rest.partition("[user]\n")
@@ -83,7 +84,7 @@ def load_prompt(name: str) -> Prompt:
 
 
 def place_of(title: str, headings: tuple[str, ...]) -> dict[str, str]:
-    """Title and section as prompts show them: on one line, and not endless."""
+    """Return title and section as prompts show them: on one line and of limited length."""
     section = " > ".join(headings)
     return {
         "title": " ".join(title.split())[:TITLE_SHOWN] or "(without a title)",

@@ -1,6 +1,4 @@
-"""The JSON objects that models are asked for: as a grammar, as a JSON schema, and read back
-strictly.
-"""
+"""The JSON objects that models are asked for: as a grammar, as a JSON schema, and read strictly."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Any
 from pydantic_core import from_json
 
 NOT_JSON = "the answer is not JSON"
-MAX_LENGTH = 1_000_000  # characters of an answer that are looked at
+MAX_LENGTH = 1_000_000  # Characters of an answer.
 
 _STRING = r"""string ::= "\"" char* "\""
 char ::= [^"\\\x00-\x1F\x7F] | "\\" ["\\/nt]
@@ -27,22 +25,24 @@ _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class BadAnswerError(ValueError):
-    """A model's answer that is not what was asked for; its text says why."""
+    """A model's answer that does not have the requested shape; the text of the error says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An object with one list, `name`, of objects with `fields`: field → text, number, numbers,
-    or the words allowed.
+    """The shape of a JSON object with one list, `name`, of objects with `fields`.
+
+    A field holds a text, a number, numbers, or one of the words listed.
     """
 
     name: str
     fields: tuple[tuple[str, str | tuple[str, ...]], ...]
 
     def grammar(self, most: int) -> str:
-        """GBNF, whose own literals are those of JSON, for at most `most` entries.
+        """Return a GBNF grammar for at most `most` entries.
 
-        Strings hold no raw control characters, so the result is always JSON.
+        Its literals are those of JSON, and strings hold no raw control characters, so the result is
+        always JSON.
         """
         parts = []
         for field, kind in self.fields:
@@ -66,7 +66,7 @@ class Shape:
         )
 
     def schema(self, most: int) -> dict[str, Any]:
-        """The JSON schema of the same object."""
+        """Return the JSON schema of the same object."""
         number = {"type": "integer", "minimum": 1}
         kinds = {
             "text": {"type": "string"},
@@ -92,10 +92,10 @@ class Shape:
         }
 
     def read(self, text: str) -> list[dict[str, Any]]:
-        """The entries of an answer. Raises BadAnswerError; nothing is guessed or repaired.
+        """Return the entries of an answer.
 
-        Only what models put around their answer is taken off: a fence of backticks, and thoughts in
-        <think>. Fields that were not asked for are passed over.
+        Raises BadAnswerError; nothing is guessed or repaired. Only what models put around their
+        answers is removed: a fence of backticks, and thoughts in <think>. Other fields are ignored.
         """
         data = _parsed(text)
         if isinstance(data, dict):
@@ -114,10 +114,10 @@ class Shape:
         return [{field: well_formed(entry[field]) for field, _ in self.fields} for entry in entries]
 
     def closed(self, text: str) -> tuple[str, bool] | None:
-        """The whole answer that `text` begins, and whether its last entry was ended here, not by
-        the model, or none was begun.
+        """Complete a truncated answer; return its JSON and whether its last entry was truncated.
 
-        A last entry without any text is left out. None where `text` begins no such answer.
+        The flag is also True if no entry was begun. A last entry without any text is left out.
+        Returns None if `text` is not the beginning of an answer of this shape.
         """
         body = _FENCE_BEGUN.sub("", _THOUGHTS.sub("", text, count=1).strip())
         if len(text) > MAX_LENGTH:
@@ -171,8 +171,9 @@ def _parsed(text: str) -> Any:
 
 
 def well_formed(value: Any) -> Any:
-    """A text with halves of surrogate pairs, which JSON can hold and no file, replaced; another
-    value as it is.
+    """Return a text with unpaired surrogates replaced; other values are returned unchanged.
+
+    JSON can hold unpaired surrogates, but files cannot.
     """
     if isinstance(value, str):
         return _HALF.sub("\N{REPLACEMENT CHARACTER}", value)
@@ -180,7 +181,7 @@ def well_formed(value: Any) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuses an object that names a field twice."""
+    """Return the object as a dict, or raise ValueError if it names a field twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a field twice")
@@ -192,7 +193,7 @@ def _refuse(name: str) -> None:
 
 
 def _completed(value: Any, kind: str | tuple[str, ...]) -> Any:
-    """The shortest value that begins with what is there; None where none does."""
+    """Return the shortest value that begins with the truncated one, or None."""
     if isinstance(kind, tuple):
         begun = value if value is not None else ""
         return min(

@@ -1,10 +1,9 @@
-"""What chat templates write around turns, and how it is taken apart in a document's text: by a
-space.
+"""The marks that chat templates write around turns, and how they are broken up in documents.
 
-Control tokens are none of a document's where its own tokenizer reads them so (`gguf_model.py`). But
-many templates mark turns in plain characters: by words (`### Response:`, `ASSISTANT:`) or by signs
-that are no tokens of the model (`[/INST]`). Evidence is compared without white space, so a passage
-that was taken apart is still found.
+The tokenizer keeps a document's text apart from control tokens (`gguf_model.py`), but many
+templates mark turns in plain characters: by words (`### Response:`, `ASSISTANT:`) or by signs that
+are not single tokens (`[/INST]`). These get a space; evidence is compared without white space, so
+the passage is still found.
 """
 
 from __future__ import annotations
@@ -30,8 +29,10 @@ _SPEAKERS = (
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """`signs` such as [INST]; `speakers`, words before a colon; `headings`, words that end a
-    line which begins with two signs such as ## or more. Words are meant in any case.
+    """The marks of a template.
+
+    `signs` are marks such as [INST]; `speakers` are words before a colon; `headings` are words that
+    end a line which begins with two or more signs such as ##. Case is ignored for words.
     """
 
     signs: frozenset[str] = frozenset()
@@ -39,7 +40,7 @@ class Marks:
     headings: frozenset[str] = frozenset()
 
     def apart(self, text: str) -> str:
-        """`text` with a space in each of these marks."""
+        """Return `text` with a space in each of these marks."""
         signs, speakers, headings = _patterns(self)
         text = signs.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
         text = headings.sub(lambda found: " ".join(found[0]), text)
@@ -50,9 +51,9 @@ KNOWN = Marks(speakers=frozenset(_SPEAKERS.split()), headings=frozenset(_SPEAKER
 
 
 def marks_in(texts: Sequence[str]) -> Marks:
-    """What a template writes around turns.
+    """Return the marks in the texts that a template writes around turns.
 
-    A word is a mark where its colon ends a line or the text.
+    A word is a mark if its colon ends a line or the text.
     """
     signs, speakers, headings = (
         frozenset(found for text in texts for found in pattern.findall(text))
@@ -62,8 +63,9 @@ def marks_in(texts: Sequence[str]) -> Marks:
 
 
 def neutral(text: str) -> str:
-    """A document's text with a space in what any chat template could take for a mark of its own,
-    such as <|im_end|> or `### Response:`.
+    """Return a document's text with a space in everything that a chat template may take for a mark.
+
+    Examples are <|im_end|> and `### Response:`.
     """
     return KNOWN.apart(
         _CONTROL.sub(

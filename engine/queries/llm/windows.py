@@ -1,4 +1,4 @@
-"""A text in pieces that fit into a model's context."""
+"""Cutting a text into pieces that fit into a model's context."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from engine.queries.rules.sentences import split_sentences
 
 
 def windows(text: str, room: int, count: Callable[[str], int]) -> list[str]:
-    """Pieces of `text` of at most `room` tokens by `count`, cut between sentences where that is
-    possible.
+    """Return pieces of `text` of at most `room` tokens each, cut between sentences if possible.
 
-    Every piece is a run of characters of `text`.
+    `count` returns the tokens of a text. Every piece is a contiguous part of `text`.
     """
     if count(text) <= room:
         return [text]
@@ -30,8 +29,9 @@ def windows(text: str, room: int, count: Callable[[str], int]) -> list[str]:
 
 
 def halves(text: str) -> list[str]:
-    """Two pieces of `text`, cut where the sentence begins that is nearest to its middle; of a
-    single sentence, within it.
+    """Return two pieces of `text`, cut at the beginning of the sentence nearest to the middle.
+
+    A single sentence is cut within.
     """
     starts = [sentence.start for sentence in split_sentences(text)[1:]] or [_middle(text)]
     cut = min(starts, key=lambda start: abs(2 * start - len(text)))
@@ -39,16 +39,17 @@ def halves(text: str) -> list[str]:
 
 
 def _middle(text: str) -> int:
-    """A place to cut without sentences: a space before the middle, if there is one nearby."""
+    """Return a place to cut a text without sentences: a space near the middle, if there is one."""
     middle = len(text) // 2
     space = text.rfind(" ", 1, middle)
     return space if space > middle // 2 else middle
 
 
 def _last(fits: Callable[[int, int], bool], first: int, end: int) -> int:
-    """The last of `first` … `end` - 1 that fits with all from the first on, or that.
+    """Return the last index from `first` to `end` - 1 up to which the sentences fit together.
 
-    Few are tried: counting may mean to ask a server.
+    It is `first` if not even that sentence fits. Few are tried, since counting may take a request
+    to a server.
     """
     last = first
     step = 1
@@ -63,7 +64,7 @@ def _last(fits: Callable[[int, int], bool], first: int, end: int) -> int:
 
 
 def _halved(text: str, room: int, count: Callable[[str], int]) -> list[str]:
-    """A piece without a place to cut, such as a long table row, is halved until it fits."""
+    """Halve a piece without sentence boundaries, such as a long table row, until it fits."""
     if count(text) <= room or len(text) < 2:
         return [text] if text.strip() else []
     cut = _middle(text)
