@@ -41,10 +41,8 @@ class VectorCache:
         self.reading = reading
         self.damaged = 0
         self._shards: list[np.ndarray] = []
-        self._fresh: list[
-            np.ndarray
-            # Hashes of the latest shards, which are not yet in the sorted table.
-        ] = []
+        # Hashes of the latest shards, which are not yet in the sorted table.
+        self._fresh: list[np.ndarray] = []
         self._hashes = np.empty(0, dtype="S32")  # sorted
         self._places = np.empty(0, dtype=np.int64)
         self._last = 0
@@ -92,9 +90,8 @@ class VectorCache:
             if len(rows):
                 shard = self._shards[shards[rows[0]]]
                 vectors[rows] = shard[places[rows] - starts[shards[rows[0]]]]
-                cast(mmap, shard.base).madvise(
-                    MADV_DONTNEED
-                )  # its pages would count as this process's memory
+                # Its pages would count as this process's memory.
+                cast(mmap, shard.base).madvise(MADV_DONTNEED)
         return vectors
 
     def append(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
@@ -103,9 +100,8 @@ class VectorCache:
         Must not be called with `reading`.
         """
         self._last += 1
-        while (
-            path := self.folder / f"shard-{self._last:06d}.vec"
-        ).exists():  # another process has the folder open, too
+        # Another process may have the folder open, too.
+        while (path := self.folder / f"shard-{self._last:06d}.vec").exists():
             self._last += 1
         write_shard(path, hashes, vectors.astype(np.float16))
         self._shards.append(map_vectors(path, *vectors.shape))
@@ -243,7 +239,8 @@ def encode_cached(
             cause = error.__cause__
             if isinstance(cause, Unfinished) and cause.fingerprint == encoder.fingerprint:
                 kept.append(keys[rows[: len(cause.vectors)]], cause.vectors)
-                raise error from None  # the caller numbers rows differently
+                # The caller may number its rows differently.
+                raise error from None
             raise
         kept.append(keys[rows], vectors)
         done += len(rows)
@@ -306,7 +303,8 @@ def _within(
     def report(done: int) -> None:
         if progress is not None:
             progress(before + done)
-        if done < size:  # A whole shard is stored first.
+        # A whole shard is stored before a stop.
+        if done < size:
             check()
 
     return report

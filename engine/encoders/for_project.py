@@ -181,7 +181,7 @@ def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
     """Wrap a server's encoder so that no query is sent twice.
 
     Vectors of queries are kept in the project, separate from those of chunks, which a run may be
-    writing. They are deleted when there are too many files. Nothing is kept if the project is
+    writing. They are deleted when there are too many files. Nothing is kept if the cache is
     read-only.
     """
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache

@@ -18,7 +18,7 @@ AMX = "AMX-BF16"
 AMD = "AMD's AVX512-BF16"
 AVX512 = "AVX512-BF16"
 FAST = frozenset({AMX, AMD})
-"""Instruction sets with faster bfloat16 than float32 (docs/log/encoding.md, "Encoding")."""
+"""Instruction sets that make bfloat16 faster than float32 (docs/log/encoding.md, "Encoding")."""
 DTYPES = ("float32", "bfloat16", "float16")
 # PCI vendor, and below it the PCI class of display controllers.
 _NVIDIA = "0x10de"

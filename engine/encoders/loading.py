@@ -135,7 +135,8 @@ def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None
         }
         unexpected = transformer.auto_model.load_state_dict(whole, strict=False).unexpected_keys
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what peft warns of is an error below
+            # What peft warns of is raised as an error below.
+            warnings.simplefilter("ignore")
             wrapped = PeftModel.from_pretrained(
                 transformer.auto_model, str(folder), is_trainable=False, torch_device="cpu"
             )

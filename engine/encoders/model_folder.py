@@ -119,7 +119,10 @@ def folder_name(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Read the JSON value of a model's configuration file. Raises ModelError if it fails."""
+    """Read the JSON value of a model's configuration file.
+
+    Raises ModelError if the file is unreadable.
+    """
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -131,7 +134,10 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read the JSON object of a model's configuration file. Raises ModelError if it is none."""
+    """Read the JSON object of a model's configuration file.
+
+    Raises ModelError if the file is unreadable or holds another kind of value.
+    """
     value = read_json(path)
     if not isinstance(value, dict):
         why = "It holds no JSON object."

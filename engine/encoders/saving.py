@@ -38,7 +38,7 @@ def save_encoder(
         loaded.save(str(folder), create_model_card=False, safe_serialization=True)
     except OSError:
         raise
-    except Exception as error:  # safetensors has its own exception for a full disk
+    except Exception as error:  # safetensors has its own exception for a full disk.
         if "No space left" not in str(error):
             raise EngineError(
                 f"The model {model.name} could not be saved.", f"{error}.", code="write-failed"

@@ -82,7 +82,7 @@ class TransformerEncoder:
         fingerprint = encoder_fingerprint(model, adapter, adapter_scale, max_tokens)
         torch.set_num_threads(hardware.threads)
         if hardware.device != "cpu":
-            os.environ["TOKENIZERS_PARALLELISM"] = "true"  # one thread cannot feed a GPU
+            os.environ["TOKENIZERS_PARALLELISM"] = "true"  # One thread cannot feed a GPU.
         geometry = None
         if adapter is None or adapter_scale == 0.0:
             loaded = load_sentence_transformer(model, hardware.device, dtype)

@@ -76,7 +76,8 @@ def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
 
     both = {0: "texts", 1: "tokens"}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # possible errors of the trace are looked for below
+        # Possible errors of the trace are looked for below.
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             _whole(text_model, prompt_length),
             _example(text_model.tokenizer, 2, 7),

@@ -82,9 +82,8 @@ class QueryGraph:
             return None
         try:
             return cls(folder, facts)
-        except (
-            Exception
-        ) as error:  # whatever onnxruntime, or its absence, raises: the encoder is used instead
+        # onnxruntime may raise anything or be missing; the encoder is used instead.
+        except Exception as error:
             _log.info("The graph in %s is not used: %s", index, error)
             return None
 
@@ -150,7 +149,8 @@ def write_query_graph(
     if not isinstance(source, FolderSource) or not can_run_graphs():
         return
     if folder_facts(source.folder.path)[0] > MAX_WEIGHTS or (adapter and read_geometry(adapter)):
-        return  # torch cannot export the sinh of hyperbolic encoders
+        # torch cannot export the sinh of hyperbolic encoders.
+        return
     try:
         wanted = source.vectors_fingerprint(max_tokens, adapter, weight)
         is_base = wanted == source.vectors_fingerprint(max_tokens)
@@ -161,7 +161,8 @@ def write_query_graph(
         _compare(encoder, QueryGraph.open(index, wanted), texts)
         if is_base:
             publish_graph(index, wanted)
-    except Exception as error:  # whatever model libraries raise: search works without a graph
+    # Model libraries may raise anything; search works without a graph.
+    except Exception as error:
         _log.info("The query encoder was not kept as a graph: %s", error)
         for file in folder.iterdir():
             file.unlink()

@@ -69,7 +69,8 @@ def find_graph(index: Path) -> Path:
     name = _read_pointer(own / POINTER)
     if name is None:
         return own
-    with suppress(OSError):  # a read-only data folder can still be read
+    # A read-only data folder can still be read.
+    with suppress(OSError):
         _note_project(index.parents[1])
     return graphs_root() / name
 

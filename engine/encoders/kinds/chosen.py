@@ -111,7 +111,8 @@ def warnings_of(settings: Settings, encoder: EncoderSource) -> Iterator[str]:
     asked = settings.encoder.max_tokens
     of_model = encoder.max_tokens
     read = min(asked, of_model)
-    if wanted > read and not settings.encoder.endpoint:  # A server truncates by its own rules.
+    # A server truncates by its own rules.
+    if wanted > read and not settings.encoder.endpoint:
         if asked < min(wanted, of_model):
             todo = "raise encoder.max_tokens"
         else:

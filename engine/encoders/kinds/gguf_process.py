@@ -52,7 +52,8 @@ class EmbeddingModel:
     def vector(self, text: str) -> bytes:
         """Return the vector of a text as `width` float32 numbers, not normalised."""
         tokens = self._tokens(text)
-        data = (self._lib.llama_token * len(tokens))(*tokens)  # the batch points to it
+        # The batch points to this array, which must outlive it.
+        data = (self._lib.llama_token * len(tokens))(*tokens)
         self._lib.llama_memory_clear(self._lib.llama_get_memory(self._context), True)
         clear_log()
         if (
@@ -99,7 +100,8 @@ class EmbeddingModel:
 
     def _opened(self, pooling: int) -> Any:
         params = self._lib.llama_context_default_params()
-        params.n_ctx = params.n_batch = params.n_ubatch = self._max  # A text is computed at once.
+        # A text is computed at once.
+        params.n_ctx = params.n_batch = params.n_ubatch = self._max
         params.n_threads = params.n_threads_batch = free_threads()[0]
         params.embeddings = True
         params.pooling_type = pooling
@@ -120,7 +122,8 @@ def main() -> None:
     """Answer until standard input ends, as it does when the parent process dies."""
     prepare_process()
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what native libraries print must not be read as an answer
+    # What native libraries print must not be read as an answer.
+    os.dup2(2, 1)
     file, tokens, pooling, on_gpu = sys.argv[1:]
 
     def say(line: dict[str, Any], vectors: bytes = b"") -> None:
@@ -136,7 +139,8 @@ def main() -> None:
             say({"rows": len(texts), "width": model.width}, vectors)
     except EngineError as error:
         say({"error": to_dict(error)})
-    os._exit(0)  # threads of native libraries must not delay the exit
+    # Threads of native libraries must not delay the exit.
+    os._exit(0)
 
 
 if __name__ == "__main__":

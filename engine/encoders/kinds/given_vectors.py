@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SAME = 1e-3
 _BLOCK = 16_384
 _FAULTS = (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError)
-"""What readers of such files raise."""
+"""Exceptions that readers of such files raise."""
 
 
 @dataclass(frozen=True, slots=True)
