@@ -1,7 +1,6 @@
-"""Service: text → vectors.
+"""Encoders: from texts to vectors.
 
-In: a model folder on disk (and an optional LoRA adapter), texts. Out: float32 arrays of shape (n,
-    d), one unit-norm row
-per text, and fingerprints that name what made them. Importing this package loads neither torch nor
-transformers.
+In: a model folder on disk (and optionally a LoRA adapter) and texts. Out: float32 arrays of shape
+(n, d), one unit-norm row per text, and fingerprints that identify what made them. Importing this
+package loads neither torch nor transformers.
 """

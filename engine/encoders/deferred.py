@@ -1,6 +1,4 @@
-"""Importing the libraries of models without what makes it long: what the engine never calls, and
-Python's garbage collection.
-"""
+"""Faster imports of model libraries: without unused modules and without garbage collection."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ PUT_OFF = ("sklearn.metrics", "scipy.sparse", "scipy.optimize")
 
 
 class _Deferred(ModuleType):
-    """A module of functions: each imports the real module when it is called."""
+    """A stub of a module of functions; each imports the real module when it is called."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("__"):
@@ -30,8 +28,9 @@ class _Deferred(ModuleType):
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Python does not look for garbage inside, which takes a tenth of the time until a process
-    has loaded a model.
+    """Disable garbage collection inside the block.
+
+    It takes a tenth of the time a process needs to load a model.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -44,11 +43,11 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def light_imports() -> Iterator[None]:
-    """What is imported inside takes the functions of `PUT_OFF` without importing their modules.
+    """Stub the modules of `PUT_OFF` for imports inside the block.
 
-    sentence-transformers and transformers import them for what the engine does not ask for, a fifth
-    of the time until a process has loaded a model. A function taken here imports its module when it
-    is called, after the block.
+    sentence-transformers and transformers import them for features the engine never uses, which
+    takes a fifth of the time a process needs to load a model. A function imported from a stub
+    imports its real module when it is called after the block.
     """
     stubs = {name: _Deferred(name) for name in PUT_OFF if name not in sys.modules}
     sys.modules.update(stubs)

@@ -1,4 +1,4 @@
-"""Vectors on disk, by encoder fingerprint and content hash, so that no text is encoded twice."""
+"""Vectors on disk by encoder fingerprint and content hash, so that no text is encoded twice."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 class VectorCache:
-    """The cached vectors of one encoder: append-only shards in `folder`, hashes in memory (about
-    40 bytes each).
+    """The cached vectors of one encoder: append-only shards in `folder`.
 
-    Opening checks every shard; torn and corrupt ones are removed and counted in `damaged`. With
-    `reading`, nothing on disk is changed, as a run may be writing there, and what cannot be read is
-    passed over.
+    The hashes are held in memory (about 40 bytes each). Opening checks every shard; torn and
+    corrupt ones are removed and counted in `damaged`. With `reading`, nothing on disk is changed,
+    since a run may be writing there, and unreadable shards are skipped.
     """
 
     def __init__(self, folder: Path, dimension: int, *, reading: bool = False) -> None:
@@ -42,9 +41,8 @@ class VectorCache:
         self.reading = reading
         self.damaged = 0
         self._shards: list[np.ndarray] = []
-        self._fresh: list[
-            np.ndarray
-        ] = []  # hashes of the latest shards, not yet in the sorted table
+        # Hashes of the latest shards, which are not yet in the sorted table.
+        self._fresh: list[np.ndarray] = []
         self._hashes = np.empty(0, dtype="S32")  # sorted
         self._places = np.empty(0, dtype=np.int64)
         self._last = 0
@@ -71,15 +69,11 @@ class VectorCache:
 
     @property
     def blocks(self) -> list[np.ndarray]:
-        """All vectors, (m, d) float16 each, mapped; one after the other in the order of `find`'s
-        positions.
-        """
+        """All vectors, mapped: (m, d) float16 per shard, in the order of `find`'s positions."""
         return list(self._shards)
 
     def find(self, hashes: np.ndarray) -> np.ndarray:
-        """Where each hash of (n,) S32 is kept: positions (n,) int64 for `read`, −1 for the
-        unknown ones.
-        """
+        """Return the position of each hash of (n,) S32 as (n,) int64 for `read`, −1 if unknown."""
         self._sort()
         if not len(self._hashes):
             return np.full(len(hashes), -1, dtype=np.int64)
@@ -87,7 +81,7 @@ class VectorCache:
         return np.where(self._hashes[near] == hashes, self._places[near], -1)
 
     def read(self, places: np.ndarray) -> np.ndarray:
-        """Vectors (n, d) float16 at positions that `find` gave."""
+        """Return the vectors (n, d) float16 at positions returned by `find`."""
         vectors = np.empty((len(places), self.dimension), dtype=np.float16)
         starts = np.cumsum([0, *(len(shard) for shard in self._shards)])
         shards = np.searchsorted(starts, places, side="right") - 1
@@ -96,20 +90,18 @@ class VectorCache:
             if len(rows):
                 shard = self._shards[shards[rows[0]]]
                 vectors[rows] = shard[places[rows] - starts[shards[rows[0]]]]
-                cast(mmap, shard.base).madvise(
-                    MADV_DONTNEED
-                )  # its pages would count as this process's memory
+                # Its pages would count as this process's memory.
+                cast(mmap, shard.base).madvise(MADV_DONTNEED)
         return vectors
 
     def append(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
-        """Add hashes (n,) S32 with vectors (n, d) as one shard; on disk when this returns.
+        """Write hashes (n,) S32 and vectors (n, d) to disk as one shard.
 
-        Not with `reading`.
+        Must not be called with `reading`.
         """
         self._last += 1
-        while (
-            path := self.folder / f"shard-{self._last:06d}.vec"
-        ).exists():  # another one has the folder open, too
+        # Another process may have the folder open, too.
+        while (path := self.folder / f"shard-{self._last:06d}.vec").exists():
             self._last += 1
         write_shard(path, hashes, vectors.astype(np.float16))
         self._shards.append(map_vectors(path, *vectors.shape))
@@ -126,7 +118,7 @@ class VectorCache:
 class EmbeddingCache:
     """A folder with one sub-folder of vectors per encoder fingerprint (64 hex digits).
 
-    What has another name is not its own.
+    Sub-folders with other names do not belong to the cache.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -135,22 +127,22 @@ class EmbeddingCache:
 
     @property
     def damaged(self) -> int:
-        """Shards that were torn or corrupt, and so removed, since this cache was opened."""
+        """Number of torn or corrupt shards removed since this cache was opened."""
         return sum(one.damaged for one in self._open.values())
 
     def vectors_of(self, fingerprint: str, dimension: int) -> VectorCache:
-        """The vectors of one encoder, opened at first use."""
+        """Return the vectors of an encoder, opened on first use."""
         if fingerprint not in self._open:
             self._open[fingerprint] = VectorCache(self.folder / fingerprint, dimension)
         return self._open[fingerprint]
 
     def width_of(self, fingerprint: str) -> int:
-        """Of the vectors that are kept of one encoder; 0 where there are none."""
+        """Return the width of an encoder's cached vectors, 0 if there are none."""
         shards = map(read_hashes, sorted((self.folder / fingerprint).glob("shard-[0-9]*.vec")))
         return next((found[1] for found in shards if found), 0)
 
     def drop_others(self, keep: Collection[str]) -> int:
-        """Delete the vectors of all encoders but `keep`; the number of encoders dropped."""
+        """Delete the vectors of all encoders but `keep`; return how many encoders were dropped."""
         folders = self.folder.iterdir() if self.folder.is_dir() else ()
         others = [
             path
@@ -164,9 +156,10 @@ class EmbeddingCache:
 
 
 class CachedRows:
-    """Vectors (n, d) as an encoder gave them, read from its cache a slice or a choice of rows at
-    a time, float32: of a million, all take several GB. Up to float16: a fresh vector equals a
-    cached one.
+    """Vectors (n, d) float32 that are read from the cache when they are indexed.
+
+    A slice or an array of rows is read at a time, since a million vectors take several GB. All are
+    rounded to float16, so a fresh vector equals a cached one.
     """
 
     def __init__(self, cache: VectorCache, places: np.ndarray, similarity: Similarity) -> None:
@@ -176,7 +169,7 @@ class CachedRows:
         self.shape = (len(places), cache.dimension)
 
     def chosen(self, rows: np.ndarray) -> CachedRows:
-        """Those of places or a mask."""
+        """Return the rows selected by positions or a mask."""
         return CachedRows(self._cache, self._places[rows], self._similarity)
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
@@ -203,16 +196,15 @@ def encode_cached(
     stored: Callable[[VectorCache, np.ndarray], None] | None = None,
     encode_shards: EncodeShards | None = None,
 ) -> CachedRows:
-    """The vectors (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not
-    cached.
+    """Return the vectors (n, d) of `texts`, encoding only those that are not cached.
 
-    New vectors are stored `shard_size` at a time; then `stored` is called with the cache and all
-    keys (n,). An interruption loses at most one shard, less where its cause is `Unfinished`.
-    `progress` gets the number of texts done so far. Raises CancelledError when `should_stop()`,
-    asked after every batch of the encoder, says so.
-    `encode`: in place of `encode_chunks`; `encode_shards` does several shards at once, and gives
-        their vectors in order. `order`
-    (n,): the rows in the order in which they are wanted.
+    `hashes` are content hashes (hex sha256). New vectors are stored `shard_size` at a time; then
+    `stored` is called with the cache and all keys (n,). An interruption loses at most one shard,
+    and less if its cause is `Unfinished`. `progress` gets the number of texts done so far.
+    `should_stop` is called after every batch; CancelledError is raised if it returns True.
+
+    `encode` replaces `encode_chunks`. `encode_shards` encodes several shards at once and yields
+    their vectors in order. `order` (n,) lists the rows in the order in which they are wanted.
     """
     keys = hash_keys(hashes)
     kept = cache.vectors_of(encoder.fingerprint, encoder.dimension)
@@ -247,7 +239,8 @@ def encode_cached(
             cause = error.__cause__
             if isinstance(cause, Unfinished) and cause.fingerprint == encoder.fingerprint:
                 kept.append(keys[rows[: len(cause.vectors)]], cause.vectors)
-                raise error from None  # who called us has other rows
+                # The caller may number its rows differently.
+                raise error from None
             raise
         kept.append(keys[rows], vectors)
         done += len(rows)
@@ -261,8 +254,10 @@ def encode_cached(
 
 
 class CachedEncoder:
-    """An encoder that encodes no text twice, also not in another run: chunks, unless it keeps
-    `queries_only`, as `encode_cached` keeps them, queries under keys of their own.
+    """An encoder that never encodes a text twice, even in another run.
+
+    Vectors of chunks are kept as `encode_cached` keeps them, unless `queries_only` is set. Vectors
+    of queries have separate keys.
     """
 
     def __init__(
@@ -300,23 +295,25 @@ def _digest(text: str) -> str:
 def _within(
     progress: Progress | None, check: Callable[[], None], before: int, size: int
 ) -> Progress:
-    """Progress within a shard, reported as progress of the whole; and a place to stop after
-    every batch but the last.
+    """Return a callback that reports progress within a shard as progress of the whole.
+
+    It also calls `check` after every batch but the last.
     """
 
     def report(done: int) -> None:
         if progress is not None:
             progress(before + done)
-        if done < size:  # a whole shard is kept first
+        # A whole shard is stored before a stop.
+        if done < size:
             check()
 
     return report
 
 
 def hash_keys(hashes: Sequence[str]) -> np.ndarray:
-    """Content hashes (hex sha256) as (n,) S32, the keys of the cache.
+    """Convert content hashes (hex sha256) to cache keys (n,) S32.
 
-    ValueError for one that is not.
+    Raises ValueError for anything else.
     """
     raw = b"".join(bytes.fromhex(value) for value in hashes)
     if len(raw) != 32 * len(hashes):
@@ -327,9 +324,11 @@ def hash_keys(hashes: Sequence[str]) -> np.ndarray:
 def _shards(
     missing: np.ndarray, texts: Sequence[str], shard_size: int
 ) -> Iterator[tuple[np.ndarray, list[str]]]:
-    """The missing rows and their texts in shards, sorted by length within windows of several
-    shards: batches hold like lengths. Windows grow, so that what is wanted first comes first. A
-    window's texts are in memory.
+    """Yield the missing rows and their texts in shards of similar length.
+
+    Texts are sorted by length within windows of several shards, so that batches hold texts of
+    similar length. Windows grow, so that the texts wanted first come early. The texts of one window
+    are held in memory.
     """
     start = 0
     window = shard_size

@@ -1,6 +1,4 @@
-"""What every kind of encoder offers, whatever makes its vectors: a loaded one, and one that is
-only named as yet.
-"""
+"""The interface of every encoder: loaded (`Encoder`), and only named (`EncoderSource`)."""
 
 from __future__ import annotations
 
@@ -20,12 +18,13 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 Report = Callable[[str, object, str], None]
-"""Hears of an automatic choice: (setting, value, reason)."""
+"""Callback for an automatic choice: (setting, value, reason)."""
 
 
 class Unfinished(Exception):
-    """The cause of an error that ended an encoding half-way: `vectors` (m, d) are those of the
-    first texts, by the encoder with that fingerprint.
+    """The cause of an error that interrupted encoding.
+
+    `vectors` (m, d) are those of the first m texts, made by the encoder with this fingerprint.
     """
 
     def __init__(self, vectors: NDArray[np.float32], fingerprint: str) -> None:
@@ -35,40 +34,38 @@ class Unfinished(Exception):
 
 
 def unheard(_setting: str, _value: object, _reason: str) -> None:
-    """A `Report` to nobody."""
+    """Ignore an automatic choice (a `Report`)."""
 
 
 def report_prompts(prompts: Prompts, report: Report) -> None:
-    """Say which prompts settings or the model's name gave."""
+    """Report which prompts the settings or the model's name gave."""
     why = "as project.toml has it, or as models of this name were trained"
     report("query prompt", repr(prompts.query), why)
     report("document prompt", repr(prompts.document), why)
 
 
 class QueryEncoder(Protocol):
-    """Questions → vectors. For one thread at a time."""
+    """Encodes queries as vectors. Not thread-safe."""
 
     @property
     def fingerprint(self) -> str:
-        """Names the vectors: what makes them, and the prompts and the length limit, but not the
-        device.
-        """
+        """Identifier of the vectors: model, prompts and length limit, but not the device."""
 
     def encode_queries(
         self, texts: Sequence[str], progress: Progress | None = None
     ) -> NDArray[np.float32]:
-        """Vectors of questions: float32 (n, d), in the order given.
+        """Return the vectors of queries, float32 (n, d), in the order of `texts`.
 
-        `progress` is called with the number of texts done so far, and may raise to end it. Raises
+        `progress` is called with the number of texts done so far, and may raise to stop. Raises
         EngineError.
         """
 
 
 class Encoder(QueryEncoder, Protocol):
-    """Texts → vectors. For one thread at a time."""
+    """Encodes texts as vectors. Not thread-safe."""
 
     notices: list[str]
-    """What a user should know, such as a batch that was halved for want of memory."""
+    """Messages for the user, such as about a batch that was halved because memory ran out."""
 
     @property
     def dimension(self) -> int:
@@ -81,18 +78,17 @@ class Encoder(QueryEncoder, Protocol):
     def encode_chunks(
         self, texts: Sequence[str], progress: Progress | None = None
     ) -> NDArray[np.float32]:
-        """Vectors of texts to be found: as `encode_queries`."""
+        """Return the vectors of texts to be found: as `encode_queries`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSource(ABC):
-    """An encoder as a project or an index names it. Nothing is loaded, and no server is asked.
+    """An encoder as a project or an index names it; no model is loaded and no server is called.
 
-    `name`: for messages. `prompts`: what stands before queries and chunks. `max_tokens`: the
-        longest text that it takes. `server`:
-    the address that gets the texts, empty where they stay on this machine. `folder`: of its
-    weights, for what an adapter `trains` or an export gives away. `tokenizer_file`: a
-    tokenizer.json, None where there is none.
+    `name` is for messages. `prompts` precede queries and chunks. `max_tokens` is the length of the
+    longest text that the encoder takes. `server` is the address that receives the texts, empty if
+    they stay on this machine. `folder` holds its weights, for training (`trains`) or export
+    (`exports`). `tokenizer_file` is a tokenizer.json, or None.
     """
 
     name: str
@@ -106,9 +102,7 @@ class EncoderSource(ABC):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """What another kind takes over that puts something beside it: texts and chunks stay the
-        same.
-        """
+        """Fields that a combined source inherits, so that texts and chunks stay the same."""
         return {
             "prompts": self.prompts,
             "max_tokens": self.max_tokens,
@@ -119,27 +113,26 @@ class EncoderSource(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Names what is behind it, without any adapter."""
+        """Identifier of the encoder without any adapter."""
 
     @abstractmethod
     def vectors_fingerprint(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
     ) -> str:
-        """Fingerprint of the encoder that `load` would give.
+        """Return the fingerprint of the encoder that `load` would return.
 
-        Raises ModelError for an unsound adapter.
+        Raises ModelError for an invalid adapter.
         """
 
     @property
     def weights(self) -> Path | None:
-        """The folder or file that another machine needs to load it; None where it works here
-        alone.
-        """
+        """What another machine needs to load it, a file or folder; None if it only works here."""
         return None
 
     def moved(self, folder: Path, dtype: str) -> EncoderSource:
-        """The same, its `weights` copied into another folder, in the precision `dtype` where it
-        can be chosen.
+        """Return this source with its `weights` copied to another folder.
+
+        `dtype` is the precision, for kinds in which it can be chosen.
         """
         raise NotImplementedError(f"{self.name} stays where it is: {folder}, {dtype}")
 
@@ -151,6 +144,7 @@ class EncoderSource(ABC):
         weight: float = 1.0,
         report: Report = unheard,
     ) -> Encoder:
-        """The encoder, with an adapter merged in at the interpolation `weight`; only for one
-        that trains. Raises EngineError.
+        """Load the encoder, with an adapter merged in at the interpolation `weight`.
+
+        Only encoders that train take an adapter. Raises EngineError.
         """

@@ -1,9 +1,8 @@
-"""The end token that a decoder's vector is read from, put where the model's own configuration
-wants it.
+"""Adding the start and end tokens that a model's own configuration asks for.
 
-Since release 5, transformers leaves out `add_eos_token` and `add_bos_token` of
-tokenizer_config.json wherever there is a tokenizer.json. Without the end token that gte-Qwen2 and
-e5-mistral want, last-token pooling reads the vector of the last word.
+Since release 5, transformers ignores `add_eos_token` and `add_bos_token` of tokenizer_config.json
+if there is a tokenizer.json. Without the end token that gte-Qwen2 and e5-mistral want, last-token
+pooling reads the vector of the last word.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ _FLAGS = (("add_bos_token", "bos_token"), ("add_eos_token", "eos_token"))
 
 
 def wanted_tokens(model: ModelFolder) -> list[str]:
-    """Which of `bos_token` and `eos_token` the model's tokenizer_config.json wants around every
-    text.
-    """
+    """Return which of `bos_token` and `eos_token` tokenizer_config.json wants around every text."""
     path = model.transformer_path / "tokenizer_config.json"
     if path.is_file():
         config = read_object(path)
@@ -28,8 +25,9 @@ def wanted_tokens(model: ModelFolder) -> list[str]:
 
 
 def add_missing(tokenizer: Any, model: ModelFolder) -> None:
-    """Make the fast `tokenizer` put in the wanted tokens, within any length limit, where
-    tokenizer.json leaves them out.
+    """Make the fast `tokenizer` add the wanted tokens that its tokenizer.json omits.
+
+    They are added within any length limit.
     """
     wanted = wanted_tokens(model)
     if not wanted:
@@ -61,7 +59,7 @@ def add_missing(tokenizer: Any, model: ModelFolder) -> None:
 
 
 def _around(tokenizer: Any) -> tuple[list[str], list[str]]:
-    """The special tokens that the tokenizer puts before and after a text."""
+    """Return the special tokens that the tokenizer puts before and after a text."""
     bare = tokenizer("a", add_special_tokens=False, verbose=False)["input_ids"]
     whole = tokenizer("a", verbose=False)["input_ids"]
     place = next(

@@ -1,6 +1,4 @@
-"""What an encoder is named by, and its prompts: read from files alone, so that no model need be
-loaded to ask.
-"""
+"""Fingerprints and prompts of encoders, read from files alone, without loading a model."""
 
 from __future__ import annotations
 
@@ -18,28 +16,23 @@ from engine.encoders.weights_file import tensor_names
 
 ENCODING_VERSION = 1
 QUERY_MAP = "QUERY_MAP"
-"""In place of "LORA", the type of an adapter that is a linear map of query vectors."""
+"""Type, in place of "LORA", of an adapter that is a linear map of query vectors."""
 ALL_WEIGHTS = "ALL_WEIGHTS"
-"""The type of an adapter that holds the model's weights after training, in place of what is
-added to them.
-"""
+"""Type of an adapter that holds all trained weights of a model rather than additions to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What the model was trained to see before a query and before a document; empty where it has
-    none.
-    """
+    """The text a model was trained to see before a query and before a document, or ""."""
 
     query: str
     document: str
 
 
 def read_prompts(model: ModelFolder) -> Prompts:
-    """The prompts of the model's own `config_sentence_transformers.json`, or those that were
-    chosen in their place.
+    """Return the prompts set by the user, else those of `config_sentence_transformers.json`.
 
-    `web_search_query` is what models of e5-mistral's kind call the prompt of a query.
+    Models such as e5-mistral call the prompt of queries `web_search_query`.
     """
     path = model.path / "config_sentence_transformers.json"
     config: dict[str, Any] = read_object(path) if path.is_file() else {}
@@ -87,13 +80,11 @@ _KNOWN: tuple[tuple[str, Prompts], ...] = (
         ),
     ),
 )
-"""Model cards of models whose folders name no prompts."""
+"""Prompts from the model cards of models whose folders contain none."""
 
 
 def missing_prompts(model: ModelFolder) -> Prompts | None:
-    """What a model of this name was trained with, by its model card, where neither its folder
-    nor a setting says so.
-    """
+    """Return the prompts of the model's card if neither its folder nor a setting has any."""
     if read_prompts(model) != Prompts("", "") or (model.query_prompt, model.document_prompt) != (
         None,
         None,
@@ -103,8 +94,9 @@ def missing_prompts(model: ModelFolder) -> Prompts | None:
 
 
 def known_prompts(name: str) -> Prompts | None:
-    """What models of a name were trained with, by their model cards; a quantisation or a tag at
-    its end says nothing of it.
+    """Return the prompts from the model card of a named model.
+
+    A quantisation or tag at the end of the name is ignored.
     """
     name = name.removesuffix(":latest").replace(":", "-")
     name = re.sub(
@@ -116,9 +108,7 @@ def known_prompts(name: str) -> Prompts | None:
 
 
 def named_prompts(query: str | None, document: str | None, *names: str) -> Prompts:
-    """What settings name, and where they name nothing what models of the first known name were
-    trained with.
-    """
+    """Return the prompts that settings name, with those of the first known model as defaults."""
     known = next(filter(None, map(known_prompts, names)), Prompts("", ""))
     return Prompts(
         known.query if query is None else query, known.document if document is None else document
@@ -126,9 +116,9 @@ def named_prompts(query: str | None, document: str | None, *names: str) -> Promp
 
 
 def adapter_digest(folder: Path) -> str:
-    """Hex sha256 of an adapter's weights and settings.
+    """Return the hex sha256 of an adapter's weights and settings.
 
-    Raises ModelError when the folder is not a sound adapter.
+    Raises ModelError for an invalid adapter folder.
     """
     config = check_adapter(folder, ("LORA", ALL_WEIGHTS, QUERY_MAP))
     config.pop("base_model_name_or_path", None)
@@ -137,7 +127,7 @@ def adapter_digest(folder: Path) -> str:
 
 
 def check_adapter(folder: Path, types: Sequence[str] = ("LORA", ALL_WEIGHTS)) -> dict[str, Any]:
-    """The adapter's settings, after its files were checked. Raises ModelError."""
+    """Check an adapter's files and return its settings. Raises ModelError."""
     if not (folder / "adapter_config.json").is_file():
         raise _unsound(f"{folder} is not an adapter folder.", "It has no adapter_config.json.")
     if not (folder / "adapter_model.safetensors").is_file():
@@ -160,7 +150,7 @@ def _unsound(what: str, why: str) -> ModelError:
 
 
 def effective_max_tokens(model: ModelFolder, max_tokens: int) -> int:
-    """The wanted length, or the model's own limit where that is shorter."""
+    """Return the wanted length, or the model's own limit if that is shorter."""
     return min(max_tokens, model.max_tokens)
 
 
@@ -170,10 +160,10 @@ def encoder_fingerprint(
     adapter_scale: float = 1.0,
     max_tokens: int = 256,
 ) -> str:
-    """Names the vectors that an encoder makes, whatever device and precision it runs on.
+    """Return the identifier of an encoder's vectors, independent of device and precision.
 
-    An adapter scaled by 0 is the base model and has its fingerprint. Raises ModelError for an
-    unsound adapter.
+    An adapter scaled by 0 has the fingerprint of the base model. Raises ModelError for an invalid
+    adapter.
     """
     prompts = read_prompts(model)
     merged = adapter is not None and adapter_scale != 0.0

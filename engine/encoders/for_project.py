@@ -1,6 +1,4 @@
-"""Encoders as the stages use them: loaded with the project's settings, their choices reported,
-their vectors cached.
-"""
+"""Encoders as stages use them: with a project's settings, reported choices and a cache."""
 
 from __future__ import annotations
 
@@ -39,23 +37,24 @@ if TYPE_CHECKING:
 
 
 QUERIES = "queries"
-"""The folder, in the cache, of queries' vectors."""
+"""Sub-folder of the cache for vectors of queries."""
 PROBES = "probes.vec"
-"""The file, beside a server's vectors, by which another model in its place is noticed."""
-MAX_QUERY_FILES = 1000  # each of one query, or of up to 128 that were encoded together
+"""File among a server's vectors that reveals when the server has changed its model."""
+# Each file holds one query, or up to 128 that were encoded together.
+MAX_QUERY_FILES = 1000
 
 
 def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
-    """Return the adapter that chunks are encoded with; None for the model as it is."""
+    """Return the adapter that chunks are encoded with, or None for the base model."""
     if scope == "queries":
         return None
     return adapter
 
 
 def project_model(settings: Settings) -> ModelFolder:
-    """The folder of the project's base model, to be trained.
+    """Return the folder of the project's base model, for training.
 
-    Raises ModelError, UsageError for an encoder without one.
+    Raises ModelError, or UsageError for an encoder without such a folder.
     """
     source = encoder_source(settings.encoder)
     if source.folder is None:
@@ -69,9 +68,10 @@ def project_model(settings: Settings) -> ModelFolder:
 
 
 def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
-    """The encoder of a vector index, by its artifact's `info`; where it runs, the settings say.
+    """Return the encoder of a vector index from its artifact's `info`.
 
-    A server that they no longer name gets no key. Raises ModelError.
+    The settings say where it runs. A server that they no longer name gets no key. Raises
+    ModelError.
     """
     query, document = info.prompts
     made_by = {
@@ -90,15 +90,17 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
-    """Raises UsageError where the device or precision that project.toml names is not to be had
-    here, as far as `foreseen` knows, or a GGUF file needs an extra that is not installed.
+    """Check the device, precision and extras that project.toml asks for.
+
+    Raises UsageError if `foreseen` knows that the device or precision is missing here, or if a GGUF
+    file needs an extra that is not installed.
     """
     chosen = settings.encoder
     if chosen.endpoint:
         return
     if is_gguf(chosen.model):
         check_llm()
-    # with other settings nothing can be missing, and torch takes seconds
+    # Other settings always work, and importing torch takes seconds.
     if chosen.device.startswith("cuda") or chosen.dtype == "float16":
         from engine.encoders.hardware import foreseen
 
@@ -106,7 +108,7 @@ def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
 
 
 def training_hardware(context: StageContext) -> Hardware:
-    """The device, precision and threads for training, each reported with its reason."""
+    """Choose the device, precision and threads for training and report each with its reason."""
     settings = context.settings.encoder
     hardware = choose_hardware(settings.device, settings.dtype, purpose="train")
     for choice in hardware.choices:
@@ -117,7 +119,7 @@ def training_hardware(context: StageContext) -> Hardware:
 def load_encoder(
     context: StageContext, adapter: Path | None = None, weight: float = 1.0
 ) -> Encoder:
-    """The project's encoder, with an adapter merged in at the interpolation `weight`.
+    """Load the project's encoder, with an adapter merged in at the interpolation `weight`.
 
     Where it runs is reported.
     """
@@ -128,9 +130,10 @@ def load_encoder(
         if context.forced and context.stage == "embed":
             _forget_other_model(context)
         width = open_cache(context).width_of(source.vectors_fingerprint(chosen.max_tokens))
-        source = encoder_source(chosen, width)  # which is not asked for it
+        # With the width known, the server is not asked for it.
+        source = encoder_source(chosen, width)
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
-    # each interpolation asks the black box the same again
+    # Each interpolation asks the black box for the same vectors.
     if isinstance(encoder, AugmentedEncoder | GivenEncoder):
         encoder.black_box = cached(context, encoder.black_box)
         return encoder
@@ -140,7 +143,7 @@ def load_encoder(
 
 
 def _forget_other_model(context: StageContext) -> None:
-    """Drop what is kept of a server's vectors where another model makes them now."""
+    """Delete a server's cached vectors if another model makes them now."""
     from engine.encoders.embedding_cache import EmbeddingCache
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
@@ -148,7 +151,7 @@ def _forget_other_model(context: StageContext) -> None:
     cache = context.project.path / "cache"
     server = base_source(chosen).load(chosen.max_tokens)
     if isinstance(server, EndpointEncoder) and server.is_other(cache / server.fingerprint / PROBES):
-        # an encoder with a small model beside it has a fingerprint of its own
+        # An encoder with a small model next to it has a fingerprint of its own.
         for folder in (
             cache,
             cache / QUERIES,
@@ -175,9 +178,11 @@ def _watched(project: ProjectFolder, encoder: Encoder) -> Encoder:
 
 
 def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
-    """A server's encoder, which gets no query twice: their vectors are kept in the project,
-    apart from those of chunks, which a run may be writing. They begin anew where there are too
-    many. Nothing is kept where the user may only read.
+    """Wrap a server's encoder so that no query is sent twice.
+
+    Vectors of queries are kept in the project, separate from those of chunks, which a run may be
+    writing. They are deleted when there are too many files. Nothing is kept if the cache is
+    read-only.
     """
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
 
@@ -192,25 +197,25 @@ def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
 
 
 def cached(snapshot: ProjectSnapshot, encoder: Encoder) -> Encoder:
-    """The encoder, its vectors of queries and chunks kept in the project."""
+    """Wrap an encoder so that its vectors of queries and chunks are kept in the project."""
     from engine.encoders.embedding_cache import CachedEncoder
 
     return CachedEncoder(_watched(snapshot.project, encoder), open_cache(snapshot))
 
 
 def model_fingerprint(snapshot: ProjectSnapshot) -> str:
-    """What names the project's base model, weights and configuration included."""
+    """Return the fingerprint of the project's base model (weights and configuration)."""
     return encoder_source(snapshot.settings.encoder).fingerprint
 
 
 def encoder_fingerprint_of(snapshot: ProjectSnapshot, adapter: Path | None, weight: float) -> str:
-    """Fingerprint of the encoder that `load_encoder` would give, without loading it."""
+    """Return the fingerprint of the encoder that `load_encoder` would load."""
     chosen = snapshot.settings.encoder
     return encoder_source(chosen).vectors_fingerprint(chosen.max_tokens, adapter, weight)
 
 
 def open_cache(snapshot: ProjectSnapshot) -> EmbeddingCache:
-    """The project's vectors on disk, by encoder fingerprint and content hash."""
+    """Open the project's cache of vectors."""
     from engine.encoders.embedding_cache import EmbeddingCache
 
     return EmbeddingCache(snapshot.project.path / "cache")
@@ -222,8 +227,9 @@ def chunk_vectors(
     chunks: Sequence[Chunk],
     what: str = "chunks",
 ) -> NDArray[np.float32]:
-    """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable,
-    cancellable.
+    """Return unit vectors (n, d) of the chunks, encoding only what is not cached.
+
+    Resumable and cancellable.
     """
     hashes = [chunk.content_hash for chunk in chunks]
     cache = open_cache(context)
@@ -233,7 +239,7 @@ def chunk_vectors(
 
 
 class ReadTexts(Sequence[str]):
-    """`count` texts that are read one by one: `read` gives the one at a place."""
+    """A sequence of `count` texts, read on access: `read` returns the text at a position."""
 
     def __init__(self, count: int, read: Callable[[int], str]) -> None:
         self._count = count
@@ -259,10 +265,10 @@ def chunk_rows(
     stored: Callable[[VectorCache, NDArray[np.bytes_]], None] | None = None,
     encode_shards: EncodeShards | None = None,
 ) -> CachedRows:
-    """As `chunk_vectors`, of content hashes; the `text` of a row is read where it is to be encoded.
+    """Return vectors as `chunk_vectors` does; `text` reads the text of a row that is not cached.
 
-    `before`: rows that are done and not among these, for the progress. `order`, `stored` and
-    `encode_shards`: see `encode_cached`.
+    `before` is the number of rows that were done earlier, for the progress. See `encode_cached` for
+    `order`, `stored` and `encode_shards`.
     """
     from engine.encoders.embedding_cache import encode_cached
 

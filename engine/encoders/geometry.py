@@ -1,6 +1,7 @@
-"""What an adapter makes of pooled vectors where it does not bring them to unit length: λ-Mafin
-keeps lengths that it has learnt (METHODS.md §2), a hyperbolic encoder takes them to points of
-its space (§4).
+"""What follows pooling for adapters whose vectors are not of unit length.
+
+λ-Mafin keeps learned lengths (METHODS.md §2). A hyperbolic encoder maps vectors to points of its
+space (§4).
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from engine.encoders.weights_file import metadata
 if TYPE_CHECKING:
     from torch import Tensor
 
-_MAX_LENGTH = math.asinh(2**14)  # of √c‖v‖: float16 holds the points of these
+# Limit of √c‖v‖: float16 can hold the points of such vectors.
+_MAX_LENGTH = math.asinh(2**14)
 _MIN_LENGTH = 1e-6
 
 
 @dataclass(frozen=True)
 class Geometry(ABC):
-    """Pooled vectors → an encoder's. Its numbers stand beside the tensors of an adapter."""
+    """Maps pooled vectors to an encoder's vectors; its parameters are metadata of the adapter."""
 
     @property
     def similarity(self) -> Similarity:
@@ -32,19 +34,17 @@ class Geometry(ABC):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """As an adapter's tensors have it beside them."""
+        """The parameters as metadata of an adapter's weights file."""
         return {name: repr(value) for name, value in asdict(self).items()}
 
     @abstractmethod
     def vectors(self, pooled: Tensor) -> Tensor:
-        """The encoder's vectors (b, d) of pooled ones (b, d)."""
+        """Return the encoder's vectors (b, d) for pooled ones (b, d)."""
 
 
 @dataclass(frozen=True)
 class OwnLengths(Geometry):
-    """Pooled vectors times `small_scale`: those of a small model, which are joined to a black
-    box's.
-    """
+    """Pooled vectors times `small_scale`: those of a small model, joined to a black box's."""
 
     small_scale: float
 
@@ -55,10 +55,9 @@ class OwnLengths(Geometry):
 
 @dataclass(frozen=True)
 class Hyperbolic(Geometry):
-    """Space of curvature −c.
+    """Hyperbolic space of curvature −c.
 
-    A pooled vector times `scale` is v, the direction and the distance in which its point lies from
-    the origin.
+    A pooled vector times `scale` is v: the direction and distance of its point from the origin.
     """
 
     curvature: float
@@ -66,13 +65,13 @@ class Hyperbolic(Geometry):
 
     @property
     def similarity(self) -> Similarity:
-        """−d_L."""
+        """The negative distance, −d_L."""
         from engine.core.lorentz import Lorentz
 
         return Lorentz(self.curvature)
 
     def vectors(self, pooled: Tensor) -> Tensor:
-        """x = sinh(√c‖v‖)/(√c‖v‖) · v."""
+        """Return x = sinh(√c‖v‖)/(√c‖v‖) · v."""
         tangent = self.scale * pooled
         length = (self.curvature**0.5 * tangent.norm(dim=1, keepdim=True)).clamp_min(_MIN_LENGTH)
         found: Tensor = length.clamp_max(_MAX_LENGTH).sinh() / length * tangent
@@ -80,9 +79,9 @@ class Hyperbolic(Geometry):
 
 
 def read_geometry(adapter: Path) -> Geometry | None:
-    """That of an adapter's folder; None where its vectors are of unit length.
+    """Read the geometry of an adapter's folder, or None if its vectors have unit length.
 
-    Raises ModelError for a damaged one.
+    Raises ModelError if the adapter is damaged.
     """
     found = metadata(adapter / "adapter_model.safetensors")
     if "small_scale" in found:

@@ -1,4 +1,4 @@
-"""Where a model runs, how precisely and on how many threads, each choice with its reason."""
+"""The device, precision and threads of a model, each choice with its reason."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ AMX = "AMX-BF16"
 AMD = "AMD's AVX512-BF16"
 AVX512 = "AVX512-BF16"
 FAST = frozenset({AMX, AMD})
-"""Instruction sets with which bfloat16 is faster than float32 (docs/log/encoding.md,
-"Encoding").
-"""
+"""Instruction sets that make bfloat16 faster than float32 (docs/log/encoding.md, "Encoding")."""
 DTYPES = ("float32", "bfloat16", "float16")
-_NVIDIA = "0x10de"  # PCI vendor, and the class of display controllers
+# PCI vendor, and below it the PCI class of display controllers.
+_NVIDIA = "0x10de"
 _DISPLAY = "0x03"
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 _AMD = "AuthenticAMD"
@@ -30,7 +29,7 @@ _AMD = "AuthenticAMD"
 
 @dataclass(frozen=True, slots=True)
 class HardwareChoice:
-    """One setting, automatic or as the user wants it: `setting` is device, dtype or threads."""
+    """One choice, automatic or set by the user; `setting` is device, dtype or threads."""
 
     setting: str
     value: str
@@ -39,7 +38,7 @@ class HardwareChoice:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """`device` and `dtype` as torch names them; `threads` for operators on the CPU."""
+    """Where a model runs: `device` and `dtype` as in torch, `threads` for operators on the CPU."""
 
     device: str
     dtype: str
@@ -49,9 +48,9 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What was found on this machine.
+    """The hardware of this machine.
 
-    `cpu_bf16` is its bfloat16 instruction set, `cuda` the GPU's name.
+    `cpu_bf16` is the bfloat16 instruction set of the CPU, `cuda` the name of the GPU.
     """
 
     cores: int
@@ -65,19 +64,18 @@ class Machine:
 def choose_hardware(
     device: str = "auto", dtype: str = "auto", purpose: Purpose = "encode"
 ) -> Hardware:
-    """Device, precision and threads for this machine.
+    """Choose the device, precision and threads on this machine.
 
-    `device`: auto, cpu, cuda or cuda:N. `dtype`: auto, float32, bfloat16 or float16. Raises
-        UsageError when one
-    cannot be had.
+    `device` is auto, cpu, cuda or cuda:N; `dtype` is auto, float32, bfloat16 or float16. Raises
+    UsageError if one of them is not available.
     """
     return decide(detect_machine(look_for_cuda=device != "cpu"), device, dtype, purpose)
 
 
 def foreseen(device: str, dtype: str, purpose: Purpose = "encode") -> str:
-    """The device that `choose_hardware` would choose in a process of its own, without any of a
-    GPU's memory being taken in this one. Raises UsageError as that, but for bfloat16 on a GPU
-    without it.
+    """Return the device that `choose_hardware` would choose, without using memory of a GPU.
+
+    Raises UsageError as `choose_hardware` does, except for bfloat16 on a GPU without it.
     """
     return decide(_glance(device), device, dtype, purpose).device
 
@@ -96,7 +94,7 @@ def _glance(device: str) -> Machine:
 
 
 def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardware:
-    """The choice for a given machine (pure)."""
+    """Choose for a given machine, without looking at this one."""
     chosen_device = _decide_device(machine, device)
     chosen_dtype = _decide_dtype(machine, chosen_device.value, dtype, purpose)
     threads = HardwareChoice("threads", str(machine.cores), machine.cores_reason)
@@ -195,7 +193,7 @@ def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
             f"the CPU has {machine.cpu_bf16}, some three times as fast as float32",
         )
     if machine.cpu_bf16 is not None:
-        # Measured: with Intel's AVX512-BF16 alone a linear layer takes 1.5 times as long in
+        # With Intel's AVX512-BF16 alone, a linear layer was measured to take 1.5 times as long in
         # bfloat16 as in float32.
         return HardwareChoice(
             "dtype",
@@ -206,7 +204,7 @@ def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
 
 
 def detect_machine(look_for_cuda: bool = True) -> Machine:
-    """Look at the CPU, the limits set on this process, and (which imports torch) the GPU."""
+    """Detect the CPU, the limits of this process and, which imports torch, the GPU."""
     cpuinfo = read_or_empty(Path("/proc/cpuinfo"))
     cores, reason = available_cores()
     if cpuinfo:
@@ -225,7 +223,7 @@ def detect_machine(look_for_cuda: bool = True) -> Machine:
 
 
 def bf16_flag(cpuinfo: str) -> str | None:
-    """The best bfloat16 instruction set in `/proc/cpuinfo`, if any."""
+    """Return the best bfloat16 instruction set in `/proc/cpuinfo`, or None."""
     for line in cpuinfo.splitlines():
         if line.startswith("flags"):
             flags = set(line.split(":", 1)[-1].split())
@@ -249,7 +247,7 @@ def _bf16_by_torch(processor: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU that torch can use; bytes of memory. `bfloat16`: whether it has units for it."""
+    """A GPU that torch can use: bytes of memory, and whether it has `bfloat16` units."""
 
     name: str
     memory: int
@@ -259,8 +257,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """`usable` ones; whether torch was `built_for_cuda`; how many NVIDIA `cards` the system
-    lists (0 where it cannot).
+    """The GPUs of this machine.
+
+    `usable` lists those that torch can use, `built_for_cuda` tells whether torch supports CUDA, and
+    `cards` counts the NVIDIA cards that the system lists (0 if it cannot).
     """
 
     usable: tuple[Gpu, ...]
@@ -269,7 +269,7 @@ class Gpus:
 
 
 def find_gpus() -> Gpus:
-    """Look for GPUs. Imports torch."""
+    """Find the GPUs of this machine. Imports torch."""
     import torch
 
     usable = []
@@ -284,7 +284,7 @@ def find_gpus() -> Gpus:
 
 
 def nvidia_cards(devices: Path = PCI_DEVICES) -> int:
-    """NVIDIA display controllers on the PCI bus, as Linux lists them."""
+    """Count the NVIDIA display controllers on the PCI bus, as listed by Linux."""
     return sum(
         read_or_empty(device / "vendor").strip() == _NVIDIA
         and read_or_empty(device / "class").startswith(_DISPLAY)

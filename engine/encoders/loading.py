@@ -1,6 +1,4 @@
-"""A model folder as a SentenceTransformer in memory, offline, with an adapter merged in where
-one is wanted.
-"""
+"""Loading a model folder as a SentenceTransformer, offline, and merging an adapter into it."""
 
 from __future__ import annotations
 
@@ -26,19 +24,17 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 WHOLE = "whole/"
-"""What comes before their names in an adapter's file, beside the LoRA layers', which then add to
-them.
-"""
+"""Prefix of whole weights in an adapter's file; LoRA layers are added to these weights."""
 
 
 def load_sentence_transformer(
     model: ModelFolder, device: str, torch_dtype: torch.dtype | str
 ) -> SentenceTransformer:
-    """The model on `device` ("cpu", "cuda", "cuda:N"), its transformer in `torch_dtype`, later
-    modules in float32.
+    """Load the model on `device`, its transformer in `torch_dtype`, later modules in float32.
 
-    No connection is made and no code from the folder is run. Raises ModelError when the weights do
-    not fit the configuration, ResourceError when memory runs out.
+    `device` is "cpu", "cuda" or "cuda:N". No connection is opened and no code from the folder is
+    run. Raises ModelError if the weights do not fit the configuration, ResourceError if memory runs
+    out.
     """
     _go_offline()
     with light_imports():
@@ -84,11 +80,10 @@ def load_sentence_transformer(
 def merge_adapter(
     loaded: SentenceTransformer, model: ModelFolder, folder: Path, scale: float
 ) -> None:
-    """Merge an adapter into the transformer's weights in place: W + scale · ΔW, in the dtype
-    they are in.
+    """Merge an adapter into the transformer's weights in place and in their dtype: W + scale · ΔW.
 
-    ΔW includes what pre-training of all weights changed (`WHOLE`). Load `model` in float32 for
-    this. Raises ModelError when the adapter does not belong to the model.
+    ΔW includes what pre-training of all weights changed (`WHOLE`). `model` must be loaded in
+    float32. Raises ModelError if the adapter does not belong to the model.
     """
     config = check_adapter(folder)
     if config["peft_type"] == ALL_WEIGHTS:
@@ -104,7 +99,7 @@ def merge_adapter(
 
 
 def _merge_all_weights(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
-    """W + scale · (W_trained − W), of the weights that were trained."""
+    """Merge trained weights: W + scale · (W_trained − W)."""
     from safetensors.torch import load_file
 
     transformer: Any = loaded[0]
@@ -119,9 +114,7 @@ def _merge_all_weights(loaded: SentenceTransformer, folder: Path, scale: float) 
 
 
 def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
-    """As `merge_adapter`, of LoRA layers, with all weights beside them where pre-training
-    changed these.
-    """
+    """Merge LoRA layers as `merge_adapter`, with the whole weights that pre-training changed."""
     file = folder / "adapter_model.safetensors"
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors.torch import load_file
@@ -142,7 +135,8 @@ def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None
         }
         unexpected = transformer.auto_model.load_state_dict(whole, strict=False).unexpected_keys
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what peft warns of is an error below
+            # What peft warns of is raised as an error below.
+            warnings.simplefilter("ignore")
             wrapped = PeftModel.from_pretrained(
                 transformer.auto_model, str(folder), is_trainable=False, torch_device="cpu"
             )
@@ -173,8 +167,9 @@ def _foreign_adapter(folder: Path, why: str) -> ModelError:
 
 
 def _check_reads_text(loaded: SentenceTransformer, model: ModelFolder) -> None:
-    """Models that wrap every text in a chat would get other tokens here than they were trained
-    with.
+    """Refuse models that wrap every text in a chat.
+
+    They would get other tokens here than they were trained with.
     """
     kinds = [str(kind) for kind in getattr(loaded[0], "modality_config", {"text": None})]
     if "text" not in kinds or "message" in kinds:
@@ -187,8 +182,9 @@ def _check_reads_text(loaded: SentenceTransformer, model: ModelFolder) -> None:
 
 
 def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
-    """Weights under foreign names are silently replaced by random ones: refuse when most of them
-    are.
+    """Refuse a model if most of its weights have unknown names.
+
+    The libraries would silently replace them by random ones.
     """
     transformer: Any = loaded[0]
     stored: set[str] = set()

@@ -1,5 +1,6 @@
-"""A model folder on disk: found, checked and named by its content, before anything heavy is
-imported. Long, as one place knows what a folder may look like.
+"""Finding, checking and fingerprinting a model folder before anything heavy is imported.
+
+Long, because everything about the layout of a model folder belongs in one place.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _CODE_NAMERS = (
 )
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 LOADED = frozenset({".json", ".jinja", ".txt", ".model", ".safetensors"})
-"""Endings of the files that loading may read."""
+"""Extensions of the files that loading may read."""
 _SAVE_AGAIN = (
     "On a machine that has the model, run SentenceTransformer(name).save(folder) and copy that"
     " folder here."
@@ -50,11 +51,11 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer
 class ModelFolder:
     """A checked sentence-transformers folder.
 
-    `fingerprint` names weights and configuration by content, whatever the folder is called.
-    `dimension` is None where the configuration does not say. `max_tokens` is the longest input that
-    the model takes, special tokens included. `weights_sha256` is the digest of the weights file (of
-    the list of digests where there are several). `query_prompt` and
-    `document_prompt`: used in place of the model's own, where they are not None; so is `pooling`.
+    `fingerprint` identifies weights and configuration by content, whatever the folder is called.
+    `dimension` is None if the configuration does not state it. `max_tokens` is the longest input
+    that the model takes, including special tokens. `weights_sha256` is the digest of the weights
+    file, or of the list of digests if there are several. If not None, `query_prompt`,
+    `document_prompt` and `pooling` replace the model's own.
     """
 
     path: Path
@@ -68,8 +69,9 @@ class ModelFolder:
     pooling: str | None = None
 
     def with_prompts(self, query: str | None, document: str | None) -> ModelFolder:
-        """The same with other prompts than its own, where they are not None: another
-        fingerprint, since it is another encoder.
+        """Return the model with other prompts in place of its own (None: keep them).
+
+        Its fingerprint differs, since it is another encoder.
         """
         if query is None and document is None:
             return self
@@ -78,7 +80,7 @@ class ModelFolder:
 
     @property
     def transformer_path(self) -> Path:
-        """The folder of the transformer module, where its weights and tokenizer lie."""
+        """Folder of the transformer module, which holds its weights and tokenizer."""
         return module_folders(self.path)[0][1]
 
     @property
@@ -88,11 +90,13 @@ class ModelFolder:
 
 
 def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
-    """The checked model folder that `spec` names: the bundled all-MiniLM-L6-v2, a folder on this
-    machine, or a model that `engine models get` or `add` put there, by its name.
+    """Return the checked model folder that `spec` names.
 
-    Raises ModelError when there is no such folder, when it is incomplete or damaged, or when it
-    would need unsafe code (pickled weights, custom Python). Nothing is ever downloaded.
+    It is the bundled all-MiniLM-L6-v2, a folder on this machine, or the name of a model that
+    `engine models get` or `add` installed. Nothing is ever downloaded.
+
+    Raises ModelError if the folder is missing, incomplete or damaged, or needs unsafe code (pickled
+    weights, custom Python).
     """
     if spec.strip() in BUNDLED_NAMES:
         return _resolve_folder(bundled_folder(), DEFAULT_MODEL, BUNDLED_SHA256)
@@ -106,9 +110,7 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
 
 
 def folder_name(path: Path) -> str:
-    """What a model in a folder is called: in the Hugging Face cache by its repository, elsewhere
-    by the folder.
-    """
+    """Return a model's name: its repository in the Hugging Face cache, else the folder's name."""
     repository = path.parent.parent.name
     cached = path.parent.name == "snapshots" and repository.startswith("models--")
     if cached:
@@ -117,7 +119,10 @@ def folder_name(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value of a model's configuration file. Raises ModelError when it cannot be read."""
+    """Read the JSON value of a model's configuration file.
+
+    Raises ModelError if the file is unreadable.
+    """
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -129,7 +134,10 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object of a model's configuration file. Raises ModelError when it is none."""
+    """Read the JSON object of a model's configuration file.
+
+    Raises ModelError if the file is unreadable or holds another kind of value.
+    """
     value = read_json(path)
     if not isinstance(value, dict):
         why = "It holds no JSON object."
@@ -140,7 +148,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def module_folders(root: Path) -> list[tuple[str, Path]]:
-    """The modules of `modules.json` in order: (class path, folder)."""
+    """Return the modules of `modules.json` in order: (class path, folder)."""
     modules = read_json(root / "modules.json")
     found = []
     try:
@@ -159,7 +167,7 @@ def module_folders(root: Path) -> list[tuple[str, Path]]:
 
 
 def bundled_folder() -> Path:
-    """Where the package of the bundled model is installed. Raises ModelError where it is not."""
+    """Return the folder of the bundled model's package. Raises ModelError if it is missing."""
     found = importlib.util.find_spec(BUNDLED_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise ModelError(
@@ -205,8 +213,9 @@ def _not_a_folder(spec: str, path: Path) -> ModelError:
 
 
 def folder_facts(path: Path) -> tuple[int, int | None, int]:
-    """(bytes of weights, dimension, longest text in tokens) as `resolve_model` has them, which
-    it raises as. Of the weights, the headers are read.
+    """Return (bytes of weights, dimension, longest text in tokens), as `resolve_model` would.
+
+    Raises as `resolve_model` does. Only the headers of the weights are read.
     """
     modules, weights = _checked(path)
     return (
@@ -217,7 +226,7 @@ def folder_facts(path: Path) -> tuple[int, int | None, int]:
 
 
 def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
-    """The modules, and the files of weights."""
+    """Check the folder and return its modules and weights files."""
     modules = _checked_modules(path)
     _refuse_custom_code(path, modules)
     if not (modules[0][1] / "tokenizer.json").is_file():
@@ -317,9 +326,7 @@ def _refuse_custom_code(path: Path, modules: list[tuple[str, Path]]) -> None:
 
 
 def _weight_files(folder: Path, needed: bool = False) -> list[Path]:
-    """The safetensors files that are loaded for one module, each with a sound header; none for
-    one without weights.
-    """
+    """Return the safetensors files of a module after checking their headers; may be empty."""
     if not folder.is_dir():
         return []
     single = folder / "model.safetensors"
@@ -358,7 +365,7 @@ def _weight_files(folder: Path, needed: bool = False) -> list[Path]:
 
 
 def _listed_files(folder: Path, index: Path) -> list[Path]:
-    """The parts that the index of split weights names."""
+    """Return the files that the index of split weights names."""
     names = read_object(index).get("weight_map")
     if isinstance(names, dict):
         listed = sorted({str(name) for name in names.values()})
@@ -390,8 +397,9 @@ def _config_files(path: Path, modules: list[tuple[str, Path]]) -> list[Path]:
 
 
 def _dimension(modules: list[tuple[str, Path]]) -> int | None:
-    """Width of the last module that has one: Dense, Pooling (width × number of modes) or the
-    transformer.
+    """Return the width of the last module that has one.
+
+    It is Dense, Pooling (width × number of modes) or the transformer.
     """
     width: int | None = None
     for kind, folder in modules:
@@ -430,7 +438,7 @@ def _dimension(modules: list[tuple[str, Path]]) -> int | None:
 
 
 def longest_text(transformer: Path) -> int:
-    """The longest text that the transformer in a folder takes, in tokens, by its configuration."""
+    """Return the longest text in tokens that the transformer in a folder takes."""
     config = read_object(transformer / "config.json")
     limits = [
         _length(read_object(file).get("max_seq_length"))

@@ -1,4 +1,4 @@
-"""How large a model is, read from its files' headers without loading it."""
+"""How large a model is, read from the headers of its files without loading it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ _IN_BLOCK = re.compile(r"\.\d+\..*\.weight$")
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """`parameters` of all modules; `blocks`, `width` and `heads` of the transformer;
-    `block_sides`: the sum of rows and columns over the matrices of its blocks, which is what a
-    LoRA adapter of rank 1 has parameters; `inner`: the width of its feed-forward layers, four
-    times `width` where it is None. `in_blocks`: parameters of those matrices.
+    """The size of a model.
+
+    `parameters` counts those of all modules, `in_blocks` those of the matrices in the transformer's
+    blocks. `blocks`, `width` and `heads` are the transformer's. `block_sides` is the sum of rows
+    and columns over the matrices of its blocks: the number of parameters of a LoRA adapter of rank
+    1. `inner` is the width of its feed-forward layers (None: four times `width`).
     """
 
     parameters: int
@@ -33,26 +35,25 @@ class ModelSize:
     def graph_bytes_per_token(
         self, longest: int, weight_bytes: int, checkpointing: bool = False
     ) -> int:
-        """Memory of a training graph for each padded token of texts that are `longest` tokens
-        long (an estimate).
+        """Estimate the memory of a training graph per padded token of texts of `longest` tokens.
 
-        For a block eight vectors of its width, four of its feed-forward layer's, and two rows of
-        attention per head. With `checkpointing`, every block's input and one block's graph. A model
-        without blocks is taken to have one.
+        A block takes eight vectors of its width, four of its feed-forward layer's width, and two
+        rows of attention per head. With `checkpointing`, only every block's input and one block's
+        graph are held. A model without blocks is treated as having one.
         """
         block = 8 * self.width + 4 * (self.inner or 4 * self.width) + 2 * self.heads * longest
         blocks = max(1, self.blocks)
         return weight_bytes * (blocks * self.width + block if checkpointing else blocks * block)
 
     def adapter_parameters(self, rank: int) -> int:
-        """Parameters of a LoRA adapter on every matrix of the blocks."""
+        """Return the parameters of a LoRA adapter on every matrix of the blocks."""
         return rank * self.block_sides
 
 
 def model_size(model: ModelFolder) -> ModelSize:
     """Measure a checked model folder.
 
-    Raises ModelError where its config.json lacks its measures.
+    Raises ModelError if its config.json lacks a size.
     """
     shapes: list[tuple[str, tuple[int, ...]]] = []
     for _, folder in module_folders(model.path):

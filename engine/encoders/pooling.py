@@ -1,6 +1,4 @@
-"""How the vectors of a text's tokens become one: as the model's folder says, or in another way
-that a setting names.
-"""
+"""How token vectors become one vector: as the model's folder says, or as a setting says."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken", "lasttoken": "lasttoken"}
-"""Values of `encoder.pooling`, and what sentence-transformers calls them; that of a
-`ModelFolder`, too.
-"""
+"""Values of `encoder.pooling` → names in sentence-transformers and in `ModelFolder.pooling`."""
 _FORMER_KEYS = {
     "cls_token": "cls",
     "max_tokens": "max",
@@ -30,10 +26,10 @@ _FORMER_KEYS = {
 
 
 def with_pooling(model: ModelFolder, setting: str) -> ModelFolder:
-    """The model with another pooling than its own, and another fingerprint; the model itself
-    where that is its own.
+    """Return the model with the pooling of a setting, and another fingerprint if it differs.
 
-    Raises ModelError where the model has no step of pooling, or modules that fit its own alone.
+    Raises ModelError if the model has no single pooling step, or later modules fit only its own
+    pooling.
     """
     mode = _MODES.get(setting)
     if mode is None:
@@ -62,9 +58,9 @@ def with_pooling(model: ModelFolder, setting: str) -> ModelFolder:
 
 
 def replace_pooling(loaded: SentenceTransformer, mode: str) -> None:
-    """Put pooling by `mode` in the place of a loaded model's own.
+    """Replace the pooling of a loaded model by `mode`.
 
-    Whether a prompt's tokens count remains as it is.
+    Whether tokens of the prompt count stays the same.
     """
     from sentence_transformers.sentence_transformer.modules import Pooling
 
@@ -75,7 +71,7 @@ def replace_pooling(loaded: SentenceTransformer, mode: str) -> None:
 
 
 def own_modes(config: dict[str, Any]) -> tuple[str, ...]:
-    """The modes of a Pooling module, in the order in which it joins their vectors."""
+    """Return the modes of a Pooling module, in the order in which it joins their vectors."""
     named = config.get("pooling_mode")
     if named is not None:
         if isinstance(named, str):

@@ -1,4 +1,4 @@
-"""An encoder as a sentence-transformers folder that gives the same vectors without this program."""
+"""Saving an encoder as a sentence-transformers folder that gives the same vectors anywhere."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PATHS = ("_name_or_path", "base_model_name_or_path")
 def save_encoder(
     model: ModelFolder, folder: Path, *, adapter: Path | None, scale: float, max_tokens: int
 ) -> None:
-    """Write what `TransformerEncoder.load` with the same arguments computes: weights in float32,
-    length limit, prompts, unit norm. Of a hyperbolic encoder these are the pooled vectors, which
-    its geometry makes points of.
+    """Save the model that `TransformerEncoder.load` computes with the same arguments.
 
-    `folder` is made; it names no folder of this machine. Raises ModelError like
-    `TransformerEncoder.load`, ResourceError when the disk is full.
+    It has float32 weights, the length limit, the prompts and unit norm. For a hyperbolic encoder
+    its vectors are the pooled ones, which the geometry maps to points. `folder` is created; no file
+    in it names a folder of this machine. Raises ModelError as `TransformerEncoder.load` does,
+    ResourceError if the disk is full.
     """
     loaded = load_sentence_transformer(model, "cpu", "float32")
     geometry = None
@@ -38,7 +38,7 @@ def save_encoder(
         loaded.save(str(folder), create_model_card=False, safe_serialization=True)
     except OSError:
         raise
-    except Exception as error:  # safetensors has an exception of its own for a full disk
+    except Exception as error:  # safetensors has its own exception for a full disk.
         if "No space left" not in str(error):
             raise EngineError(
                 f"The model {model.name} could not be saved.", f"{error}.", code="write-failed"
@@ -56,7 +56,7 @@ def save_encoder(
 def _complete(
     loaded: SentenceTransformer, model: ModelFolder, max_tokens: int, *, unit_norm: bool
 ) -> None:
-    """Put into the model itself what the engine does around it."""
+    """Build into the model what the engine otherwise does around it."""
     from sentence_transformers.sentence_transformer.modules import Normalize
 
     loaded.max_seq_length = effective_max_tokens(model, max_tokens)

@@ -1,6 +1,4 @@
-"""What search, training and cross-encoders share of a model: texts → token rows → padded tensors
-→ vectors.
-"""
+"""What search, training and cross-encoders share: texts → token rows → padded tensors → vectors."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ Row = Sequence[int] | np.ndarray
 class TextModel:
     """The tokenizer and the modules of a loaded model.
 
-    `max_tokens`: where longer texts are cut. `geometry`: what makes its vectors of pooled ones;
-    None where they are of unit length.
+    Texts longer than `max_tokens` are truncated. `geometry` turns pooled vectors into the model's
+    vectors (None: unit length).
     """
 
     def __init__(
@@ -42,13 +40,13 @@ class TextModel:
 
     @property
     def similarity(self) -> Similarity:
-        """How its vectors are compared."""
+        """How the vectors are compared."""
         if self.geometry:
             return self.geometry.similarity
         return COSINE
 
     def encoded(self, texts: Sequence[str]) -> Any:
-        """What the tokenizer makes of texts, without padding."""
+        """Tokenise texts without padding."""
         return self.tokenizer(
             list(map(encodable, texts)),
             truncation=True,
@@ -60,11 +58,11 @@ class TextModel:
         )
 
     def token_rows(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of every text."""
+        """Return the token ids of every text."""
         return self.never_empty(self.encoded(texts)["input_ids"])
 
     def never_empty(self, rows: list[list[int]]) -> list[list[int]]:
-        """Rows of which none is left without a token."""
+        """Return the rows with a filler token in each empty one."""
         filler = next(
             (
                 i
@@ -76,8 +74,9 @@ class TextModel:
         return [row or [filler] for row in rows]
 
     def prompt_length(self, prompt: str) -> int:
-        """Tokens of the prompt with the leading special tokens: what pooling leaves out where a
-        model asks for that.
+        """Count the tokens of the prompt, including leading special tokens.
+
+        Pooling leaves these out if the model asks for that.
         """
         if not prompt:
             return 0
@@ -85,15 +84,13 @@ class TextModel:
         return len(row) - (row[-1] in self.tokenizer.all_special_ids)
 
     def padded(self, rows: Sequence[Row], longest: int = 0) -> dict[str, Tensor]:
-        """Token rows as (b, `longest`) tensors with their mask; of the longest row's width where
-        that is more.
-        """
+        """Pad token rows to (b, `longest`) tensors with their mask, or wider if a row is longer."""
         return padded({"input_ids": rows}, self.tokenizer, self.device, longest)
 
     def vectors(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
-        """Vectors float32 (b, d) of padded rows.
+        """Return vectors float32 (b, d) of padded rows.
 
-        `prompt_length`: leading tokens that pooling may leave out.
+        `prompt_length` is the number of leading tokens that pooling may leave out.
         """
         from torch.nn.functional import normalize
 
@@ -103,8 +100,9 @@ class TextModel:
         return normalize(pooled, dim=1)
 
     def pooled(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
-        """As `vectors`, of the lengths that they have before the last step brings them to one;
-        everything after the transformer is in float32.
+        """Return vectors as `vectors` does, but before they are scaled to unit length.
+
+        Everything after the transformer is computed in float32.
         """
         found: dict[str, Any] = {**features, "modality": "text"}
         if prompt_length:
@@ -121,15 +119,16 @@ class TextModel:
 
 
 def encodable(text: str) -> str:
-    """A text without lone surrogates, which would stop the tokenizer."""
+    """Replace lone surrogates, which would stop the tokenizer."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def padded(
     inputs: Mapping[str, Sequence[Row]], tokenizer: Any, device: str, longest: int = 0
 ) -> dict[str, Tensor]:
-    """Rows of `input_ids` and what goes with them as (b, `longest`) tensors, on the side that
-    the tokenizer pads, and the mask.
+    """Pad rows of `input_ids` and parallel inputs to (b, `longest`) tensors, with the mask.
+
+    They are padded on the tokenizer's side.
     """
     import torch
 

@@ -1,5 +1,6 @@
-"""The tokenizer that chunks are counted by, named by its content: encoders that share it share
-chunks and queries.
+"""The tokenizer that measures chunks, identified by its content.
+
+Encoders with the same tokenizer share chunks and queries.
 """
 
 from __future__ import annotations
@@ -14,22 +15,21 @@ from engine.encoders.model_folder import BUNDLED_NAMES, DEFAULT_MODEL, bundled_f
 from engine.settings.schema import Settings
 
 _LENGTHS = ("truncation", "padding", "version")
-"""What differs between copies of a tokenizer.json, and counts for nothing where texts are
-neither cut nor padded.
-"""
+"""Keys that differ between copies of a tokenizer.json but only matter for cutting and padding."""
 
 
 def tokenizer_fingerprint(path: Path) -> str:
-    """16 hex digits of the rules by which a Hugging Face tokenizer.json makes tokens.
+    """Return 16 hex digits that identify the rules of a Hugging Face tokenizer.json.
 
-    Raises ModelError where it cannot be read.
+    Raises ModelError if it is unreadable.
     """
     return _fingerprint(path, remembered_sha256(path))
 
 
 def chunk_tokenizer(settings: Settings) -> Path:
-    """The tokenizer.json that `corpus.tokenizer` names, by default the encoder's; the bundled
-    model's where that has none of its own. Raises ModelError.
+    """Return the tokenizer.json that `corpus.tokenizer` names, by default the encoder's.
+
+    If that has none, it is the bundled model's. Raises ModelError.
     """
     named = settings.corpus.tokenizer
     if not named and (own := encoder_source(settings.encoder).tokenizer_file):

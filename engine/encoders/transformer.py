@@ -1,4 +1,4 @@
-"""Texts → vectors with a transformer, and an adapter merged into it."""
+"""Encoding texts with a transformer, optionally with an adapter merged into it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _log = logging.getLogger(__name__)
 
 
 class TransformerEncoder:
-    """A loaded model. Made by `TransformerEncoder.load`; use it from one thread at a time.
+    """A loaded model, made by `TransformerEncoder.load`. Not thread-safe.
 
-    `dimension` is the width d of its vectors; `fingerprint` names them (model, adapter, scale,
-    length limit, prompts; not the device or the precision); `max_tokens` is where longer texts are
-    cut; `notices` collects what a user should know, such as a batch that was halved for want of
-    memory.
+    `dimension` is the width d of its vectors. `fingerprint` identifies them (model, adapter, scale,
+    length limit, prompts; not the device or the precision). Texts longer than `max_tokens` are
+    truncated. `notices` collects messages for the user, such as about a batch that was halved
+    because memory ran out.
     """
 
     def __init__(
@@ -69,11 +69,10 @@ class TransformerEncoder:
         hardware: Hardware | None = None,
         max_tokens: int = 256,
     ) -> TransformerEncoder:
-        """Load `model`, the folder `adapter` merged in as W + adapter_scale · ΔW (in float32,
-        then cast).
+        """Load `model` with the folder `adapter` merged in as W + adapter_scale · ΔW.
 
-        `hardware` defaults to `choose_hardware()`. Raises ModelError for an unusable model or
-        adapter, UsageError for a device that is missing.
+        Weights are merged in float32, then cast. `hardware` defaults to `choose_hardware()`. Raises
+        ModelError for an unusable model or adapter, UsageError for a missing device.
         """
         import torch
 
@@ -83,13 +82,13 @@ class TransformerEncoder:
         fingerprint = encoder_fingerprint(model, adapter, adapter_scale, max_tokens)
         torch.set_num_threads(hardware.threads)
         if hardware.device != "cpu":
-            os.environ["TOKENIZERS_PARALLELISM"] = "true"  # one thread cannot feed a GPU
+            os.environ["TOKENIZERS_PARALLELISM"] = "true"  # One thread cannot feed a GPU.
         geometry = None
         if adapter is None or adapter_scale == 0.0:
             loaded = load_sentence_transformer(model, hardware.device, dtype)
         else:
-            # Not on a GPU, whose memory the weights in float32 may not fit into although those in
-            # use do.
+            # Merge on the CPU: float32 weights may not fit into the memory of a GPU even if the
+            # weights in use do.
             loaded = load_sentence_transformer(model, "cpu", torch.float32)
             merge_adapter(loaded, model, adapter, adapter_scale)
             geometry = read_geometry(adapter)
@@ -99,15 +98,15 @@ class TransformerEncoder:
         return cls(loaded, model, hardware, limit, fingerprint, geometry)
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
-        """Vectors of texts to be found: float32 (n, d), in the order given.
+        """Return the vectors of texts to be found: float32 (n, d), in the order of `texts`.
 
-        `progress` is called with the number of texts done so far. Raises EngineError when the model
-        yields numbers that are not finite, ResourceError when memory runs out.
+        `progress` is called with the number of texts done so far. Raises EngineError if the model
+        yields numbers that are not finite, ResourceError if memory runs out.
         """
         return self._encode(texts, self._prompts.document, progress)
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
-        """Vectors of questions: as `encode_chunks`, with the model's query prompt."""
+        """Return the vectors of queries: as `encode_chunks`, with the model's query prompt."""
         return self._encode(texts, self._prompts.query, progress)
 
     def _encode(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> np.ndarray:
@@ -155,7 +154,7 @@ class TransformerEncoder:
         return [batch[middle:], batch[:middle]]
 
     def forward(self, rows: Sequence[Row], prompt_length: int) -> np.ndarray:
-        """Vectors (b, d) of b token rows."""
+        """Return the vectors (b, d) of b token rows."""
         import torch
 
         with torch.inference_mode():
@@ -164,8 +163,9 @@ class TransformerEncoder:
         return vectors
 
     def _token_ids(self, texts: Sequence[str], prompt: str) -> list[np.ndarray]:
-        """Token ids of every text, cut at `max_tokens`; int32, because lists of ints take nine
-        times the room.
+        """Return the token ids of every text, cut at `max_tokens`.
+
+        They are int32 arrays, since lists of ints take nine times the memory.
         """
         rows: list[np.ndarray] = []
         for start in range(0, len(texts), _TOKENISE_BLOCK):
@@ -179,12 +179,12 @@ class TransformerEncoder:
 def length_batches(
     lengths: Sequence[int] | np.ndarray, token_budget: int, max_sequences: int
 ) -> list[np.ndarray]:
-    """Indices of `lengths` (n,) in batches, longest first.
+    """Group the indices of `lengths` (n,) into batches, longest first.
 
     A batch holds at most `max_sequences` texts, and its size × longest length is at most
-    `token_budget` (a text longer than the budget stands alone). A batch that is already a quarter
-    full also ends where the next text is shorter than three quarters of its longest, because
-    padding costs more than a smaller batch.
+    `token_budget` (a longer text is a batch of its own). A batch that is a quarter full also ends
+    if the next text is shorter than three quarters of its longest, because padding costs more than
+    a smaller batch.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     ordered = np.asarray(lengths, dtype=np.int64)[order]

@@ -1,8 +1,7 @@
-"""One file of cached vectors: written whole or not at all, and checked when it is opened.
+"""One file of cached vectors, written atomically and checked when it is opened.
 
 Layout: 8 bytes magic, rows and width as little-endian uint32, the hashes (n × 32 bytes), the
-    vectors (n × d float16,
-little-endian), and the sha256 of all that.
+vectors (n × d float16, little-endian), and the sha256 of all that.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ HASH_BYTES = 32
 
 
 def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
-    """Write hashes (n,) S32 and vectors (n, d) float16, whole or not at all.
+    """Write hashes (n,) S32 and vectors (n, d) float16 atomically.
 
-    Raises ResourceError when the disk is full.
+    Raises ResourceError if the disk is full.
     """
     head = _HEAD.pack(_MAGIC, *vectors.shape)
     parts = [head, hashes.tobytes(), vectors.astype("<f2", copy=False).tobytes()]
@@ -38,7 +37,7 @@ def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
 
 
 def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:
-    """The hashes (n,) S32 and the width d of a shard; None when it is torn or corrupt."""
+    """Return the hashes (n,) S32 and the width d of a shard, or None if it is torn or corrupt."""
     try:
         content = path.read_bytes()
         magic, rows, width = _HEAD.unpack_from(content)
@@ -55,7 +54,7 @@ def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:
 
 
 def map_vectors(path: Path, rows: int, width: int) -> np.ndarray:
-    """The vectors (n, d) float16 of a checked shard, mapped rather than read."""
+    """Return the vectors (n, d) float16 of a checked shard as a memory map."""
     return np.memmap(
         path, dtype="<f2", mode="r", offset=_HEAD.size + rows * HASH_BYTES, shape=(rows, width)
     )

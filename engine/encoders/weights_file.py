@@ -1,4 +1,4 @@
-"""A file of weights: the tensors that it holds. Nothing is loaded."""
+"""The tensors and metadata of a weights file, read without loading it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from engine.core.errors import ModelError
 
 
 def tensor_names(path: Path) -> frozenset[str]:
-    """The names of the tensors in a safetensors file. Raises ModelError like `tensor_shapes`."""
+    """Return the names of the tensors in a safetensors file. Raises as `tensor_shapes` does."""
     return frozenset(tensor_shapes(path))
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor in a safetensors file, by name.
+    """Return the shape of every tensor in a safetensors file, by name.
 
-    Raises ModelError where the file is truncated, has trailing bytes, or its header is not valid.
+    Raises ModelError if the file is truncated, has trailing bytes or an invalid header.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -32,7 +32,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def metadata(path: Path) -> dict[str, str]:
-    """What stands in a sound safetensors file beside its tensors."""
+    """Return the metadata of a valid safetensors file."""
     from safetensors import safe_open
 
     with safe_open(path, framework="numpy") as file:

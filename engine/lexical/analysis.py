@@ -1,24 +1,24 @@
-"""Text → BM25 terms, one way for chunks and queries.
+"""From text to BM25 terms, the same way for chunks and queries.
 
-Words are lower-cased, folded to plain Latin letters, freed of stop words and stemmed. Folding comes
-before stemming, so that "Häuser" and "hauser" meet in one term: both sides of a search must agree
-more than a stem must be right.
-
-A *code* is a compound that holds a digit (`PHX-121`, `ISO/IEC-27001`, `v2.3.1`, `phx121`). Its
-parts are words like any other, and the whole goes to a field of its own, so that it changes neither
-the length nor the word scores of a chunk. The whole is written with its letter and digit runs
-joined by "-" (a mark between two digits stays as typed: 3.5 is not 3-5), so `phx121` and `PHX-121`
-are one code, and no word can equal it. Hyphenated words without a digit (`well-known`), and numbers
-before words (`30-day`, `25-year-old`, `10th`), are prose: they give their words only.
-
-Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs give overlapping pairs of characters;
-single Han characters are terms too, so that a one-character query finds them. A single line end
-between Chinese or Japanese characters parts no
-pair: lines of such text end within words.
-
-Amounts, numbers and days have one code in all spellings: `engine/lexical/figures.py`. Long, as one
-class reads texts and finds the places of words in them.
+Amounts, numbers and days have one code in all spellings (figures.py). Long, because one class
+analyses texts and finds the positions of words in them.
 """
+
+# Words are lower-cased, folded to plain Latin letters, filtered for stop words and stemmed. Folding
+# comes before stemming, so that "Häuser" and "hauser" become one term: it matters more that both
+# sides of a search agree than that a stem is right.
+#
+# A *code* is a compound that contains a digit (`PHX-121`, `ISO/IEC-27001`, `v2.3.1`, `phx121`). Its
+# parts are words like any other, and the whole goes to a separate field, so that it changes neither
+# the length nor the word scores of a chunk. The whole is written with its letter and digit runs
+# joined by "-" (a mark between two digits stays as typed: 3.5 is not 3-5), so `phx121` and
+# `PHX-121` are one code, and no word can equal it. Hyphenated words without a digit (`well-known`),
+# and numbers before words (`30-day`, `25-year-old`, `10th`), are prose: they give only their words.
+#
+# Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs give overlapping pairs of characters;
+# single Han characters are terms too, so that a one-character query finds them. A single line end
+# between Chinese or Japanese characters does not split a pair, since lines of such text end within
+# words.
 
 from __future__ import annotations
 
@@ -50,15 +50,16 @@ _MARK = re.compile(f"[{characters.JOINERS}]")
 _PARTED = re.compile("[ ,\u00a0\u2009\u202f]|['\u2019](?=\\d)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MAX_LOOKED_UP = 10
-"""Words of a query that may look a day up; in a longer one a day that is told in words is told
-in passing, and weighs less.
+"""Maximum words of a query in which days written in words are looked up.
+
+In a longer query such a day is mentioned in passing, and weighs less.
 """
 _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a text is searched by: its words in order, repeated as they occur, and its codes."""
+    """The terms of a text: its words in order, with repetitions, and its codes."""
 
     words: list[str]
     codes: list[str]
@@ -66,10 +67,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """`words`: how often each occurs in the query.
+    """The terms of a query.
 
-    `codes`: each whole code with the words that its parts gave. `digits`: of codes that are
-    numbers, the words that they are where they are written as digits alone.
+    `words` counts the occurrences of each word. `codes` maps each whole code to the words of its
+    parts. `digits` maps codes that are numbers to their words when written as digits alone.
     """
 
     words: dict[str, float]
@@ -78,19 +79,16 @@ class QueryTerms:
 
 
 def is_code(term: str) -> bool:
-    """Whether a term stands for a whole code rather than for a word."""
+    """Tell whether a term stands for a whole code rather than for a word."""
     return _MARK.search(term) is not None
 
 
 class Analyzer:
-    """Analyses text in one language: an ISO 639-1 code.
+    """Analyses text in one language, an ISO 639-1 code. Thread-safe.
 
-    One without a stemmer, or "none", only lower-cases and folds.
-
-    `stop_words` says whether they are dropped. `mark` is put before every term that is not a code
-    or a pair of
-    characters: it keeps the words of one language apart from those of another. Safe to use from
-        several threads.
+    In a language without a stemmer, or with "none", words are only lower-cased and folded.
+    `stop_words` tells whether stop words are dropped. `mark` precedes every term that is neither a
+    code nor a pair of characters; it separates the words of one language from those of another.
     """
 
     def __init__(self, language: str, stop_words: bool = True, mark: str = "") -> None:
@@ -105,10 +103,10 @@ class Analyzer:
         self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._lock = Lock()
         self.spellings: dict[str, set[str]] = {}
-        """Of words with ä, ö, ü, å or ø: the term of the word spelt out → their terms, where these differ."""  # noqa: E501
+        """Spelt-out term → terms of words with ä, ö, ü, å or ø, if these differ."""
 
     def terms(self, text: str) -> Terms:
-        """The words and codes of a text. Never raises, whatever the text."""
+        """Return the words and codes of a text. Never raises, whatever the text."""
         terms = Terms([], [])
         cache = self._cache
         text = _plain(text)
@@ -119,23 +117,24 @@ class Analyzer:
         return terms
 
     def analyse(self, text: str) -> list[str]:
-        """The terms of a text: its words in order, then its codes, each as often as it occurs."""
+        """Return the terms of a text: its words in order, then its codes, with repetitions."""
         terms = self.terms(text)
         return terms.words + terms.codes
 
     def query_terms(self, text: str) -> QueryTerms:
-        """The terms of a query, counted.
+        """Return the terms of a query with their counts.
 
-        Single characters count only where they stand alone: pairs already cover those inside a run
-        of Han, and of the parts of a code longer ones say more (of `QX-77/B`, not B).
+        Single characters count only if they stand alone: pairs already cover those inside a run of
+        Han, and among the parts of a code longer ones say more (in `QX-77/B`, not B).
         """
         return self._counted(
             text, lambda compound: self._cache.get(compound) or self._remember(compound)
         )
 
     def unstemmed(self, text: str) -> QueryTerms:
-        """A query's words before any is stemmed or dropped, and its codes with theirs: the same
-        in every language.
+        """Return a query's words before stemming and removal of stop words, and its codes.
+
+        They are the same in every language.
         """
         return self._counted(text, self._split)
 
@@ -163,8 +162,9 @@ class Analyzer:
         return query
 
     def _ask_number(self, query: QueryTerms, figure: Figure, words: Sequence[str]) -> None:
-        """Add a number to a query: its parts, all of it, and its digits alone, which count as
-        much as all parts do.
+        """Add a number to a query: its parts, its codes, and its digits alone.
+
+        The digits count as much as all parts together.
         """
         digits = tuple(self._mark + number for number in figure.digits)
         for word in words:
@@ -175,14 +175,14 @@ class Analyzer:
         query.digits.update(dict.fromkeys(figure.codes, digits))
 
     def term_of(self, word: str) -> str:
-        """The term of one of the words that `unstemmed` gives; empty for one that is dropped."""
+        """Return the term of a word returned by `unstemmed`, empty if it is dropped."""
         return next(iter(self._word_terms(word)), "")
 
     def matched_spans(self, query: str, text: str) -> list[tuple[int, int]]:
-        """Character spans (start, end) of the words in `text` that the query matches, ascending,
-        without overlap.
+        """Return the character spans (start, end) of the words in `text` that the query matches.
 
-        A code that matches as a whole is one span; otherwise those of its parts that match.
+        They are ascending and do not overlap. A code that matches as a whole is one span; otherwise
+        its matching parts are.
         """
         wanted = self.query_terms(query)
         terms = wanted.words.keys() | wanted.codes.keys()
@@ -196,7 +196,7 @@ class Analyzer:
                 known = self._cache.get(compound.group().lower())
                 is_plain = compound.group().isascii()
                 if is_plain and known and terms.isdisjoint(known[0]) and terms.isdisjoint(known[1]):
-                    continue  # as for most words
+                    continue  # Most words do not match.
                 for start, end in self._spans_in(compound.group(), terms):
                     start, end = start + compound.start(), end + compound.start()
                     if spans and start <= spans[-1][1]:
@@ -206,7 +206,7 @@ class Analyzer:
         return spans
 
     def _spans_in(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
-        """Spans within one compound, ascending by start."""
+        """Return the spans within one compound, ascending by start."""
         compound = _plain(raw)
         words, codes = self._cache.get(compound) or self._remember(compound)
         in_words = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
@@ -233,8 +233,9 @@ class Analyzer:
         return spans
 
     def _spans_over_lines(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
-        """Spans within a compound of several lines; of a pair that the end of one parts, from
-        its first character to its last.
+        """Return the spans within a compound that extends over several lines.
+
+        A pair that a line end splits extends from its first character to its last.
         """
         spans: list[tuple[int, int]] = []
         start = 0
@@ -277,7 +278,7 @@ class Analyzer:
         )
 
     def _is_spelt_otherwise(self, compound: str, terms: set[str]) -> bool:
-        """Whether a word of a compound matches as it is spelt out."""
+        """Tell whether a word of a compound matches in its spelt-out form."""
         spelt = characters.spell_out(characters.normalise(compound))
         is_searched = spelt != compound and bool(self._remember(compound)[0])
         return is_searched and not terms.isdisjoint(self._remember(spelt)[0])
@@ -293,7 +294,7 @@ class Analyzer:
         return found
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
-        """(words as they stand there, codes) of one compound."""
+        """Return (words before stemming, codes) of one compound."""
         short = characters.words_with_marks(raw)
         raw = characters.without_marks(raw)
         if "\n" in raw:
@@ -318,7 +319,7 @@ class Analyzer:
         return [*short, *(_parts(words) if code else words)], (_whole(compound),) if code else ()
 
     def _split_pieces(self, compound: str) -> tuple[list[str], tuple[str, ...]]:
-        """As `_split`, of what looked like a figure and is none."""
+        """Split a compound that looked like a figure but is none."""
         words: list[str] = []
         codes: list[str] = []
         for piece in characters.compound_pattern().findall(compound):
@@ -336,8 +337,9 @@ class Analyzer:
         ]
 
     def _word_terms(self, word: str) -> tuple[str, ...]:
-        """The term of a word, which is noted under that of another spelling; a pair of
-        characters is one; none of a stop word.
+        """Return the term of a word or pair of characters, or () for a stop word.
+
+        The term is also recorded under that of its spelt-out form.
         """
         terms = self._stemmed(word)
         spelt = characters.spell_out(word)
@@ -370,15 +372,17 @@ def _shared_analyzer(language: str) -> Analyzer:
 
 
 def matched_spans(query: str, text: str, language: str = "none") -> list[tuple[int, int]]:
-    """`Analyzer(language).matched_spans(query, text)` with an analyzer that is kept: works
-    without an index.
+    """Return `Analyzer(language).matched_spans(query, text)` with a cached analyzer.
+
+    It works without an index.
     """
     return _shared_analyzer(language).matched_spans(query, text)
 
 
 def find_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
-    """The compounds of a text in lower case, or in `any_case`: words, what marks join, and
-    figures.
+    """Yield the compounds of a text: words, words joined by marks, and figures.
+
+    The text is in lower case, unless `any_case` is set.
     """
     for compound in compound_pattern_for(text, any_case=any_case).findall(text):
         if _PARTED.search(compound) and read_figure(_base(compound)) is None:
@@ -388,7 +392,7 @@ def find_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
 
 
 def _drop_covered(words: dict[str, float], text: str) -> None:
-    """Takes out single Han characters that pairs cover."""
+    """Remove single Han characters that pairs cover."""
     if text.isascii():
         return
     for char in {
@@ -398,14 +402,15 @@ def _drop_covered(words: dict[str, float], text: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """Lower case, and "_" as "-": it joins words too, but belongs to them for a regular
-    expression.
+    """Return the text in lower case, with "-" for "_".
+
+    Both join words, but a regular expression counts "_" as part of them.
     """
     return text.lower().replace("_", "-")
 
 
 def _base(compound: str) -> str:
-    """A compound in its plain form, without a possessive 's."""
+    """Return a compound in its plain form, without a possessive 's."""
     clean = characters.normalise(compound)
     return clean.removesuffix(_possessive(clean))
 
@@ -429,16 +434,20 @@ def _is_code(compound: str, words: list[str]) -> bool:
 
 
 def _whole(compound: str) -> str:
-    """`phx121` → `phx-121`, `iso/iec-27001` → `iso-iec-27001`, `v2.3.1` → `v-2.3.1`."""
+    """Return a whole code: `phx121` → `phx-121`, `v2.3.1` → `v-2.3.1`.
+
+    `iso/iec-27001` becomes `iso-iec-27001`.
+    """
     plain = characters.fold(re.sub("[\u2010\u2011]", "-", compound))
     plain = re.sub(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)", "-", plain)
     return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
 
 
 def _parts(words: list[str]) -> Iterator[str]:
-    """The words of a code, and the longer runs of those that mix letters and digits.
+    """Yield the words of a code, and the longer runs of those that mix letters and digits.
 
-    One mixed word gives its runs when two of them are long (`phx121`), else itself (`mp3`, `h2o`).
+    A single mixed word yields its runs if two of them are long (`phx121`), else itself (`mp3`,
+    `h2o`).
     """
     for word in words:
         runs = _RUN.findall(word)

@@ -12,7 +12,7 @@ Ranking = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
 
 
 def idf(document_frequencies: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.float64]:
-    """ln(1 + (N − df + ½)/(df + ½)), same shape as `document_frequencies`."""
+    """Return ln(1 + (N − df + ½)/(df + ½)), same shape as `document_frequencies`."""
     return np.asarray(
         np.log1p((count - document_frequencies + 0.5) / (document_frequencies + 0.5)),
         dtype=np.float64,
@@ -20,20 +20,21 @@ def idf(document_frequencies: npt.NDArray[np.int64], count: int) -> npt.NDArray[
 
 
 def code_bonus(idf_of_parts: npt.NDArray[np.float64]) -> float:
-    """What a chunk gains by holding a code of the query as a whole: (k1 + 1) · Σ idf of the
-    code's parts.
+    """Return the bonus of a chunk for containing a code of the query as a whole.
 
-    That is the most that the parts can add up to in a chunk without the code, however often it
-    repeats them, so the code itself always ranks a chunk that holds it above one that holds its
-    parts. The same for every chunk, so it does not favour short ones. A code of one part (`mp3`) is
-    a word already, and gains only its idf once more.
+    It is (k1 + 1) · Σ idf of the code's parts: the limit of what the parts can add up to in a chunk
+    without the code, however often it repeats them. So the code always ranks a chunk that contains
+    it above one that contains its parts. The bonus is the same for every chunk, so it does not
+    favour short ones. A code of one part (`mp3`) is already a word, and only gains its idf once
+    more.
     """
     return (K1 + 1 if len(idf_of_parts) > 1 else 1.0) * float(idf_of_parts.sum())
 
 
 def length_table() -> npt.NDArray[np.int64]:
-    """The 256 chunk lengths that one byte can express: exact to 39, then 4 significant bits
-    (Lucene SmallFloat).
+    """Return the 256 chunk lengths that one byte can express.
+
+    They are exact up to 39, then have 4 significant bits (Lucene SmallFloat).
     """
     free = 24
 
@@ -53,10 +54,10 @@ def posting_scores(
     document_frequencies: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.float32]:
-    """The BM25 score of each posting, shape (p,).
+    """Return the BM25 score of each posting, shape (p,).
 
-    `frequencies`: occurrences of the term in the chunk, (p,). `rows`: the posting's chunk, (p,).
-    `document_frequencies`: of the posting's term, (p,). `lengths`: words per chunk, (n,).
+    `frequencies` (p,) are the occurrences of the term in the chunk, `rows` (p,) the chunk of each
+    posting, `document_frequencies` (p,) those of its term, and `lengths` (n,) the words per chunk.
     """
     norms = length_norms(lengths, float(lengths.mean()) if len(lengths) else 1.0)
     weights = idf(document_frequencies, len(lengths)) * (K1 + 1)
@@ -64,8 +65,9 @@ def posting_scores(
 
 
 def length_norms(lengths: npt.NDArray[np.int64], mean: float) -> npt.NDArray[np.float64]:
-    """k1 · (1 − b + b · |c| / mean) of chunks of these lengths (n,), which are rounded to one
-    byte: (n,).
+    """Return k1 · (1 − b + b · |c| / mean) of chunks of these lengths: (n,).
+
+    Lengths are rounded to one byte.
     """
     table = length_table()
     rounded = table[np.searchsorted(table, lengths, side="right") - 1]

@@ -1,6 +1,4 @@
-"""Characters: which ones make a word, which scripts are written without spaces, and their plain
-forms.
-"""
+"""Characters: which form words, which scripts are written without spaces, and their plain forms."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff
 _KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\ud7af"
 _HAN_OR_KANA = HAN + "\u3041-\u30ff\u31f0-\u31ff"
 LINE_WITHIN = rf"(?<=[{_HAN_OR_KANA}])[ \t]*\n[ \t]*(?=[{_HAN_OR_KANA}])"
-"""A line's end between Chinese or Japanese characters: words go on over it, since lines are cut
-anywhere.
-"""
+"""A line end between Chinese or Japanese characters, where lines are cut within words."""
 UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
 _SUPERSCRIPT = (
@@ -56,22 +52,24 @@ _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø"
 
 @lru_cache(maxsize=1)
 def word_pattern() -> re.Pattern[str]:
-    """A run of letters, digits and the marks on them (`\\w` alone lacks vowel signs and loose
-    accents).
+    r"""Return the pattern of a run of letters, digits and their marks.
+
+    `\w` alone lacks vowel signs and loose accents.
     """
     return re.compile(_word())
 
 
 @lru_cache(maxsize=1)
 def term_pattern() -> re.Pattern[str]:
-    """As `word_pattern`, with the marks that belong to the names of some languages: `c++`, `c#`."""
+    """Return `word_pattern` with the marks in the names of some languages: `c++`, `c#`."""
     return re.compile(_term())
 
 
 @lru_cache(maxsize=1)
 def compound_pattern() -> re.Pattern[str]:
-    """Words joined by single marks, as in `ISO/IEC-27001` or `and/or`, with a possessive 's if
-    there is one; or `LINE_WITHIN`.
+    """Return the pattern of words joined by single marks, as in `ISO/IEC-27001` or `and/or`.
+
+    It includes a possessive 's and `LINE_WITHIN`.
     """
     return re.compile(
         rf"{_term()}(?:(?:[{_TYPED_JOINERS}]|{LINE_WITHIN}){_term()})*(?:['\u2019]s(?!\w))?"
@@ -90,8 +88,9 @@ def _word() -> str:
 
 
 def fold(word: str) -> str:
-    """Latin letters without their accents, Arabic and Hebrew ones without the points that stand
-    for vowels, which hardly anybody types; other scripts stay as they are (й and и are different
+    """Remove accents from Latin letters, and vowel points from Arabic and Hebrew ones.
+
+    Hardly anybody types vowel points. Other scripts stay as they are (й and и are different
     letters).
     """
     if word.isascii():
@@ -106,8 +105,7 @@ def fold(word: str) -> str:
 
 
 def without_marks(compound: str) -> str:
-    """A compound without the superscripts that mark a note on it: `warranty¹`, `¹Department`,
-    `1250²`.
+    """Remove superscripts that mark a note: `warranty¹`, `¹Department`, `1250²`.
 
     Short words keep theirs, which may be a power or a charge: `m²`, `CO²`, `¹⁴C`. So does a number
     that stands alone.
@@ -118,15 +116,16 @@ def without_marks(compound: str) -> str:
 
 
 def words_with_marks(compound: str) -> list[str]:
-    """The short words of a compound that keep a superscript, without it: `tax` of `tax¹`."""
+    """Return the short words of a compound that keep a superscript, without it: `tax` of `tax¹`."""
     if compound.isascii():
         return []
     return _SHORT_WORD_WITH_MARK.findall(compound)
 
 
 def spell_out(word: str) -> str:
-    """A word in lower case with ä, ö, ü, å and ø as they are written where a keyboard lacks
-    them: `köln` → `koeln`.
+    """Spell out ä, ö, ü, å and ø of a lower-case word: `köln` → `koeln`.
+
+    This is how they are written on keyboards that lack them.
     """
     if word.isascii():
         return word
@@ -134,5 +133,5 @@ def spell_out(word: str) -> str:
 
 
 def normalise(compound: str) -> str:
-    """NFKC (full-width letters and ligatures become plain ones) in lower case."""
+    """Return the NFKC form (plain letters for full-width ones and ligatures) in lower case."""
     return (compound if compound.isascii() else unicodedata.normalize("NFKC", compound)).lower()

@@ -1,8 +1,8 @@
 """Amounts, numbers, days and account numbers: one code for each, however it is written.
 
 A number with decimals or in groups becomes its value (`12.750,00`, `12,750`, `12 750` → `12750.0`;
-`9,90` → `9.9`), a day `2031-05-17`, a number in groups its digits, and an IBAN in groups what it is
-without blanks. Where a spelling may mean two things, both count: `12.750` is 12750 or 12.75,
+`9,90` → `9.9`), a day `2031-05-17`, a number in groups its digits, and an IBAN in groups the IBAN
+without spaces. If a spelling may mean two things, both count: `12.750` is 12750 or 12.75,
 `05/06/2031` a day in May or in June.
 """
 
@@ -38,7 +38,7 @@ _EAN = rf"\d[{_BLANK}]\d{{6}}[{_BLANK}]\d{{6}}(?![{_BLANK}]?\d)"
 _IBAN = rf"[a-z]{{2}}\d{{2}}(?:[{_BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{_BLANK}][a-z0-9]{{1,3}})?"
 _AFTER_DIGIT = rf"(?=\d)(?<!\d[.,'\u2019])(?:{_DAY}|{_AREA}|{_EAN}|{_AMOUNT}|{_GROUPS}){_END}"
 _AFTER_LETTER = rf"{_DAY_AFTER_MONTH}{_END}|{_IBAN}{_END}|(?<!\w)\.net(?!\w)"
-# what tells that a text may hold one: looked for first, as most texts hold none
+# These hints are looked for first, since most texts contain no figure.
 _DIGIT_HINT = re.compile(
     rf"\d(?:\)[{_BLANK}]?\d|[.,'\u2019{_BLANK}]\d|[a-z.]{{0,2}}[{_BLANK}]{{1,2}}[^\W\d_])"
 )
@@ -63,16 +63,17 @@ _MIN_DIGITS = 7
 _MAX_DIGITS = 34
 _MIN_YEAR = 1000
 _MAX_YEAR = 2999
-_THIS_CENTURY = 70  # years of two digits below are of the twenty-first
+# Years of two digits below this belong to the twenty-first century.
+_THIS_CENTURY = 70
 _MONTH_WORDS = frozenset(("of", "de", "st", "nd", "rd", "th", "er"))
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`codes`: what it means, one for each reading.
+    """The meanings of a figure.
 
-    `digits`: the same as a plain number, which is a word and has no code of its own in a text.
-    `words`: further words that stand for it.
+    `codes` has one code for each reading. `digits` are the same as plain numbers, which are words
+    and have no code of their own in a text. `words` are further words that stand for it.
     """
 
     codes: tuple[str, ...]
@@ -81,8 +82,9 @@ class Figure:
 
 
 def compound_pattern_for(text: str, *, any_case: bool = False) -> re.Pattern[str]:
-    """What finds the compounds of a text, where figures, and what looks like one, are whole: in
-    lower case, or in `any_case`.
+    """Return the pattern of a text's compounds, with figures and lookalikes as wholes.
+
+    The text is in lower case, unless `any_case` is set.
     """
     has_letters = bool(_LETTER_HINT.search(text)) or ".net" in (text.lower() if any_case else text)
     return _pattern(bool(_DIGIT_HINT.search(text)), has_letters, any_case)
@@ -97,7 +99,7 @@ def _pattern(with_digits: bool, with_letters: bool, any_case: bool) -> re.Patter
 
 
 def read_figure(compound: str) -> Figure | None:
-    """What a compound in lower case stands for; None for one that is no figure."""
+    """Read the figure that a lower-case compound stands for, or return None."""
     if compound in _SPELLINGS:
         return Figure((), words=(_SPELLINGS[compound],))
     if not any(map(str.isdigit, compound)):
@@ -127,7 +129,10 @@ def read_figure(compound: str) -> Figure | None:
 
 
 def _read_values(amount: str) -> Iterator[str]:
-    """The values of an amount. One mark before three digits alone may part groups or decimals."""
+    """Yield the values of an amount.
+
+    A single mark before exactly three digits may separate groups or decimals.
+    """
     marks = [char for char in amount if not char.isdigit()]
     digits = re.sub(r"\D", "", amount)
     last = amount.rpartition(marks[-1])[2]
@@ -140,7 +145,7 @@ def _read_values(amount: str) -> Iterator[str]:
 
 
 def _read_days(compound: str) -> Iterator[date]:
-    """The days that a compound may mean."""
+    """Yield the days that a compound may mean."""
     if found := _YEAR_FIRST.fullmatch(compound) or _COMPACT.fullmatch(compound):
         yield from _find_day(found[1], int(found[2]), int(found[3]))
     elif found := _YEAR_LAST.fullmatch(compound):
@@ -180,4 +185,4 @@ def _month_numbers() -> dict[str, int]:
 
 
 MONTHS = _month_numbers()
-"""Number of a month by its name, in lower case and without accents, in any language."""
+"""Number of a month by its name in any language, in lower case and without accents."""

@@ -1,8 +1,8 @@
-"""Queries that name a file, such as "In lease-4711.pdf: who may terminate?": they are meant for
-that document.
+"""Queries that name a file, such as "In lease-4711.pdf: who may terminate?".
 
-Neither ranker knows what to do with the name by itself: the encoder sees the passage alone, and to
-BM25 every passage of the document is as good as the other, by words that say nothing of the answer.
+They are meant for that document, but neither ranker can use the name: the encoder sees only the
+passage, and for BM25 all passages of the document match it equally, by words that say nothing of
+the answer.
 """
 
 from __future__ import annotations
@@ -24,20 +24,18 @@ _OFFICE = re.compile(
 )
 _WORD = re.compile(r"\w")
 _EDGES = " \t\n:;,\"'“”„»«()[]<>"
-MAX_NAME_LENGTH = 200  # characters of a file's name
+# Maximum characters of a file's name.
+MAX_NAME_LENGTH = 200
 NAME_WEIGHT = 2
-"""How often a name counts as standing in each chunk: measured in docs/log/bm25.md."""
-_HUMP = re.compile(
-    "(?<=[a-zß-ÿ]{3})(?=[A-ZÀ-Þ][a-zß-ÿ]{2})"
-)  # of a name such as `LeaseNorthHarbour`
+"""How often a name counts as occurring in each chunk, measured in docs/log/bm25.md."""
+# Splits a name such as `LeaseNorthHarbour`.
+_HUMP = re.compile("(?<=[a-zß-ÿ]{3})(?=[A-ZÀ-Þ][a-zß-ÿ]{2})")
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 @dataclass(frozen=True, slots=True)
 class FilenameMatch:
-    """What a query is meant for: the documents that it names (none: all of them), and `text` to
-    look for in them.
-    """
+    """The documents that a query names (none: all), and the `text` to search for in them."""
 
     text: str
     documents: frozenset[int] = frozenset()
@@ -45,20 +43,19 @@ class FilenameMatch:
 
 
 def searched_label(title: str, path: str) -> str:
-    """What of a document is searched with each of its chunks: its title, and its file's name,
-    which counts `NAME_WEIGHT` times.
+    """Return what is searched of a document with each of its chunks.
 
-    `path` is empty for an entry of a data set, which is no file.
+    It is the title, and the file's name repeated `NAME_WEIGHT` times. `path` is empty for an entry
+    of a data set, which is not a file.
     """
     return "\n".join(filter(str.strip, (title, *(NAME_WEIGHT * searched_names(path)))))
 
 
 def searched_names(path: str) -> tuple[str, ...]:
-    """The names of the files that a document is, or lies in: without the ending, with words that
-    are written as one apart.
+    """Return the names of the files that a document is or lies in.
 
-    An archive or a mailbox gives no document of its own, so that its name is searched with what
-    lies in it; a mail in a mailbox has none.
+    They have no extension, and joined words are split. An archive or a mailbox is not a document,
+    so its name is searched with its contents; a mail in a mailbox has no name.
     """
     if path:
         parts = path.split("/")
@@ -91,8 +88,9 @@ def _name_as_words(file: str) -> str:
 
 
 class DocumentNames:
-    """The file names of documents, out of (document id, title, path); a title counts where it is
-    a name of an office file.
+    """The file names of documents given as (document id, title, path).
+
+    A title counts if it is the name of an office file.
     """
 
     def __init__(self, documents: Iterable[tuple[int, str, str]]) -> None:
@@ -102,10 +100,9 @@ class DocumentNames:
                 self._ids.setdefault(name.casefold(), set()).add(key)
 
     def match(self, query: str) -> FilenameMatch:
-        """The documents whose file names stand in a query, extension and all, and the query
-        without these names.
+        """Return the documents whose file names, with extension, occur in a query.
 
-        A query of nothing but names is looked for as it is.
+        The names are removed from the text to search for, unless the query consists only of names.
         """
         typed = query
         query = normalize("NFC", query)
@@ -126,9 +123,7 @@ class DocumentNames:
         return FilenameMatch(rest if _WORD.search(rest) else query, frozenset(found), tuple(names))
 
     def _places(self, query: str) -> list[tuple[int, int]]:
-        """Where names stand, in order, none within another: the longest one that ends with each
-        extension.
-        """
+        """Return the positions of names, ascending, not nested: the longest for each extension."""
         places: list[tuple[int, int]] = []
         for extension in _EXTENSION.finditer(query):
             last = extension.end()
@@ -143,19 +138,19 @@ class DocumentNames:
 
 
 def _file_names(title: str, path: str) -> set[str]:
-    """What a query may call a document: its path, its file's name, and its title where that is a
-    file's name.
+    """Return what a query may call a document.
+
+    It is the document's path, its file's name, and its title if that is a file's name.
     """
-    # an entry of a data set is no file
+    # An entry of a data set is not a file.
     if "#" not in path:
         names = {path, path.rpartition("/")[2]}
     else:
         names = set()
     if (end := _EXTENSION.search(title)) and _OFFICE.fullmatch(end[0]):
         names.add(title)
-    composed = (
-        normalize("NFC", name) for name in names
-    )  # macOS writes letters and their marks apart
+    # macOS writes letters and their marks separately.
+    composed = (normalize("NFC", name) for name in names)
     return {
         name for name in composed if len(name) <= MAX_NAME_LENGTH and _FILE_NAME.fullmatch(name)
     }

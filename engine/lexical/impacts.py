@@ -1,11 +1,12 @@
-"""BM25 as vectors of terms, for search engines elsewhere: a chunk's score is Σ_t (the query's
-weight of t) · (the chunk's impact of t), which is what `LexicalIndex.search` gives it, to
-float32 rounding.
+"""BM25 as vectors of terms, for other search engines.
 
-A word's impact is idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)), a whole code's
-1; a query's weight of a word is how often it occurs there, of a code its `code_bonus`. So what
-depends on the corpus lies with the chunks.
+The score of a chunk is Σ_t (the query's weight of t) · (the chunk's impact of t), which equals that
+of `LexicalIndex.search` up to float32 rounding.
 """
+
+# A word's impact is idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)), a whole code's
+# 1. A query's weight of a word is the number of its occurrences there, that of a code its
+# `code_bonus`. So everything that depends on the corpus is stored with the chunks.
 
 from __future__ import annotations
 
@@ -22,9 +23,10 @@ from engine.lexical.index import LexicalIndex
 
 @dataclass(frozen=True, slots=True)
 class ChunkTerms:
-    """Of a chunk `id`: its `words` as they are indexed, repeated as they occur, joined by
-    spaces; its `codes`, long numbers among them, which decide what hybrid search puts first; the
-    impact of each of its terms.
+    """The terms of a chunk.
+
+    `words` are those indexed, with repetitions, joined by spaces. `codes` include long numbers, and
+    decide what hybrid search puts first. `impacts` maps each term to its impact.
     """
 
     id: int
@@ -34,9 +36,9 @@ class ChunkTerms:
 
 
 def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
-    """Every chunk of an index, by id.
+    """Yield the terms of every chunk of an index, by id.
 
-    The index is read twice, chunk by chunk: memory grows with the vocabulary alone.
+    The index is read twice, chunk by chunk, so memory grows only with the vocabulary.
     """
     total = 0
     frequencies = Counter[str]()
@@ -59,7 +61,7 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
 
 
 def query_weights(index: LexicalIndex, text: str) -> dict[str, float]:
-    """The weight of each term of a query."""
+    """Return the weight of each term of a query."""
     terms = index.query_terms(text, bonus=True)
     return {
         **terms.words,

@@ -1,20 +1,20 @@
-"""The BM25 index on disk: tantivy with a field of words, a field of codes and one integer id per
-chunk.
+"""The BM25 index on disk: tantivy with fields for words, codes and an integer id per chunk.
 
-The terms are made by `Analyzer` and stored, separated by spaces, so tantivy's own tokenizer only
-splits at spaces, queries are built term by term (the query parser raises on ordinary punctuation),
-and an index can be rewritten without the texts. A build makes one segment sorted by id from one
-thread: same input, same index, and ties end in id order. An update adds a segment to links to the
-former ones, until too many of their chunks are deleted.
-
-score(q, c) = Σ_t w_t · idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)), idf_t =
-ln(1 + (N − df + ½)/(df + ½)), k1 = 1.2, b = 0.75, |c| rounded to one byte (tantivy, after Lucene),
-w_t how often the word occurs in the query; plus `code_bonus` for each of the query's codes that the
-chunk holds as a whole. Deleted chunks count in tantivy's N, df and avg |c|: each word's weight is
-brought to the idf of those that are left, and avg |c| is off by no more than `MAX_DELETED` lets it
-be. What is different in a corpus of several languages: `engine/lexical/several.py`. Long, as one
-class reads and writes it.
+Several languages in one corpus: see several.py. Long, because one class reads and writes the index.
 """
+
+# The terms are made by `Analyzer` and stored, separated by spaces. So tantivy's own tokenizer only
+# splits at spaces, queries are built term by term (the query parser raises on ordinary
+# punctuation), and an index can be rewritten without the texts. A build writes one segment sorted
+# by id from one thread: same input, same index, and ties end in id order. An update adds a segment
+# to links to the former ones, until too many of their chunks are deleted.
+#
+# score(q, c) = Σ_t w_t · idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)), idf_t =
+# ln(1 + (N − df + ½)/(df + ½)), k1 = 1.2, b = 0.75, |c| rounded to one byte (tantivy, after
+# Lucene), w_t the number of occurrences of the word in the query; plus `code_bonus` for each of the
+# query's codes that the chunk contains as a whole. Deleted chunks count in tantivy's N, df and avg
+# |c|: each word's weight is corrected to the idf of the remaining ones, and `MAX_DELETED` limits
+# the error of avg |c|.
 
 from __future__ import annotations
 
@@ -59,8 +59,10 @@ from engine.lexical.writing import (
 if TYPE_CHECKING:
     from engine.lexical.postings import PostingsScorer
 
-LIKE = 0.65  # of stems: `dosng` of `dosing`, whose stem is `dose`
-LARGE = 20_000  # chunks; a smaller index is rewritten in a moment
+# Similarity of stems: `dosng` is like `dosing`, whose stem is `dose`.
+LIKE = 0.65
+# Number of chunks; rewriting a smaller index takes a moment.
+LARGE = 20_000
 MAX_DELETED = 0.05
 """Share of deleted chunks above which the index is rewritten."""
 _MINING_TEXTS = 200
@@ -68,7 +70,7 @@ _MINING_DEPTH = 100
 
 
 class LexicalIndex:
-    """An opened index. Safe to search from several threads."""
+    """An opened index. Thread-safe for searches."""
 
     def __init__(self, folder: Path, manifest: Manifest, index: tantivy.Index) -> None:
         self.folder = folder
@@ -91,11 +93,10 @@ class LexicalIndex:
         *,
         languages: Languages | None = None,
     ) -> LexicalIndex:
-        """Writes the index of (id, text) pairs into `folder`, which is made or empty, and opens it.
+        """Write the index of (id, text) pairs to `folder`, which is new or empty, and open it.
 
-        `language` is the main one of the corpus, `languages` those of chunks in others.
-
-        Ids are unique and fit in 64 bits signed; ValueError otherwise.
+        `language` is the main language of the corpus, `languages` those of chunks in others. Ids
+        are unique and fit in 64 bits signed; else ValueError is raised.
         """
         manifest = Manifest(language=language)
         others = languages or {}
@@ -105,9 +106,9 @@ class LexicalIndex:
 
     @classmethod
     def open(cls, folder: Path) -> LexicalIndex:
-        """Opens the index in `folder`.
+        """Open the index in `folder`.
 
-        Raises DamagedError when anything is missing, changed or of another version.
+        Raises DamagedError if a file is missing, changed or of another version.
         """
         manifest = storage.read_manifest(folder)
         files = storage.files_folder(folder)
@@ -125,19 +126,17 @@ class LexicalIndex:
 
     @property
     def count(self) -> int:
-        """How many chunks are indexed."""
+        """Number of indexed chunks."""
         return self.manifest.count
 
     @property
     def language(self) -> str:
-        """The code of the main language: of all chunks but those that are known to be in
-        another.
-        """
+        """Code of the main language: that of all chunks not known to be in another."""
         return self.manifest.language
 
     @property
     def analyzer(self) -> Analyzer:
-        """What analyses texts in the main language."""
+        """Analyzer of texts in the main language."""
         return self._analyzers.main
 
     def updated(
@@ -147,13 +146,12 @@ class LexicalIndex:
         remove: Iterable[int],
         languages: Languages | None = None,
     ) -> LexicalIndex:
-        """Writes this index with (id, text) pairs added and ids removed into `folder`, and opens
-        it; an id that is both known and added is replaced. `languages`: of all chunks, also
-        those that stay.
+        """Write this index with pairs added and ids removed to `folder`, and open it.
 
-        Of a `LARGE` index the segments are linked to, unless more than `MAX_DELETED` of their
-        chunks would be deleted. Otherwise the stored terms are written anew, so that the scores
-        equal those of an index built from scratch.
+        An id that is both indexed and added is replaced. `languages` covers all chunks, including
+        those that stay. The segments of a `LARGE` index are linked to, unless more than
+        `MAX_DELETED` of their chunks would be deleted. Otherwise the stored terms are rewritten, so
+        that the scores equal those of an index built from scratch.
         """
         others = languages or {}
         known = self.ids()
@@ -183,12 +181,12 @@ class LexicalIndex:
         return storage.files_folder(self.folder)
 
     def ids(self) -> npt.NDArray[np.int64]:
-        """The ids of all chunks (n,), ascending."""
+        """Return the ids of all chunks (n,), ascending."""
         with panics_are_damage(self.folder):
             return np.asarray(np.load(self._files / IDS), np.int64)
 
     def _addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
-        """(id, place in tantivy) of every chunk, by id."""
+        """Return (id, address in tantivy) of every chunk, by id."""
         with panics_are_damage(self.folder):
             hits = self._searcher.search(
                 tantivy.Query.all_query(), max(self.count, 1), count=False
@@ -198,7 +196,7 @@ class LexicalIndex:
         return sorted(zip(map(_as_int, keys), addresses, strict=True), key=itemgetter(0))
 
     def stored(self) -> Iterator[StoredChunk]:
-        """(id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
+        """Yield (id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
         for key, address in self._addresses():
             with panics_are_damage(self.folder):
                 chunk = self._searcher.doc(address)
@@ -207,24 +205,23 @@ class LexicalIndex:
             yield key, str(words or ""), str(codes or "")
 
     def analyse(self, text: str, language: str = "") -> list[str]:
-        """The terms of a text as they are indexed where it is in `language` (empty: the main
-        one).
-        """
+        """Return the indexed terms of a text in `language` (empty: the main one)."""
         return self._analyzers.of(language).analyse(text)
 
     def search(
         self, text: str, k: int, allowed: npt.NDArray[np.int64] | None = None, *, bonus: bool = True
     ) -> Ranking:
-        """The k best chunks with a score above 0: ids (n,) int64 and scores (n,) float32, n ≤ k,
-        by score, then id.
+        """Return the k best chunks with a score above 0, by score, then id.
 
-        Any text will do; one without words gives empty arrays. `allowed`: the ids of the chunks to
-        search among, None for all; `bonus=False` leaves out the bonus for whole codes.
+        They are ids (n,) int64 and scores (n,) float32, n ≤ k. A text without words gives empty
+        arrays. `allowed` are the ids of the chunks to search, None for all. `bonus=False` omits the
+        bonus for whole codes.
         """
         if allowed is None:
             return self._best(text, k, bonus)
         fetched = k
-        while True:  # tantivy cannot filter by our rows: fetch more until enough pass
+        # tantivy cannot filter by our rows, so fetch more until enough pass.
+        while True:
             ids, scores = self._best(text, fetched, bonus)
             keep = np.isin(ids, allowed)
             if keep.sum() >= min(k, len(allowed)) or len(ids) < fetched:
@@ -241,18 +238,19 @@ class LexicalIndex:
         return ids[order], scores[order]
 
     def search_without(self, text: str, k: int, ignored: npt.NDArray[np.int64]) -> Ranking:
-        """`search` among all chunks but those whose ids are in `ignored` (n,)."""
+        """Return `search` among all chunks except those whose ids are in `ignored` (n,)."""
         ids, scores = self._best(text, k + len(ignored), bonus=True)
         keep = np.isin(ids, ignored, invert=True)
         return ids[keep][:k], scores[keep][:k]
 
     def leaves_out(self, word: str) -> bool:
-        """Whether a word is a stop word in a language that chunks are analysed in."""
+        """Tell whether a word is a stop word in a language that chunks are analysed in."""
         return self._analyzers.leaves_out(word)
 
     def holding(self, text: str) -> npt.NDArray[np.int64] | None:
-        """Ids (n,) of the chunks that hold each word of a text, in whatever form; None where
-        BM25 knows none of them (the).
+        """Return the ids (n,) of the chunks that contain each word of a text in any form.
+
+        None if BM25 knows none of the words (the).
         """
         words = self._analyzers.terms_by_word(text)
         if words:
@@ -260,17 +258,19 @@ class LexicalIndex:
         return None
 
     def holding_any(self, terms: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Ids (n,) of the chunks that hold one of these terms."""
+        """Return the ids (n,) of the chunks that contain any of these terms."""
         return self._matching([self._any_of(terms)])
 
     def stems(self, beginning: str) -> set[str]:
-        """The terms that words which begin so may have: after three letters, a stem may end
-        before, and in two others. Also of words with ä, ö, ü, å or ø that begin so as they are
-        spelt out.
+        """Return the terms of the words that may begin like this.
+
+        After three letters, a stem may be shorter than the beginning, and its last two letters may
+        differ. Words with ä, ö, ü, å or ø that begin like this when spelt out are included.
         """
         spelt = spell_out(normalise(beginning))
         stems = set[str]()
-        german = map(plain_stem, self.analyse(spelt, "de"))  # whose stems have o for oe
+        # German stems have o for oe.
+        german = map(plain_stem, self.analyse(spelt, "de"))
         for spelling in dict.fromkeys((normalise(beginning), spelt, *german)):
             stems |= self._stems_as_spelt(spelling).union(self.analyse(spelling))
         begun = fold(spelt)
@@ -292,8 +292,9 @@ class LexicalIndex:
             }
 
     def codes_in(self, text: str) -> list[str]:
-        """The codes of a text as they are indexed; numbers of five digits or more, such as that
-        of an order, among them.
+        """Return the codes of a text as they are indexed.
+
+        They include numbers of five digits or more, such as order numbers.
         """
         return list(
             dict.fromkeys(
@@ -304,8 +305,9 @@ class LexicalIndex:
         )
 
     def part_holders(self, text: str) -> npt.NDArray[np.int64]:
-        """Ids (n,) of the chunks that hold all parts of the codes of a text, wherever they
-        stand; none for a text without codes.
+        """Return the ids (n,) of the chunks that contain all parts of a text's codes anywhere.
+
+        Empty for a text without codes.
         """
         parts = self._analyzers.parts_by_word(text)
         if parts:
@@ -313,7 +315,7 @@ class LexicalIndex:
         return np.empty(0, np.int64)
 
     def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
-        """For each code of a text, the ids (n,) of the chunks that hold it as a whole."""
+        """Return, for each code of a text, the ids (n,) of the chunks that contain it whole."""
         return [
             self.holding_any(terms) for terms in readings_of(self.query_terms(text, bonus=True))
         ]
@@ -331,13 +333,15 @@ class LexicalIndex:
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, one) for one in wanted])
 
     def _matching(self, queries: Iterable[tantivy.Query]) -> npt.NDArray[np.int64]:
-        """Ids (n,) of the chunks that match all of the queries."""
+        """Return the ids (n,) of the chunks that match all of the queries."""
         both = tantivy.Query.boolean_query([(tantivy.Occur.Must, query) for query in queries])
         return self._hits(tantivy.Query.const_score_query(both, 1.0), max(self.count, 1))[0]
 
     def near(self, word: str) -> list[str]:
-        """The terms of the stems most like those of a `word` that no chunk holds, five for each
-        language, with its first letter; empty where one does, or it is short or a number.
+        """Return the terms most like a `word` that no chunk contains, with its first letter.
+
+        There are up to five stems for each language; none if a chunk contains the word, or if it is
+        short or not alphabetic.
         """
         from difflib import get_close_matches
 
@@ -360,7 +364,7 @@ class LexicalIndex:
         return [term for stem in near for term in known[stem]]
 
     def spelt(self, term: str, text: str) -> set[str]:
-        """The words of a text, in lower case, that are indexed as a term."""
+        """Return the words of a text, in lower case, that are indexed as a term."""
         language = term.rpartition(":")[0]
         return {
             word
@@ -369,13 +373,14 @@ class LexicalIndex:
         }
 
     def scores(self, text: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """What `search` would give each chunk of `ids` (n,): float32 (n,), 0 where no word or
-        code of `text` stands in it.
+        """Return the scores of `search` for the chunks `ids` (n,): float32 (n,).
+
+        The score is 0 for a chunk that contains no word or code of `text`.
         """
         terms = self.query_terms(text, bonus=True)
         if not len(ids) or not (terms.words or terms.codes):
             return np.zeros(len(ids), np.float32)
-        # a term_set_query would look through all ids
+        # A term_set_query would look through all ids.
         each = [
             tantivy.Query.term_query(self._index.schema, ID, key, "basic") for key in ids.tolist()
         ]
@@ -391,8 +396,9 @@ class LexicalIndex:
     def scores_many(
         self, texts: Sequence[str], ids: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
-        """`scores` for many texts (q) and their `ids` (q, n): float32 (q, n), -inf where `ids`
-        is -1.
+        """Return `scores` for many texts (q) and their `ids` (q, n): float32 (q, n).
+
+        The score is -inf for the id -1.
         """
         scorer = self.scorer()
         found = np.empty(ids.shape, np.float32)
@@ -401,12 +407,12 @@ class LexicalIndex:
         return found
 
     def search_many(self, texts: Sequence[str], k: int, *, bonus: bool = True) -> Iterator[Ranking]:
-        """`search` for many texts, in order.
+        """Yield `search` for many texts, in order.
 
-        `bonus=False` leaves the bonus for whole codes out: pure BM25 scores, as wanted for training
+        `bonus=False` omits the bonus for whole codes: pure BM25 scores, as wanted for training
         labels. Deep rankings for many queries come from `PostingsScorer`, which is several times
-        faster there and agrees with tantivy to float32 rounding; else tantivy searches with a
-        thread for each processor.
+        faster and agrees with tantivy up to float32 rounding; otherwise tantivy searches with one
+        thread per processor.
         """
         if len(texts) >= _MINING_TEXTS and k >= _MINING_DEPTH:
             scorer = self.scorer()
@@ -414,8 +420,9 @@ class LexicalIndex:
         return self._search_in_threads(texts, k, bonus)
 
     def scorer(self) -> PostingsScorer:
-        """The whole index in memory, loaded on first use (8 bytes per distinct term of each
-        chunk).
+        """Return the whole index in memory, loaded on first use.
+
+        It takes 8 bytes per distinct term of each chunk.
         """
         if self._scorer is None:
             from engine.lexical.postings import PostingsScorer
@@ -424,21 +431,23 @@ class LexicalIndex:
         return self._scorer
 
     def document_frequency(self, term: str) -> int:
-        """In how many chunks an analysed term (a word or a code) occurs."""
+        """Return the number of chunks that contain an analysed term (a word or a code)."""
         if any("\ud800" <= char <= "\udfff" for char in term):
-            return 0  # half of a surrogate pair: tantivy takes UTF-8 only
+            # The term has half of a surrogate pair, and tantivy only takes UTF-8.
+            return 0
         with panics_are_damage(self.folder):
             if not self._deleted:
                 return self._searcher.doc_freq(CODES if is_code(term) else WORDS, term)
             if term not in self._frequencies:
                 field, option = (CODES, "basic") if is_code(term) else (WORDS, "freq")
                 query = tantivy.Query.term_query(self._index.schema, field, term, option)
-                found: Any = self._searcher.search(query, 1, count=True)  # its stub lacks the count
+                # The stub of `search` lacks the count.
+                found: Any = self._searcher.search(query, 1, count=True)
                 self._frequencies[term] = int(found.count)
             return self._frequencies[term]
 
     def idf(self, terms: Sequence[str]) -> npt.NDArray[np.float64]:
-        """ln(1 + (N − df + ½)/(df + ½)) of analysed terms, shape (len(terms),)."""
+        """Return ln(1 + (N − df + ½)/(df + ½)) of analysed terms, shape (len(terms),)."""
         frequencies = np.array([self.document_frequency(term) for term in terms], dtype=np.int64)
         return idf(frequencies, self.count)
 
@@ -452,7 +461,7 @@ class LexicalIndex:
                 )
 
     def _hits(self, query: tantivy.Query, limit: int) -> Ranking:
-        """Ids (n,) and scores (n,) of the best `limit` chunks, as tantivy orders them."""
+        """Return the ids (n,) and scores (n,) of the best `limit` chunks, in tantivy's order."""
         with panics_are_damage(self.folder):
             hits = self._searcher.search(query, limit, count=False).hits
             keys = self._searcher.fast_field_values(ID, [address for _, address in hits])
@@ -461,14 +470,12 @@ class LexicalIndex:
         )
 
     def without_bonus(self) -> LexicalIndex:
-        """Return this index, whose scores are from now on those of plain BM25, without the bonus
-        for whole codes.
-        """
+        """Return this index after switching it to plain BM25, without the bonus for whole codes."""
         self._has_bonus = False
         return self
 
     def query_terms(self, text: str, bonus: bool) -> QueryTerms:
-        """The analysed terms of a query; without `bonus` no whole codes."""
+        """Return the analysed terms of a query, without whole codes unless `bonus`."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         if bonus and self._has_bonus:
             return terms

@@ -1,6 +1,4 @@
-"""Which language a corpus and each of its documents are written in, and what tantivy can do for
-it.
-"""
+"""Detecting the languages of a corpus and its documents, and tantivy's support for them."""
 
 from __future__ import annotations
 
@@ -23,25 +21,28 @@ STOP_WORDS = {code: name for code, name in STEMMERS.items() if code not in _WITH
 UNKNOWN = "und"
 _NONE = "zxx"
 SAME_AS = {"nb": "no", "nn": "no", _NONE: UNKNOWN}
-_ADDRESS = re.compile(r"\S*[@/\\]\S*")  # of a mail, a page, a file: in no language
-_CODE = re.compile(r"[!-~]*[\d_][!-~]*")  # a number, a date, the name of a column
+# Addresses of mails, pages and files are in no language.
+_ADDRESS = re.compile(r"\S*[@/\\]\S*")
+# Numbers, dates and names of columns are in no language.
+_CODE = re.compile(r"[!-~]*[\d_][!-~]*")
 
 _SAMPLE_TEXTS = 200
 _SAMPLE_CHARS = 600
 _MIN_LETTERS = 20
 _MIN_SHARE = 0.6
 MIN_CHARACTERS = 120
-"""Characters of a text whose language is taken for certain: a few words are often mistaken."""
+"""Minimum characters of a text for a reliable language: a few words are often misdetected."""
 
 
 def supported_languages() -> tuple[str, ...]:
-    """The codes that have a stemmer, and "none"."""
+    """Return the codes that have a stemmer, and "none"."""
     return (*sorted(STEMMERS), NO_LANGUAGE)
 
 
 def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
-    """As `main_language`, from a sample of a corpus' texts: the letters in the first 600
-    characters of 200 of them.
+    """Return `main_language` of a sample of a corpus' texts.
+
+    It uses the letters in the first 600 characters of 200 of them.
     """
     votes: Counter[str] = Counter()
     for text in islice(texts_sample, _SAMPLE_TEXTS):
@@ -53,12 +54,12 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
 
 
 def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
-    """The language code of a corpus, and the reason in words, from how long its texts in each
-    language are.
+    """Return the language code of a corpus, and the reason in words.
 
-    The longest needs 60 % of what is in a known language; else, or with fewer than 20 letters in
-    all, the code is "none": words are then neither stemmed nor dropped. The code may be a language
-    without a stemmer (such as "zh" or "pl"); `Analyzer` takes any.
+    `lengths` are those of its texts in each language. The longest needs 60 % of the text in known
+    languages; else, or with fewer than 20 letters in all, the code is "none": words are then
+    neither stemmed nor dropped. The code may be a language without a stemmer (such as "zh" or
+    "pl"); `Analyzer` takes any.
     """
     known = Counter({code: length for code, length in lengths.items() if code != UNKNOWN})
     code, length = next(iter(known.most_common(1)), (UNKNOWN, 0))
@@ -76,12 +77,11 @@ def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
 
 
 def margin_over(text: str, code: str) -> float:
-    """By how much a text looks more like its best language than like `code`; 0 where that is the
-    best, or is not known.
+    """Return by how much a text looks more like its best language than like `code`.
 
-    The difference of the naive Bayes scores over the root of the length in bytes, by which
-    py3langid makes scores of longer and shorter texts comparable: a sentence in another language
-    has 3 to 25.
+    The margin is 0 if `code` is the best or unknown. It is the difference of the naive Bayes scores
+    over the root of the length in bytes, by which py3langid makes scores of longer and shorter
+    texts comparable. A sentence in another language has 3 to 25.
     """
     data = text.encode("utf-8", "ignore")
     best: dict[str, float] = {}
@@ -94,9 +94,7 @@ def margin_over(text: str, code: str) -> float:
 
 
 def language_of(text: str) -> str:
-    """The language code of one text; "und" where there are too few letters to know, or where it
-    is in none.
-    """
+    """Return the language code of one text, "und" if it has too few letters or none is detected."""
     text = _ADDRESS.sub(" ", text)
     letters = sum(map(str.isalpha, text))
     if (letters < _MIN_LETTERS and (not letters or text.isascii())) or _is_data(text):
@@ -105,8 +103,9 @@ def language_of(text: str) -> str:
 
 
 def _is_data(text: str) -> bool:
-    """Whether a text is mostly numbers and codes, as that of a table is: a guess at its language
-    would be about a few names.
+    """Tell whether a text is mostly numbers and codes, such as that of a table.
+
+    A guess at its language would depend on a few names.
     """
     visible = len("".join(text.split()))
     return 2 * sum(map(str.isalpha, _CODE.sub(" ", text))) < visible
@@ -119,10 +118,10 @@ def _classified(text: str) -> str:
 
 @cache
 def identifier() -> Any:
-    """py3langid, set to the languages of ISO 639-1 alone.
+    """Return py3langid, restricted to the languages of ISO 639-1.
 
-    The dialects and regional languages that it knows besides (Cantonese, Egyptian Arabic, Ligurian,
-    Nigerian Pidgin) are what it takes short texts in Chinese, Arabic, French or English for.
+    Without the restriction it takes short texts in Chinese, Arabic, French or English for dialects
+    and regional languages (Cantonese, Egyptian Arabic, Ligurian, Nigerian Pidgin).
     """
     import py3langid
 
@@ -133,10 +132,9 @@ def identifier() -> Any:
 
 
 def analysed_in(language: str, length: int, main: str) -> str:
-    """The language that a document is analysed in: its own where that has a stemmer, else the
-    corpus' `main` one.
+    """Return the language that a document of `length` characters is analysed in.
 
-    `length`: characters of its text.
+    It is its own `language` if that has a stemmer, else the corpus' `main` one.
     """
     if language in STEMMERS and length >= MIN_CHARACTERS:
         return language

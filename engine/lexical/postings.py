@@ -1,9 +1,8 @@
-"""The whole index in memory, for ranking thousands of queries deeply: tantivy's scores at
-several times its speed.
+"""The whole index in memory, for deep rankings of thousands of queries.
 
-Each posting's full score is computed once (it does not depend on the query), so that a query costs
-one addition per posting and one partial sort. tantivy's binding builds two Python objects per hit,
-which dominates at a depth of 1,000.
+It has tantivy's scores at several times its speed: each posting's full score is computed once (it
+does not depend on the query), so a query costs one addition per posting and one partial sort.
+tantivy's binding builds two Python objects per hit, which dominates at a depth of 1,000.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _HALF = np.uint64(32)
 
 
 class _Postings:
-    """Which rows hold a term, and how often: grouped by term, term t at bounds[t]:bounds[t + 1]."""
+    """The rows that contain a term, and how often; those of term t are bounds[t]:bounds[t + 1]."""
 
     def __init__(
         self, numbers: dict[str, int], flat: list[int], lengths: npt.NDArray[np.int64]
@@ -36,7 +35,7 @@ class _Postings:
         self._numbers = numbers
 
     def where(self, term: str) -> slice:
-        """Where a term's postings lie (nowhere for an unknown one)."""
+        """Return the slice of a term's postings, empty for an unknown term."""
         number = self._numbers.get(term)
         if number is None:
             return slice(0, 0)
@@ -44,8 +43,9 @@ class _Postings:
 
 
 class PostingsScorer:
-    """Ranks as tantivy does, to float32 rounding, over (id, words, codes) by id, terms joined by
-    spaces.
+    """Ranks as tantivy does, up to float32 rounding.
+
+    It takes (id, words, codes) by id, with terms joined by spaces.
     """
 
     def __init__(self, chunks: Iterable[tuple[int, str, str]]) -> None:
@@ -64,14 +64,16 @@ class PostingsScorer:
         self._scores = posting_scores(self._words.frequencies, self._words.rows, df, lengths)
 
     def rank(self, terms: QueryTerms, k: int) -> Ranking:
-        """The k best chunks with a score above 0: ids (n,) and scores (n,), n ≤ k, by score,
-        then id.
+        """Return the k best chunks with a score above 0, by score, then id.
+
+        They are ids (n,) and scores (n,), n ≤ k.
         """
         return self._top(self._totals(terms), k)
 
     def scores(self, terms: QueryTerms, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """The scores (n,) of the chunks `ids` (n,): 0 for one that is not there, -inf for the id
-        -1.
+        """Return the scores (n,) of the chunks `ids` (n,).
+
+        The score is 0 for a chunk that is not indexed, -inf for the id -1.
         """
         found = np.where(ids < 0, np.float32(-np.inf), np.float32(0))
         if len(self._keys):
@@ -81,7 +83,7 @@ class PostingsScorer:
         return found
 
     def _totals(self, terms: QueryTerms) -> npt.NDArray[np.float32]:
-        """Every chunk's score (N,)."""
+        """Return every chunk's score (N,)."""
         totals = np.zeros(len(self._keys), dtype=np.float32)
         for word, weight in terms.words.items():
             here = self._words.where(word)
@@ -102,8 +104,9 @@ class PostingsScorer:
         )
 
     def _top(self, totals: npt.NDArray[np.float32], k: int) -> Ranking:
-        """One integer per chunk holds score and row (positive floats sort like their bits): ties
-        end in id order.
+        """Return the k best rows, with ties in id order.
+
+        One integer per chunk holds score and row, since positive floats sort like their bits.
         """
         found = np.flatnonzero(totals > 0)
         order = totals[found].view(np.uint32).astype(np.uint64) << _HALF
@@ -116,7 +119,7 @@ class PostingsScorer:
 
 
 class _Collector:
-    """Numbers terms in the order in which they come."""
+    """Numbers terms in order of appearance."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

@@ -1,15 +1,13 @@
-"""A corpus of several languages: each chunk's words are stemmed in its own, a query's in all of
-them.
+"""A corpus of several languages: chunks are stemmed in theirs, queries in all of them."""
 
-A word of a chunk that is not in the corpus' main language becomes a term of its language,
-`de:vertrag`, so that no stem of one language is taken for one of another. A query's word asks for
-all its terms, and counts as what it is, one word: where df_w is the number of chunks that hold it
-in any language, each of its terms t counts idf(df_w) / idf(df_t) times. A language's stop words are
-taken to stand in each of its chunks. With one language nothing of this applies, but that a word may
-be spelt in two ways, `Köln` and `Koeln`: it asks for the terms of both. A word that is typed as
-`Stroessner` also asks for what the chunks have as `Strößner`, which the index knows: `poet` is no
-`pöt`.
-"""
+# A word of a chunk that is not in the corpus' main language becomes a term of its language,
+# `de:vertrag`, so that no stem of one language is confused with one of another. A query's word
+# searches for all its terms but counts as one word: with df_w the number of chunks that contain it
+# in any language, each of its terms t counts idf(df_w) / idf(df_t) times. A language's stop words
+# are assumed to occur in each of its chunks. With one language none of this applies, except that a
+# word may be spelt in two ways, `Köln` and `Koeln`: it searches for the terms of both. A word typed
+# as `Stroessner` also searches for the `Strößner` of the chunks, which the index knows: `poet` is
+# not `pöt`.
 
 from __future__ import annotations
 
@@ -24,18 +22,15 @@ from engine.lexical.characters import fold, normalise, spell_out
 
 Frequency = Callable[[str], int]
 Spellings = Mapping[str, Iterable[str]]
-"""The term of a word that is spelt out → the terms of the words with ä, ö, ü, å or ø that it
-stands for.
-"""
+"""Term of a spelt-out word → terms of the words with ä, ö, ü, å or ø that it stands for."""
 _SPELT_IN_TWO_WAYS = re.compile("ae|oe|ue|aa|[^\\x00-\\x7f]", re.IGNORECASE)
 
 
 class Analyzers:
-    """`main` for texts in the corpus' main language, one more for each other language that it
-    has chunks in.
+    """The analyzers of a corpus: `main` for its main language, and one for each other language.
 
-    `counts`: chunks per language, the main one's included; empty where there is no other.
-        `spellings`: of the words of all chunks.
+    `counts` is the number of chunks per language, including the main one; empty if there is no
+    other. `spellings` are those of the words of all chunks.
     """
 
     def __init__(
@@ -54,13 +49,13 @@ class Analyzers:
         }
 
     def of(self, language: str) -> Analyzer:
-        """The analyzer of texts in `language`: the main one where there are no chunks in it."""
+        """Return the analyzer of `language`: the main one if no chunks are in that language."""
         return self._others.get(language, self.main)
 
     def query_terms(self, text: str, frequency: Frequency, chunks: int) -> QueryTerms:
-        """A query's terms in every language.
+        """Return a query's terms in every language.
 
-        `frequency`: in how many of the `chunks` a term occurs.
+        `frequency` returns in how many of the `chunks` a term occurs.
         """
         if not self._others and not _SPELT_IN_TWO_WAYS.search(text):
             return self.main.query_terms(text)
@@ -86,23 +81,22 @@ class Analyzers:
         return QueryTerms(words, codes, digits)
 
     def _parts(self, words: Iterable[str], frequency: Frequency) -> tuple[str, ...]:
-        """Of each part of a code, the term that most chunks hold."""
+        """Return, for each part of a code, the term that most chunks contain."""
         forms = ([terms[0] for terms in self._forms(word).values() if terms] for word in words)
         return tuple(max(terms, key=frequency) for terms in forms if terms)
 
     def terms_by_word(self, text: str) -> list[set[str]]:
-        """The terms, in every language, of each word of a text; a whole code is one.
+        """Return the terms, in every language, of each word of a text; a whole code is one.
 
-        Words that a language drops are left out.
+        Words that are stop words in any language are omitted.
         """
         query = self.main.unstemmed(text)
         parts = {
             part for words in (*query.codes.values(), *query.digits.values()) for part in words
         }
         forms = [self._forms(word).values() for word in query.words if word not in parts]
-        readings: dict[
-            tuple[str, ...], set[str]
-        ] = {}  # of one number or day all have the same parts
+        # All readings of a number or day have the same parts.
+        readings: dict[tuple[str, ...], set[str]] = {}
         for code, words in query.codes.items():
             readings.setdefault(words, set()).update(
                 (code, *self._terms_of(query.digits.get(code, ())))
@@ -110,9 +104,9 @@ class Analyzers:
         return [*readings.values()] + [set().union(*listed) for listed in forms if all(listed)]
 
     def parts_by_word(self, text: str) -> list[set[str]]:
-        """The terms, in every language, of each part of the codes of a text.
+        """Return the terms, in every language, of each part of the codes of a text.
 
-        Parts that a language drops are left out.
+        Parts that are stop words in any language are omitted.
         """
         query = self.main.unstemmed(text)
         forms = [
@@ -121,33 +115,34 @@ class Analyzers:
         return [set().union(*listed) for listed in forms if all(listed)]
 
     def _terms_of(self, words: Iterable[str]) -> tuple[str, ...]:
-        """The terms of some words in every language."""
+        """Return the terms of some words in every language."""
         return tuple(
             term for word in words for terms in self._forms(word).values() for term in terms
         )
 
     def leaves_out(self, word: str) -> bool:
-        """Whether a word is a stop word in one of the languages."""
+        """Tell whether a word is a stop word in one of the languages."""
         words = self.main.unstemmed(word).words
         return bool(words) and any(not all(self._forms(one).values()) for one in words)
 
     def marked(self, beginning: str) -> list[str]:
-        """How terms begin, in every language, of words that begin like this."""
+        """Return how terms begin, in every language, for words that begin like this."""
         return [
             mark + fold(normalise(beginning))
             for mark in ("", *(f"{code}:" for code in self._others))
         ]
 
     def noted_spellings(self) -> dict[str, set[str]]:
-        """The spellings of the words of all texts that were analysed."""
+        """Return the spellings of the words of all texts analysed so far."""
         noted: dict[str, set[str]] = {}
         for analyzer in (self.main, *self._others.values()):
             noted |= analyzer.spellings
         return noted
 
     def _forms(self, word: str) -> dict[str, tuple[str, ...]]:
-        """A word's term in each language, with those of its other spellings; empty where that
-        language drops it.
+        """Return a word's terms in each language, including those of its other spellings.
+
+        They are empty for a language in which it is a stop word.
         """
         spelt = spell_out(word)
         forms = {}

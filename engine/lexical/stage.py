@@ -1,6 +1,6 @@
-"""Stage `index`: chunks → BM25 index.
+"""Stage `index`: from chunks to a BM25 index.
 
-Updates a copy of the former index where few chunks changed.
+Updates a copy of the former index if few chunks changed.
 """
 
 from __future__ import annotations
@@ -34,28 +34,30 @@ if TYPE_CHECKING:
 
 VERSION = 7
 DETECTION = 1
-"""Of `language_of` and what it is given.
+"""Version of `language_of` and of what it is given.
 
-A higher one makes the next run note the documents' languages again; an index that is up to date
-stays, and takes them up when it is next updated.
+Raise it to make the next run detect the documents' languages again. An up-to-date index stays, and
+uses them when it is next updated.
 """
 TITLES = "titles.json"
 LANGUAGES = "languages.json"
 SAMPLE = 200
-BLOCK = 512  # chunks between two safe points
-BATCH = 10_000  # chunks that are added to an index, however small that is
+# Chunks between two points at which the stage may stop.
+BLOCK = 512
+# Chunks that may be added to an index, however small it is.
+BATCH = 10_000
 
 
 class IndexStage(Stage):
-    """Chunks → BM25 index. Updates a copy of the former index where few chunks changed."""
+    """Builds the BM25 index, or updates a copy of the former one if few chunks changed."""
 
     version = VERSION
     artifact = LexicalInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The chunks and the language setting.
+        """Return the chunks and the language setting.
 
-        Raises NotBuiltError after an ingest that did not come to its end.
+        Raises NotBuiltError after an incomplete ingest.
         """
         snapshot.need(CorpusInfo)
         if snapshot.settings.lexical.titles:
@@ -69,7 +71,7 @@ class IndexStage(Stage):
         }
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DamagedError when the index on disk is not the one that was built."""
+        """Raise DamagedError if the index on disk is not the one that was built."""
         read_manifest(snapshot.project.folder_of(snapshot.need(LexicalInfo)))
 
     def run(self, context: StageContext) -> dict[str, Any]:
@@ -77,12 +79,11 @@ class IndexStage(Stage):
         former = context.store.artifact(LexicalInfo)
         with ThreadPoolExecutor(1) as beside:
             if unknown := context.store.count_without_language():
-                beside.submit(
-                    identifier
-                )  # decompressing its model leaves the interpreter to what follows
+                # While its model is decompressed, the interpreter is free for what follows.
+                beside.submit(identifier)
             live = context.store.chunk_ids()
             if former is not None:
-                with suppress(DamagedError):  # of an index that is then built anew
+                with suppress(DamagedError):  # A damaged index is rebuilt.
                     read_manifest(context.project.path / former.folder)
         anew = former is not None and former.info.detection != DETECTION
         to_note = ThrottledProgress(
@@ -122,9 +123,10 @@ STAGE = IndexStage()
 def index_without(
     context: StageContext, folder: Path, chunks: Sequence[Chunk], untitled: Collection[int] | None
 ) -> LexicalIndex:
-    """An index of other texts for the project's chunks, in `folder`, analysed as the project's
-    own is. Of the documents `untitled`, and of all where that is None, neither title nor file
-    name is in it. Raises DamagedError.
+    """Index other texts for the project's chunks in `folder`, analysed as the project's index is.
+
+    The index contains neither title nor file name of the documents `untitled` (None: of all).
+    Raises DamagedError.
     """
     from engine.lexical.index import LexicalIndex
 
@@ -145,8 +147,9 @@ def index_without(
 
 
 def _labels(snapshot: ProjectSnapshot) -> dict[int, str]:
-    """Document id → what is put before each of its chunks: its title, but where these hold it
-    already, and its file's name.
+    """Return document id → what precedes each of its chunks.
+
+    It is the file's name, and the title unless the chunks already contain it.
     """
     if not snapshot.settings.lexical.titles:
         return {}
@@ -160,10 +163,10 @@ def _labels(snapshot: ProjectSnapshot) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """How the chunks are to be indexed.
+    """How the chunks should be indexed.
 
-    `titles`: by document, what is put before each of its chunks. `languages`: by document, the
-    language of those that are analysed in another than the main one, `language`.
+    `titles` maps a document to what precedes each of its chunks. `languages` maps documents that
+    are not analysed in the main `language` to theirs.
     """
 
     language: str
@@ -195,8 +198,9 @@ def _wanted(context: StageContext) -> _Wanted:
 
 
 def renew_languages(store: Store, should_stop: Callable[[], bool]) -> None:
-    """Note the documents' languages again where an earlier version found them otherwise; the
-    index is not built anew.
+    """Detect the documents' languages again if an earlier version detected them differently.
+
+    The index is not rebuilt.
     """
     index = store.artifact(LexicalInfo)
     if (
@@ -214,9 +218,10 @@ def _note_languages(
     *,
     anew: bool,
 ) -> bool:
-    """Note the language of every document that has none noted: it is stemmed by it, and search
-    filters by it. `anew`: of those that have one, too. False where it was stopped before it was
-    done. `report` is called with how many are done.
+    """Detect the language of every document that has none stored.
+
+    Stemming and search filters use it. With `anew`, languages that are stored are detected again.
+    Returns False if stopped early. `report` is called with the number of documents done.
     """
     from engine.lexical.languages import language_of
 
@@ -252,7 +257,7 @@ def _language(context: StageContext) -> str:
     lengths: Counter[str] = Counter()
     for _, code, length in context.store.languages_but(""):
         lengths[code] += length
-    # of BEIR sets, whose documents have none noted
+    # Documents of BEIR sets have no language stored.
     if lengths:
         detected, reason = main_language(lengths)
     else:
@@ -272,7 +277,7 @@ def _build(context: StageContext, folder: Path, count: int, wanted: _Wanted) -> 
 
 
 def _of_chunks(context: StageContext, wanted: _Wanted) -> dict[int, str]:
-    """Chunk id → language, of the chunks that are analysed in another than the main one."""
+    """Return chunk id → language for chunks that are not analysed in the main one."""
     languages = wanted.languages
     if not languages:
         return {}
@@ -289,8 +294,9 @@ def _texts(
     titles: Mapping[int, str],
     report: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[int, str]]:
-    """(id, label and text) of every chunk; now and then a safe point to stop or wait at, and a
-    report of how many are done.
+    """Yield (id, label and text) of every chunk.
+
+    Every `BLOCK` chunks the stage may stop or pause, and the number done is reported.
     """
     for count, chunk in enumerate(chunks):
         if count % BLOCK == 0:
@@ -307,11 +313,10 @@ def _update(
     live: NDArray[np.int64],
     wanted: _Wanted,
 ) -> tuple[int, int] | None:
-    """(added, removed) when the index could be made from the former one; None when it must be
-    built.
+    """Return (added, removed) if the former index could be updated, else None.
 
-    Where the former index stands for the same inputs, the user forces the stage or the index is
-    damaged.
+    It cannot if the former index has the same inputs, since then the user forces the stage or the
+    index is damaged.
     """
     if former is None or former.fingerprint == context.fingerprint:
         return None
@@ -328,7 +333,8 @@ def _update(
         others = np.fromiter(_otherwise_indexed(context, source, wanted), np.int64)
         added = live[~np.isin(live, known) | np.isin(live, others)]
         removed = known[~np.isin(known, live)]
-        if len(added) > max(BATCH, len(known)):  # what is added is held in memory
+        # Added texts are held in memory.
+        if len(added) > max(BATCH, len(known)):
             return None
         chunks = context.store.chunks_by_id(added.tolist())
         fresh = _texts(context, [chunks[key] for key in added.tolist()], wanted.titles)
@@ -342,7 +348,7 @@ def _update(
 
 
 def _otherwise_indexed(context: StageContext, source: Path, wanted: _Wanted) -> set[int]:
-    """The chunks of documents whose title or language is not the one in the former index.
+    """Return the chunks of documents whose title or language differs from the former index.
 
     Raises DamagedError.
     """
@@ -362,9 +368,9 @@ def _otherwise_indexed(context: StageContext, source: Path, wanted: _Wanted) -> 
 
 
 def _kept(file: Path) -> dict[int, str]:
-    """What a file says of documents, by id.
+    """Read what a file says of documents, by id.
 
-    An index of before has none of languages: there was only one.
+    An index of an earlier version has no file of languages: it had only one.
     """
     if file.name == LANGUAGES and not file.exists():
         return {}

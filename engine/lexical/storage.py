@@ -1,5 +1,7 @@
-"""The index folder: a sub-folder with the files of tantivy, and `bm25.json`, which holds the
-size and sha256 of each, since tantivy does not notice flipped bits when it opens.
+"""The index folder: tantivy's files in a sub-folder, and the manifest `bm25.json`.
+
+The manifest has the size and sha256 of each file, since tantivy does not notice flipped bits when
+it opens.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ _SEGMENT = re.compile(r"[0-9a-f]{32}\.")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `bm25.json` says. `files` maps a name in the sub-folder to (bytes, hex sha256).
+    """The contents of `bm25.json`.
 
-    `languages`: chunks per language; empty where all are analysed in `language`.
+    `files` maps a name in the sub-folder to (bytes, hex sha256). `languages` counts chunks per
+    language; empty if all are analysed in `language`.
     """
 
     language: str
@@ -42,7 +45,7 @@ class Manifest:
 
 
 def damaged(folder: Path, why: str) -> DamagedError:
-    """The error for an index that cannot be trusted."""
+    """Build the error for an index that cannot be trusted."""
     return DamagedError(
         f"The keyword index in {folder} is damaged.",
         f"{why}.",
@@ -54,16 +57,16 @@ def damaged(folder: Path, why: str) -> DamagedError:
 
 
 def files_folder(folder: Path) -> Path:
-    """Where tantivy's files lie."""
+    """Return the folder of tantivy's files."""
     return folder / "generation-1"
 
 
 def lockable(folder: Path) -> Path:
-    """The folder itself, or a private copy of one that cannot be written to: tantivy takes a
-    lock file even to read.
+    """Return the folder, or a private copy if it is read-only.
 
-    The copy lies in memory where there is room, and goes with the index opened there, or with the
-    next copy when this process is killed. Raises ResourceError when there is no room for it.
+    tantivy needs a lock file even to read. The copy is held in memory if there is room, and is
+    removed with the index opened there, or by the next copy if this process is killed. Raises
+    ResourceError if there is no room for it.
     """
     if os.access(folder, os.W_OK):
         return folder
@@ -92,7 +95,7 @@ def lockable(folder: Path) -> Path:
 
 
 def drop_stale_copies(place: Path) -> None:
-    """Remove the copies of processes that are gone."""
+    """Remove the copies of processes that no longer run."""
     for path in place.glob(f"{_COPY}*"):
         try:
             os.kill(int(path.name.removeprefix(_COPY).partition("-")[0]), 0)
@@ -105,8 +108,9 @@ def drop_stale_copies(place: Path) -> None:
 def describe(
     folder: Path, known: Mapping[str, tuple[int, str]] = MappingProxyType({})
 ) -> dict[str, tuple[int, str]]:
-    """Size and sha256 of every file of tantivy's, which become private; of segments of a `known`
-    index as it has them: tantivy never changes one.
+    """Return size and sha256 of each of tantivy's files, which are made private.
+
+    For segments of a `known` index its values are used, since tantivy never changes a segment.
     """
     files = {}
     for path in sorted(folder.iterdir()):
@@ -122,8 +126,9 @@ def describe(
 
 
 def link_files(source: Path, target: Path) -> None:
-    """Put the files of an index into `target`, which is made: segments as links, where the disk
-    has them, the rest as copies.
+    """Put the files of an index into `target`, which is created.
+
+    Segments are hard links if the disk supports them; the rest are copies.
     """
     target.mkdir(mode=0o700, parents=True)
     for path in source.iterdir():
@@ -137,7 +142,7 @@ def link_files(source: Path, target: Path) -> None:
 
 
 def documents_of(folder: Path) -> tuple[int, int]:
-    """(documents that tantivy's statistics count, those of them that are deleted).
+    """Return (documents that tantivy's statistics count, deleted ones among them).
 
     Raises ValueError, KeyError or OSError.
     """
@@ -152,7 +157,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest, with every file it names checked. Raises DamagedError."""
+    """Read the manifest and check every file that it names. Raises DamagedError."""
     try:
         data = json.loads((folder / MANIFEST).read_text("utf-8"))
         version = data["version"]

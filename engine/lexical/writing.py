@@ -1,4 +1,4 @@
-"""Writes the files of a BM25 index: terms by tantivy, ids and manifest beside them."""
+"""Writing the files of a BM25 index: tantivy's terms, and the ids and the manifest."""
 
 from __future__ import annotations
 
@@ -28,20 +28,18 @@ _WRITER_MEMORY = 2_000_000_000
 
 StoredChunk = tuple[int, str, str]
 Languages = Mapping[int, str]
-"""By id of a chunk, the language that it is analysed in where that is not the main one."""
+"""Chunk id → the language that it is analysed in, if that is not the main one."""
 
 
 def analyzers_of(
     manifest: Manifest, spellings: Callable[[], Spellings] = dict[str, list[str]]
 ) -> Analyzers:
-    """Of the languages that a manifest names."""
+    """Return the analyzers for the languages of a manifest."""
     return Analyzers(manifest.language, manifest.languages, spellings)
 
 
 class ChunkAnalysis:
-    """Turns (id, text) pairs into the terms that are stored, and notes how their words are
-    spelt.
-    """
+    """Turns (id, text) pairs into the terms to store, and records how their words are spelt."""
 
     def __init__(self, settings: Manifest, others: Languages) -> None:
         self._language = settings.language
@@ -49,13 +47,13 @@ class ChunkAnalysis:
         self._analyzers = analyzers_of(replace(settings, languages=Counter(others.values())))
 
     def analyse(self, chunks: Iterable[tuple[int, str]]) -> Iterator[StoredChunk]:
-        """Yield id, words and codes of each."""
+        """Yield the id, words and codes of each chunk."""
         for key, text in chunks:
             terms = self._analyzers.of(self._others.get(key, self._language)).terms(text)
             yield key, " ".join(terms.words), " ".join(terms.codes)
 
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
-        """The spellings that were noted, with those `known` before."""
+        """Return the recorded spellings, together with the `known` ones."""
         noted = self._analyzers.noted_spellings()
         return {
             term: sorted({*noted.get(term, ()), *known.get(term, ())})
@@ -70,9 +68,9 @@ def write(
     others: Languages,
     spellings: Callable[[], Spellings],
 ) -> None:
-    """A new index in `folder`, of the language that `settings` name.
+    """Write a new index in `folder`, in the language that `settings` name.
 
-    `spellings` is called when all chunks are written.
+    `spellings` is called after all chunks are written.
     """
     target = storage.files_folder(folder)
     target.mkdir(mode=0o700, parents=True)
@@ -89,9 +87,9 @@ def put_manifest(
     others: Languages,
     spellings: Spellings,
 ) -> None:
-    """Note the ids and spellings, and what `folder` holds now.
+    """Write the ids, the spellings and the manifest of the files now in `folder`.
 
-    Segments that `former` names are taken as it has them.
+    The digests of segments that `former` names are reused.
     """
     target = storage.files_folder(folder)
     (target / IDS).unlink(missing_ok=True)
@@ -114,9 +112,9 @@ def put_manifest(
 
 
 class NotedSpellings:
-    """The spellings that an index notes, read when they are first asked for.
+    """The spellings stored in an index, read on first use.
 
-    It does not refer to the index, which closes its files as soon as nobody does.
+    It holds no reference to the index, which closes its files once it is unreferenced.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -124,7 +122,7 @@ class NotedSpellings:
         self._known: dict[str, list[str]] | None = None
 
     def __call__(self) -> dict[str, list[str]]:
-        """The spellings; none of an index of an earlier version. Raises DamagedError."""
+        """Return the spellings; empty for an index of an earlier version. Raises DamagedError."""
         if self._known is None:
             file = storage.files_folder(self._folder) / SPELLINGS
             with panics_are_damage(self._folder):
@@ -138,10 +136,7 @@ class NotedSpellings:
 def write_segment(
     target: Path, chunks: Iterable[StoredChunk], gone: Iterable[int] = ()
 ) -> set[int]:
-    """Writes chunks, and deletes those whose ids are `gone` from an index that is there already.
-
-    Returns the ids written.
-    """
+    """Write chunks to an index, delete those whose ids are `gone`, and return the ids written."""
     index = tantivy.Index(_schema(), str(target), sort_by_field=ID)
     register(index)
     seen: set[int] = set()
@@ -170,15 +165,16 @@ def _schema() -> tantivy.Schema:
 
 
 def register(index: tantivy.Index) -> None:
-    """Make the tokenizer known to an opened index."""
+    """Register the tokenizer with an opened index."""
     splitter = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
     index.register_tokenizer(TOKENIZER, splitter)
 
 
 @contextmanager
 def panics_are_damage(folder: Path) -> Iterator[None]:
-    """tantivy reports a broken file as ValueError or OSError, or panics with a BaseException of
-    pyo3.
+    """Raise DamagedError for errors and panics of tantivy inside the block.
+
+    For a broken file it raises ValueError or OSError, or panics with a BaseException of pyo3.
     """
     try:
         yield

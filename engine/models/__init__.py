@@ -1,3 +1,1 @@
-"""Models to choose from: the catalogue, fetching from a hub when asked, packs, and the folder
-where they are kept.
-"""
+"""Models to choose from: the catalogue, fetching from a hub, packs, and installed models."""

@@ -14,9 +14,9 @@ from engine.core.errors import EngineError, UsageError, nearest
 
 MAX_MODELS = 15
 MANY = "*"
-"""In `languages`: a model that was trained on many."""
+"""Entry of `languages` for a model that was trained on many."""
 WORKSPACE = 300_000_000
-"""Bytes that computing takes beside the weights."""
+"""Bytes that computing takes in addition to the weights."""
 _NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 Kind = Literal["encoder", "reranker", "language model"]
@@ -24,11 +24,11 @@ KINDS: tuple[Kind, ...] = ("encoder", "reranker", "language model")
 
 
 class CatalogueModel(BaseModel):
-    """One model of the catalogue. Figures that no model card states are 0 or empty.
+    """A model of the catalogue. Figures that no model card states are 0 or empty.
 
-    `size`: bytes of all files that are fetched; `files`: globs of those, all that loading needs if
-    empty; `needs_account`: whether its licence must be accepted on the hub first; the prompts are
-    None where the model's folder has its own or needs none.
+    `size` is the bytes of all files that are fetched. `files` are their globs, empty for all that
+    loading needs. `needs_account` tells whether its licence must first be accepted on the hub. The
+    prompts are None if the model's folder has its own or none are needed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -61,14 +61,14 @@ class CatalogueModel(BaseModel):
 
     @property
     def disk(self) -> int:
-        """Bytes on the disk: as stated, else by the number of parameters."""
+        """Bytes on disk: as stated, else estimated from the number of parameters."""
         return self.size or self.parameters * _NUMBER_BYTES[self.weights]
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that it takes when it runs, an estimate.
+        """Estimated bytes of memory when it runs.
 
-        Encoders and rerankers are loaded in 32 bits on a processor.
+        Encoders and rerankers are loaded in 32 bits on a CPU.
         """
         if self.kind == "language model":
             weights = self.size
@@ -77,7 +77,7 @@ class CatalogueModel(BaseModel):
         return weights + WORKSPACE
 
     def knows(self, language: str) -> bool:
-        """Whether it was trained on a language, given by its code."""
+        """Tell whether it was trained on a language, given by its code."""
         return MANY in self.languages or language in self.languages
 
     @property
@@ -106,9 +106,9 @@ class _Catalogue(BaseModel):
 
 @cache
 def read_catalogue(path: Path | None = None) -> tuple[CatalogueModel, ...]:
-    """Read the models of the catalogue, in its order. `path`: another file than the shipped one.
+    """Read the models of the catalogue in order, from `path` or the file that is shipped.
 
-    Raises EngineError where the file is damaged.
+    Raises EngineError if the file is damaged.
     """
     path = path or asset_path("models.toml")
     try:
@@ -124,7 +124,7 @@ def read_catalogue(path: Path | None = None) -> tuple[CatalogueModel, ...]:
 
 
 def find_model(name: str) -> CatalogueModel | None:
-    """Find the model of that name or repository, whatever its case; None where there is none."""
+    """Return the model of that name or repository, ignoring case, or None."""
     wanted = name.lower()
     for model in read_catalogue():
         if wanted in (model.name, model.repository.lower()):
@@ -133,7 +133,7 @@ def find_model(name: str) -> CatalogueModel | None:
 
 
 def get_catalogue_model(name: str) -> CatalogueModel:
-    """Return the model of that name or repository. Raises UsageError where there is none."""
+    """Return the model of that name or repository. Raises UsageError if there is none."""
     model = find_model(name)
     if model is None:
         near = nearest(name, [known.name for known in read_catalogue()])

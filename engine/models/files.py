@@ -1,5 +1,6 @@
-"""Which files of a model are taken, and how each is checked: nothing that could run code, no
-path that leaves the folder.
+"""Which files of a model are taken, and how each is checked.
+
+No file may contain code that could run, and no path may leave the folder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ BLOCK = 1 << 20
 MAX_FILES = 200
 MAX_NAME = 200
 SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".txt", ".jinja"})
-"""Endings of files that are data: weights without code, configuration, tokenizers."""
+"""Extensions of files that are data: weights without code, configuration, tokenizers."""
 _PAPERS = re.compile(r"(README\.md|LICEN[CS]E(\.md|\.txt)?|NOTICE(\.md|\.txt)?)", re.IGNORECASE)
 _PICKLES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".npy"})
 _MODULE = re.compile(r"\d{1,2}_[A-Za-z]{1,40}")
@@ -29,7 +30,7 @@ _DAMAGED = "Nothing was kept. Try again; if it happens again, get the model from
 class ModelPart:
     """A file of a model.
 
-    `path`: within its folder, with slashes; `sha256`, `blob_id`: "" if not known.
+    `path` is relative to its folder, with slashes. `sha256` and `blob_id` are "" if not known.
     """
 
     path: str
@@ -39,9 +40,9 @@ class ModelPart:
 
 
 def check_name(path: str) -> str:
-    """Return a path within a model's folder.
+    """Return a path within a model's folder after checking it.
 
-    Raises ModelError for one that could lead elsewhere.
+    Raises ModelError if it could lead elsewhere.
     """
     parts = PurePosixPath(path).parts
     unsafe = (
@@ -76,9 +77,9 @@ def is_pickle(path: str) -> bool:
 
 
 def choose_parts(parts: Sequence[ModelPart], globs: Sequence[str] = ()) -> list[ModelPart]:
-    """Choose the files of a repository that loading needs; by `globs`, those alone.
+    """Return the files of a repository that loading needs, or only those matching `globs`.
 
-    Raises ModelError where a name is unsafe, no weights are there, or all are pickled.
+    Raises ModelError if a name is unsafe, weights are missing, or all are pickled.
     """
     if len(parts) > MAX_FILES * 50:
         raise _unusable("It lists too many files.")
@@ -117,9 +118,7 @@ def _matches(path: str, globs: Sequence[str]) -> bool:
 
 
 def _belongs(path: str) -> bool:
-    """Tell whether a file lies where sentence-transformers looks: at the top, or in a module's
-    folder.
-    """
+    """Tell whether sentence-transformers reads a file: at the top or in a module's folder."""
     *folders, _ = PurePosixPath(path).parts
     return not folders or (len(folders) == 1 and bool(_MODULE.fullmatch(folders[0])))
 
@@ -134,7 +133,7 @@ def _unusable(why: str) -> ModelError:
 
 
 def hash_blob(path: Path, should_stop: Callable[[], bool] = lambda: False) -> str:
-    """Return the id that git gives a file: sha1 of a header and its content."""
+    """Return git's id of a file: sha1 of a header and its content."""
     digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(BLOCK):
@@ -146,9 +145,9 @@ def hash_blob(path: Path, should_stop: Callable[[], bool] = lambda: False) -> st
 def check_part(
     path: Path, part: ModelPart, should_stop: Callable[[], bool] = lambda: False
 ) -> ModelPart:
-    """Compare a file with what is known of it; return the part with its sha256.
+    """Compare a file with what is known of it and return the part with its sha256.
 
-    Raises ModelError where size or digest differ, or no digest is known.
+    Raises ModelError if size or digest differ, or no digest is known.
     """
     size = path.stat().st_size
     if size != part.size:
@@ -167,13 +166,13 @@ def check_part(
 
 
 def hash_part(path: Path, name: str, should_stop: Callable[[], bool] = lambda: False) -> ModelPart:
-    """Return what a manifest says of a file that lies at `path`."""
+    """Return the manifest entry of the file at `path`."""
     check_stop(should_stop)
     return ModelPart(name, path.stat().st_size, file_sha256(path), hash_blob(path, should_stop))
 
 
 def altered(name: str, why: str) -> ModelError:
-    """Build the error of a file that is not what it should be."""
+    """Build the error for a file that differs from what was expected."""
     return ModelError(
         f"The file {name} of the model is damaged or was altered.",
         why,
@@ -183,6 +182,6 @@ def altered(name: str, why: str) -> ModelError:
 
 
 def check_stop(should_stop: Callable[[], bool]) -> None:
-    """Raise CancelledError where the user asked to stop."""
+    """Raise CancelledError if the user asked to stop."""
     if should_stop():
         raise CancelledError("Cancelled.", to_do="Nothing was changed.")

@@ -1,8 +1,7 @@
-"""Fetching from a hub, the only thing here that opens a connection: when it is asked, over
-https, and every file is checked.
+"""Fetching models from a hub on request, over https, with every file checked.
 
-The switches that keep the model libraries offline stay set. Only the client that is built here, and
-is gone afterwards, does without them.
+Nothing else here opens a connection. The switches that keep the model libraries offline stay set;
+only the temporary client that is built here works without them.
 """
 
 from __future__ import annotations
@@ -32,22 +31,24 @@ if TYPE_CHECKING:
 DEFAULT_HUB = "https://huggingface.co"
 ENDPOINT = "HF_ENDPOINT"
 TIMEOUT = 30.0
-"""Seconds without a byte after which a connection is given up."""
+"""Seconds without data after which a connection is given up."""
 RETRIES = 3
-PAUSE = 1.0  # seconds before a broken connection is tried again
+# Seconds before a broken connection is retried.
+PAUSE = 1.0
 MAX_FILE_BYTES = 64_000_000_000
-MAX_SMALL_BYTES = 100_000_000  # of a file without a sha256
+# Maximum size of a file without a sha256.
+MAX_SMALL_BYTES = 100_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KEPT = "What has come is kept: the same command goes on from there."
 
 Progress = Callable[[int, int], None]
-"""Hears (bytes done, bytes of all files)."""
+"""Callback for (bytes done, bytes of all files)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What a hub has of a model at one commit."""
+    """The files of a model on a hub at one commit."""
 
     commit: str
     parts: tuple[ModelPart, ...]
@@ -55,7 +56,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A fetch that is under way. `total`: bytes of all files."""
+    """A fetch in progress; `total` is the bytes of all files."""
 
     model: CatalogueModel
     commit: str
@@ -67,7 +68,7 @@ class Transfer:
 def read_endpoint() -> str:
     """Return the hub's address: `HF_ENDPOINT`, else the public one.
 
-    Raises UsageError for one that is not https, except on this machine.
+    Raises UsageError if it is not https, except on this machine.
     """
     address = (os.environ.get(ENDPOINT) or DEFAULT_HUB).rstrip("/")
     url = urlsplit(address)
@@ -96,11 +97,12 @@ def fetch_model(
     progress: Progress = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Path, InstalledModel]:
-    """Fetch a model into a hidden folder; return that and its manifest, for `install` or a pack.
+    """Fetch a model into a hidden folder and return the folder and its manifest.
 
-    What a broken connection leaves there is used by the next call. Raises UsageError where fetching
-    is forbidden, EngineError where the hub cannot be reached or refuses, ModelError for a model
-    with unsafe or altered files, ResourceError on a full disk, CancelledError.
+    They are for `install` or a pack. The next call continues after a broken connection. Raises
+    UsageError if fetching is forbidden, EngineError if the hub cannot be reached or refuses,
+    ModelError for a model with unsafe or altered files, ResourceError on a full disk,
+    CancelledError.
     """
     check_fetching_allowed(model.name)
     with connection(read_endpoint()) as hub:
@@ -116,7 +118,7 @@ def fetch_model(
 
 
 def _prepare_partial(name: str, commit: str) -> Path:
-    """Return the folder where a model is collected; what is there of another commit is removed."""
+    """Return the folder in which a model is collected, without files of another commit."""
     folder = own_folder() / PARTIAL / f"{name}@{commit}"
     with disk_errors(f"{folder} could not be written."):
         for other in folder.parent.glob(f"{name}@*"):
@@ -134,7 +136,7 @@ def discard(folder: Path) -> None:
 
 @contextmanager
 def connection(endpoint: str) -> Iterator[HubClient]:
-    """Yield a client of a hub; afterwards the library has the one that refuses to connect again."""
+    """Yield a client of a hub; afterwards the library refuses to connect again."""
     import httpx2
     from huggingface_hub import close_session, set_client_factory
     from huggingface_hub.utils._http import default_client_factory
@@ -153,7 +155,7 @@ def connection(endpoint: str) -> Iterator[HubClient]:
 
 
 class HubClient:
-    """A hub at one address. Made by `connection`."""
+    """A client of a hub at one address, made by `connection`."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
@@ -161,9 +163,9 @@ class HubClient:
         self._is_local = urlsplit(endpoint).scheme == "http"
 
     def guard(self, request: httpx2.Request) -> None:
-        """Look at every request, those of redirects as well, before it is sent.
+        """Check every request, including redirects, before it is sent.
 
-        Raises EngineError where it would leave https; the token goes to the hub's own host alone.
+        Raises EngineError if it would leave https. The token is sent only to the hub's own host.
         """
         url = urlsplit(str(request.url))
         is_local = self._is_local and is_loopback(url.hostname or "")
@@ -178,7 +180,7 @@ class HubClient:
             del request.headers["authorization"]
 
     def list_repository(self, model: CatalogueModel) -> Repository:
-        """Ask for the newest commit of a model and its files, with their sizes and digests."""
+        """Return the files of a model's newest commit, with their sizes and digests."""
         from huggingface_hub import HfApi
 
         with self._errors(model):
@@ -198,9 +200,9 @@ class HubClient:
     def download(
         self, transfer: Transfer, parts: Sequence[ModelPart], folder: Path
     ) -> list[ModelPart]:
-        """Fetch files into `folder` and check them; return them with all digests.
+        """Fetch files into `folder`, check them, and return them with all digests.
 
-        Where one was altered, nothing that was fetched is kept.
+        If one was altered, all fetched files are removed.
         """
         for part in parts:
             _check_listed(part)
@@ -223,9 +225,10 @@ class HubClient:
         return checked
 
     def _download_part(self, transfer: Transfer, part: ModelPart, target: Path, done: int) -> None:
-        """Fetch one file, and go on where a connection broke off.
+        """Fetch one file, continuing after a broken connection.
 
-        It gets its name when it has its size. `done`: bytes of the files before it.
+        It is renamed to its final name once it is complete. `done` is the bytes of the files before
+        it.
         """
         incomplete = target.with_name(f"{target.name}.incomplete")
         with disk_errors(f"{target} could not be written."):
@@ -246,7 +249,7 @@ class HubClient:
             incomplete.replace(target)
 
     def _stream(self, transfer: Transfer, part: ModelPart, incomplete: Path, done: int) -> None:
-        """Append to a file what is missing of it, in one request."""
+        """Append what is missing of a file, in one request."""
         from huggingface_hub import get_session, hf_hub_url
         from huggingface_hub.utils._headers import build_hf_headers
         from huggingface_hub.utils._http import hf_raise_for_status
@@ -333,7 +336,7 @@ class HubClient:
 
 
 def _check_listed(part: ModelPart) -> None:
-    """Raise ModelError for a file without a digest, or of a size that no such file has."""
+    """Raise ModelError for a file without a digest, or of an impossible size."""
     limit = MAX_FILE_BYTES if part.sha256 else MAX_SMALL_BYTES
     if part.sha256:
         known = _DIGEST.fullmatch(part.sha256)

@@ -1,6 +1,4 @@
-"""The folder of models in the user's data folder: what is there, where each came from, whether
-it is whole.
-"""
+"""The models in the user's data folder: their names, origins and integrity."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ from engine.models.catalogue import KINDS, CatalogueModel, Kind, find_model
 from engine.models.files import ModelPart, altered, check_name, check_part
 
 MANIFEST = ".model.json"
-"""In a model's folder: where it came from, and the digest of each of its files."""
+"""File in a model's folder with its origin and the digest of each file."""
 PARTIAL = ".partial"
-"""The folder beside the models of those that are not complete yet."""
+"""Folder among the models for those that are incomplete."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -30,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class InstalledModel:
     """A model in the folder of models.
 
-    `repository` and `revision` (a commit) are empty where it was copied from a folder.
+    `repository` and `revision` (a commit) are empty if it was copied from a folder.
     """
 
     name: str
@@ -47,14 +45,12 @@ class InstalledModel:
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """The folder of the model."""
         return own_folder() / self.name
 
     @property
     def path(self) -> Path:
-        """What settings name: the GGUF file of a language model (the first of several), else the
-        folder.
-        """
+        """The path for settings: the (first) GGUF file of a language model, else the folder."""
         files = sorted(part.path for part in self.files if part.path.lower().endswith(".gguf"))
         if self.kind == "language model":
             return self.folder / files[0]
@@ -62,8 +58,9 @@ class InstalledModel:
 
 
 def own_folder() -> Path:
-    """Return the folder of models that `engine models get` and `add` fill, in the user's data
-    folder.
+    """Return the folder of models that `engine models get` and `add` fill.
+
+    It is in the user's data folder.
     """
     from platformdirs import user_data_path
 
@@ -71,12 +68,12 @@ def own_folder() -> Path:
 
 
 def format_manifest(model: InstalledModel) -> str:
-    """Write a model's manifest as JSON."""
+    """Return a model's manifest as JSON."""
     return json.dumps({"version": 1, **asdict(model)}, indent=1, ensure_ascii=False)
 
 
 def parse_manifest(text: str | bytes) -> InstalledModel:
-    """Read a manifest. Raises ModelError where it is none, or a name in it is unsafe."""
+    """Read a manifest. Raises ModelError if it is invalid or a name in it is unsafe."""
     try:
         data = json.loads(text)
         if data["version"] != 1 or data["kind"] not in KINDS:
@@ -117,7 +114,7 @@ def _parse_part(data: Any) -> ModelPart:
 
 
 def check_model_name(name: str) -> str:
-    """Return a name for a model's folder. Raises ModelError for one that cannot name a folder."""
+    """Return a valid name of a model's folder. Raises ModelError for an invalid one."""
     if not _NAME.fullmatch(name):
         raise ModelError(
             f"A model cannot have the name {name[:100]!r}.",
@@ -129,7 +126,7 @@ def check_model_name(name: str) -> str:
 
 
 def read_installed(name: str) -> InstalledModel | None:
-    """Read a model of the folder by its name; None where there is none, or it has no manifest."""
+    """Return an installed model by its name, or None if it is missing or has no manifest."""
     if not _NAME.fullmatch(name):
         return None
     file = own_folder() / name / MANIFEST
@@ -140,7 +137,7 @@ def read_installed(name: str) -> InstalledModel | None:
 
 
 def list_installed() -> list[InstalledModel]:
-    """List the models of the folder that have a manifest, by name."""
+    """List the installed models that have a manifest, by name."""
     folder = own_folder()
     if folder.is_dir():
         names = sorted(path.name for path in folder.iterdir())
@@ -150,8 +147,9 @@ def list_installed() -> list[InstalledModel]:
 
 
 def find_installed_folder(named: str) -> Path | None:
-    """Find the folder of a model by its name, or its name or repository in the catalogue; None
-    where it is not here.
+    """Return a model's folder by its name, or its name or repository in the catalogue.
+
+    None if it is not installed.
     """
     entry = find_model(named)
     for name in (named, entry.name if entry else ""):
@@ -161,7 +159,7 @@ def find_installed_folder(named: str) -> Path | None:
 
 
 def find_entry_of(folder: Path) -> CatalogueModel | None:
-    """Find what the catalogue says of a model in the folder of models; None for others."""
+    """Return the catalogue's entry of an installed model, or None for other folders."""
     if folder.parent != own_folder():
         return None
     installed = read_installed(folder.name)
@@ -172,7 +170,7 @@ def find_entry_of(folder: Path) -> CatalogueModel | None:
 
 @contextmanager
 def staged_folder(name: str) -> Iterator[Path]:
-    """Yield an empty folder for a model that is being copied; it is gone if the block fails."""
+    """Yield an empty folder for a model that is being copied; it is removed if the block fails."""
     folder = own_folder() / PARTIAL / f"{name}.{os.getpid()}"
     with disk_errors(f"{folder} could not be written."):
         shutil.rmtree(folder, ignore_errors=True)
@@ -185,16 +183,16 @@ def staged_folder(name: str) -> Iterator[Path]:
 
 
 def remove_empty_partial() -> None:
-    """Remove the folder of incomplete models where it holds none."""
+    """Remove the folder of incomplete models if it is empty."""
     partial = own_folder() / PARTIAL
     if partial.is_dir() and not any(partial.iterdir()):
         partial.rmdir()
 
 
 def install(folder: Path, model: InstalledModel) -> Path:
-    """Move a checked folder to its place, in one step, with its manifest.
+    """Move a checked folder with its manifest to its place, atomically.
 
-    Raises UsageError where another is there.
+    Raises UsageError if another model is there.
     """
     check_target(model.name)
     with disk_errors(f"{model.folder} could not be written."):
@@ -206,7 +204,7 @@ def install(folder: Path, model: InstalledModel) -> Path:
 
 
 def check_target(name: str) -> None:
-    """Raise UsageError where there is a model of that name already."""
+    """Raise UsageError if a model of that name is installed."""
     check_model_name(name)
     if os.path.lexists(own_folder() / name):
         raise UsageError(
@@ -230,9 +228,9 @@ def verify(model: InstalledModel, should_stop: Callable[[], bool] = lambda: Fals
 
 
 def remove(name: str) -> Path:
-    """Delete a model from the folder of models; return where it was.
+    """Delete an installed model and return its former folder.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none.
     """
     path = own_folder() / check_model_name(name)
     is_file = path.suffix.lower() == ".gguf" and (path.is_file() or path.is_symlink())
@@ -250,7 +248,8 @@ def remove(name: str) -> Path:
             grave = own_folder() / PARTIAL / f"removed-{name}"
             grave.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             shutil.rmtree(grave, ignore_errors=True)
-            path.rename(grave)  # so that nothing half deleted is found
+            # A half-deleted model must not be found.
+            path.rename(grave)
             shutil.rmtree(grave)
             remove_empty_partial()
     return path

@@ -36,9 +36,9 @@ def write_pack(
     target: Path,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """Write a model's files and manifest to the file `target`; it has its name when it is whole.
+    """Write a model's files and manifest to the file `target`, which appears once complete.
 
-    Raises UsageError where it exists, ResourceError on a full disk, CancelledError.
+    Raises UsageError if it exists, ResourceError on a full disk, CancelledError.
     """
     if target.exists():
         raise UsageError(
@@ -72,7 +72,7 @@ def _write_file(
 
 
 def read_pack_manifest(path: Path) -> InstalledModel:
-    """Read what is in a pack; nothing is unpacked.
+    """Read the manifest of a pack without unpacking anything.
 
     Raises ModelError for a pack that is damaged or unsafe.
     """
@@ -86,7 +86,7 @@ def read_pack_manifest(path: Path) -> InstalledModel:
 def unpack(
     path: Path, folder: Path, should_stop: Callable[[], bool] = lambda: False
 ) -> InstalledModel:
-    """Unpack a pack into an empty folder and check every file; return its manifest.
+    """Unpack a pack into an empty folder, check every file, and return its manifest.
 
     Files are named by the manifest alone, and written as plain files. Raises ModelError for a pack
     that is damaged, altered or unsafe, ResourceError on a full disk, CancelledError.
@@ -108,7 +108,7 @@ def unpack(
 
 
 def _read_manifest(archive: zipfile.ZipFile) -> InstalledModel:
-    """Read the manifest of a pack, after all names in the pack were compared with it."""
+    """Read the manifest of a pack after comparing it with all names in the pack."""
     path = Path(archive.filename or "")
     entries = archive.infolist()
     by_name = {entry.filename: entry for entry in entries}

@@ -10,11 +10,11 @@ from engine.core.errors import UsageError
 
 VARIABLE = "BMEMBED_OFFLINE"
 POLICY = "policy.toml"
-"""In the system's configuration folder: `[models]` with `fetch = false`."""
+"""File in the system's configuration folder: `[models]` with `fetch = false`."""
 
 
 def policy_files() -> tuple[Path, ...]:
-    """List the places of the administrator's policy, whether there is one or not."""
+    """Return the places of the administrator's policy, whether files exist or not."""
     from platformdirs import site_config_path
 
     site = site_config_path("bmembed", appauthor=False)
@@ -26,7 +26,7 @@ def policy_files() -> tuple[Path, ...]:
 
 
 def check_fetching_allowed(name: str) -> None:
-    """Raise UsageError where the environment or a policy forbids to fetch the model `name`."""
+    """Raise UsageError if the environment or a policy forbids fetching the model `name`."""
     if os.environ.get(VARIABLE, "") not in ("", "0"):
         raise _forbidden(name, f"{VARIABLE} is set in the environment.")
     for file in policy_files():
@@ -36,9 +36,9 @@ def check_fetching_allowed(name: str) -> None:
 
 
 def find_prohibition(file: Path) -> str:
-    """Say why a policy file forbids fetching; empty where it allows it or is not there.
+    """Return why a policy file forbids fetching, empty if it does not or is missing.
 
-    A policy that cannot be read forbids: its author meant something by it.
+    An unreadable policy forbids fetching, since it was meant to do something.
     """
     try:
         policy = tomllib.loads(file.read_text(encoding="utf-8"))

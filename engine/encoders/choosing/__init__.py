@@ -1,1 +1,1 @@
-"""Which encoder: those on this machine, and the languages that each knows."""
+"""Choosing an encoder: the models on this machine, and the languages that each knows."""

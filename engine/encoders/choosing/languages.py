@@ -1,4 +1,4 @@
-"""The languages that an encoder was made for, by its model card or its name."""
+"""The languages that an encoder was made for, from its model card or its name."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 MIN_SHARE = 0.2
 MIN_DOCUMENTS = 0.1
-"""Shares of the documents' text, and of the documents, that must be in other languages than the
-encoder's to be worth a word: one long document is not.
+"""Minimum share, of text and of documents, in languages the encoder does not know for a finding.
+
+Both are needed, so that one long document does not suffice.
 """
-MIN_SHOWN = 0.01  # of one of them: less is most often a mistake
+# Share of a single language below which its detection is most often a mistake.
+MIN_SHOWN = 0.01
 MAX_CARD_SIZE = 1 << 16
 _HEAD = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
 _LANGUAGES = re.compile(r"^languages?:[ \t]*(.*(?:\n[ \t]*-[ \t].*)*)", re.MULTILINE)
@@ -35,12 +37,12 @@ _ENGLISH_ONLY = re.compile(
 
 
 def languages_of(source: EncoderSource) -> frozenset[str]:
-    """Codes such as en; empty where nobody knows."""
+    """Return language codes such as en, empty if unknown."""
     return card_languages(source.folder.path if source.folder else None, source.name)
 
 
 def card_languages(folder: Path | None, name: str) -> frozenset[str]:
-    """As `languages_of`, of a model by its folder, if it has one, and its name."""
+    """Return the codes as `languages_of` does, from a model's folder, if any, and its name."""
     text = ""
     if folder is not None and (card := folder / "README.md").is_file():
         with card.open(encoding="utf-8", errors="replace") as file:
@@ -62,15 +64,13 @@ def card_languages(folder: Path | None, name: str) -> frozenset[str]:
 
 
 def knows(source: EncoderSource, language: str) -> bool:
-    """Whether an encoder was trained on a language, given as a code or "none", as far as it is
-    known.
-    """
+    """Tell whether an encoder, as far as is known, was trained on a language (a code or "none")."""
     known = languages_of(source)
     return not known or language in (*known, "none")
 
 
 def language_finding(store: Store, source: EncoderSource) -> Finding | None:
-    """What to say of documents in languages that an encoder does not know."""
+    """Return a finding about documents in languages that the encoder does not know, or None."""
     if not (known := languages_of(source)):
         return None
     documents = store.languages_but("und")
@@ -107,9 +107,10 @@ def _say_what_helps(lengths: Mapping[str, int]) -> str:
 
 
 def foreign_shares(known: frozenset[str], lengths: Mapping[str, int]) -> dict[str, float]:
-    """Share of the text in each language that an encoder does not know, largest first; nothing
-    where all of that is less than `MIN_SHARE`, or where it is not known. `lengths`: characters
-    by language.
+    """Return the share of text in each language that an encoder does not know, largest first.
+
+    Empty if their sum is less than `MIN_SHARE`, or if the encoder's languages are unknown.
+    `lengths` counts characters by language.
     """
     total = sum(lengths.values())
     if known and total:

@@ -1,4 +1,4 @@
-"""The embedding models on this machine, by what their files say: nothing is loaded."""
+"""The embedding models on this machine, from their files; none is loaded."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from engine.gguf.header import read_header
 from engine.gguf.places import NAMED, OWN, Found, find_models, hugging_face, real_path
 from engine.models.installed import list_installed
 
-MAX_DEPTH = 4  # of folders below one that settings name
+# Depth of sub-folders searched below a folder that settings name.
+MAX_DEPTH = 4
 
 
 def list_encoders(folders: Sequence[str] = ()) -> list[EncoderFile]:
-    """The bundled model, folders as sentence-transformers saves them in the Hugging Face cache
-    and in `folders`, and GGUF files of embedding models wherever `find_models` finds any. What
-    cannot be used has a `problem`.
+    """List the embedding models on this machine.
+
+    They are the bundled model, sentence-transformers folders in the Hugging Face cache and in
+    `folders`, and the GGUF files of embedding models that `find_models` finds. Models that cannot
+    be used have a `problem`.
     """
     named = [Path(folder).expanduser() for folder in folders]
     found = {real_path(path): (path, place, name) for path, place, name in _model_folders(named)}
@@ -30,8 +33,9 @@ def list_encoders(folders: Sequence[str] = ()) -> list[EncoderFile]:
 
 
 def resolve_name(named: str, found: Sequence[EncoderFile]) -> str:
-    """What `encoder.model` is to be for an encoder that is named as the list has it, or by its
-    path. Raises UsageError.
+    """Return the value of `encoder.model` for an encoder given by its listed name or its path.
+
+    Raises UsageError.
     """
     if Path(named).expanduser().exists():
         return str(Path(named).expanduser().absolute())
@@ -48,7 +52,7 @@ def resolve_name(named: str, found: Sequence[EncoderFile]) -> str:
 
 
 def _model_folders(named: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
-    """(folder, place, name)"""
+    """Yield the model folders as (folder, place, name)."""
     for hub in hugging_face(os.environ, Path.home()):
         for modules in sorted(hub.glob("models--*/snapshots/*/modules.json")):
             yield modules.parent, "Hugging Face", "/".join(modules.parents[2].name.split("--")[1:])
@@ -88,8 +92,9 @@ def _folder(path: Path, place: str, name: str) -> EncoderFile:
 
 
 def _gguf(found: Found) -> EncoderFile | None:
-    """None for a language model, and for what no header can be read of: `engine models` lists
-    it.
+    """Describe a GGUF file; None for language models and files without a readable header.
+
+    `engine models` lists those.
     """
     try:
         header = read_header(found.path)

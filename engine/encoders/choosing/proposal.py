@@ -1,4 +1,4 @@
-"""Which encoder of the catalogue suits: by languages, length of chunks, machine, what is here."""
+"""Which encoder of the catalogue suits the languages, length of chunks and machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from engine.models.catalogue import CatalogueModel, read_catalogue
 from engine.models.installed import list_installed, own_folder
 
 MIN_LANGUAGE = 0.05
-"""Share of the text that a language must have to be asked for: less is often a mistake."""
+"""Minimum share of the text for a language to count: smaller ones are often misdetected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides between sizes: free bytes of memory and of disk, and whether there is a GPU."""
+    """What decides between sizes: free bytes of memory and disk, and whether there is a GPU."""
 
     memory: int
     disk: int
@@ -25,7 +25,7 @@ class Machine:
 
 
 def measure_machine() -> Machine:
-    """Measure this machine; nothing heavy is imported for it."""
+    """Measure this machine without importing anything heavy."""
     import psutil
 
     folder = own_folder()
@@ -37,7 +37,7 @@ def measure_machine() -> Machine:
 
 
 def format_proposal(model: CatalogueModel, is_here: bool) -> str:
-    """Say how to use an encoder, for a note: whether it must be fetched first."""
+    """Say in a note how to use an encoder, and whether it must be fetched first."""
     if is_here:
         return f"{model.name} knows it and is here: set encoder.model to {model.name}"
     return (
@@ -52,12 +52,12 @@ def propose_encoder(
     chunk_tokens: int = 0,
     here: Collection[str] | None = None,
 ) -> CatalogueModel | None:
-    """Choose the encoder of the catalogue that suits best; None where none does.
+    """Choose the encoder of the catalogue that suits best, or None.
 
     It must know every language of `shares` (language → share of the text) with 5 % or more, read
-    chunks of `chunk_tokens` whole, and fit into memory and disk. One that is `here` comes before
-    one that would be fetched. Then, on a processor the smallest is taken, on a GPU the largest
-    that needs no account.
+    chunks of `chunk_tokens` whole, and fit into memory and disk. Models that are `here` are
+    preferred to those that must be fetched. Then the smallest is taken on a CPU, and on a GPU the
+    largest that needs no account.
     """
     if here is None:
         here = {model.name for model in list_installed()}
@@ -73,7 +73,7 @@ def propose_encoder(
 
 
 def fits(model: CatalogueModel, machine: Machine, is_here: bool) -> bool:
-    """Tell whether a model fits into the memory, and where it is to be fetched onto the disk."""
+    """Tell whether a model fits into memory and, if it must be fetched, onto the disk."""
     return model.memory <= machine.memory and (is_here or model.disk <= machine.disk)
 
 

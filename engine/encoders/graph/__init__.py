@@ -1,1 +1,1 @@
-"""Encoders as ONNX graphs: of queries, for a start without torch, and for export."""
+"""Encoders as ONNX graphs: of queries, so that search starts without torch, and for export."""

@@ -1,6 +1,4 @@
-"""The files of a query encoder's graph in one folder: their names, and whether they are what was
-written.
-"""
+"""The files of a query encoder's graph in a folder: their names and their integrity."""
 
 from __future__ import annotations
 
@@ -14,18 +12,16 @@ from typing import Any
 from engine.core.disk import json_sha256, remembered_sha256
 
 FOLDER = "query-encoder"
-"""The folder of the graph, or of what stands for it, in that of a vector index."""
+"""Sub-folder of a vector index for the graph or what stands for it."""
 MODEL = "model.onnx"
 TOKENIZER = "tokenizer.json"
 FACTS = "encoder.json"
 FILES = (MODEL, TOKENIZER, FACTS)
-"""The facts come last: where they are, the others are complete."""
+"""The facts come last: if they exist, the other files are complete."""
 
 
 def read_facts(folder: Path) -> dict[str, Any] | None:
-    """Read what is noted of the graph in a folder; None where any of its files is missing or
-    damaged.
-    """
+    """Read the facts of the graph in a folder, or None if a file is missing or damaged."""
     try:
         facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         is_sound = facts.pop("sha256") == _digest(folder, facts)
@@ -35,7 +31,7 @@ def read_facts(folder: Path) -> dict[str, Any] | None:
 
 
 def write_facts(folder: Path, facts: dict[str, Any]) -> None:
-    """Note facts of a graph whose other files are written, with the digest of all."""
+    """Write the facts of a graph whose other files are written, with a digest of all files."""
     text = json.dumps({**facts, "sha256": _digest(folder, facts)})
     (folder / FACTS).write_text(text, encoding="utf-8")
 
@@ -43,9 +39,8 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
 def copy_graph(source: Path, target: Path, *, link: bool) -> None:
     """Copy the files of a graph from folder to folder.
 
-    With `link`, under a second name where the file system has those.
-
-    A second name has the permissions of the first: what a group is to read is copied.
+    With `link`, hard links are used if the file system has them. A hard link has the permissions of
+    the original, so what a group should read must be copied.
     """
     for name in FILES:
         (target / name).unlink(missing_ok=True)

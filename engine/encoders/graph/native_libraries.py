@@ -1,8 +1,8 @@
-"""In which order libraries of native code are loaded.
+"""The order in which native libraries are loaded.
 
-usearch holds a C++ library of its own. Where it is loaded first, importing onnxruntime crashes, and
+usearch contains its own C++ library. If it is loaded first, importing onnxruntime crashes and
 torch's tracer never ends (usearch 2.26.6, onnxruntime 1.31.1, torch 2.13.0: streams of the C++
-library fail in them); the other way round all work.
+library fail in them); in the other order all work.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from contextlib import suppress
 
 
 def prepare_for_usearch() -> None:
-    """Is called before usearch is imported."""
+    """Import onnxruntime, if installed; call this before usearch is imported."""
     with suppress(ImportError):
         import onnxruntime  # noqa: F401
 
 
 def can_run_graphs() -> bool:
-    """Whether onnxruntime and torch's tracer work in this process, as another program may have
-    imported usearch.
+    """Tell whether onnxruntime and torch's tracer work in this process.
+
+    Another program may have imported usearch first.
     """
     names = list(sys.modules)
     if "usearch" in names:

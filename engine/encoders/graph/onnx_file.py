@@ -1,8 +1,8 @@
-"""An encoder as one ONNX graph: token ids and mask → unit vectors, compared with torch before it
-is given away.
+"""Export of an encoder as one ONNX graph: token ids and mask → unit vectors.
 
-It is made in a process of its own, `python -m engine.encoders.graph.onnx_file MODEL FOLDER`, as who
-exports may have loaded anything before (`engine.encoders.graph.native_libraries`).
+The graph is compared with torch before it is handed out. It is made in a separate process, `python
+-m engine.encoders.graph.onnx_file MODEL FOLDER`, since the caller may have loaded any library
+before (see native_libraries.py).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ INPUTS = ("input_ids", "attention_mask")
 
 
 def save_onnx(model: ModelFolder, folder: Path) -> None:
-    """Write `model.onnx` and the tokenizer's files into `folder`, which is made.
+    """Write `model.onnx` and the tokenizer's files into `folder`, which is created.
 
-    The graph takes `input_ids` and `attention_mask`, (b, n) int64, and gives `vector`, (b, d).
+    The graph takes `input_ids` and `attention_mask`, (b, n) int64, and returns `vector`, (b, d).
     Raises EngineError for a model that has no such graph, or whose graph gives other vectors,
-    ResourceError when the disk is full.
+    ResourceError if the disk is full.
     """
     run_in_subprocess(
         "engine.encoders.graph.onnx_file",
@@ -43,7 +43,7 @@ def save_onnx(model: ModelFolder, folder: Path) -> None:
 
 
 def work(_should_stop: Callable[[], bool], model: str, folder: str) -> None:
-    """What the process does."""
+    """Export the model: the entry point of the process."""
     with disk_errors(f"The graph {folder} could not be written."):
         _write_graph(resolve_model(model), Path(folder))
 
@@ -68,14 +68,16 @@ def _write_graph(model: ModelFolder, folder: Path) -> None:
 
 
 def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
-    """Write all modules of an encoder as one graph, with what pooling leaves out of a prompt of
-    so many tokens.
+    """Write all modules of an encoder as one graph.
+
+    `prompt_length` is the number of leading tokens that pooling may leave out.
     """
     import torch
 
     both = {0: "texts", 1: "tokens"}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a trace may get wrong is looked for below
+        # Possible errors of the trace are looked for below.
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             _whole(text_model, prompt_length),
             _example(text_model.tokenizer, 2, 7),
@@ -89,7 +91,7 @@ def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
 
 
 def _whole(text_model: TextModel, prompt_length: int) -> Any:
-    """A text model as one torch module of two tensors."""
+    """Return a text model as one torch module of two tensors."""
     import torch
 
     class Whole(torch.nn.Module):
@@ -106,7 +108,7 @@ def _whole(text_model: TextModel, prompt_length: int) -> Any:
 
 
 def _example(tokenizer: Any, texts: int, tokens: int) -> tuple[Tensor, Tensor]:
-    """Random tokens (texts, tokens); the last text is shorter than the others."""
+    """Return random tokens (texts, tokens) with a mask; the last text is the shortest."""
     import torch
 
     ids = torch.randint(
@@ -118,8 +120,9 @@ def _example(tokenizer: Any, texts: int, tokens: int) -> tuple[Tensor, Tensor]:
 
 
 def _gap(text_model: TextModel, file: Path) -> float:
-    """The largest difference of any number in the vectors, for texts of another length than
-    those traced.
+    """Return the largest difference between the vectors of torch and of the graph.
+
+    The texts have another length than those traced.
     """
     import numpy as np
     import onnxruntime

@@ -1,9 +1,8 @@
-"""The encoder of queries as an ONNX graph: a search starts without torch and
-sentence-transformers, which take seconds to import.
+"""The encoder of queries as an ONNX graph, so that search starts without torch.
 
-The stage that embeds makes it, and keeps it only where its vectors are the encoder's: beside the
-vector index, or, without an adapter, in the data folder (`shared_graphs`). Where there is none, or
-it is damaged, the encoder is loaded whole.
+Importing torch and sentence-transformers takes seconds. The embed stage makes the graph and keeps
+it only if its vectors are the encoder's: with the vector index or, without an adapter, in the data
+folder (shared_graphs.py). If it is missing or damaged, the whole encoder is loaded.
 """
 
 from __future__ import annotations
@@ -45,17 +44,18 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-4
 MAX_WEIGHTS = 600_000_000
-"""Bytes of a model's weights.
+"""Maximum bytes of a model's weights for a graph.
 
-Larger ones take longer to read than the libraries to import, and a graph is a second copy.
+Larger weights take longer to read than the libraries to import, and a graph is a second copy.
 """
-_LENGTHS = (1, 30, 100, 300, 1000)  # characters of what a graph is compared on
+# Characters of the texts that a graph is compared on.
+_LENGTHS = (1, 30, 100, 300, 1000)
 _LONG = 12_000
 _log = logging.getLogger(__name__)
 
 
 class QueryGraph:
-    """A graph that is ready to run. Made by `QueryGraph.open`."""
+    """A graph that is ready to run, made by `QueryGraph.open`."""
 
     def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
         import onnxruntime
@@ -75,18 +75,15 @@ class QueryGraph:
 
     @classmethod
     def open(cls, index: Path, fingerprint: str) -> QueryGraph | None:
-        """The graph of an index; None where there is none of the encoder of that fingerprint, or
-        it cannot be used.
-        """
+        """Open the graph of an index; None if it is missing, unusable or of another encoder."""
         folder = find_graph(index)
         facts = read_facts(folder)
         if facts is None or facts["encoder"] != fingerprint or not can_run_graphs():
             return None
         try:
             return cls(folder, facts)
-        except (
-            Exception
-        ) as error:  # whatever onnxruntime, or its absence, raises: the encoder itself will do
+        # onnxruntime may raise anything or be missing; the encoder is used instead.
+        except Exception as error:
             _log.info("The graph in %s is not used: %s", index, error)
             return None
 
@@ -107,9 +104,7 @@ class QueryGraph:
 
 
 def is_settled(index: Path) -> bool:
-    """Whether the folder of an index holds a sound graph, or points to one, or that there can be
-    none.
-    """
+    """Tell whether an index has or points to an intact graph, or cannot have one."""
     folder = index / FOLDER
     if not folder.is_dir():
         return False
@@ -119,8 +114,9 @@ def is_settled(index: Path) -> bool:
 
 
 def take_over(former: Path, index: Path) -> bool:
-    """Put the graph of another index into the folder of this one, where it is sound: as a
-    pointer where the data folder has it.
+    """Reuse the intact graph of another index, as a pointer if the data folder has it.
+
+    Returns whether there was such a graph.
     """
     graph = find_graph(former)
     facts = read_facts(graph)
@@ -141,20 +137,20 @@ def write_query_graph(
     texts: Sequence[str],
     loaded: Encoder | None = None,
 ) -> None:
-    """Put the graph of the encoder that `source.load` gives into the folder of its index,
-    compared with it on `texts`.
+    """Write the graph of the encoder that `source.load` returns to the folder of its index.
 
-    Without an adapter it comes to lie in the data folder, unless a group reads the project, and the
-    index gets a pointer; one that is there already is used. The index's folder stays empty where no
-    graph is possible: for encoders of other kinds, and where the vectors differ. `loaded`: an
-    encoder that is at hand, perhaps the same.
+    The graph is compared with the encoder on `texts`. Without an adapter it is stored in the data
+    folder, unless a group reads the project, and the index gets a pointer; an existing graph is
+    reused. The index's sub-folder stays empty if no graph is possible: for encoders of other kinds,
+    and if the vectors differ. `loaded` is an encoder that is already loaded, perhaps the same.
     """
     folder = index / FOLDER
     folder.mkdir(mode=0o700)
     if not isinstance(source, FolderSource) or not can_run_graphs():
         return
     if folder_facts(source.folder.path)[0] > MAX_WEIGHTS or (adapter and read_geometry(adapter)):
-        return  # torch cannot write the sinh of hyperbolic encoders
+        # torch cannot export the sinh of hyperbolic encoders.
+        return
     try:
         wanted = source.vectors_fingerprint(max_tokens, adapter, weight)
         is_base = wanted == source.vectors_fingerprint(max_tokens)
@@ -165,14 +161,15 @@ def write_query_graph(
         _compare(encoder, QueryGraph.open(index, wanted), texts)
         if is_base:
             publish_graph(index, wanted)
-    except Exception as error:  # whatever model libraries raise: search does without it
+    # Model libraries may raise anything; search works without a graph.
+    except Exception as error:
         _log.info("The query encoder was not kept as a graph: %s", error)
         for file in folder.iterdir():
             file.unlink()
 
 
 def _exact(loaded: Encoder | None, wanted: str) -> TransformerEncoder | None:
-    """A loaded encoder, where it is the one wanted and computes in float32."""
+    """Return the loaded encoder if it is the one wanted and computes in float32, else None."""
     from engine.encoders.transformer import TransformerEncoder
 
     if not isinstance(loaded, TransformerEncoder) or loaded.fingerprint != wanted:
@@ -210,9 +207,7 @@ def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
 
 
 def _compare(encoder: TransformerEncoder, graph: QueryGraph | None, texts: Sequence[str]) -> None:
-    """Raise where the vectors are not the same, of texts of one letter up to more than
-    `max_tokens`.
-    """
+    """Raise ValueError if the vectors differ, for texts from one letter to over `max_tokens`."""
     samples = [text[:length] for text, length in zip(cycle(texts), _LENGTHS, strict=False)]
     samples.append(" ".join(islice(cycle(texts), encoder.max_tokens))[:_LONG])
     if graph is None:

@@ -1,9 +1,8 @@
-"""Graphs of encoders without an adapter, once in the user's data folder: an index that uses one
-points to it.
+"""Graphs of encoders without an adapter, stored once in the user's data folder.
 
-One that is missing or damaged is written again by the next run; a search loads the encoder whole
-meanwhile. Only graphs that were just written and compared come here, none of a project: it may be a
-stranger's bundle.
+An index that uses one has a pointer to it. A missing or damaged graph is written again by the next
+run; until then a search loads the whole encoder. Only graphs that were just written and compared
+are stored here, never those of a project, which may be a stranger's bundle.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from engine.encoders.graph.graph_files import (
 )
 
 POINTER = "shared.json"
-"""The file, in place of a graph, that names one in the data folder."""
+"""File in an index that names a graph in the data folder."""
 PROJECTS = "projects"
-"""The folder, beside the graphs, with the paths of the projects that use any, a file each."""
+"""Folder among the graphs with one file per project that uses any; it holds the project's path."""
 FORM = 1
-"""The version of what `QueryGraph` expects of a graph's files."""
+"""Version of the files that `QueryGraph` expects."""
 LOCK_SECONDS = 60.0
 _NAME = re.compile(r"[0-9a-f]{64}")
 _log = logging.getLogger(__name__)
@@ -54,15 +53,15 @@ def graphs_root() -> Path:
 
 
 def graph_name(encoder: str) -> str:
-    """Return the folder's name of the graph of an encoder, by the encoder's fingerprint."""
+    """Return the name of the folder of an encoder's graph from the encoder's fingerprint."""
     return json_sha256({"encoder": encoder, "form": FORM})
 
 
 def find_graph(index: Path) -> Path:
-    """Return the folder for the graph of an index: its own, or one in the data folder by its
-    pointer.
+    """Return the folder of an index's graph: its own, or that in the data folder it points to.
 
-    The latter notes the project's place, as it may have been moved. The folder may be missing.
+    If it has a pointer, the project's path is recorded, since it may have been moved. The folder
+    may be missing.
     """
     own = index / FOLDER
     if (own / FACTS).is_file():
@@ -70,30 +69,31 @@ def find_graph(index: Path) -> Path:
     name = _read_pointer(own / POINTER)
     if name is None:
         return own
-    with suppress(OSError):  # a data folder that cannot be written to is read all the same
+    # A read-only data folder can still be read.
+    with suppress(OSError):
         _note_project(index.parents[1])
     return graphs_root() / name
 
 
 def is_pointer_closed_to_group(index: Path) -> bool:
-    """Return whether an index has a pointer that the project's group cannot follow into this
-    data folder.
+    """Tell whether an index has a pointer that the project's group cannot follow.
+
+    The group cannot read this user's data folder.
     """
     own = index / FOLDER
     return (own / POINTER).is_file() and not (own / FACTS).is_file() and _is_for_group(index)
 
 
 def is_graph_shared(encoder: str) -> bool:
-    """Return whether the data folder has a graph of an encoder (a fingerprint), sound or not."""
+    """Tell whether the data folder has a graph of an encoder (a fingerprint), intact or not."""
     return (graphs_root() / graph_name(encoder) / FACTS).is_file()
 
 
 def use_shared_graph(index: Path, encoder: str) -> bool:
-    """Give an index the data folder's graph of an encoder (a fingerprint); return whether there
-    is one.
+    """Give an index the data folder's graph of an encoder (a fingerprint).
 
-    The index's folder for it must be there. It gets a pointer; in a project that a group reads, a
-    copy.
+    Returns whether there is such a graph. The index's sub-folder must exist. It gets a pointer, or
+    a copy if a group reads the project.
     """
     folder = graphs_root() / graph_name(encoder)
     if not folder.is_dir():
@@ -114,9 +114,9 @@ def use_shared_graph(index: Path, encoder: str) -> bool:
 
 
 def publish_graph(index: Path, encoder: str) -> None:
-    """Move the graph of an index, just written and compared, into the data folder; leave a pointer.
+    """Move an index's graph, just written and compared, to the data folder and leave a pointer.
 
-    It stays in the index where a group reads the project, or the data folder cannot be written to.
+    It stays in the index if a group reads the project or the data folder is read-only.
     """
     if _is_for_group(index):
         return
@@ -138,11 +138,10 @@ def publish_graph(index: Path, encoder: str) -> None:
 
 
 def copy_shared_graphs(project: Path) -> None:
-    """Replace the pointers of a project by the graphs, as a group is to read it.
+    """Replace the pointers of a project by copies of the graphs, so that a group can read them.
 
-    Raises EngineError.
-
-    Where a graph is not sound its pointer stays, and the next run writes the graph again.
+    The pointer to a damaged graph stays, and the next run writes that graph again. Raises
+    EngineError.
     """
     with disk_errors(f"The query encoder could not be copied into {project}."):
         for pointer in _find_pointers(project):
@@ -155,7 +154,7 @@ def copy_shared_graphs(project: Path) -> None:
 
 
 def files_in_place_of(path: Path) -> list[Path]:
-    """Return what to copy to another machine for a file: of a pointer, the files of the graph."""
+    """Return the files to copy to another machine for `path`: for a pointer, those of its graph."""
     if path.name != POINTER or path.parent.name != FOLDER:
         return [path]
     graph = find_graph(path.parents[1])
@@ -165,7 +164,7 @@ def files_in_place_of(path: Path) -> list[Path]:
 
 
 def unused_graphs(without: Collection[Path] = ()) -> list[Path]:
-    """Return the folders of the graphs that no project uses, the projects `without` aside."""
+    """Return the folders of graphs that no project uses, not counting the projects `without`."""
     root = graphs_root()
     if not root.is_dir():
         return []
@@ -179,8 +178,9 @@ def unused_graphs(without: Collection[Path] = ()) -> list[Path]:
 
 
 def forget_unused_projects() -> None:
-    """Take projects off that list that use no graph, such as those whose folder was moved, which
-    lists them anew, or deleted.
+    """Remove projects that use no graph from the list of users.
+
+    They were deleted, or moved, in which case they are listed again when they are used.
     """
     for project in list(_read_projects()):
         if not _find_pointers(project):
@@ -188,7 +188,7 @@ def forget_unused_projects() -> None:
 
 
 def forget_project(project: Path) -> None:
-    """Take a project off the list of those that use graphs in the data folder."""
+    """Remove a project from the list of those that use graphs in the data folder."""
     with suppress(OSError):
         _record_of(project).unlink(missing_ok=True)
 
@@ -203,7 +203,7 @@ def _point(index: Path, name: str) -> None:
 
 
 def _read_pointer(path: Path) -> str | None:
-    """The name of a graph in the data folder; None where there is no pointer, or it is damaged."""
+    """Return the name of the graph in a pointer, or None if it is missing or damaged."""
     try:
         name = json.loads(path.read_text(encoding="utf-8"))["graph"]
     except (OSError, ValueError, TypeError, KeyError):
@@ -214,7 +214,7 @@ def _read_pointer(path: Path) -> str | None:
 
 
 def _find_pointers(project: Path) -> list[Path]:
-    """Also of indexes that are being built, which lie in hidden folders."""
+    """Find the pointers of a project, including those in hidden folders of unfinished indexes."""
     return sorted(project.glob(f"*/*/{FOLDER}/{POINTER}"))
 
 
@@ -249,7 +249,7 @@ def _remove_unused() -> None:
 
 @contextmanager
 def _locked() -> Iterator[None]:
-    """Make the folder of the graphs where it is missing, and hold it for one process.
+    """Create the folder of the graphs if it is missing, and lock it for this process.
 
     Raises OSError.
     """

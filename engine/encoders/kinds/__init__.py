@@ -1,4 +1,4 @@
-"""The kinds of encoders, and which of them settings name.
+"""The kinds of encoders, and which of them the settings name.
 
-What they have in common is in engine/encoders/encoder.py.
+Their common interface is in engine/encoders/encoder.py.
 """

@@ -1,6 +1,6 @@
-"""A black box beside a small model that trains: Mafin and λ-Mafin (METHODS.md §2).
+"""A black box combined with a small model that can be trained: Mafin, λ-Mafin (METHODS.md §2).
 
-Without an adapter it is the black box alone, which is what users have before anything is trained.
+Without an adapter it is the black box alone, which is what users have before training.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ VERSION = 1
 
 
 def joined(black_box: Tensor, small: Tensor) -> Tensor:
-    """[e_bb, ê_θ]/√(1 + ‖ê_θ‖²), unit vectors (n, d + e) of e_bb (n, d), which are unit vectors,
-    and ê_θ (n, e).
+    """Join unit vectors e_bb (n, d) and vectors ê_θ (n, e) to unit vectors (n, d + e).
 
-    λ-Mafin, whose product of x and y is λ₁·e_bb(x)·e_bb(y) + λ₂·e_θ(x)·e_θ(y) with e_θ = ê_θ/‖ê_θ‖,
-    λ₁ = 1/√((1 + ‖ê_θ(x)‖²)(1 + ‖ê_θ(y)‖²)) and λ₂ = λ₁·‖ê_θ(x)‖·‖ê_θ(y)‖. Of unit ê_θ it is Mafin:
-    [e_bb, e_θ]/√2.
+    They are [e_bb, ê_θ]/√(1 + ‖ê_θ‖²): λ-Mafin, whose product of x and y is λ₁·e_bb(x)·e_bb(y) +
+    λ₂·e_θ(x)·e_θ(y) with e_θ = ê_θ/‖ê_θ‖, λ₁ = 1/√((1 + ‖ê_θ(x)‖²)(1 + ‖ê_θ(y)‖²)) and λ₂ =
+    λ₁·‖ê_θ(x)‖·‖ê_θ(y)‖. With ê_θ of unit length it is Mafin: [e_bb, e_θ]/√2.
     """
     import torch
 
@@ -42,7 +41,7 @@ def joined(black_box: Tensor, small: Tensor) -> Tensor:
 
 
 def joined_arrays(black_box: NDArray[np.floating], small: NDArray[np.floating]) -> Floats:
-    """As `joined`."""
+    """Join arrays as `joined` does tensors."""
     import numpy as np
     import torch
 
@@ -54,10 +53,10 @@ def joined_arrays(black_box: NDArray[np.floating], small: NDArray[np.floating]) 
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentedSource(EncoderSource):
-    """Any encoder as a black box, and the folder of the small model, which is what is trained.
+    """Any encoder as a black box, and the folder of the small model that is trained.
 
     Prompts, length limit and tokenizer are the black box's, so that chunks are the same with and
-    without the small model, which has prompts of its own.
+    without the small model, which has its own prompts.
     """
 
     black_box: EncoderSource
@@ -66,7 +65,7 @@ class AugmentedSource(EncoderSource):
 
     @classmethod
     def of(cls, black_box: EncoderSource, small: FolderSource) -> AugmentedSource:
-        """Of both, with one name and one fingerprint."""
+        """Combine the two, with one name and one fingerprint."""
         return cls(
             black_box=black_box,
             small=small,
@@ -78,13 +77,13 @@ class AugmentedSource(EncoderSource):
 
     @property
     def fingerprint(self) -> str:
-        """Of both."""
+        """Identifier of both models."""
         return _hash(self.black_box.fingerprint, self.small.fingerprint)
 
     def vectors_fingerprint(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
     ) -> str:
-        """Of the black box alone without an adapter, else of both."""
+        """Return the fingerprint of the black box without an adapter, else of both models."""
         black_box = self.black_box.vectors_fingerprint(max_tokens)
         if adapter is None or weight == 0:
             return black_box
@@ -97,7 +96,7 @@ class AugmentedSource(EncoderSource):
         weight: float = 1.0,
         report: Report = unheard,
     ) -> Encoder:
-        """See `EncoderSource`: the black box alone without an adapter. Raises as both kinds do."""
+        """Load both models, or only the black box without an adapter. Raises as both kinds do."""
         black_box = self.black_box.load(max_tokens, report=report)
         if adapter is None or weight == 0:
             return black_box
@@ -108,7 +107,7 @@ class AugmentedSource(EncoderSource):
 
 
 class AugmentedEncoder:
-    """`joined` vectors of two encoders."""
+    """Encodes with two encoders and joins their vectors (see `joined`)."""
 
     similarity: Similarity = COSINE
 
@@ -120,7 +119,7 @@ class AugmentedEncoder:
 
     @property
     def dimension(self) -> int:
-        """Of both together."""
+        """Width of the joined vectors."""
         return self.black_box.dimension + self.small.dimension
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:

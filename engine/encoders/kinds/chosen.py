@@ -1,4 +1,4 @@
-"""Which kind of encoder the settings name, and what to warn of."""
+"""The kind of encoder that the settings name, and warnings about it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from engine.settings.schema import EncoderSettings, Settings
 
 BLOB = "sha256-"
-"""How the names of Ollama's files begin."""
+"""Prefix of the names of Ollama's files."""
 
 
 def encoder_source(
     chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True
 ) -> EncoderSource:
-    """As `base_source`, with what `encoder.small_model` or `encoder.vectors` puts beside it."""
+    """Return `base_source` combined with `encoder.small_model` or `encoder.vectors`."""
     base = base_source(chosen, dimension, keyed=keyed)
     if chosen.small_model and chosen.vectors:
         raise SettingsError(
@@ -50,10 +50,10 @@ def encoder_source(
 def base_source(
     chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True
 ) -> EncoderSource:
-    """The encoder, with the prompts and the pooling that the settings name.
+    """Return the encoder with the prompts and the pooling that the settings name.
 
-    `dimension`: the width that the vectors of a server must have, where it is known; `keyed`:
-    whether that server gets the key. Raises ModelError, SettingsError.
+    `dimension` is the width that a server's vectors must have (0: unknown). `keyed` tells whether
+    the server gets the key. Raises ModelError, SettingsError.
     """
     if chosen.endpoint:
         from engine.encoders.kinds.endpoint import EndpointSource
@@ -68,8 +68,9 @@ def base_source(
 
 
 def _with_prompts(model: ModelFolder, chosen: EncoderSettings) -> ModelFolder:
-    """Put the prompts of the settings before texts; where these, and the folder, name none,
-    those of the catalogue.
+    """Return the model with the prompts of the settings.
+
+    If neither the settings nor the folder name any, those of the catalogue are used.
     """
     entry = None
     if chosen.query_prompt is None and chosen.document_prompt is None:
@@ -80,7 +81,7 @@ def _with_prompts(model: ModelFolder, chosen: EncoderSettings) -> ModelFolder:
 
 
 def model_path(named: str) -> Path:
-    """The file or folder of a model on this machine. Raises ModelError as `encoder_source`."""
+    """Return the file or folder of a model on this machine. Raises as `encoder_source` does."""
     if is_gguf(named):
         from engine.gguf.file import gguf_file
 
@@ -89,26 +90,29 @@ def model_path(named: str) -> Path:
 
 
 def named_model(named: str) -> str:
-    """A model of this machine as settings name it. Raises ModelError as `encoder_source`."""
+    """Return a local model's name as the settings write it. Raises as `encoder_source` does."""
     if named == DEFAULT_MODEL:
         return named
     return str(model_path(named))
 
 
 def is_gguf(named: str) -> bool:
-    """Whether `encoder.model` names a GGUF file, by its name alone."""
+    """Tell from its name alone whether `encoder.model` is a GGUF file."""
     return named.lower().endswith(".gguf") or Path(named).name.startswith(BLOB)
 
 
 def warnings_of(settings: Settings, encoder: EncoderSource) -> Iterator[str]:
-    """What a user is warned of before chunks are made: that they are longer than what the
-    encoder reads; that a model which wants prompts has none.
+    """Yield warnings for the user before chunks are made.
+
+    They are about chunks that are longer than the encoder reads, and about a model that wants
+    prompts but has none.
     """
     wanted = settings.corpus.chunk_tokens
     asked = settings.encoder.max_tokens
     of_model = encoder.max_tokens
     read = min(asked, of_model)
-    if wanted > read and not settings.encoder.endpoint:  # which cuts by rules of its own
+    # A server truncates by its own rules.
+    if wanted > read and not settings.encoder.endpoint:
         if asked < min(wanted, of_model):
             todo = "raise encoder.max_tokens"
         else:

@@ -1,9 +1,8 @@
-"""An embedding model on a server that speaks OpenAI's /v1/embeddings: on this machine or on
-site.
+"""An embedding model on a server that speaks OpenAI's /v1/embeddings.
 
-Texts are sent in batches; what is lost on the way is sent again, after a pause that doubles.
-Nothing is known of the model but its vectors, so that it is neither trained nor exported; that it
-is still the same is seen by its vectors of fixed texts.
+Texts are sent in batches; lost requests are repeated after a pause that doubles. Only the model's
+vectors are known, so it is neither trained nor exported, and a change of the model is detected from
+its vectors of fixed texts.
 """
 
 from __future__ import annotations
@@ -48,16 +47,18 @@ PROBES = (
     "A valve leaks at low pressure.",
     "Wer haftet für den Schaden?",
 )
-MIN_SAME = 0.99  # cosine of a model's vectors of one text, on other hardware or in other batches
-LONGEST = 32_768  # tokens; the server cuts or refuses what is too long for it
+# Cosine between a model's vectors of a text on different hardware or in different batches.
+MIN_SAME = 0.99
+# In tokens; the server truncates or refuses longer texts.
+LONGEST = 32_768
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointSource(EncoderSource):
-    """A server, not yet asked.
+    """A server that has not been called yet.
 
-    `model`: its name there; `dimension`: the width that its vectors must have, 0 where any will do.
-    `keyed`: whether it gets the key.
+    `model` is the model's name there. `dimension` is the width that its vectors must have (0: any).
+    `keyed` tells whether the server gets the key.
     """
 
     address: Address
@@ -69,7 +70,7 @@ class EndpointSource(EncoderSource):
 
     @classmethod
     def named(cls, chosen: EncoderSettings, dimension: int, keyed: bool) -> EndpointSource:
-        """The server that settings name. Raises SettingsError."""
+        """Return the server that the settings name. Raises SettingsError."""
         address = Address.parse(chosen.endpoint, chosen.endpoint_allow_public, "encoder.endpoint")
         return cls(
             name=chosen.endpoint_model or "embedding server",
@@ -88,9 +89,9 @@ class EndpointSource(EncoderSource):
 
     @property
     def fingerprint(self) -> str:
-        """Of the address, the model's name there and the prompts.
+        """Identifier of the address, the model's name there and the prompts.
 
-        Whether another model has taken that name, `is_other` says.
+        It does not change if the server gives that name to another model; `is_other` detects this.
         """
         parts = [VERSION, self.address.url, self.model, self.prompts.query, self.prompts.document]
         return hashlib.sha256(json.dumps(["endpoint", *parts]).encode()).hexdigest()
@@ -98,7 +99,7 @@ class EndpointSource(EncoderSource):
     def vectors_fingerprint(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
     ) -> str:
-        """The same whatever the length limit."""
+        """Return the fingerprint, which does not depend on the length limit."""
         return self.fingerprint
 
     def load(
@@ -108,7 +109,7 @@ class EndpointSource(EncoderSource):
         weight: float = 1.0,
         report: Report = unheard,
     ) -> EndpointEncoder:
-        """The server is asked once there is something to ask.
+        """Return the encoder; the server is first called when there is something to encode.
 
         Raises SettingsError for a key that cannot be sent.
         """
@@ -118,7 +119,7 @@ class EndpointSource(EncoderSource):
 
 
 class EndpointEncoder:
-    """A server's vectors, at unit length."""
+    """Encodes with a server and scales its vectors to unit length."""
 
     similarity: Similarity = COSINE
 
@@ -144,20 +145,19 @@ class EndpointEncoder:
 
     @property
     def dimension(self) -> int:
-        """As the server's first answer has it."""
+        """Width of the vectors in the server's first answer."""
         if not self._width:
             self.encode_queries(["a"])
         return self._width
 
     def watch(self, probes: Path) -> None:
-        """Before anything else is sent, make sure that the model is the one of the file
-        `probes`, see `is_other`.
-        """
+        """Check before the first request that the model is the one of `probes` (`is_other`)."""
         self._probes = probes
 
     def is_other(self, probes: Path) -> bool:
-        """Whether the vectors of fixed texts differ from those in a file, which is written where
-        it is not there.
+        """Tell whether the vectors of fixed texts differ from those in a file.
+
+        The file is written if it does not exist.
         """
         found = self._batch(PROBES, lambda: None)
         if (kept := read_hashes(probes)) is None:
@@ -175,15 +175,15 @@ class EndpointEncoder:
         )
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """See `Encoder`; `progress` is called while an answer is waited for, too.
+        """See `Encoder`; `progress` is also called while waiting for an answer.
 
-        Raises ModelError where the server refuses what it is asked, StageError after several tries
-        without an answer, EngineError for an answer that cannot be used.
+        Raises ModelError if the server refuses the request, StageError after several tries without
+        an answer, EngineError for an unusable answer.
         """
         return self._encode([self._source.prompts.document + text for text in texts], progress)
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """As `encode_chunks`."""
+        """Return the vectors of queries: as `encode_chunks`."""
         return self._encode([self._source.prompts.query + text for text in texts], progress)
 
     def _encode(self, texts: Sequence[str], progress: Progress | None) -> Floats:
@@ -207,9 +207,9 @@ class EndpointEncoder:
         return np.concatenate(found[1:] or found)
 
     def _batch(self, texts: Sequence[str], waiting: Callable[[], object]) -> Floats:
-        """Vectors (b, d) of texts that go into one request.
+        """Return the vectors (b, d) of texts that fit into one request.
 
-        `waiting` is called again and again, and may raise.
+        `waiting` is called repeatedly, and may raise to stop.
         """
         if self._source.model:
             named = {"model": self._source.model}
@@ -219,7 +219,7 @@ class EndpointEncoder:
         return self._server.ask(request, partial(self._vectors, count=len(texts)), waiting)
 
     def _vectors(self, body: bytes, count: int) -> Floats:
-        """The vectors (count, d) of an answer, in the order of the texts, at unit length."""
+        """Return the vectors (count, d) of an answer, in the order of the texts, at unit length."""
         try:
             data = json.loads(body)["data"]
             rows = {

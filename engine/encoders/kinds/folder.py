@@ -1,6 +1,4 @@
-"""A folder as sentence-transformers saves it: the one kind of encoder whose weights can be
-trained and given away.
-"""
+"""A sentence-transformers folder: the only kind of encoder that can be trained and exported."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FolderSource(EncoderSource):
-    """A checked folder. `device` and `dtype`: as the settings of these names have them."""
+    """A checked folder; `device` and `dtype` are as in the settings."""
 
     folder: ModelFolder
     device: str
@@ -26,7 +24,7 @@ class FolderSource(EncoderSource):
 
     @classmethod
     def of(cls, folder: ModelFolder, device: str = "auto", dtype: str = "auto") -> FolderSource:
-        """With the prompts that settings name, else the folder's own."""
+        """Return the source with the prompts that the settings name, else the folder's own."""
         return cls(
             name=folder.name,
             prompts=read_prompts(folder),
@@ -41,7 +39,7 @@ class FolderSource(EncoderSource):
 
     @property
     def fingerprint(self) -> str:
-        """Of weights and configuration, whatever the folder is called."""
+        """Identifier of weights and configuration, whatever the folder is called."""
         return self.folder.fingerprint
 
     def vectors_fingerprint(
@@ -68,9 +66,9 @@ class FolderSource(EncoderSource):
         weight: float = 1.0,
         report: Report = unheard,
     ) -> Encoder:
-        """On the device, and in the precision, that are chosen for this machine.
+        """Load the model on the device and in the precision chosen for this machine.
 
-        Raises as `TransformerEncoder.load`.
+        Raises as `TransformerEncoder.load` does.
         """
         from engine.encoders.hardware import choose_hardware
         from engine.encoders.transformer import TransformerEncoder

@@ -1,4 +1,4 @@
-"""A GGUF embedding model, run by llama.cpp in a process of its own.
+"""A GGUF embedding model, run by llama.cpp in a separate process.
 
 It is neither trained nor exported.
 """
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MODULE = "engine.encoders.kinds.gguf_process"
-TEXTS_AT_ONCE = 4  # a stop is heard between them
+# Cancellation takes effect between such groups.
+TEXTS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class GgufSource(EncoderSource):
-    """A file of an embedding model, not yet loaded.
+    """The file of an embedding model that is not loaded yet.
 
-    `pooling`: as the setting has it; `name`: the file's, without its ending, or the model's where
-    the file is named by its content.
+    `pooling` is as in the settings. `name` is the file's name without its extension, or the model's
+    if the file is named by its content.
     """
 
     path: Path
@@ -51,9 +52,11 @@ class GgufSource(EncoderSource):
 
     @classmethod
     def named(cls, chosen: EncoderSettings) -> GgufSource:
-        """The file that settings name by its path, or by its name in the folder of `engine
-        models add`. Prompts that they do not name are those of the model's family, by the file's
-        name or the one in it. Raises ModelError.
+        """Return the file that the settings name.
+
+        They give its path, or its name in the folder of `engine models add`. Prompts that they do
+        not give are those of the model's family, by the file's name or the name in its header.
+        Raises ModelError.
         """
         try:
             path = gguf_file(Path(), chosen.model)
@@ -81,14 +84,14 @@ class GgufSource(EncoderSource):
 
     @property
     def fingerprint(self) -> str:
-        """Of the file's content, the prompts and the pooling."""
+        """Identifier of the file's content, the prompts and the pooling."""
         parts = [VERSION, self.identity, self.prompts.query, self.prompts.document, self.pooling]
         return hashlib.sha256(json.dumps(["gguf", *parts]).encode()).hexdigest()
 
     def vectors_fingerprint(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
     ) -> str:
-        """Of the model and the length limit."""
+        """Return the fingerprint of the model and the length limit."""
         return hashlib.sha256(
             f"{self.fingerprint} {min(max_tokens, self.max_tokens)}".encode()
         ).hexdigest()
@@ -109,19 +112,16 @@ class GgufSource(EncoderSource):
         weight: float = 1.0,
         report: Report = unheard,
     ) -> GgufEncoder:
-        """The model, in a process that ends with the encoder.
+        """Start the model in a process that ends with the encoder.
 
-        Raises ModelError where the file cannot be used.
+        Raises ModelError if the file cannot be used.
         """
         report_prompts(self.prompts, report)
         return GgufEncoder(self, max_tokens)
 
 
 class GgufEncoder:
-    """A process that encodes; where it has died, the next call starts another.
-
-    For one thread at a time.
-    """
+    """A process that encodes; if it has died, the next call starts another. Not thread-safe."""
 
     similarity: Similarity = COSINE
 
@@ -145,12 +145,12 @@ class GgufEncoder:
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """See `Encoder`.
 
-        Raises StageError when the process has died, EngineError for vectors that cannot be used.
+        Raises StageError if the process has died, EngineError for unusable vectors.
         """
         return self._encode(self._source.prompts.document, texts, progress)
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """As `encode_chunks`."""
+        """Return the vectors of queries: as `encode_chunks`."""
         return self._encode(self._source.prompts.query, texts, progress)
 
     def _encode(self, prompt: str, texts: Sequence[str], progress: Progress | None) -> Floats:
@@ -192,7 +192,7 @@ class GgufEncoder:
         return np.frombuffer(data, np.float32).reshape(found["rows"], found["width"])
 
     def _line(self) -> dict[str, Any]:
-        """The next answer's first line. Raises the error that it holds."""
+        """Read the first line of the next answer. Raises the error that it contains."""
         assert self._child.stdout
         line = self._child.stdout.readline()
         if not line.endswith(b"\n"):

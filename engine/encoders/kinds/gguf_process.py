@@ -1,9 +1,9 @@
-"""The process that runs a GGUF embedding model: llama.cpp may crash, and two threads may not use
-a model.
+"""The process that runs a GGUF embedding model, since llama.cpp may crash.
 
-`python -m engine.encoders.kinds.gguf_process FILE TOKENS POOLING ON_GPU` reads lines of JSON, each
-a list of texts, and answers each with a line {"rows", "width"} and the vectors, float32, or a line
-{"error"}. Its first line, before any text, has the width.
+Two threads must not use a model, either. `python -m engine.encoders.kinds.gguf_process FILE TOKENS
+POOLING ON_GPU` reads lines of JSON, each a list of texts, and answers each with a line {"rows",
+"width"} and the float32 vectors, or with a line {"error"}; a first line, before any text, holds the
+width.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from engine.gguf.hardware import choose_layers, free_gpu_memory, free_threads, w
 from engine.gguf.llama import clear_log, complaint, library, load, tokenise, why_not_loaded
 
 POOLING = {"from the model": -1, "mean": 1, "cls": 2, "last": 3}
-"""Values of `encoder.pooling`, and llama.cpp's numbers for them."""
+"""Values of `encoder.pooling` → llama.cpp's numbers for them."""
 
 
 class EmbeddingModel:
     """A loaded model.
 
-    `width`: of its vectors. Raises ModelError where the file is no embedding model that can be
-    used.
+    `width` is the width of its vectors. Raises ModelError if the file is not a usable embedding
+    model.
     """
 
     def __init__(self, path: Path, max_tokens: int, pooling: str, on_gpu: bool) -> None:
@@ -50,9 +50,10 @@ class EmbeddingModel:
         self.width = int(self._lib.llama_model_n_embd_out(self._model))
 
     def vector(self, text: str) -> bytes:
-        """The vector of a text, `width` float32 numbers, not normalised."""
+        """Return the vector of a text as `width` float32 numbers, not normalised."""
         tokens = self._tokens(text)
-        data = (self._lib.llama_token * len(tokens))(*tokens)  # the batch points to it
+        # The batch points to this array, which must outlive it.
+        data = (self._lib.llama_token * len(tokens))(*tokens)
         self._lib.llama_memory_clear(self._lib.llama_get_memory(self._context), True)
         clear_log()
         if (
@@ -66,8 +67,10 @@ class EmbeddingModel:
         return ctypes.string_at(found, 4 * self.width)
 
     def _tokens(self, text: str) -> list[int]:
-        """With the model's own marks around them; what looks like a mark in the text is read as
-        its characters. A text that is too long keeps the last mark.
+        """Tokenise a text with the model's own special tokens around it.
+
+        What looks like a special token in the text is read as characters. A text that is too long
+        keeps the last special token.
         """
         tokens = tokenise(self._vocabulary, text, around=True, control=False)
         tokens = tokens or [max(0, self._lib.llama_vocab_eos(self._vocabulary))]
@@ -97,7 +100,8 @@ class EmbeddingModel:
 
     def _opened(self, pooling: int) -> Any:
         params = self._lib.llama_context_default_params()
-        params.n_ctx = params.n_batch = params.n_ubatch = self._max  # a text is computed at once
+        # A text is computed at once.
+        params.n_ctx = params.n_batch = params.n_ubatch = self._max
         params.n_threads = params.n_threads_batch = free_threads()[0]
         params.embeddings = True
         params.pooling_type = pooling
@@ -115,10 +119,11 @@ class EmbeddingModel:
 
 
 def main() -> None:
-    """Answer until standard input ends, as it does when the process that started this one dies."""
+    """Answer until standard input ends, as it does when the parent process dies."""
     prepare_process()
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what native libraries print is no answer
+    # What native libraries print must not be read as an answer.
+    os.dup2(2, 1)
     file, tokens, pooling, on_gpu = sys.argv[1:]
 
     def say(line: dict[str, Any], vectors: bytes = b"") -> None:
@@ -134,7 +139,8 @@ def main() -> None:
             say({"rows": len(texts), "width": model.width}, vectors)
     except EngineError as error:
         say({"error": to_dict(error)})
-    os._exit(0)  # native libraries' threads must not hold it up
+    # Threads of native libraries must not delay the exit.
+    os._exit(0)
 
 
 if __name__ == "__main__":

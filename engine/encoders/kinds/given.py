@@ -1,9 +1,8 @@
-"""Vectors of chunks from a file beside the project's own encoder (METHODS.md §2): the model that
-made them is not here.
+"""Vectors of chunks from a file, combined with the project's own encoder (METHODS.md §2).
 
-Nobody can ask that model for the vector of a query, so a linear map of the own encoder's vector
-stands for it, and for that of a chunk that the file lacks. Without the map it is the own encoder
-alone.
+The model that made them is not available for queries, so a linear map of the own encoder's vector
+replaces its vector of a query, and of a chunk that the file lacks. Without the map it is the own
+encoder alone.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ CONFIG = "adapter_config.json"
 
 
 def is_map(adapter: Path) -> bool:
-    """Whether the folder holds a map of queries, not a LoRA adapter.
+    """Tell whether the folder holds a map of queries, not a LoRA adapter.
 
-    Raises ModelError for an unsound one.
+    Raises ModelError for an invalid adapter.
     """
     return bool(check_adapter(adapter, ("LORA", ALL_WEIGHTS, QUERY_MAP))["peft_type"] == QUERY_MAP)
 
@@ -54,7 +53,7 @@ class GivenSource(EncoderSource):
 
     @classmethod
     def of(cls, own: EncoderSource, path: str) -> GivenSource:
-        """Of both. The file is not opened."""
+        """Combine the two without opening the file."""
         return cls(
             own=own,
             path=path,
@@ -66,14 +65,15 @@ class GivenSource(EncoderSource):
 
     @property
     def fingerprint(self) -> str:
-        """Of the encoder and the file's content. Raises ModelError without the file."""
+        """Identifier of the encoder and the file's content. Raises ModelError without the file."""
         return _hash(self.own.fingerprint, vectors_digest(self.path))
 
     def vectors_fingerprint(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
     ) -> str:
-        """Of the own encoder without a map, else of both: a map names the file that it was
-        fitted to.
+        """Return the fingerprint of the own encoder without a map, else of encoder and map.
+
+        A map names the file that it was fitted to.
         """
         if adapter is None or weight == 0 or not is_map(adapter):
             return self.own.vectors_fingerprint(max_tokens, adapter, weight)
@@ -86,7 +86,7 @@ class GivenSource(EncoderSource):
         weight: float = 1.0,
         report: Report = unheard,
     ) -> Encoder:
-        """See `EncoderSource`. The file is read once chunks are encoded."""
+        """See `EncoderSource`. The file is read when chunks are first encoded."""
         if adapter is None or weight == 0 or not is_map(adapter):
             return self.own.load(max_tokens, adapter, weight, report)
         own = self.own.load(max_tokens, report=report)
@@ -96,8 +96,10 @@ class GivenSource(EncoderSource):
 
 
 class GivenEncoder:
-    """[e(x), w g(x)]/√(1 + w²) of the own encoder's unit vectors e and given ones g; where x has
-    none, g(x) is unit W e(x).
+    """Encodes x as [e(x), w g(x)]/√(1 + w²).
+
+    The unit vectors e are the own encoder's, g the given ones. If x has none, g(x) is W e(x) at
+    unit length.
     """
 
     similarity: Similarity = COSINE
@@ -117,14 +119,14 @@ class GivenEncoder:
 
     @property
     def dimension(self) -> int:
-        """Of both together."""
+        """Width of the combined vectors."""
         return sum(self._map.shape)
 
     @cached_property
     def given(self) -> GivenVectors:
         """The file's vectors.
 
-        Raises ModelError where it is not the one that the map was fitted to.
+        Raises ModelError if it is not the file that the map was fitted to.
         """
         if metadata(self._adapter / WEIGHTS)["vectors"] != vectors_digest(self._path):
             raise ModelError(

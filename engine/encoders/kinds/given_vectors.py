@@ -1,4 +1,4 @@
-"""Vectors of chunks in a file, .npy or .safetensors, each named by its chunk's content hash.
+"""Vectors of chunks in a .npy or .safetensors file, each identified by its chunk's content hash.
 
 Nothing is unpickled.
 """
@@ -20,32 +20,37 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_SAME = 1e-3  # texts that were embedded twice differ by rounding
+# Texts that were embedded twice differ by rounding.
+_SAME = 1e-3
 _BLOCK = 16_384
 _FAULTS = (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError)
-"""What readers of such files raise."""
+"""Exceptions that readers of such files raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenVectors:
-    """`rows` (n, d), maybe mapped from disk and of any length; `places`: content hash → row."""
+    """The vectors of a file.
+
+    `rows` (n, d) may be mapped from disk and have any length; `places` maps a content hash to its
+    row.
+    """
 
     rows: NDArray[np.floating]
     places: dict[str, int]
 
     def find(self, hashes: Sequence[str]) -> NDArray[np.int64]:
-        """The row of each hash (n,), −1 for one without a vector."""
+        """Return the row of each hash (n,), −1 for hashes without a vector."""
         import numpy as np
 
         return np.array([self.places.get(one, -1) for one in hashes], np.int64)
 
     def read(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Unit vectors (n, d) of rows."""
+        """Return unit vectors (n, d) of rows."""
         return unit_rows(self.rows[places])
 
 
 def vectors_digest(named: str) -> str:
-    """Names the vectors of a file, and their ids, by content. Raises ModelError."""
+    """Return the digest of a file's vectors and their ids. Raises ModelError."""
     try:
         path = Path(named).expanduser()
         return hashlib.sha256(
@@ -56,7 +61,7 @@ def vectors_digest(named: str) -> str:
 
 
 def read_vectors(path: str) -> GivenVectors:
-    """The vectors of a file, checked. Raises ModelError."""
+    """Read and check the vectors of a file. Raises ModelError."""
     import numpy as np
     from safetensors import SafetensorError
 
@@ -86,7 +91,7 @@ def read_vectors(path: str) -> GivenVectors:
 
 
 def _read(path: Path) -> tuple[NDArray[np.floating], list[str]]:
-    """Vectors and ids: one a line, or a line of JSON with it as `content_hash`."""
+    """Read vectors and ids: one id a line, or one JSON object a line with `content_hash`."""
     import numpy as np
     from safetensors import safe_open
 
@@ -110,7 +115,7 @@ def _read(path: Path) -> tuple[NDArray[np.floating], list[str]]:
 
 
 def _ids_beside(path: Path) -> list[Path]:
-    """The file of its ids, where there is one: its own, or the one that an export writes."""
+    """Find the file of ids: the vectors' own, or the one that an export writes."""
     return [
         found
         for name in (f"{path.stem}.ids.txt", "ids.jsonl")
