@@ -191,7 +191,7 @@ def _name_movably(found: Scan, project: Path) -> None:
 
 
 def _movable(source: str, project: Path) -> str:
-    """Return a source inside the project folder relative to it, so that the project can be moved."""
+    """Return a source in the project folder relative to it, so that the project can be moved."""
     if Path(source).is_relative_to(project):
         return Path(source).relative_to(project).as_posix()
     return source
