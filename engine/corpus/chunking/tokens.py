@@ -84,8 +84,8 @@ class TokenCounter:
     ) -> list[tuple[int, int]]:
         """Cut a text into spans of at most `capacity` tokens, without outer white space.
 
-        The spans hold all of the text. A long text is cut window by window, in time that grows with its length. `check` is called
-        before each window, and may raise.
+        The spans hold all of the text. A long text is cut window by window, in time that grows
+        with its length. `check` is called before each window, and may raise.
         """
         return list(self._split(text, max(capacity, 1), markdown, check))
 
