@@ -13,8 +13,8 @@ from engine.core.records import Heading, ReadDocument
 class Section:
     """text[start:end] from one heading to the next.
 
-    `level` is 0 before the first heading. `path` begins with the outermost heading. `bare` tells
-    that it is a heading without text under it.
+    `level` is 0 before the first heading. `path` begins with the outermost heading. `bare` is set
+    for a heading without text under it.
     """
 
     start: int

@@ -43,7 +43,7 @@ def package_of(content: bytes) -> zipfile.ZipFile:
 def with_parts(
     package: zipfile.ZipFile, changed: Mapping[str, bytes], *, without: tuple[str, ...] = ()
 ) -> bytes:
-    """Return a package with parts changed or added, except parts that begin with `without`.
+    """Return a package with parts changed or added, except those whose names begin with `without`.
 
     Raises as reading the parts does.
     """

@@ -15,7 +15,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.text.blocks import Text
 
 _MAX_LENGTH = 300  # characters
-# A day stored as its noon in Greenwich is the same day almost everywhere on earth.
+# A day stored as its noon in Greenwich is the same day everywhere on earth.
 _NOON = 12
 _NO_TITLE = re.compile(
     r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word -"
