@@ -52,7 +52,7 @@ class _Group:
 
 
 class Chunker:
-    """Cuts documents by the tokens of `tokenizer_file` (a Hugging Face tokenizer.json).
+    """A cutter of documents by the tokens of `tokenizer_file` (a Hugging Face tokenizer.json).
 
     `chunk_tokens` bounds what the encoder gets: the chunk, its context line and the
     `special_tokens` that the encoder adds. `context` puts the heading path ("headings": `Manual >

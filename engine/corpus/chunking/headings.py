@@ -11,7 +11,7 @@ from engine.core.records import Heading, ReadDocument
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """text[start:end] from one heading to the next.
+    """The part of a text, text[start:end], from one heading to the next.
 
     `level` is 0 before the first heading. `path` begins with the outermost heading. `bare` is set
     for a heading without text under it.

@@ -1,6 +1,6 @@
 """Counting and cutting text by a Hugging Face tokenizer.
 
-There is no truncation, no padding and there are no special tokens.
+It uses no truncation, no padding and no special tokens.
 """
 
 from __future__ import annotations

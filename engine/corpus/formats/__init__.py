@@ -54,7 +54,7 @@ Found = ReadDocument | LeftOut | Member
 
 
 class Reader(Protocol):
-    """Reads files of some formats."""
+    """A reader of files of some formats."""
 
     @property
     def formats(self) -> frozenset[str]:

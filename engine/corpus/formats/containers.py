@@ -80,7 +80,7 @@ class CompoundFile:
 
     @property
     def code_page(self) -> int:
-        """Return the number of the summary's code page, 0 if none is named."""
+        """The number of the summary's code page, 0 if none is named."""
         try:
             return int(self._file.getproperties(_SUMMARY).get(1, 0)) & 0xFFFF
         except MemoryError:

@@ -78,7 +78,7 @@ _REFERENCE = re.compile(r"\[\^\w+\]:?")
 
 
 class GeneralReader:
-    """Reads RTF and the formats of the standards bodies."""
+    """A reader of RTF and the formats of the standards bodies."""
 
     formats = frozenset({"odt", "ods", "odp", "rtf", "epub"})
 

@@ -24,7 +24,7 @@ _known: tuple[str, ...] = ()
 _seconds = 30.0
 # Maximum length of a reason.
 _MAX_LENGTH = 300
-# Passwords that Excel uses if it must lock a file and was given none.
+# The password that Excel uses if it must lock a file and was given none.
 _OPEN_TO_ALL = "VelvetSweatshop"
 
 
@@ -91,12 +91,11 @@ def unlocked(path: Path, data: bytes) -> bytes:
             return _opened(data, password)
         except InvalidKeyError:
             continue
+        # An OSError without a number tells that the compound file is damaged.
         except OSError as error:
             if error.errno is not None:
                 raise
-            raise UnreadableFileError(
-                path, damaged(error), "damaged"
-            ) from error  # of the compound file
+            raise UnreadableFileError(path, damaged(error), "damaged") from error
         except MemoryError:
             raise
         # A damaged file may lead its parsers to any error.

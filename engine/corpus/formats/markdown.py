@@ -54,7 +54,7 @@ _CHANGED = (
 
 
 class MarkdownReader:
-    """Reads .md files.
+    """A reader of .md files.
 
     The title is that of the front matter, else the first level-1 heading, else the file's name.
     """
@@ -106,8 +106,8 @@ def find_headings(text: str) -> Iterator[Heading]:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table")
-    # Parsing what is inside other blocks would take most of the time.
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    # Parsing what is inside other blocks would take most of the time.
     tokens = parser.disable("inline").parse(text)
     parser.enable("inline")
     for opening, content in pairwise(tokens):

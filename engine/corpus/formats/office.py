@@ -78,7 +78,7 @@ Node = Mapping[str, Any]
 
 
 class OfficeReader:
-    """Reads the formats of Microsoft's office programs.
+    """A reader of the formats of Microsoft's office programs.
 
     The title is the document's own, else its first heading.
     """
@@ -274,11 +274,9 @@ def _workbook(sections: Iterable[Node]) -> Text:
     for number, section in enumerate(sections, 1):
         name = " ".join(clean(unescape_characters(section.get("title") or "")).split())
         nodes = [
-            node
-            for node in section["elements"]
-            if node["type"] != "heading" or _line(node) != name
-            # Comments are stored in any order.
+            node for node in section["elements"] if node["type"] != "heading" or _line(node) != name
         ]
+        # Comments are stored in any order.
         said = _blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))
         if said.text:
             built.page(number, f"sheet {name}")

@@ -101,7 +101,7 @@ _MAC = re.compile(r"^(?:mac|macos)[-_]?(?=[a-z])")
 
 
 class PlainReader:
-    """Reads .txt files.
+    """A reader of .txt files.
 
     The title is the first line if it is short and holds a letter, else the file's name.
     """

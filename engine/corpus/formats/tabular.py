@@ -24,7 +24,7 @@ _MAX_DEPTH = 100
 
 
 class CsvReader:
-    """Reads .csv and .tsv files, one line per row.
+    """A reader of .csv and .tsv files, one line per row.
 
     If the first row names the columns, each cell has the name of its column.
     """
@@ -51,7 +51,7 @@ class CsvReader:
 
 
 class JsonReader:
-    """Reads .json and .jsonl, each value on a line after its keys.
+    """A reader of .json and .jsonl, with each value on a line after its keys.
 
     Text that is not JSON is kept as it stands.
     """

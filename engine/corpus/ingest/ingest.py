@@ -52,7 +52,7 @@ _BY_OCR = frozenset({"pdf", *PICTURES.values()})
 
 
 class _Enough(Exception):
-    """Signal that what was read must be indexed before the rest is read."""
+    """The signal that what was read must be indexed before the rest is read."""
 
 
 class Ingest:

@@ -83,7 +83,7 @@ class Clock:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the time has run out."""
+        """Whether the time has run out."""
         return time.monotonic() >= self.end
 
 
@@ -120,7 +120,7 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether the process is gone; between two files neither of them is to blame."""
+        """Whether the process is gone; between two files neither of them is to blame."""
         return self.process.poll() is not None
 
     def read(

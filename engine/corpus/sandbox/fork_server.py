@@ -1,12 +1,12 @@
 """The fork server, from which reading processes are forked on Linux.
 
 It loads what reading needs and touches no file of the user. To fork a reading process takes a
-hundredth of a second; to start one takes a third of a second. Each process is confined after the
-fork, reads through its own pipes, and ends with the fork server. The fork server of multiprocessing
-would take over the whole environment, look for modules in the current folder, and import the
-program's main module in each process.
+hundredth of a second; to start one takes a third of a second.
 """
 
+# Each process is confined after the fork, reads through its own pipes, and ends with the fork
+# server. The fork server of multiprocessing would take over the whole environment, look for modules
+# in the current folder, and import the program's main module in each process.
 from __future__ import annotations
 
 import ctypes
@@ -44,7 +44,7 @@ class ForkedProcess:
         self.pid = pid
         self.peak = 0
         self.returncode: int | None = None
-        # The process ended with its fork server, so nobody reports its exit code.
+        # True if the process ended with its fork server, so that nobody reports its exit code.
         self.is_orphan = False
         self.stdin: IO[bytes] | None = os.fdopen(pipes[0], "wb")
         self.stdout: IO[bytes] | None = os.fdopen(pipes[1], "rb", 0)
@@ -121,7 +121,7 @@ class ForkServer:
                 else:
                     patience = _START_SECONDS
                 socket.send_fds(self._control, [b"."], [*theirs, theirs_too.fileno()])
-            # If the other end is lost, nobody may wait for it.
+            # With this end open here, the loss of the fork server would go unnoticed.
             theirs_too.close()
             self._lost = not select.select([status], [], [], patience)[0]
             data, handles, *_ = (

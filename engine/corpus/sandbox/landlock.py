@@ -1,16 +1,15 @@
 """Landlock (Linux ≥ 5.13, if enabled): a process gives up its rights to change files for good.
 
-It also gives up reaching other processes. What the kernel enforces depends on its version; on older
-kernels only the refused calls (`seccomp`) protect:
-
-- 5.13: no file is written, created, removed or linked, and no program is started; other processes
-  cannot be inspected or traced, nor their memory in /proc;
-- 6.2: no file is truncated; 6.7: no TCP; 6.12: no signal leaves the process.
-
-Source: Documentation/userspace-api/landlock.rst of the kernel. The calls have the same numbers on
-every architecture.
+It also gives up reaching other processes. Source: Documentation/userspace-api/landlock.rst of the
+kernel.
 """
 
+# What the kernel enforces depends on its version:
+# - 5.13: no file is written, created, removed or linked, and no program is started; other processes
+#   cannot be inspected or traced, nor their memory in /proc;
+# - 6.2: no file is truncated; 6.7: no TCP; 6.12: no signal leaves the process.
+# On older kernels only the refused calls (`seccomp`) protect. The calls of Landlock have the same
+# numbers on every architecture.
 from __future__ import annotations
 
 import ctypes

@@ -1,12 +1,13 @@
 """What a reading process gives up before it touches a file.
 
-These are memory, time, the network, other programs and writing. On Linux the kernel refuses
-everything but memory and time by `seccomp` and, if available, by `landlock`; elsewhere only the
-limits on memory, time and file size hold, as far as the system knows them. `python -m
-engine.corpus.sandbox.limits MEMORY SECONDS PROGRAM ARGUMENT…` confines itself, then becomes another
-program.
+These are memory, time, the network, other programs and writing.
+`python -m engine.corpus.sandbox.limits MEMORY SECONDS PROGRAM ARGUMENT…` confines itself, then
+becomes another program.
 """
 
+# On Linux the kernel refuses everything but memory and time by `seccomp` and, if available, by
+# `landlock`. Elsewhere only the limits on memory, time and file size hold, as far as the system
+# knows them.
 from __future__ import annotations
 
 import ctypes

@@ -41,7 +41,7 @@ class WorkerSlot:
         self.child: Child | None = None
 
     def taken(self) -> Child:
-        """The current process, started if necessary.
+        """Return the current process, and start it if necessary.
 
         Raises RuntimeError if none can be started.
         """

@@ -1,12 +1,13 @@
 """A filter of system calls (Linux, seccomp): no network, no other process, no change to files.
 
-Files can be opened only for reading. Calls that create, change, move or remove files or their
-attributes, that reach other processes or what they share, or that start programs or processes fail
-with EPERM; calls newer than this list are unknown to the process. New threads are allowed, and
-signals to oneself, with which a crash ends. A filter cannot see what a path names, so Landlock
-(`landlock`) keeps the memory of other processes in /proc closed.
+Files can be opened only for reading. New threads are allowed, and signals to oneself, with which a
+crash ends.
 """
 
+# Calls that create, change, move or remove files or their attributes, that reach other processes or
+# what they share, or that start programs or processes fail with EPERM; calls newer than this list
+# are unknown to the process. A filter cannot see what a path names, so Landlock (`landlock`) keeps
+# the memory of other processes in /proc closed.
 from __future__ import annotations
 
 import errno

@@ -113,7 +113,7 @@ _LINES_LOOKED_AT = 12
 _LOCK_FILE = re.compile(
     r"~\$.+|\.~lock\..+|~WR[A-Z]\d{4}\.tmp|.+\.(?:laccdb|ldb|dwl2?|idlk)", re.IGNORECASE
 )
-# A larger file may be a document that somebody has given such a name.
+# A file of more bytes may be a document that somebody has given such a name.
 _MAX_LOCK_SIZE = 2048
 _TNEF_NAME = re.compile(r"win\s?mail(?:[ (\d)]*)\.dat|.+\.tne?f", re.IGNORECASE)
 RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")

@@ -1,4 +1,4 @@
-"""Suspended hyphens at a line end: `Kunden-`, `und Lieferantendaten` is not `Kundenund`.
+"""Suspended hyphens at a line end: `Kunden-` before `und Lieferantendaten` is no `Kundenund`.
 
 A conjunction in the next line may also be the end of the word (`Frau-en`, `in-to`, `sail-or`), so
 it counts only in texts of its language. Doubtful conjunctions count only if the text before or

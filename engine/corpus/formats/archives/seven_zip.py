@@ -28,7 +28,7 @@ AT_ONCE = MAX_MEMBER
 
 
 class SevenZipReader:
-    """Reads .7z files."""
+    """A reader of .7z files."""
 
     formats = frozenset({"7z"})
 

@@ -48,7 +48,7 @@ _BLOCK = 512
 
 
 class TarReader:
-    """Reads .tar, .tar.gz and the like, and .gz, .xz, .bz2 and .zst of one file."""
+    """A reader of .tar, .tar.gz and the like, and .gz, .xz, .bz2 and .zst of one file."""
 
     formats = frozenset({"tar"})
 

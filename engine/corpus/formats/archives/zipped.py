@@ -32,7 +32,7 @@ _AES = 99
 
 
 class ZipReader:
-    """Reads .zip files."""
+    """A reader of .zip files."""
 
     formats = frozenset({"zip"})
 

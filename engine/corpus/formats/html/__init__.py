@@ -91,7 +91,7 @@ _FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upp
 
 
 class HtmlReader:
-    """Reads .html files.
+    """A reader of .html files.
 
     The title is that of the page, else its first h1, else the file's name.
     """

@@ -60,7 +60,7 @@ _OF_PAGES = (
     "application/x-javascript",
     "text/x-amp-html",
 )
-# Maximum size in bytes of a picture in a written page that counts as a logo, a line or a face.
+# A picture of fewer bytes in a written page is a logo, a line or a face.
 _MIN_PICTURE = 16 * 1024
 _PACKED = "Content-Transfer-Encoding"
 _PACKED_AS = re.compile(r"\s*([\w-]+)")
@@ -71,7 +71,7 @@ _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7
 
 
 class MailReader:
-    """Reads one mail: its header and the text that a reader sees, then its attachments."""
+    """A reader of one mail: its header and the text that a reader sees, then its attachments."""
 
     formats = frozenset({"eml", "mhtml"})
 
@@ -105,7 +105,7 @@ class MailReader:
 
 
 class MailboxReader:
-    """Reads a mailbox (mbox); every mail in it is a document, named by its number."""
+    """A reader of a mailbox (mbox), in which every mail is a document, named by its number."""
 
     formats = frozenset({"mbox"})
 

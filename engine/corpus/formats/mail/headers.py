@@ -50,8 +50,8 @@ _BY_CHANCE_UTF8 = frozenset(
 """Encodings in which a short word may also be valid UTF-8, with two bytes per character."""
 # Maximum number of bytes of a text.
 _MAX_EVIDENCE = 4096
+# The declared charset of a text that was converted afterwards, if it holds no NUL.
 _WIDE = (
-    # The declared charset of a text that was converted afterwards, if it holds no NUL.
     "utf-16",
     "utf-32",
 )
@@ -69,7 +69,7 @@ class EncodedWord:
 
     @property
     def is_sound(self) -> bool:
-        """Tell whether its text can be decoded."""
+        """Whether its text can be decoded."""
         return self.coding == "q" or _BASE64.fullmatch(self.text) is not None
 
 
@@ -90,7 +90,7 @@ class FieldDecoder:
 
     @cached_property
     def _body(self) -> bytes:
-        """Return the beginning of a text that is not in UTF-8."""
+        """The beginning of a text that is not in UTF-8."""
         return next(filter(None, map(_undeclared_bytes, self._message.walk())), b"")
 
     def field(self, message: Message, name: str) -> str:

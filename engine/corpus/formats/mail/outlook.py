@@ -93,7 +93,7 @@ _RTF_REACH = 4096  # bytes
 
 
 class OutlookReader:
-    """Reads .msg files."""
+    """A reader of .msg files."""
 
     formats = frozenset({"msg"})
 

@@ -24,7 +24,7 @@ _DATA = 0x0006800F
 
 
 class TnefReader:
-    """Reads the attachments; the mail's text is in the mail itself, too."""
+    """A reader of the attachments; the mail's text is in the mail itself, too."""
 
     formats = frozenset({"tnef"})
 

@@ -50,7 +50,7 @@ _MAX_DEPTH = 4
 
 
 class PdfReader:
-    """Reads the text of the pages of a PDF, and recognises pages that are pictures if OCR is on."""
+    """A reader of the text of PDF pages, with OCR, if on, for those that are pictures."""
 
     formats = frozenset({"pdf"})
 

@@ -30,7 +30,8 @@ _MIN_UPWARDS = 2
 _ALIGNED = 3.0  # points
 # Lift of a superscript, as a share of the height of its neighbour.
 _RISE = 0.38
-# Minimum width of a word, as a share of its height; a superscript may hide only several letters.
+# Minimum width of the word that a superscript marks, as a share of its height: a word has several
+# letters.
 _MIN_WORD = 1.3
 # A piece so many times as high as usual runs another way.
 _TOO_HIGH = 4
@@ -149,9 +150,9 @@ def turned(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
 
 
 def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
-    """Tell whether the file draws several pieces below each other that have a gap beside them.
+    """Tell whether the file draws pairs of pieces with a gap between them below each other.
 
-    `gap` is a share of the height of letters. Without such pieces there are no rows or columns to
+    `gap` is a share of the height of letters. Without such pairs there are no rows or columns to
     put in order.
     """
     if pieces:

@@ -58,17 +58,17 @@ class PageText:
 
     @cached_property
     def _joined(self) -> str:
-        """Return the letters by PDFium's index as a text, a blank for those that it leaves out."""
+        """The letters by PDFium's index as a text, with a blank for those that it leaves out."""
         return "".join(letter or " " for letter in self.letters)
 
     @property
     def is_known(self) -> bool:
-        """Tell whether the letters of each piece are known."""
+        """Whether the letters of each piece are known."""
         return bool(self.letters)
 
     @cached_property
     def letters(self) -> list[str]:
-        """Return the letters by PDFium's index."""
+        """The letters by PDFium's index."""
         if len(self._plain) == self._count:
             return list(self._plain)
         buffer = (c_ushort * (self._count + 1))()
@@ -147,7 +147,7 @@ class PageText:
         return height
 
     def text(self, first: int, last: int) -> str:
-        """Return the letters from one piece to another, with a blank after them as PDFium has it."""
+        """Return the letters from one piece to another, with PDFium's blank after them, if any."""
         text = "".join(self.letters[self.start(first) : self.start(last + 1)])
         core = text.strip("\r\n")
         if core != core.rstrip():

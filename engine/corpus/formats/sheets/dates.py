@@ -32,7 +32,7 @@ _LOCALE = re.compile(r"(?=[a-z]*\d)[0-9a-f]+", re.IGNORECASE)
 _MAX_DAYS = 2_958_466
 # Days between the two calendars of workbooks.
 _FROM_1904 = 1462
-# The 29 February 1900, which Excel counts although it did not exist.
+# 29 February 1900, which Excel counts although it did not exist.
 _LEAP_DAY = 60
 _BUDDHIST = 543
 _SECONDS = 86_400

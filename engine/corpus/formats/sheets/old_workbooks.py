@@ -29,7 +29,7 @@ _FORMULA = 0x06
 _EXCEL_97 = 0x600
 # The end of a formula's value if that is a text or an error.
 _NO_NUMBER = b"\xff\xff"
-# A cell.
+# An empty cell.
 _EMPTY: Mapping[str, Any] = {"content": ()}
 _CELL = struct.Struct("<HHH")
 _DOUBLE = struct.Struct("<d")
