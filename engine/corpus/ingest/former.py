@@ -41,7 +41,7 @@ def limits_of(context: StageContext) -> dict[str, int]:
 
 
 def passwords_file(context: StageContext) -> Path:
-    """Return the path of the user's passwords, relative to the project's folder."""
+    """Return the file of passwords; a relative path starts at the project's folder."""
     return context.project.path / Path(context.settings.corpus.passwords_file).expanduser()
 
 

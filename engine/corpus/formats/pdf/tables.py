@@ -261,7 +261,7 @@ def _join_columns(block: Block, column: int) -> Block:
 def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Block | None:
     """Return a block with its rows, or as prose in columns.
 
-    None for a block that is to stay as it is drawn.
+    None for a block that stays as it is drawn.
     """
     with_several = sum(len(cells) > 1 for cells in block.cells)
     if with_several < (_MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY):
