@@ -1,1 +1,1 @@
-"""Files → documents → chunks. `import engine.corpus` loads no tokenizer and no parser."""
+"""Files → documents → chunks; `import engine.corpus` loads no tokenizer and no parser."""

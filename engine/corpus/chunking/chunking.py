@@ -1,9 +1,9 @@
 """Documents → chunks that fit the encoder, cut where the text allows it.
 
-A document that fits the budget is one chunk. A longer one is cut into sections at its headings;
-neighbouring sections that fit together share a chunk, and a section that does not fit is cut by
-semantic-text-splitter (blocks, then sentences, then words). Within such a section each chunk begins
-with the last sentence of the one before, when that is short.
+A document that fits the budget is one chunk. A longer document is cut into sections at its
+headings; neighbouring sections that fit together share a chunk, and a section that does not fit is
+cut by semantic-text-splitter (blocks, then sentences, then words). Within such a section each chunk
+begins with the last sentence of the previous chunk if it is short.
 """
 
 from __future__ import annotations
@@ -30,16 +30,19 @@ _CHARS_PER_TOKEN = 32
 _TINY = 8
 _BATCH = 512
 _MIN_TOKENS = 16
-_LONGER = 1.3  # sentences that are somewhat longer than the average fit too
-_STEP = 8  # few capacities, few splitters
+# Sentences that are somewhat longer than the average must fit too.
+_LONGER = 1.3
+# Rounding leaves few capacities, and so few splitters.
+_STEP = 8
 
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Neighbouring sections that share a chunk, or one section that is cut: text[start:end],
-    under `path`.
+    """Neighbouring sections that share a chunk, or one section that is cut.
+
+    The text is text[start:end], under the headings `path`.
     """
 
     start: int
@@ -49,14 +52,16 @@ class _Group:
 
 
 class Chunker:
-    """Cuts documents by the tokens of `tokenizer_file` (a Hugging Face tokenizer.json).
+    """A cutter of documents by the tokens of `tokenizer_file` (a Hugging Face tokenizer.json).
 
     `chunk_tokens` bounds what the encoder gets: the chunk, its context line and the
     `special_tokens` that the encoder adds. `context` puts the heading path ("headings": `Manual >
-    Engine`) or the document's title ("title") on a line before the text in `embedded_text`. Beside
-    tokens a chunk has at most 32 × `chunk_tokens` characters, since a tokenizer may make one token
-    of any length of unknown text. `check` is called again and again while documents are cut; what
-    it raises ends that. Raises UsageError when the budget leaves fewer than 16 tokens for text.
+    Engine`) or the document's title ("title") on a line before the text in `embedded_text`. A chunk
+    also has at most 32 × `chunk_tokens` characters, since a tokenizer may make one token of unknown
+    text of any length. `check` is called again and again while documents are cut, and may raise to
+    end it.
+
+    Raises UsageError if the budget leaves fewer than 16 tokens for text.
     """
 
     def __init__(
@@ -82,12 +87,11 @@ class Chunker:
         self._most_chars = _CHARS_PER_TOKEN * chunk_tokens
         self._tokens = TokenCounter(tokenizer_file)
         self._check = check
-        self._paths: tuple[ReadDocument, HeadingPaths] | None = (
-            None  # of the document that is cut now
-        )
+        # Heading paths of the document that is being cut.
+        self._paths: tuple[ReadDocument, HeadingPaths] | None = None
 
     def chunk(self, document: ReadDocument) -> list[Chunk]:
-        """The chunks of a document in order. Empty for a text of white space."""
+        """Return the chunks of a document in order, empty for white space."""
         whole = self._whole(document)
         if whole and self._fits(whole[1]):
             return self._chunks(document, [whole[0]])
@@ -96,9 +100,9 @@ class Chunker:
         return []
 
     def chunk_many(self, documents: Iterable[ReadDocument]) -> Iterator[list[Chunk]]:
-        """`chunk` for many documents, in order.
+        """Yield the chunks of each document, as `chunk` does, in order.
 
-        Short ones are counted in batches, which is many times faster.
+        Short documents are counted in batches, which is many times faster.
         """
         waiting = iter(documents)
         while batch := list(islice(waiting, _BATCH)):
@@ -116,7 +120,7 @@ class Chunker:
                     yield self._cut(document) if whole else []
 
     def _whole(self, document: ReadDocument) -> tuple[Span, str] | None:
-        """The span of the text without outer white space, and what would be embedded of it."""
+        """Return the span of the text without outer white space, and the text to embed of it."""
         text = document.text
         start = len(text) - len(text.lstrip())
         end = len(text.rstrip())
@@ -129,7 +133,7 @@ class Chunker:
         return self._chunks(document, spans)
 
     def _groups(self, document: ReadDocument) -> Iterator[_Group]:
-        """Sections joined with those after them while they fit and do not stand above the first."""
+        """Join sections with those after them while they fit and do not rank above the first."""
         sections = sections_of(document)
         sizes = self._sizes([document.text[section.start : section.end] for section in sections])
         first = 0
@@ -140,7 +144,8 @@ class Chunker:
             if number > first and not (joins and size + sizes[number] <= room):
                 last = number
                 while last - 1 > first and sections[last - 1].bare:
-                    last -= 1  # a heading stays with what it heads
+                    # A heading stays with its text.
+                    last -= 1
                 yield _group(sections[first:last], sum(sizes[first:last]))
                 first = last
                 size = sum(sizes[last:number])
@@ -148,7 +153,7 @@ class Chunker:
         yield _group(sections[first:], size)
 
     def _sizes(self, texts: list[str]) -> list[int]:
-        """Tokens of each text; of those too long for a chunk, about as many."""
+        """Count the tokens of each text, approximately for those that are too long for a chunk."""
         long = {number for number, text in enumerate(texts) if len(text) > self._most_chars}
         sizes = self._tokens.count_many(
             ["" if number in long else text for number, text in enumerate(texts)]
@@ -171,8 +176,9 @@ class Chunker:
         return self._overlapping(document, fitting)
 
     def _capacity(self, text: str, tokens: int, room: int) -> int:
-        """What the splitter may fill: the room less that for the overlap, if sentences are short
-        enough for one.
+        """Return the number of tokens that the splitter may fill.
+
+        This is the room without that for the overlap, if sentences are short enough for an overlap.
         """
         overlap = self._overlap * tokens / (1 + len(_SENTENCE_END.findall(text)))
         if overlap <= room // 4:
@@ -185,7 +191,7 @@ class Chunker:
         return capacity - capacity % _STEP
 
     def _without_tiny_tail(self, text: str, pieces: list[Span], room: int) -> list[Span]:
-        """The last two pieces cut anew, in halves, when the last is tiny."""
+        """Cut the last two pieces again, in halves, if the last is tiny."""
         if len(pieces) < 2:
             return pieces
         (start, middle), (tail, end) = pieces[-2:]
@@ -200,8 +206,9 @@ class Chunker:
         return pieces[:-2] + [(start + a, start + b) for a, b in halves]
 
     def _fitting(self, document: ReadDocument, group: _Group, piece: Span) -> list[Span]:
-        """A piece of a group as spans that surely fit: the tokens of parts need not add up to
-        those of the whole.
+        """Return a piece of a group as spans that surely fit.
+
+        The tokens of parts need not add up to those of the whole.
         """
         start, end = _trimmed(document.text, (group.start + piece[0], group.start + piece[1]))
         if start >= end:
@@ -218,9 +225,7 @@ class Chunker:
         ]
 
     def _overlapping(self, document: ReadDocument, spans: list[Span]) -> list[Span]:
-        """Spans of one section, each begun at the last sentences of the one before when they are
-        short and fit.
-        """
+        """Begin each span at the last sentences of the previous span, if short and fitting."""
         if not self._overlap:
             return spans
         result = spans[:1]
@@ -232,7 +237,7 @@ class Chunker:
         return result
 
     def _last_sentences(self, text: str, span: Span) -> int:
-        """Where the last sentences of a span begin; 0 when they are all of it."""
+        """Return where the last sentences of a span begin, 0 if they are all of it."""
         ends = [
             found.end()
             for found in _SENTENCE_END.finditer(text, *span)
@@ -265,8 +270,9 @@ class Chunker:
         return self._paths[1].at(position)
 
     def _prefix(self, document: ReadDocument, path: tuple[str, ...]) -> str:
-        """The context line; one that would take more than half of the budget loses its outer
-        headings, then its end.
+        """Return the context line.
+
+        A line that would take more than half of the budget loses its outer headings, then its end.
         """
         parts = {"none": (), "headings": path, "title": (document.title,)}[self._context]
         line = " > ".join(filter(None, (" ".join(part.split()) for part in parts)))
@@ -303,7 +309,7 @@ class Chunker:
 
 
 def _pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str], ...]:
-    """The pages that a span stands on, by where they begin within it."""
+    """Return the pages of a span, by where they begin within it."""
     if not document.pages:
         return ()
     first = max(0, bisect_right(document.pages, span[0], key=lambda page: page.start) - 1)

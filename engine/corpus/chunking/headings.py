@@ -11,11 +11,10 @@ from engine.core.records import Heading, ReadDocument
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """text[start:end] from one heading to the next.
+    """The part of a text, text[start:end], from one heading to the next.
 
-    `level` 0: before the first. `path`: outermost heading first.
-
-    `bare`: it is a heading without text under it.
+    `level` is 0 before the first heading. `path` begins with the outermost heading. `bare` is set
+    for a heading without text under it.
     """
 
     start: int
@@ -26,8 +25,9 @@ class Section:
 
 
 class HeadingPaths:
-    """The headings of a text, each known with those above it: a text may have as many headings
-    as lines.
+    """The headings of a text, each with those above it.
+
+    A text may have as many headings as lines.
     """
 
     def __init__(self, headings: Sequence[Heading]) -> None:
@@ -41,8 +41,9 @@ class HeadingPaths:
             path.append(number)
 
     def at(self, position: int) -> tuple[str, ...]:
-        """The titles of the headings that a place in the text stands under, outermost first, its
-        own heading included.
+        """Return the titles of the headings above a place in the text, outermost first.
+
+        They include a heading at the place itself.
         """
         number = bisect_right(self._headings, position, key=lambda heading: heading.start) - 1
         titles: list[str] = []
@@ -53,8 +54,9 @@ class HeadingPaths:
 
 
 def sections_of(document: ReadDocument) -> list[Section]:
-    """The text cut before every heading; sections of white space go to the one after them (at
-    the end: before).
+    """Cut the text before every heading.
+
+    Sections of white space are joined to the next section, at the end to the previous one.
     """
     text = document.text
     first = len(text) - len(text.lstrip())

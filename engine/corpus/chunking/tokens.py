@@ -1,5 +1,6 @@
-"""Counting and cutting text by a Hugging Face tokenizer, without truncation, padding or special
-tokens.
+"""Counting and cutting text by a Hugging Face tokenizer.
+
+It uses no truncation, no padding and no special tokens.
 """
 
 from __future__ import annotations
@@ -18,23 +19,26 @@ if TYPE_CHECKING:
 _BATCH_FROM = 16
 _MOST_WORDS = 250_000
 _LONGEST_WORD = 64
-WINDOW = (
-    2**14
-)  # characters: a splitter takes time by the square of what it is given, in the worst case
+# In the worst case the time of a splitter grows with the square of the number of characters.
+WINDOW = 2**14
 WINDOW_PER_TOKEN = 16
 COUNTED_AT_ONCE = 2**18  # characters
 _BREAKS = ("\n\n", "\n", " ")
 
 
 class TokenCounter:
-    """Wraps a tokenizer.json. Raises ModelError when the file is missing or not a tokenizer."""
+    """A tokenizer.json that counts and cuts text.
+
+    Raises ModelError if the file is missing or not a tokenizer.
+    """
 
     def __init__(self, tokenizer_file: Path) -> None:
         from tokenizers import Tokenizer
 
         try:
             self._tokenizer = Tokenizer.from_str(tokenizer_file.read_text(encoding="utf-8"))
-        except Exception as error:  # tokenizers raises bare Exception
+        # tokenizers raises bare Exception.
+        except Exception as error:
             what = f"The tokenizer {tokenizer_file} cannot be used."
             to_do = "Name a complete model folder in encoder.model."
             raise ModelError(what, str(error), to_do, code="tokenizer-invalid") from error
@@ -45,7 +49,10 @@ class TokenCounter:
         self._words = _Words(self._count) if _counts_by_word(self._tokenizer) else None
 
     def count(self, text: str) -> int:
-        """Tokens of a text. Words, or short texts, are remembered: they come again and again."""
+        """Count the tokens of a text.
+
+        Words and short texts recur, so their counts are remembered.
+        """
         if self._words is not None:
             return sum(map(self._words.__getitem__, text.replace("\n", " ").split(" ")))
         if len(text) < 512:
@@ -53,7 +60,7 @@ class TokenCounter:
         return self._count(text)
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
-        """`count` for many texts, in one call where that pays."""
+        """Count the tokens of many texts, in one call if that pays."""
         if self._words is not None or len(texts) < _BATCH_FROM:
             return [self.count(text) for text in texts]
         return [
@@ -62,9 +69,9 @@ class TokenCounter:
         ]
 
     def count_long(self, text: str, check: Callable[[], None] = lambda: None) -> int:
-        """Tokens of a long text, a piece at a time: a word parted by that counts as its parts.
+        """Count the tokens of a long text, a piece at a time.
 
-        `check` may raise.
+        A word that is cut between two pieces counts as its parts. `check` may raise.
         """
         count = 0
         for start in range(0, len(text), COUNTED_AT_ONCE):
@@ -75,11 +82,10 @@ class TokenCounter:
     def split(
         self, text: str, capacity: int, markdown: bool, check: Callable[[], None] = lambda: None
     ) -> list[tuple[int, int]]:
-        """Spans of pieces of at most `capacity` tokens, without outer white space, that hold all
-        of the text.
+        """Cut a text into spans of at most `capacity` tokens, without outer white space.
 
-        A long text is cut window by window, in time that grows with its length; `check` is called
-        before each, and may raise.
+        The spans hold all of the text. A long text is cut window by window, in time that grows
+        with its length. `check` is called before each window, and may raise.
         """
         return list(self._split(text, max(capacity, 1), markdown, check))
 
@@ -97,12 +103,13 @@ class TokenCounter:
                 for at, piece in splitter.chunk_indices(text[start:end])
             ]
             if end < len(text) and len(pieces) > 1:
-                end = pieces.pop()[0]  # what follows the window may belong to its last piece
+                # What follows the window may belong to its last piece.
+                end = pieces.pop()[0]
             yield from pieces
             start = end
 
     def shortened(self, text: str, most_tokens: int, most_chars: int) -> str:
-        """The longest beginning of a text within both bounds."""
+        """Return the longest beginning of a text within both bounds."""
         text = text[:most_chars]
         offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
         if len(offsets) <= most_tokens:
@@ -120,7 +127,7 @@ class TokenCounter:
 
 
 class _Words(dict[str, int]):
-    """Word → tokens, which `count` finds when the word is first asked for."""
+    """Word → tokens, counted when the word is first looked up."""
 
     def __init__(self, count: Callable[[str], int]) -> None:
         super().__init__()
@@ -134,8 +141,9 @@ class _Words(dict[str, int]):
 
 
 def _counts_by_word(tokenizer: Tokenizer) -> bool:
-    """Whether the tokens of a text are those of its words between spaces: BERT's pre-tokenizer
-    parts it there, and its normalizer changes each character by itself.
+    """Tell whether the tokens of a text are those of its words between spaces.
+
+    BERT's pre-tokenizer splits it there, and its normalizer changes each character by itself.
     """
     from tokenizers.normalizers import BertNormalizer
     from tokenizers.pre_tokenizers import BertPreTokenizer
@@ -149,8 +157,9 @@ def _counts_by_word(tokenizer: Tokenizer) -> bool:
 
 
 def _window_end(text: str, start: int, size: int) -> int:
-    """Where a window of about `size` characters ends: at a break in its second half, if there is
-    one.
+    """Return where a window of about `size` characters ends.
+
+    This is a break in its second half, if there is any.
     """
     end = start + size
     if end >= len(text):

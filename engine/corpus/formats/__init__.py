@@ -1,4 +1,4 @@
-"""What a reader is, and which one reads a format."""
+"""The protocol of readers, and the choice of the reader of a format."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from engine.core.errors import InputError
 from engine.core.records import Kind, ReadDocument
 
 MAX_FILE = 512 * 2**20
-_OWN_TEXT = "its own text"  # of a file, where one of the two cannot be read
+# Stands for a file's text if only that, or only what is inside the file, can be read.
+_OWN_TEXT = "its own text"
 _FILES_INSIDE = "files inside"
 
 
 class UnreadableFileError(InputError):
-    """One file cannot be read: `why` in a few words, `kind` for programs.
+    """The failure to read one file: `why` in a few words, `kind` for programs.
 
-    The others are not affected.
+    Other files are not affected.
     """
 
     code = "file-unreadable"
@@ -33,7 +34,7 @@ class UnreadableFileError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something inside a file that gives no document, and why. `state`: skipped or quarantined."""
+    """Something inside a file that gives no document; `state` is skipped or quarantined."""
 
     member: str
     state: str
@@ -43,7 +44,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file inside a file, still to be read: its path there and its bytes."""
+    """A file inside a file that is still to be read: its path there and its bytes."""
 
     path: str
     data: bytes
@@ -53,27 +54,26 @@ Found = ReadDocument | LeftOut | Member
 
 
 class Reader(Protocol):
-    """Reads files of some formats."""
+    """A reader of files of some formats."""
 
     @property
     def formats(self) -> frozenset[str]:
-        """The formats that it reads, as `ScannedFile.format` names them."""
+        """The formats that the reader reads, as `ScannedFile.format` names them."""
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """The documents of a file, and the files inside it.
+        """Yield the documents of a file and the files inside it.
 
-        `data` stands in for what lies at `path` where it is not on the disk, such as a mail's
-        attachment.
+        `data` replaces the content at `path` if it is not on the disk, as for a mail's attachment.
 
-        Raises OSError when it cannot be opened, UnreadableFileError when its content is no text,
-        DatasetError for a malformed data set.
+        Raises OSError if the file cannot be opened, UnreadableFileError if its content is not text,
+        and DatasetError for a malformed data set.
         """
 
 
 def beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iterator[Found]:
-    """The files inside a file; where its own text `failed`, first why.
+    """Yield the files inside a file, preceded by the reason if its own text `failed`.
 
-    Raises `failed` where there is no file.
+    Raises `failed` if there is no file inside.
     """
     try:
         for found in inside:
@@ -110,16 +110,16 @@ _READERS = {
 
 @cache
 def reader_for(format: str) -> Reader:
-    """The reader of a format, one of those that a scan names."""
+    """Return the reader of a format that a scan names."""
     module = import_module(_READERS[format])
     readers: Sequence[Reader] = getattr(module, "READERS", None) or (module.READER,)
     return next(reader for reader in readers if format in reader.formats)
 
 
 def read_bytes(path: Path, data: bytes | None = None) -> bytes:
-    """The bytes of a file, or `data`.
+    """Return the bytes of a file, or `data`.
 
-    Raises OSError, and UnreadableFileError when too large or empty.
+    Raises OSError, and UnreadableFileError if it is too large or empty.
     """
     if (path.stat().st_size if data is None else len(data)) > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")

@@ -1,5 +1,7 @@
-"""ZIP packages, which office files are, and compound files, which those before 2007 and .msg are
-(through olefile): opened once for all that look into one.
+"""ZIP packages and compound files, each opened once for all that look into it.
+
+Office files are packages; office files before 2007 and .msg files are compound files (read through
+olefile).
 """
 
 from __future__ import annotations
@@ -24,16 +26,16 @@ DAMAGED = (
     OSError,
     struct.error,
 )
-"""What looking into a damaged package, or one that is locked, may raise."""
+"""Errors that looking into a damaged or locked package may raise."""
 _SUMMARY = "\x05SummaryInformation"
 _PAGES = (437, 850, 852, 932, 936, 949, 950, 65001)
 
 
 @lru_cache(maxsize=1)
 def package_of(content: bytes) -> zipfile.ZipFile:
-    """The package that some bytes are; the same for the same bytes until `forget`.
+    """Open bytes as a package, the same one for the same bytes until `forget`.
 
-    Raises zipfile.BadZipFile for what is none.
+    Raises zipfile.BadZipFile if they are not a package.
     """
     return zipfile.ZipFile(BytesIO(content))
 
@@ -41,9 +43,9 @@ def package_of(content: bytes) -> zipfile.ZipFile:
 def with_parts(
     package: zipfile.ZipFile, changed: Mapping[str, bytes], *, without: tuple[str, ...] = ()
 ) -> bytes:
-    """A package with some parts changed or added, and `without` those whose names begin so.
+    """Return a package with parts changed or added, except those whose names begin with `without`.
 
-    Raises as reading them does.
+    Raises as reading the parts does.
     """
     file = BytesIO()
     with zipfile.ZipFile(file, "w") as made:
@@ -54,9 +56,9 @@ def with_parts(
 
 
 class CompoundFile:
-    """The streams of a compound file, and why one of them was `lost`.
+    """The streams of a compound file; `lost` says why a stream is missing.
 
-    Raises ValueError for what is none or is damaged beyond reading.
+    Raises ValueError if it is not a compound file or is damaged beyond reading.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -68,29 +70,32 @@ class CompoundFile:
             self._names = {name.lower(): name for name in map("/".join, self._file.listdir())}
         except MemoryError:
             raise
-        except Exception as error:  # whatever a damaged file leads it to
+        # A damaged file may lead olefile to any error.
+        except Exception as error:
             raise ValueError(f"not a compound file: {error}") from error
 
     def names(self) -> list[str]:
-        """Paths of all streams."""
+        """Return the paths of all streams."""
         return list(self._names.values())
 
     @property
     def code_page(self) -> int:
-        """The number of that in which the summary is written; 0 where none is named."""
+        """The number of the summary's code page, 0 if none is named."""
         try:
             return int(self._file.getproperties(_SUMMARY).get(1, 0)) & 0xFFFF
         except MemoryError:
             raise
-        except Exception:  # as above
+        # A damaged file may lead olefile to any error.
+        except Exception:
             return 0
 
     def __contains__(self, path: str) -> bool:
         return path.lower() in self._names
 
     def read(self, path: str, most: int = -1) -> bytes:
-        """The bytes of a stream, or its first `most`; empty where there is no such stream or it
-        is damaged.
+        """Return the bytes of a stream, or its first `most`.
+
+        Empty if the stream is missing or damaged.
         """
         name = self._names.get(path.lower())
         if name is None:
@@ -99,14 +104,15 @@ class CompoundFile:
             return bytes(self._file.openstream(name.split("/")).read(most))
         except MemoryError:
             raise
-        except Exception as error:  # as above
+        # A damaged file may lead olefile to any error.
+        except Exception as error:
             self.lost = str(error)
             return b""
 
 
 @lru_cache(maxsize=1)
 def compound_of(content: bytes) -> CompoundFile:
-    """The compound file that some bytes are; the same for the same bytes until `forget`.
+    """Open bytes as a compound file, the same one for the same bytes until `forget`.
 
     Raises as `CompoundFile`.
     """
@@ -114,8 +120,10 @@ def compound_of(content: bytes) -> CompoundFile:
 
 
 def in_code_page(text: str, content: bytes) -> str:
-    """A property of a compound file that office_oxide gave, which takes the code pages it does
-    not know for Latin-1. Property 1 of the summary names the right one (MS-OLEPS).
+    """Decode a property of a compound file that office_oxide gave in the wrong encoding.
+
+    It reads code pages that it does not know as Latin-1. Property 1 of the summary names the right
+    code page (MS-OLEPS).
     """
     with suppress(ValueError):
         if not text.isascii() and (page := compound_of(content).code_page) in _PAGES:
@@ -124,6 +132,6 @@ def in_code_page(text: str, content: bytes) -> str:
 
 
 def forget() -> None:
-    """Let go of the package and the compound file that were opened last."""
+    """Forget the package and the compound file that were opened last."""
     package_of.cache_clear()
     compound_of.cache_clear()

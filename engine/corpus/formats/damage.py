@@ -1,4 +1,4 @@
-"""What is damaged about a file, in plain words: libraries have words of their own for it."""
+"""Plain descriptions of damage to files, in place of the messages of libraries."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _WORDS = (
 
 
 def damaged(message: object) -> str:
-    """The reason for the ledger, made of a library's error `message`; its own words where they
-    are not known.
+    """Return the reason for the ledger, made from a library's error `message`.
+
+    An unknown message is kept.
     """
     said = " ".join(str(message)[:_LOOKED_AT].split()).rstrip(".")
     bare = without_names(said)
@@ -43,5 +44,5 @@ def damaged(message: object) -> str:
 
 
 def without_names(message: str) -> str:
-    """A library's message without names of files and elements, which may be any words."""
+    """Return a library's message without names of files and elements, which may be any words."""
     return _PART.sub("PART", _QUOTED.sub("", message))

@@ -1,7 +1,7 @@
-"""RTF, OpenDocument and EPUB through xberg, and Microsoft's formats where `office` finds nothing.
+"""RTF, OpenDocument and EPUB through xberg, and Microsoft's formats if `office` finds nothing.
 
-Only ever called in a sandboxed child process. xberg would load models for OCR and layouts: both are
-off.
+This runs only in a sandboxed child process. xberg would load models for OCR and layouts, so both
+are off.
 """
 
 from __future__ import annotations
@@ -44,24 +44,26 @@ MIME = {
 }
 _SHEETS = ("ods", "xlsx", "xls")
 _SLIDES = ("odp", "pptx", "ppt")
-_RTF_SIGN = re.compile(rb"\\([\\~_])")  # which xberg shows as they are written
+# xberg leaves these escapes as they are written.
+_RTF_SIGN = re.compile(rb"\\([\\~_])")
 _RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
-# the two halves of a sign, as Word writes emoji: xberg leaves both out
+# The two halves of a surrogate pair, as Word writes emoji; xberg omits both.
 _RTF_PAIR = re.compile(
     rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})"
 )
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
-# letters of a title: by their number with a stand-in after it, or by their bytes in the file's code
-# page
+# Letters of a title: by their number with a stand-in after it, or by their bytes in the file's code
+# page.
 _RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _QUOTED = re.compile(r"'([^']+)'")
+# xberg's readers that warn of sheets, slides and chapters; others warn of pictures and objects.
 _OF_PARTS = (
     "epub",
     "excel",
     "pptx",
-)  # who warns of sheets, slides and chapters; others of pictures and objects
+)
 _UNBOUNDED = (
     "max_archive_size",
     "max_compression_ratio",
@@ -71,16 +73,17 @@ _UNBOUNDED = (
 )
 _CONTENT = "content.xml"
 _MANIFEST = "META-INF/manifest.xml"
-_REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it
+# A reference to a note, as Markdown writes it.
+_REFERENCE = re.compile(r"\[\^\w+\]:?")
 
 
 class GeneralReader:
-    """Reads what the standards bodies' formats hold, and RTF."""
+    """A reader of RTF and the formats of the standards bodies."""
 
     formats = frozenset({"odt", "ods", "odp", "rtf", "epub"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         format = path.suffix.lstrip(".").lower()
         text, metadata, lost = extracted(path, read_bytes(path, data), format)
         yield document_of(path, format, with_text(path, text, lost), metadata)
@@ -93,9 +96,9 @@ READER = GeneralReader()
 def with_text(
     path: Path, text: Text, lost: Sequence[LeftOut], why: str = "it holds no text"
 ) -> Text:
-    """The text of a document.
+    """Return the text of a document.
 
-    Raises UnreadableFileError where there is none: because of what was lost, else `why`.
+    Raises UnreadableFileError if it is empty: because of what was lost, else `why`.
     """
     if not text.text.strip():
         raise UnreadableFileError(
@@ -107,12 +110,16 @@ def with_text(
 def extracted(
     path: Path, content: bytes, format: str
 ) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
-    """A document's text, what it says of itself, and lost parts. Raises UnreadableFileError."""
+    """Return a document's text, its metadata and its lost parts.
+
+    Raises UnreadableFileError.
+    """
     if format == "rtf":
         content = _RTF_PAIR.sub(_whole_sign, rewrite(content))
         content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
     with suppress(*DAMAGED, KeyError):
-        if format == "ods":  # xberg wants a list of parts
+        # xberg needs a list of parts.
+        if format == "ods":
             package = package_of(content)
             cells = with_shown_values(package.read(_CONTENT))
             content = with_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
@@ -138,7 +145,8 @@ def extracted(
         "created_at": said.created_at,
         "modified_at": said.modified_at,
     }
-    if format == "rtf":  # xberg leaves both as they are written
+    # xberg leaves the escapes in titles and names of authors.
+    if format == "rtf":
         metadata["title"] = _rtf_letters(said.title or "", content)
         metadata["authors"] = [
             _rtf_letters(name, content)
@@ -153,7 +161,7 @@ def _plain_content_of(node: Any) -> dict[str, Any]:
 
 
 def _content_of(node: Any) -> dict[str, Any]:
-    """What a node says, with its raised digits as superscripts."""
+    """Return the text of a node, with its raised digits as superscripts."""
     content = _plain_content_of(node)
     raised = [
         (one.start, one.end) for one in node.annotations or () if "superscript" in str(one.kind)
@@ -164,7 +172,7 @@ def _content_of(node: Any) -> dict[str, Any]:
 
 
 def _with_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
-    """A text with superscripts at some places, which are offsets in its UTF-8."""
+    """Write superscripts at some places of a text, which are offsets in its UTF-8."""
     letters = text.encode("utf-8", "surrogatepass")
     pieces: list[str] = []
     at = 0
@@ -176,7 +184,7 @@ def _with_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
 
 
 def _rtf_letters(written: str, content: bytes) -> str:
-    """What a file says of itself, with letters in place of RTF's signs for them."""
+    """Decode RTF's escapes for letters in the metadata of a file."""
     page = _RTF_PAGE.search(content)
 
     def letters(found: re.Match[str]) -> str:
@@ -185,7 +193,8 @@ def _rtf_letters(written: str, content: bytes) -> str:
                 int(found[1]) & 0xFFFF if found[1].startswith("-") else min(int(found[1]), 0x10FFFF)
             )
         raw = bytes.fromhex(found[2].replace("\\'", ""))
-        with suppress(LookupError):  # of a page that Python does not know
+        # Python does not know every code page.
+        with suppress(LookupError):
             return raw.decode(f"cp{page[1].decode() if page else 1252}", "replace")
         return raw.decode("cp1252", "replace")
 
@@ -216,7 +225,10 @@ def _lost(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
 
 
 def extract(path: Path, content: bytes, format: str) -> Any:
-    """xberg's document for some bytes. Raises UnreadableFileError with the reason that it gives."""
+    """Return xberg's document for the bytes of a file.
+
+    Raises UnreadableFileError with xberg's reason.
+    """
     import xberg
 
     config = xberg.ExtractionConfig(
@@ -226,9 +238,8 @@ def extract(path: Path, content: bytes, format: str) -> Any:
         include_document_structure=True,
         max_archive_depth=0,
         concurrency=xberg.ConcurrencyConfig(max_threads=1),
-        security_limits=xberg.SecurityLimits(
-            **dict.fromkeys(_UNBOUNDED, 2**40)
-        ),  # memory, time and sizes are bounded around it
+        # Memory, time and sizes are already bounded by the sandbox.
+        security_limits=xberg.SecurityLimits(**dict.fromkeys(_UNBOUNDED, 2**40)),
     )
 
     async def answer() -> Any:
@@ -240,7 +251,8 @@ def extract(path: Path, content: bytes, format: str) -> Any:
         result = asyncio.run(answer())
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as error:  # a panic of the library is no Exception
+    # A panic of the library is not an Exception.
+    except BaseException as error:
         raise _failed(path, str(error)) from error
     if not result.results:
         raise _failed(path, "; ".join(str(error) for error in result.errors))
@@ -279,7 +291,7 @@ def _by_slide(
     number = 1
     for node, page in nodes:
         number = page or (node.get("number") if node["node_type"] == "slide" else None) or number
-        # by its title, or by a name that nobody sees
+        # A slide node holds the title, or else a name that nobody sees.
         if node["node_type"] == "slide" and not is_titled:
             continue
         _add(slides.setdefault(number, Builder()), node)
@@ -323,7 +335,7 @@ def _rows(grid: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _shown(cell: str) -> str:
-    """A day or a time of a sheet as a reader sees it, to the second."""
+    """Return a day or a time of a sheet as a reader sees it, to the second."""
     if found := _TIME.fullmatch(cell):
         return ":".join(part.zfill(2) for part in found.groups())
     if day := _DAY.fullmatch(cell):

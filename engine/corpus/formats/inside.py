@@ -15,7 +15,8 @@ from engine.corpus.scan.formats import FORMATS, MAGIC, ending_of
 
 Inner = Member | LeftOut
 _OFFICE = ("docx", "pptx", "xlsx")
-_MERGED = r"word/(?=[^/]+\.(?:mht|mhtml|rtf|docx|txt)$)"  # by Word
+# Documents that Word merges into its own.
+_MERGED = r"word/(?=[^/]+\.(?:mht|mhtml|rtf|docx|txt)$)"
 _EMBEDDED = re.compile(rf"(?:[^/]+/embeddings/|{_MERGED})([^/]+)")
 _OF_CHART = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
 _TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
@@ -24,8 +25,9 @@ _WHOLE = ("Package", "CONTENTS", "EmbeddedOdf")
 
 
 def may_hold_files(format: str, content: bytes) -> bool:
-    """Whether it is worth while to ask `files_inside`: known in a fraction of its time, and of
-    most files no.
+    """Tell whether `files_inside` may find anything.
+
+    This takes a fraction of its time, and rules out most files.
     """
     try:
         return format in _OFFICE and any(map(_EMBEDDED.fullmatch, package_of(content).namelist()))
@@ -34,9 +36,10 @@ def may_hold_files(format: str, content: bytes) -> bool:
 
 
 def files_inside(content: bytes) -> Iterator[Inner]:
-    """The files inside one that `may_hold_files`, in order, and those that cannot be taken out
-    with the reason; none of one that is damaged. Of objects that are no files, after them, one
-    line for each kind.
+    """Yield the files inside a file that `may_hold_files`, in order.
+
+    A file that cannot be extracted is yielded with the reason. Objects that are not files follow,
+    one line for each kind. A damaged file yields nothing.
     """
     others: dict[str, list[str]] = {}
     for name, inner in _embedded(content):
@@ -53,7 +56,7 @@ def files_inside(content: bytes) -> Iterator[Inner]:
 
 
 def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
-    """(name, what it is) of all in the folder for embedded files of a package."""
+    """Yield (name, content) of everything in a package's folder for embedded files."""
     try:
         package = package_of(content)
         behind = _behind_charts(package)
@@ -83,7 +86,7 @@ def _behind_charts(package: ZipFile) -> set[str]:
 
 
 def _object(name: str, data: bytes) -> Inner | str:
-    """What an embedded file is; a text that says so for an object that is no file that is read.
+    """Return an embedded file, or a text that names an object whose file is not read.
 
     [MS-OLEDS] 2.3: an object holds its file in a stream, or is itself a document.
     """
@@ -106,8 +109,9 @@ def _object(name: str, data: bytes) -> Inner | str:
 
 
 def _native(name: str, stream: bytes) -> Member | None:
-    """The file that the Packager put into a stream: its size, 2, its name, its path, two numbers
-    more, a path, its bytes.
+    """Return the file that the Packager put into a stream.
+
+    The stream holds its size, 2, its name, its path, two more numbers, a path and its bytes.
     """
     if stream[4:6] != b"\2\0":
         return None

@@ -1,5 +1,6 @@
-"""Locked files: the passwords that they are tried with, which live in memory alone, and office
-files without their lock, through msoffcrypto-tool.
+"""Locked files: the passwords to try, kept only in memory, and office files without their lock.
+
+msoffcrypto-tool removes the lock.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ NO_PASSWORD = (
 NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
 _known: tuple[str, ...] = ()
 _seconds = 30.0
-_MAX_LENGTH = 300  # of a reason
-_OPEN_TO_ALL = (  # what Excel locks with where it must lock and was given no password
-    "VelvetSweatshop"
-)
+# Maximum length of a reason.
+_MAX_LENGTH = 300
+# The password that Excel uses if it must lock a file and was given none.
+_OPEN_TO_ALL = "VelvetSweatshop"
 
 
 def read_passwords(path: Path) -> tuple[str, ...]:
-    """The passwords of a file, one a line. Raises InputError."""
+    """Read the passwords in a file, one per line.
+
+    Raises InputError.
+    """
     try:
         lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -46,8 +50,9 @@ def read_passwords(path: Path) -> tuple[str, ...]:
 
 
 def use(passwords: Sequence[str], seconds: float) -> None:
-    """Try these on files that are read from now on in this process, on each for some seconds:
-    one may take a tenth.
+    """Try these passwords on each file that this process reads from now on, for some seconds.
+
+    One attempt may take a tenth of a second.
     """
     global _known, _seconds
     _known = tuple(passwords)
@@ -55,19 +60,19 @@ def use(passwords: Sequence[str], seconds: float) -> None:
 
 
 def known() -> tuple[str, ...]:
-    """The passwords to try."""
+    """Return the passwords to try."""
     return _known
 
 
 def why_closed() -> str:
-    """Why a locked file is not read, with the setting that may open it, for the ledger."""
+    """Return why a locked file is not read, for the ledger, with the setting that may open it."""
     return NONE_FITS if _known else NO_PASSWORD
 
 
 def unlocked(path: Path, data: bytes) -> bytes:
-    """A locked office file's content without its lock.
+    """Return the content of a locked office file without its lock.
 
-    Raises UnreadableFileError where no known password opens it.
+    Raises UnreadableFileError if no known password opens it.
     """
     from msoffcrypto.exceptions import InvalidKeyError
 
@@ -86,15 +91,15 @@ def unlocked(path: Path, data: bytes) -> bytes:
             return _opened(data, password)
         except InvalidKeyError:
             continue
+        # An OSError without a number tells that the compound file is damaged.
         except OSError as error:
             if error.errno is not None:
                 raise
-            raise UnreadableFileError(
-                path, damaged(error), "damaged"
-            ) from error  # of the compound file
+            raise UnreadableFileError(path, damaged(error), "damaged") from error
         except MemoryError:
             raise
-        except Exception as error:  # its parsers raise whatever a damaged file leads them to
+        # A damaged file may lead its parsers to any error.
+        except Exception as error:
             raise _locked(
                 path, f"it cannot be decrypted ({type(error).__name__}: {error})"[:_MAX_LENGTH]
             ) from error
@@ -106,7 +111,8 @@ def _opened(data: bytes, password: str) -> bytes:
     from msoffcrypto.format import doc97, ppt97, xls97
 
     for module in (doc97, ppt97, xls97):
-        module.tempfile = _InMemory  # this process may write no file
+        # This process may not write files.
+        module.tempfile = _InMemory
     file: Any = msoffcrypto.OfficeFile(BytesIO(data))
     if file.format == "ooxml":
         file.load_key(password=password, verify_password=True)
@@ -118,7 +124,7 @@ def _opened(data: bytes, password: str) -> bytes:
 
 
 class _InMemory:
-    """In place of the module `tempfile`."""
+    """A replacement of the module `tempfile`."""
 
     TemporaryFile = BytesIO
 

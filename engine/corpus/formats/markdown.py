@@ -1,5 +1,6 @@
-"""Markdown: text as it stands, with its headings; the fields before it (front matter, in YAML or
-TOML) are text, too.
+"""Markdown as it is written, with its headings.
+
+The fields before the text (front matter, in YAML or TOML) are text, too.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ _CHANGED = (
 
 
 class MarkdownReader:
-    """Reads .md files.
+    """A reader of .md files.
 
-    The title is the front matter's, else the first level-1 heading, else the file's name.
+    The title is that of the front matter, else the first level-1 heading, else the file's name.
     """
 
     formats = frozenset({"md"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         content, note = decoded(read_bytes(path, data), path)
         front = split_front_matter(content)
         text = front.text
@@ -87,8 +88,9 @@ READER = MarkdownReader()
 
 
 def _marked(text: str) -> Iterator[Marked]:
-    """Links, descriptions of pictures, and terms of lists in which a line with a colon explains
-    the line above.
+    """Yield links, descriptions of pictures, and terms of definition lists.
+
+    In such a list a line with a colon explains the line above.
     """
     for found in _MARKED.finditer(text):
         if found["term"]:
@@ -100,14 +102,13 @@ def _marked(text: str) -> Iterator[Marked]:
 
 
 def find_headings(text: str) -> Iterator[Heading]:
-    """The headings of CommonMark that stand in no list and no quotation, by offset."""
+    """Yield the CommonMark headings outside lists and quotations, with their offsets."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table")
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    tokens = parser.disable("inline").parse(
-        text
-    )  # what stands within other blocks would take most of the time
+    # Parsing what is inside other blocks would take most of the time.
+    tokens = parser.disable("inline").parse(text)
     parser.enable("inline")
     for opening, content in pairwise(tokens):
         if opening.type == "heading_open" and opening.level == 0 and opening.map:
@@ -123,9 +124,9 @@ def find_headings(text: str) -> Iterator[Heading]:
 class FrontMatter:
     """A Markdown text and the fields before it.
 
-    `text` is all that is searched: the fields' lines, without the lines around them and those that
-    say nothing, which are empty. In `body`, as long as that, only what follows the fields stands.
-    `said`: what they say of the document.
+    `text` is all that is searched: the lines of the fields and the rest, where lines around the
+    fields and lines that say nothing are empty. `body` has the same length and only holds what
+    follows the fields. `said` is what the fields say of the document.
     """
 
     text: str
@@ -134,9 +135,9 @@ class FrontMatter:
 
 
 def split_front_matter(text: str) -> FrontMatter:
-    """The fields that a text begins with, and the rest.
+    """Split a text into the fields at its beginning and the rest.
 
-    What stands between two lines and is no such fields is text.
+    What stands between two such lines and is not fields is text.
     """
     found = _FRONT_MATTER.match(text)
     if not found:
@@ -177,7 +178,7 @@ def _said_in(fields: Mapping[str, list[str]]) -> Said:
 
 
 def _fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]] | None:
-    """The texts of each field; None where it is none that is written there."""
+    """Return the texts of each field, or None if these are not fields."""
     if source.strip():
         found = parse(source)
     else:
@@ -193,7 +194,7 @@ def _fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]]
 
 
 def _parsed_toml(source: str) -> Any:
-    """What TOML says; None for what is none."""
+    """Return the value of TOML, None if it is invalid."""
     import tomllib
 
     try:
@@ -203,12 +204,13 @@ def _parsed_toml(source: str) -> Any:
 
 
 def _parsed(yaml: str) -> Any:
-    """What YAML says; None for what is none."""
+    """Return the value of YAML, None if it is invalid."""
     from yaml import AliasEvent, BaseLoader, YAMLError, load
 
     class Loader(BaseLoader):  # type: ignore[misc]
-        """Every value is a text; one that stands for another is refused, which could make a few
-        lines endless.
+        """A loader that reads every value as a text and refuses aliases.
+
+        A few lines with aliases could expand endlessly.
         """
 
         def compose_node(self, parent: Any, index: Any) -> Any:

@@ -1,6 +1,6 @@
 """Word, Excel and PowerPoint files, old and new, through office_oxide, else by `general`.
 
-Only called in a sandboxed process.
+This runs only in a sandboxed process.
 """
 
 from __future__ import annotations
@@ -53,16 +53,17 @@ _WORD_BODY = "word/document.xml"
 _UNREAD = ("word/media/", "word/embeddings/", "word/fonts/", "word/theme/", "docProps/thumbnail")
 _MAX_COLUMNS = 2**14
 _MIN_WORDS = 3
+# Not all parts of old formats are searched for text.
 _NO_TEXT = (
     "no text was found in it that can be read",
     "it holds no text",
-)  # of old formats not all is looked into
+)
 _FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
 _DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
 _PAGE = re.compile(r"word/afchunk\d*\.x?html?")
-# of these office_oxide says nothing where they do not unpack; for a sheet or a slide, and for what
-# is beyond a limit, a line
+# office_oxide says nothing of these parts if they do not unpack. For a sheet, a slide, or what is
+# beyond a limit it writes a line.
 _PASSED_OVER = re.compile(
     r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml"
 )
@@ -77,7 +78,7 @@ Node = Mapping[str, Any]
 
 
 class OfficeReader:
-    """Reads the formats of Microsoft's office programs.
+    """A reader of the formats of Microsoft's office programs.
 
     The title is the document's own, else its first heading.
     """
@@ -85,7 +86,7 @@ class OfficeReader:
     formats = frozenset({"docx", "doc", *_SLIDES, *_SHEETS})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         format = path.suffix.lstrip(".").lower()
         content = read_bytes(path, data)
         failed: UnreadableFileError | None = None
@@ -102,9 +103,8 @@ class OfficeReader:
                 raise
             failed = error
         if format in _PACKAGES:
-            lines = _drawn(
-                path, content, lost, numbers=format != "xlsx"
-            )  # a sheet's charts show its own
+            # The charts of a sheet show its own numbers.
+            lines = _drawn(path, content, lost, numbers=format != "xlsx")
             text = with_more(text, lacking_in(text.text, lines))
         if cut := found["metadata"].get("cut"):
             lost.append(LeftOut("some of its parts", "quarantined", "too large", cut))
@@ -126,7 +126,10 @@ READER = OfficeReader()
 
 
 def _parsed(path: Path, content: bytes, format: str) -> Node:
-    """The document as office_oxide represents it. Raises UnreadableFileError with its reason."""
+    """Return the document as office_oxide represents it.
+
+    Raises UnreadableFileError with its reason.
+    """
     from office_oxide import Document
 
     if format in _PREPARED:
@@ -152,15 +155,17 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
         return found
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as error:  # a panic of the library is no Exception
+    # A panic of the library is not an Exception.
+    except BaseException as error:
         if "password" in str(error).lower():
             return _parsed(path, unlocked(path, content), format)
         raise UnreadableFileError(path, damaged(clean(str(error))), "damaged") from error
 
 
 def _prepared(content: bytes) -> bytes:
-    """A Word or PowerPoint file with what its text does not say: numbers of headings and
-    clauses, and what symbol fonts show.
+    """Write numbers of headings and clauses, and symbols, into a Word or PowerPoint file.
+
+    The text of the file holds neither these numbers nor what its symbol fonts show.
     """
     with suppress(*DAMAGED, KeyError):
         package = package_of(content)
@@ -179,7 +184,8 @@ def _prepared(content: bytes) -> bytes:
                 else:
                     part = package.read(name)
             except DAMAGED:
-                continue  # `_drawn` says so
+                # `_drawn` reports this part.
+                continue
             written = with_symbols(
                 with_numbers(part, package) if name == _WORD_BODY else part, name, styles
             )
@@ -194,8 +200,9 @@ _PREPARED = {"docx": _prepared, "pptx": _prepared, "xlsx": with_shown_cells}
 
 
 def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
-    """The sheets, slides or sections of a document; those that cannot be read are empty, and
-    noted in `lost`.
+    """Return the sheets, slides or sections of a document.
+
+    Those that cannot be read are empty, and noted in `lost`.
     """
     sections: list[Node] = [*found["sections"]]
     for at, section in enumerate(sections if found["metadata"].get("text_truncated") else ()):
@@ -210,7 +217,7 @@ def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
 
 
 def _metadata(found: Node, content: bytes) -> Node:
-    """What the document says of itself; a title that is the first sheet's name is none."""
+    """Return the metadata of the document, without a title that is the first sheet's name."""
     said = found["metadata"]
     sections = found["sections"]
     own, author = (
@@ -269,9 +276,8 @@ def _workbook(sections: Iterable[Node]) -> Text:
         nodes = [
             node for node in section["elements"] if node["type"] != "heading" or _line(node) != name
         ]
-        said = _blocks(
-            sorted(nodes, key=lambda node: node.get("marker") or "")
-        )  # comments come in any order
+        # Comments are stored in any order.
+        said = _blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))
         if said.text:
             built.page(number, f"sheet {name}")
             built.heading(1, name)
@@ -309,12 +315,12 @@ def _add_list(built: Builder, node: Node) -> None:
 
 
 def _lines(node: Node) -> Iterator[str]:
-    """What stands in a node, a line for each paragraph or row."""
+    """Yield the text of a node, a line for each paragraph or row."""
     return filter(None, _blocks(node.get("content") or ()).text.split("\n"))
 
 
 def _margin(node: Node) -> Iterator[str]:
-    """The lines of a header or a footer, without page numbers and other fields of a sheet's."""
+    """Yield the lines of a header or footer, without page numbers and other fields of a sheet's."""
     for line in _lines(node):
         yield from filter(
             None, (" ".join(piece.split()) for piece in _FIELDS.sub("", line).split("\t"))
@@ -322,7 +328,7 @@ def _margin(node: Node) -> Iterator[str]:
 
 
 def _line(node: Node) -> str:
-    """The text of a heading or a paragraph, with its line breaks."""
+    """Return the text of a heading or a paragraph, with its line breaks."""
     runs: list[str] = []
     for run in node["content"]:
         text = run.get("text") or ("\n" if run["type"] == "line_break" else "")
@@ -332,7 +338,7 @@ def _line(node: Node) -> str:
 
 
 def _description(picture: Node) -> str:
-    """What a picture is said to show; file names and names of objects say nothing."""
+    """Return the description of a picture, unless it is a file name or the name of an object."""
     said = clean(picture.get("alt_text") or "")
     if len(said.split()) >= _MIN_WORDS and not said.startswith("Embedded "):
         return said
@@ -340,8 +346,9 @@ def _description(picture: Node) -> str:
 
 
 def _drawn(path: Path, content: bytes, lost: list[LeftOut], *, numbers: bool) -> Iterator[str]:
-    """The words of charts, diagrams and web pages, which are parts of their own; `lost` takes
-    what does not unpack.
+    """Yield the words of charts, diagrams and web pages, which are separate parts.
+
+    Parts that do not unpack are added to `lost`.
     """
     try:
         package = package_of(content)
@@ -379,7 +386,8 @@ def _drawn_line(paragraph: bytes) -> str:
 def _cell(cell: Node) -> str:
     content = cell["content"]
     if len(content) == 1 and content[0]["type"] == "paragraph" and len(content[0]["content"]) == 1:
-        text = _line(content[0])  # as in nearly all of them
+        # Nearly all cells have one paragraph.
+        text = _line(content[0])
     elif all(node["type"] == "paragraph" for node in content):
         text = " ".join(map(_line, content))
     else:
@@ -388,11 +396,13 @@ def _cell(cell: Node) -> str:
 
 
 def _rows(table: Node) -> list[list[str]]:
-    """The cells of a table in their columns: what a cell above reaches over is not among a row's
-    own.
+    """Return the cells of a table in their columns.
+
+    A cell that spans rows is not repeated among the cells of the rows below.
     """
     rows: list[list[str]] = []
-    reached: dict[int, int] = {}  # column → how many of the next rows
+    # Column → number of further rows that a cell spans.
+    reached: dict[int, int] = {}
     for row in table["rows"]:
         cells: list[str] = []
         left = {column: many - 1 for column, many in reached.items() if many > 1}

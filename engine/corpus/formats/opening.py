@@ -1,6 +1,6 @@
 """A file and everything inside it, down to attachments of mails in archives.
 
-Works in the sandboxed child process.
+This runs in the sandboxed child process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from engine.corpus.text.blocks import made_visible
 MAX_MEMBERS = 100_000
 MAX_DEPTH = 6
 MAX_TEXT_LENGTH = 64 * 2**20  # characters
-MAX_TEXT = 4 * MAX_TEXT_LENGTH  # of a file and all in it: they are held at once
+# Maximum for a file with everything in it, since all texts are held at once.
+MAX_TEXT = 4 * MAX_TEXT_LENGTH
 _MAX_NAME_LENGTH = 200
 _MAX_ENDING_LENGTH = 10
 
@@ -58,11 +59,11 @@ def everything_in(
     without: Collection[str] = (),
     begin: Callable[[str], None] = lambda _member: None,
 ) -> Findings:
-    """The documents of a file and of all files inside it, and what is left out, in order.
+    """Yield the documents of a file and of all files inside it, and what is left out, in order.
 
-    `begin` is called with each member before it is read; those in `without` are passed over. Raises
-    as `Reader.read` where the file itself cannot be read; what cannot be read inside it is left out
-    with its reason.
+    `begin` is called with each member before it is read; members in `without` are skipped. What
+    cannot be read inside the file is left out with its reason. Raises as `Reader.read` if the file
+    itself cannot be read.
     """
     try:
         yield from _Opening(frozenset(without), begin).file(path, format)
@@ -78,23 +79,24 @@ class _Opening:
     unpacked: int = 0
     size: int = 0
     characters: int = 0
-    names: dict[str, int] = field(default_factory=dict)  # how often each was met
+    # Number of members seen by name.
+    names: dict[str, int] = field(default_factory=dict)
 
     def file(self, path: Path, format: str) -> Findings:
-        self.size = (
-            path.stat().st_size
-        )  # what lies in it as it is, as mails in a mailbox do, unpacks nothing
+        # What is stored as it is, such as the mails of a mailbox, does not count as unpacked.
+        self.size = path.stat().st_size
         yield from self._read(path, format, None, "", 0)
 
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
     ) -> Findings:
         if data is None and format in OFFICE:
-            data = read_bytes(path)  # once, for what it is and for what is in it
+            # Read once, for its format and for what is in it.
+            data = read_bytes(path)
         found_format, data = _unlocked_format(path, format, data)
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
-            # a reader of several formats goes by the ending
+            # Readers of several formats go by the ending.
             data = read_bytes(path, data)
             inner = path.with_name(f"{path.stem}.{found_format}")
         more = data is not None and may_hold_files(found_format, data)
@@ -109,7 +111,8 @@ class _Opening:
             failed = error
         if more and data is not None:
             if not within:
-                self.begin("")  # what it has given stays, whatever becomes of this
+                # What the file gave so far stays, whatever happens now.
+                self.begin("")
             inside = _guarded(files_inside(data), path)
             yield from self._all_of(beside(inside, failed), path, within, depth)
 
@@ -175,8 +178,9 @@ class _Opening:
         return ""
 
     def _unique(self, name: str) -> str:
-        """A name that no member has had yet: the number goes before the ending, which names the
-        format.
+        """Return a name that no member has had yet.
+
+        A number goes before the ending, which names the format.
         """
         candidate = name
         number = self.names.get(name, 0) + 1
@@ -192,8 +196,9 @@ class _Opening:
 
 
 def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
-    """`true_format`, and the content; of a locked office file that a known password opens, those
-    of what is inside.
+    """Return `true_format` and the content.
+
+    For a locked office file that a known password opens, they are those of the unlocked file.
     """
     try:
         return true_format(path, format, data), data
@@ -201,15 +206,17 @@ def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, 
         if error.kind != "encrypted":
             raise
         data = read_bytes(path, data)
-        if data.startswith(b"PK"):  # OpenDocument
+        # A package that may be locked is OpenDocument.
+        if data.startswith(b"PK"):
             raise
         content = unlocked(path, data)
         return true_format(path, format, content), content
 
 
 def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
-    """What a reader finds; a fault of the reader's own, or a panic of its library, is a reason
-    like any other.
+    """Yield what a reader finds, and report its internal errors as reasons like any other.
+
+    A panic of the reader's library counts as an internal error.
     """
     while True:
         try:
@@ -225,7 +232,8 @@ def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
             GeneratorExit,
         ):
             raise
-        except BaseException as error:  # a panic is no Exception
+        # A panic is not an Exception.
+        except BaseException as error:
             raise UnreadableFileError(
                 path, f"its reader failed ({type(error).__name__})", "crashed"
             ) from error
@@ -233,8 +241,9 @@ def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
 
 
 def member_format(name: str, data: bytes) -> str:
-    """The format of a file inside another, by its name, else by its content; empty for one that
-    is not read.
+    """Return the format of a file inside another, by its name, else by its content.
+
+    Empty for a file that is not read.
     """
     ending = ending_of(name)
     if ending in FORMATS:
@@ -279,7 +288,7 @@ def _shortened(name: str) -> str:
 
 
 def _ending(name: str) -> str:
-    """The ending of a name as it is written; empty where it is too long to be one."""
+    """Return the ending of a name as it is written, empty if it is too long for an ending."""
     length = len(ending_of(name))
     if length <= _MAX_ENDING_LENGTH:
         return name[len(name) - length :]

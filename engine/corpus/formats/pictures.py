@@ -1,7 +1,7 @@
-"""Pictures, such as scanned letters, and what is recognised in them.
+"""Pictures, such as scanned letters, and their recognised text.
 
-Each is handed to the parent process, which has tesseract at work: what reads a file starts no
-program.
+Each picture is sent to the parent process, which runs tesseract, since a process that reads a file
+starts no program.
 """
 
 from __future__ import annotations
@@ -24,14 +24,18 @@ Asker = Callable[[bytes], tuple[str, str]]
 _asker: Asker | None = None
 _seconds = 0.0
 _end = float("inf")
-_DOTS = 300 / 72  # per point: what tesseract is made for
-_MAX_DOTS = 40_000_000  # of one page
-_MIN_LETTERS = 8  # fewer are taken for a logo, or for specks
+# Dots per point of tesseract's best resolution.
+_DOTS = 300 / 72
+# Maximum number of dots of one page.
+_MAX_DOTS = 40_000_000
+# Fewer letters and digits are taken for a logo or for specks.
+_MIN_LETTERS = 8
 
 
 def use(asker: Asker | None, seconds: float = float("inf")) -> None:
-    """Ask this one from now on in this process, for so many seconds in all; None: nobody is
-    there to recognise anything.
+    """Use this recogniser from now on in this process, for so many seconds in all.
+
+    None means that nothing can be recognised.
     """
     global _asker, _seconds, _end
     _asker = asker
@@ -40,13 +44,14 @@ def use(asker: Asker | None, seconds: float = float("inf")) -> None:
 
 
 def on() -> bool:
-    """Whether text can be recognised."""
+    """Tell whether text can be recognised."""
     return _asker is not None
 
 
 def text_in(picture: bytes) -> tuple[str, str]:
-    """(text, problem): what is written in a picture, its pages parted by form feeds; the problem
-    where that is not known.
+    """Return (text, problem) of a picture, its pages separated by form feeds.
+
+    `problem` says why the text is not known.
     """
     if time.monotonic() > _end:
         return "", f"OCR of this file has taken {_seconds:,.0f} s, its limit (corpus.ocr_seconds)"
@@ -55,9 +60,10 @@ def text_in(picture: bytes) -> tuple[str, str]:
 
 
 def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], str, dict[int, str]]:
-    """By their numbers from 1, the texts that these pages of a PDF show; what to say of that,
-    which is empty where nothing was recognised; and why a page was not looked at, or could not
-    be. `document` is as pypdfium2 has it.
+    """Return the recognised texts of some pages of a PDF, a note, and why pages were not read.
+
+    Pages are numbered from 1. The note is empty if nothing was recognised. `document` is as
+    pypdfium2 has it.
     """
     texts: dict[int, str] = {}
     unread: dict[int, str] = {}
@@ -73,10 +79,11 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
             break
         try:
             texts[number], problem = text_in(draw_page(document[number - 1]))
+        # If PDFium fails on a page, the others can still be drawn.
         except (
             ValueError,
             RuntimeError,
-        ) as error:  # of pdfium: the other pages can be drawn all the same
+        ) as error:
             problem = str(error)
         problems += [f"page {number}: {problem}"] if problem else []
         unread |= {number: problem} if problem else {}
@@ -90,7 +97,7 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
 
 
 def draw_page(page: Any) -> bytes:
-    """A page as a grey PGM picture."""
+    """Draw a page as a grey PGM picture."""
     with closing(page):
         width, height = page.get_size()
         scale = min(_DOTS, (_MAX_DOTS / max(1.0, width * height)) ** 0.5)
@@ -105,14 +112,15 @@ def _rows(bitmap: Any) -> Iterator[bytes]:
 
 
 class PictureReader:
-    """A picture is a document where words are recognised in it; each picture of a file with
-    several is a page.
+    """A reader that makes a document of a picture in which words are recognised.
+
+    Each picture of a file with several is a page.
     """
 
     formats = frozenset(PICTURES.values())
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)
         if not on():
             raise UnreadableFileError(path, "a picture: without OCR it holds no text", "needs OCR")

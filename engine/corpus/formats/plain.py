@@ -1,5 +1,6 @@
-"""Plain text: bytes in any encoding → text; which encoding it is, where bytes do not say so, is
-a guess of chardet's.
+"""Plain text: bytes in any encoding → text.
+
+If the bytes do not say which encoding it is, chardet guesses it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _USUAL = re.compile("[\t\n\r -~\u3000-\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f
 _ESCAPE = re.compile(rb"\x1b\$[@B(D)C]")
 _NAMES_WIDE = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
 _MAX_BAD = 0.01
-_MIN_AROUND = 4  # characters with which a single bad one does not count
+# A single bad character among so many is ignored.
+_MIN_AROUND = 4
 _PIECE = 2**20
 _HIGH = bytes(range(0x80, 0x100))
 _OF_NAMES = (
@@ -54,12 +56,13 @@ _OF_NAMES = (
     "big5",
     "cp949",
 )
-"""The code pages of Windows and DOS that names in archives are in."""
+"""The Windows and DOS code pages of names in archives."""
 _MAX_SAMPLE_LENGTH = 64 * 1024
 _MAX_LINES = 2000
 _AROUND = 200
 _BEYOND = re.compile(rb"[\x80-\xff]")
-_WESTERN = "cp1252"  # where a word or two are all there is, the likeliest
+# The likeliest encoding of a word or two.
+_WESTERN = "cp1252"
 _MIN_CONFIDENCE = 0.05
 _LABELS = {
     "iso-8859-1": "cp1252",
@@ -98,15 +101,15 @@ _MAC = re.compile(r"^(?:mac|macos)[-_]?(?=[a-z])")
 
 
 class PlainReader:
-    """Reads .txt files.
+    """A reader of .txt files.
 
-    The title is the first line when it is short and holds a letter, else the file's name.
+    The title is the first line if it is short and holds a letter, else the file's name.
     """
 
     formats = frozenset({"txt"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         text, note = decoded(read_bytes(path, data), path)
         first = next(line.strip() for line in text.split("\n") if line.strip())
         short = len(first) <= _MAX_TITLE_LENGTH and any(map(str.isalpha, first))
@@ -117,23 +120,24 @@ READER = PlainReader()
 
 
 def decoded(data: bytes, path: Path) -> tuple[str, str]:
-    """(text, note): by byte order mark, else UTF-8, else UTF-16 without a mark, else the
-    encoding that is most likely; and what the ledger is to say of what was guessed or replaced,
-    empty where nothing was.
+    """Return (text, note) of bytes in any encoding.
 
-    Raises UnreadableFileError for binary or empty content and for bytes that no encoding makes text
-    of.
+    The encoding is that of the byte order mark, else UTF-8, else UTF-16 without a mark, else the
+    most likely one. The note says for the ledger what was guessed or replaced, and is empty
+    otherwise. Raises UnreadableFileError for binary or empty content and for bytes that are not
+    text in any encoding.
     """
     text, note = _decoded(data, path)
     return _checked(text, path), note
 
 
 def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
-    """`decoded` for bytes that a mail or a page says the encoding of; where they are not in it,
-    what they are in.
+    """Decode bytes whose encoding a mail or a page declares, as `decoded`.
+
+    If they are not in that encoding, the right one is found.
     """
     codec = codec_of(label)
-    # the label itself was read a byte a character
+    # The label itself was read in an encoding of one byte per character.
     if _NAMES_WIDE.match(codec) and b"\0" not in data:
         return decoded(data, path)
     if data.isascii() and _ESCAPE.search(data):
@@ -189,7 +193,7 @@ def _by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
 
 
 def _with_note(text: str, note: str) -> tuple[str, str]:
-    """A text and its note, which also says how many characters could not be read."""
+    """Return a text and its note, with the number of characters that could not be read."""
     bad = text.count("\ufffd")
     if bad:
         unread = f"{bad} character{'' if bad == 1 else 's'} could not be read"
@@ -199,7 +203,7 @@ def _with_note(text: str, note: str) -> tuple[str, str]:
 
 
 def _wide(data: bytes) -> tuple[str, str] | None:
-    """The text of UTF-16 or UTF-32 without a mark, and its note; None for what is neither."""
+    """Return the text of UTF-16 or UTF-32 without a mark, and its note, None for anything else."""
     encoding, _ = _detected(data[:_MAX_SAMPLE_LENGTH])
     if not encoding.startswith(_WIDE):
         return None
@@ -210,14 +214,14 @@ def _wide(data: bytes) -> tuple[str, str] | None:
 
 
 def _mended(data: bytes) -> tuple[str, str] | None:
-    """UTF-8 but for a few bytes, which are replaced; None for what is not UTF-8."""
+    """Decode UTF-8 with a few bad bytes, which are replaced, None for anything else."""
     if mostly_utf8(data):
         return _with_note(data.decode("utf-8", "replace"), "")
     return None
 
 
 def mostly_utf8(data: bytes) -> bool:
-    """Whether some bytes are UTF-8 but for a few."""
+    """Tell whether bytes are UTF-8 except for a few."""
     text = data.decode("utf-8", "replace")
     bad = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
     sound = len(text) - len(data.translate(None, _HIGH)) - bad
@@ -237,8 +241,9 @@ def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
 
 
 def codec_of(label: str) -> str:
-    """The codec for an encoding as mails and pages call it: where these mean more than the label
-    says, that one.
+    """Return the codec for an encoding as mails and pages call it.
+
+    If they mean more than the label says, it is the larger encoding.
     """
     label = label.strip().strip("\"';").lower()
     if label not in _LABELS:
@@ -253,8 +258,9 @@ def codec_of(label: str) -> str:
 
 
 def guess_encoding(data: bytes) -> str:
-    """The encoding that some bytes are most likely in, which are neither UTF-8 nor UTF-16; empty
-    where none fits.
+    """Return the most likely encoding of bytes that are neither UTF-8 nor UTF-16.
+
+    Empty if no encoding fits.
     """
     sample = informative_sample(data)
     encoding, confidence = _detected(sample)
@@ -266,7 +272,7 @@ def guess_encoding(data: bytes) -> str:
 
 
 def guess_encoding_of_names(names: bytes) -> str:
-    """The code page that names in an archive are most likely in, a line each."""
+    """Return the most likely code page of names in an archive, one per line."""
     if names:
         return _detected(names[:_MAX_SAMPLE_LENGTH], _OF_NAMES)[0]
     return ""
@@ -281,8 +287,9 @@ def _detected(data: bytes, among: Iterable[str] | None = None) -> tuple[str, flo
 
 
 def informative_sample(data: bytes) -> bytes:
-    """The beginnings of lines that hold bytes beyond ASCII, from near the first of these; else
-    of the text.
+    """Return the beginnings of lines with bytes beyond ASCII, from near the first of them.
+
+    Without such bytes it is the beginning of the text.
     """
     found = ((line, _BEYOND.search(line)) for line in data.splitlines())
     pieces = (

@@ -1,5 +1,6 @@
-"""What a file really is: by its first bytes and, for containers, by what lies in them; the
-ending decides among texts.
+"""The true format of a file: by its first bytes and, for containers, by their content.
+
+Among texts the ending decides.
 """
 
 from __future__ import annotations
@@ -35,11 +36,10 @@ _TABBED = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
 
 def true_format(path: Path, format: str, data: bytes | None = None) -> str:
-    """The format that a file's content has, where its first bytes say; else the one that its
-    name claims.
+    """Return the format of a file's content if its first bytes show it, else that of its name.
 
-    Raises UnreadableFileError for one that is encrypted as a whole, holds a bomb, or is not at all
-    what its name says.
+    Raises UnreadableFileError if it is encrypted as a whole, holds a bomb, or is not at all what
+    its name says.
     """
     head = _head(path, data)
     if not head.strip():
@@ -76,14 +76,18 @@ def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
     if start.startswith(PAGE):
         return "html"
     if format == "xls" and head[:2] in (b"\x09\x00", b"\x09\x02", b"\x09\x04"):
-        return "xls"  # of Excel before version 5
+        # Excel before version 5.
+        return "xls"
     if format == "doc" and head[:4] in (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00"):
-        return "doc"  # of Word before version 6
-    if format == "doc" and is_mail(head):  # as browsers save a page with its pictures
+        # Word before version 6.
+        return "doc"
+    # Browsers save a page with its pictures so.
+    if format == "doc" and is_mail(head):
         return "mhtml"
     if format == "xls" and _is_tabbed(head):
         return "csv"
-    if format == "tar":  # of before 1988, which begins with nothing of its own
+    # An archive from before 1988 begins with no mark of its own.
+    if format == "tar":
         return "tar"
     if format == "zip" and head.startswith((b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")):
         return "zip"
@@ -91,8 +95,9 @@ def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
 
 
 def _is_tabbed(head: bytes) -> bool:
-    """Whether every line has cells, as in the tables that many programs write as text and call
-    .xls.
+    """Tell whether every line has cells.
+
+    Many programs write such tables as text and call them .xls.
     """
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         head = head.decode("utf-16", "replace").encode()
@@ -100,7 +105,10 @@ def _is_tabbed(head: bytes) -> bool:
 
 
 def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
-    """A ZIP archive. Raises UnreadableFileError for a damaged one."""
+    """Open a ZIP archive.
+
+    Raises UnreadableFileError if it is damaged.
+    """
     try:
         return zipfile.ZipFile(path if data is None else BytesIO(data))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
@@ -108,7 +116,7 @@ def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
 
 
 def is_bomb(packed: int, unpacked: int) -> bool:
-    """Whether so many bytes unpack to more than those of documents would."""
+    """Tell whether bytes unpack to more than those of documents would."""
     return unpacked > _UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)
 
 
@@ -146,7 +154,7 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
 
 
 def _package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
-    """As `open_zip`; what is in memory is opened for all who look into it after."""
+    """Open a package like `open_zip`, and share packages in memory with later readers."""
     with suppress(*DAMAGED):
         if data is not None:
             return nullcontext(package_of(data))
@@ -154,8 +162,9 @@ def _package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.Z
 
 
 def _part(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """A part of a package; empty where it is not there, has more than `most` bytes or is
-    damaged.
+    """Return a part of a package.
+
+    Empty if it is missing, damaged or larger than `most` bytes.
     """
     try:
         if archive.getinfo(name).file_size <= most:

@@ -24,14 +24,15 @@ _MAX_DEPTH = 100
 
 
 class CsvReader:
-    """Reads .csv and .tsv files: every row a line, its cells with their column's name where the
-    first row names them.
+    """A reader of .csv and .tsv files, one line per row.
+
+    If the first row names the columns, each cell has the name of its column.
     """
 
     formats = frozenset({"csv"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         text, note = decoded(read_bytes(path, data), path)
         csv.field_size_limit(2**30)
         try:
@@ -50,15 +51,15 @@ class CsvReader:
 
 
 class JsonReader:
-    """Reads .json and .jsonl: each value on a line, after its keys.
+    """A reader of .json and .jsonl, with each value on a line after its keys.
 
-    What is no JSON is kept as it stands.
+    Text that is not JSON is kept as it stands.
     """
 
     formats = frozenset({"json", "jsonl"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         text, note = decoded(read_bytes(path, data), path)
         records, lines, problem = _parsed(text)
         try:
@@ -84,15 +85,15 @@ READERS = (JsonReader(), CsvReader())
 
 
 def _value(text: str) -> Any:
-    """The value of JSON; numbers stay as they are written.
+    """Return the value of JSON, with numbers as they are written.
 
-    Raises ValueError or RecursionError for what is no JSON.
+    Raises ValueError or RecursionError if it is not JSON.
     """
     return json.loads(text, parse_int=str, parse_float=str)
 
 
 def _parsed(text: str) -> tuple[list[Any], bool, str]:
-    """(the values, whether each has a line of its own, what to say of what is no JSON)."""
+    """Return (values, whether each has a line of its own, a note on what is not JSON)."""
     try:
         return [_value(text)], False, ""
     except (ValueError, RecursionError) as error:

@@ -1,8 +1,7 @@
-"""Numbers of headings and clauses in .docx files, which Word counts and no text holds: `7.3
-Notice` is found by its number.
+"""Numbers of headings and clauses in .docx files, so that `7.3 Notice` is found by its number.
 
-ECMA-376 part 1, 17.9: a paragraph, or its style, names a list and a level of it; lists share how
-they count, and the numbers.
+Word counts them, and no text holds them. ECMA-376 part 1, 17.9: a paragraph, or its style, names a
+list and a level of it; lists share how they count, and the numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ _STYLES = "word/styles.xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LEVELS = 9
 _PLACE = re.compile(r"%([1-9])")
-_MAX_ROMAN = 3999  # Roman numbers go no further
+# The largest Roman number.
+_MAX_ROMAN = 3999
 _ROMAN = (
     (1000, "m"),
     (900, "cm"),
@@ -38,9 +38,10 @@ _ROMAN = (
 
 
 class _Level(NamedTuple):
-    """How a level counts: from where, in which figures, `%1.%2` or such a text; `legal`: all of
-    its numbers are decimal; `restarts`: how many of the first levels make it begin anew, -1 for
-    all above; `style`: whose paragraphs are of it.
+    """How a level counts: its first number, its figures, and a text such as `%1.%2`.
+
+    `legal` tells that all its numbers are decimal. `restarts` is how many of the first levels make
+    it start again, -1 for all above. `style` is the style whose paragraphs have this level.
     """
 
     start: int
@@ -52,7 +53,7 @@ class _Level(NamedTuple):
 
 
 class _Used(NamedTuple):
-    """A list as a paragraph names it: what it counts with, and from where it does so anew."""
+    """A list as a paragraph names it: what it counts with, and where it starts again."""
 
     counted: str = ""
     starts: Mapping[int, int] = MappingProxyType({})
@@ -60,8 +61,9 @@ class _Used(NamedTuple):
 
 
 class _Lists:
-    """The lists of a document, each looked up when a paragraph first names it, and what they
-    have counted.
+    """The lists of a document and what they have counted.
+
+    Each list is looked up when a paragraph first names it.
     """
 
     def __init__(self, numbering: Any) -> None:
@@ -91,8 +93,9 @@ class _Lists:
         return _Used(counted, starts, levels)
 
     def label(self, name: str, level: int) -> str:
-        """The number of the next paragraph of a level; empty where the level shows a bullet or
-        nothing.
+        """Return the number of the next paragraph of a level.
+
+        Empty if the level shows a bullet or nothing.
         """
         used = self.used(name)
         if level not in used.levels:
@@ -127,7 +130,7 @@ class _Lists:
 
 
 def with_numbers(document: bytes, package: ZipFile) -> bytes:
-    """A document's part with the numbers that Word counts before its paragraphs."""
+    """Return a document's part with the numbers that Word counts before its paragraphs."""
     names = package.namelist()
     if _NUMBERING not in names:
         return document
@@ -150,7 +153,8 @@ def with_numbers(document: bytes, package: ZipFile) -> bytes:
         if label := lists.label(*_of_paragraph(properties, styles, lists)):
             for named in properties.findall(f"{_W}numPr"):
                 properties.remove(named)
-            none = etree.SubElement(properties, f"{_W}numPr")  # not even that of its style
+            # This also overrides the number of the paragraph's style.
+            none = etree.SubElement(properties, f"{_W}numPr")
             etree.SubElement(none, f"{_W}numId").set(f"{_W}val", "0")
             run = etree.Element(f"{_W}r")
             text = etree.SubElement(run, f"{_W}t")
@@ -164,9 +168,9 @@ def with_numbers(document: bytes, package: ZipFile) -> bytes:
 
 
 def root_of(part: bytes, *, recover: bool = False) -> Any:
-    """The root of a part's XML; an element `none` where it is damaged.
+    """Return the root of a part's XML, an element `none` if it is damaged.
 
-    `recover`: not even where some of it can be read.
+    With `recover`, this is only so if nothing in it can be read.
     """
     from lxml import etree
 
@@ -183,7 +187,7 @@ def root_of(part: bytes, *, recover: bool = False) -> Any:
 
 
 def _is_away(properties: Any) -> bool:
-    """Whether a paragraph's mark was taken away: it counts no more."""
+    """Tell whether a paragraph's mark was deleted, so that it is not counted."""
     mark = properties.find(f"{_W}rPr")
     return mark is not None and (
         mark.find(f"{_W}del") is not None or mark.find(f"{_W}moveFrom") is not None
@@ -191,8 +195,9 @@ def _is_away(properties: Any) -> bool:
 
 
 def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: _Lists) -> tuple[str, int]:
-    """The list and the level that a paragraph names, itself or by its style or what that is
-    based on.
+    """Return the list and the level that a paragraph names.
+
+    It names them itself, or by its style or a style on which that is based.
     """
     number, level = _named(properties)
     if not number:
@@ -209,7 +214,8 @@ def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: _Lists) -> 
             number = above[0]
             level = level or above[1]
             at = _child(style, "basedOn")
-        if number and not level:  # the list may name the style
+        # The list may name the style.
+        if number and not level:
             return number, next(
                 (at for at, one in lists.used(number).levels.items() if own and one.style == own), 0
             )
@@ -251,8 +257,9 @@ def _child(node: Any, name: str) -> str:
 
 
 def whole_number(text: str, other: int) -> int:
-    """A number as XML and HTML write it; `other` for what is none, or is longer than any that
-    makes sense.
+    """Return a number as XML and HTML write it.
+
+    `other` replaces text that is not a number or is longer than any sensible number.
     """
     if text.isascii() and text.isdigit() and len(text) < 6:
         return int(text)
@@ -260,8 +267,9 @@ def whole_number(text: str, other: int) -> int:
 
 
 def in_figures(number: int, figures: str) -> str:
-    """A number in the figures of ECMA-376, 17.18.59; in decimal ones where these are others than
-    Roman or letters.
+    """Write a number in the figures of ECMA-376, 17.18.59.
+
+    Figures other than Roman ones and letters become decimal.
     """
     if figures in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
         letters = ""

@@ -1,1 +1,1 @@
-"""Brings project.db in line with the files."""
+"""Bring project.db in line with the files."""

@@ -1,4 +1,4 @@
-"""The documents of a BEIR data set, whose reader works in the process of the stage."""
+"""Documents of a BEIR data set, whose reader runs in the process of the stage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from engine.written_queries.beir import MalformedError
 
 
 def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:
-    """What lies in a data set. Raises UnreadableFileError where it is damaged."""
+    """Yield the documents of a data set.
+
+    Raises UnreadableFileError if it is damaged.
+    """
     try:
         for found in reader_for(file.format).read(file.absolute):
             if isinstance(found, ReadDocument):

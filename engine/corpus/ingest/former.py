@@ -1,6 +1,7 @@
-"""Files and documents as they are stored; what the last ingest left of each, and what of it
-still holds: passwords, OCR and limits decide whether files that gave nothing, or were read by
-OCR, are tried again.
+"""What the last ingest stored of files and documents, and how much of it is still valid.
+
+Passwords, OCR and limits decide whether files that gave nothing, or were read by OCR, are tried
+again.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.files import FileRecord
 
 _GONE = " (gone)"
-BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
+# The kind of a file that was read by OCR, at least in part.
+BY_OCR = "OCR"
 
 
 def limits_of(context: StageContext) -> dict[str, int]:
-    """Kind of failure → the limit that it was met at: where that is raised, such files are worth
-    another try.
+    """Return each kind of failure with the limit that caused it.
+
+    If a limit is raised, files that failed because of it are worth another try.
     """
     corpus = context.settings.corpus
     memory = corpus.reading_memory_mb
@@ -38,19 +41,22 @@ def limits_of(context: StageContext) -> dict[str, int]:
 
 
 def passwords_file(context: StageContext) -> Path:
-    """Where the user's passwords lie; a relative path is taken from the project's folder."""
+    """Return the file of passwords; a relative path starts at the project's folder."""
     return context.project.path / Path(context.settings.corpus.passwords_file).expanduser()
 
 
 def passwords(context: StageContext) -> tuple[str, ...]:
-    """The user's passwords. Raises InputError."""
+    """Return the user's passwords.
+
+    Raises InputError.
+    """
     if context.settings.corpus.passwords_file:
         return read_passwords(passwords_file(context))
     return ()
 
 
 def passwords_mark(context: StageContext) -> tuple[int, ...] | None:
-    """A mark that changes with the file of passwords and gives away nothing of what it holds."""
+    """Return a mark that changes with the file of passwords and reveals none of its content."""
     if not context.settings.corpus.passwords_file:
         return None
     try:
@@ -61,7 +67,7 @@ def passwords_mark(context: StageContext) -> tuple[int, ...] | None:
 
 
 def wanted_tesseract(context: StageContext) -> Tesseract | None:
-    """What reads pictures, where it is wanted and there.
+    """Return the program that reads pictures, or None if it is not wanted or not installed.
 
     Raises SettingsError for a language that it does not know.
     """
@@ -80,10 +86,10 @@ def wanted_tesseract(context: StageContext) -> Tesseract | None:
 
 
 def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
-    """A mark that changes when pictures are read otherwise than before.
+    """Return a mark that changes if pictures are now read differently.
 
-    A tesseract that is gone takes nothing away; when it comes back, what was left unread meanwhile
-    is read.
+    If tesseract is gone, what it read stays; when it returns, what was left unread meanwhile is
+    read.
     """
     if tesseract is not None:
         return tesseract.mark
@@ -98,7 +104,7 @@ def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
 
 
 def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
-    """Whether a file lies where a scan could not look: (source, path) of files and folders."""
+    """Tell whether a file lies in one of the (source, path) that a scan could not look at."""
     if not closed:
         return False
     ends = (at for at, sign in enumerate(record.path) if sign == "/")
@@ -111,7 +117,7 @@ def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
 def record_of(
     file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str, kind: str = ""
 ) -> FileRecord:
-    """What is stored of a file."""
+    """Return the record that is stored of a file."""
     return FileRecord(
         file.source,
         file.path,
@@ -128,7 +134,10 @@ def record_of(
 
 
 def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
-    """What is stored of a document; of what lies inside a file, its path goes on within."""
+    """Return the document to store.
+
+    The path of a document inside a file continues the path of that file.
+    """
     if read.member:
         path = f"{file.path}/{read.member}"
     else:
@@ -155,9 +164,7 @@ def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Doc
 
 @dataclass
 class Looked:
-    """What a look at a changed file found: its hash, and what its reading came to where it had
-    to be read.
-    """
+    """A changed file that was looked at: its hash, and its content if it had to be read."""
 
     file: ScannedFile
     content_hash: str = ""
@@ -166,7 +173,7 @@ class Looked:
 
 
 class Former:
-    """The files as they were read before. `chunking`: how chunks are cut now."""
+    """The files as they were last read; `chunking` is a mark of how chunks are cut now."""
 
     def __init__(
         self, context: StageContext, chunking: str, ocr: Tesseract | None, found: Scan
@@ -182,17 +189,18 @@ class Former:
         self._lost = self._not_in_place(found)
 
     def record_of(self, file: ScannedFile) -> FileRecord | None:
-        """What is stored of a file, also of one that was gone."""
+        """Return the stored record of a file, even if the file was gone."""
         return self.files.get((file.source, file.path))
 
     def is_changed(self, file: ScannedFile) -> bool:
-        """Whether a file must be looked at.
+        """Tell whether a file must be looked at.
 
-        Its size and time of change decide, and when the system last noted a change of it: a file
-        that has taken the name of another one may be as long and as old.
+        Its size, its modification time and the system's time of its last status change decide: a
+        file that was renamed to the name of another one may have the same size and modification
+        time.
         """
         record = self.record_of(file)
-        # what was closed to us may be open now
+        # A file that could not be opened may be readable now.
         if record is None or record.state not in (
             "read",
             "quarantined",
@@ -206,7 +214,7 @@ class Former:
         return not same or record.chunking != self._chunking or record.id in self._reopening
 
     def is_known(self, record: FileRecord, content_hash: str) -> bool:
-        """Whether what is stored of a file is of this content, and all that can be made of it."""
+        """Tell whether the stored record has this content and nothing more can be read from it."""
         same = bool(content_hash) and (record.content_hash, record.chunking) == (
             content_hash,
             self._chunking,
@@ -214,15 +222,17 @@ class Former:
         return same and record.id not in self._reopening
 
     def is_elsewhere(self, content_hash: str) -> bool:
-        """Whether a file with this content is not where it was: it may have been renamed."""
+        """Tell whether a lost file had this content, so this one may be that file renamed."""
         return content_hash in self._lost
 
     def renamed(
         self, file: ScannedFile, content_hash: str
     ) -> tuple[FileRecord, FileRecord, tuple[str, str]] | None:
-        """(what was stored of the file under its former name, the same under the new one, the
-        titles that the names make), once for each lost file; None where none had this content,
-        or where chunks hold a title that changes.
+        """Return the records of a renamed file and the titles made from its two names.
+
+        These are (the record under the former name, the record under the new name, both titles).
+        Each lost file is returned once. None if no lost file had this content, or if chunks hold a
+        title that changes.
         """
         lost = self._lost.get(content_hash, [])
         former = next((record for record in lost if record.format == file.format), None)
@@ -241,7 +251,7 @@ class Former:
         )
 
     def _not_in_place(self, found: Scan) -> dict[str, list[FileRecord]]:
-        """Files that were read and are not where they were, by content."""
+        """Return files that were read and are missing from their places, by content."""
         present = {(file.source, file.path) for file in found.files}
         closed = set(found.closed)
         lost: dict[str, list[FileRecord]] = {}
@@ -252,14 +262,14 @@ class Former:
         return lost
 
     def _is_of(self, record: FileRecord, kinds: set[str]) -> bool:
-        """Whether a file, or something in it, came to one of these ends."""
+        """Tell whether a file, or a part of it, failed in one of these ways."""
         return record.kind in kinds or any(
             part.kind in kinds for part in self._store.parts(record.id)
         )
 
 
 def _worth_another_try(context: StageContext, ocr: Tesseract | None) -> set[str]:
-    """The kinds of files that passwords, OCR or limits not tried before may open."""
+    """Return the kinds of failures that new passwords, OCR or limits may resolve."""
     former = context.store.artifact(CorpusInfo)
     if former:
         info = former.info
@@ -283,9 +293,10 @@ def forget_gone(
     found: Scan,
     sources: Container[str] | None = None,
 ) -> int:
-    """Within a transaction: files of `sources` (None: of all, also of former ones) that are gone
-    leave search; returns how many of these were read. What the system does not let us look at is
-    not gone.
+    """Remove files that are gone from search, within a transaction, and count those that were read.
+
+    Only files of `sources` are considered (None: of all, including former ones). What the system
+    does not let us look at is not gone.
     """
     present = {(file.source, file.path) for file in found.files}
     closed = set(found.closed)
@@ -302,8 +313,9 @@ def forget_gone(
 
 
 def no_documents(what: str, skipped: list[Skipped], context: StageContext) -> NoDocumentsError:
-    """The error of a project that nothing can be searched in, with the first few that were left
-    out, and why.
+    """Return the error of a project without anything to search.
+
+    It names the first few files that were left out, and why.
     """
     shown = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
     if len(skipped) > 5:
@@ -326,9 +338,9 @@ def no_documents(what: str, skipped: list[Skipped], context: StageContext) -> No
 
 
 def hash_file(path: Path) -> str:
-    """The hash of a file's content.
+    """Return the hash of a file's content.
 
-    Raises OSError, also where a pipe or a device has taken the file's place.
+    Raises OSError, also if a pipe or device has replaced the file.
     """
     descriptor = os.open(
         path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -1,4 +1,4 @@
-"""Brings documents and chunks of project.db in line with the files that a scan found."""
+"""Bring documents and chunks of project.db in line with the files that a scan found."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ from engine.written_queries.document_queries import queries_in
 
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
-MAX_NAMED = 20  # unread files that a run, or a first reading, names: `engine documents` lists all
-FIRST_SECONDS = (
-    20.0  # of reading a new project, after which what was read is indexed before the rest is read
-)
-_LARGE = 2**20  # bytes: files from here on are read after the others, the smaller first
-_BY_OCR = frozenset(
-    {"pdf", *PICTURES.values()}
-)  # whose notes are about OCR; those of others are about the encoding
+# Number of unread files that a run or a first reading names; `engine documents` lists all.
+MAX_NAMED = 20
+# In a new project, what was read in this time is indexed before the rest is read.
+FIRST_SECONDS = 20.0
+# Files of this many bytes or more are read after the others, the smaller first.
+_LARGE = 2**20
+# The notes of these formats are about OCR, those of others about the encoding.
+_BY_OCR = frozenset({"pdf", *PICTURES.values()})
 
 
 class _Enough(Exception):
-    """What was read is to be indexed before the rest is read."""
+    """The signal that what was read must be indexed before the rest is read."""
 
 
 class Ingest:
-    """Compares scanned files with what the database knows, and reads the difference."""
+    """A comparison of scanned files with the database, which reads the difference."""
 
     def __init__(
         self, context: StageContext, tokenizer: Path, chunking: str, ocr: Tesseract | None
@@ -75,7 +75,8 @@ class Ingest:
             context=corpus.context,
             check=lambda: self.progress.check(),
         )
-        self._tally = Counter[str]()  # of files, and of chunks that are new
+        # Counts of files, and of new chunks.
+        self._tally = Counter[str]()
         self._is_first = (
             context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
         )
@@ -84,14 +85,13 @@ class Ingest:
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
     def bring_in_line(self, found: Scan) -> Counter[str]:
-        """Read what is new or changed, a batch of files per transaction; then forget what is gone.
+        """Read what is new or changed, a batch of files per transaction, then remove what is gone.
 
-        Raises NoDocumentsError when nothing would be left to search: files that are still there
-        then keep what was read of them before.
+        If nothing can be searched yet, it ends after a while, and again each time that the chunks
+        have doubled, so that they can be indexed; another call reads the remaining files.
 
-        Where nothing can be searched yet, it ends after a while, and again each time that the
-        chunks have doubled, so that they can be indexed; another call reads what is left of the
-        files.
+        Raises NoDocumentsError if nothing would be left to search. Files that still exist then keep
+        what was read of them before.
         """
         self._former = Former(self._context, self._chunking, self._ocr, found)
         changed = sorted(
@@ -143,7 +143,7 @@ class Ingest:
         return pool
 
     def _read_all(self, changed: list[ScannedFile], known: int) -> None:
-        """Read what changed. `known`: how many files count as done already."""
+        """Read what changed; `known` is the number of files that already count as done."""
         batch: list[Looked] = []
         self.progress = progress = FileProgress(self._context, known, known + len(changed))
         began = kept = time.monotonic()
@@ -187,7 +187,7 @@ class Ingest:
     def _look(self, file: ScannedFile) -> Looked:
         """Hash a file, and read it unless its content is known.
 
-        Done in a thread of the pool: it leaves the store alone.
+        This runs in a thread of the pool, so it does not touch the store.
         """
         if file.size > MAX_FILE and file.format not in STREAMED | {"beir"}:
             return Looked(
@@ -233,9 +233,7 @@ class Ingest:
             self._read(looked, former)
 
     def _is_renamed(self, looked: Looked) -> bool:
-        """Whether a file that is gone had this content: then its documents go on under the new
-        name.
-        """
+        """Tell whether a lost file had this content; if so, move its documents to the new name."""
         if (renamed := self._former.renamed(looked.file, looked.content_hash)) is not None:
             self._store.move_file(*renamed)
         return renamed is not None
@@ -252,7 +250,7 @@ class Ingest:
                 file, looked.content_hash, "quarantined", why, self._chunking, error.kind
             )
             self._unreadable.append((unread, parts))
-            # else it is left as it is until all are read
+            # Otherwise the stored content stays until all files are read.
             if former is None or not self._store.documents_of(former.id):
                 self._store.put_parts(self._store.put_file(unread), parts)
             self._report_unread(unread, former)
@@ -263,8 +261,9 @@ class Ingest:
             self._tally["new_chunks"] += new_chunks
 
     def _leave_closed(self, file: ScannedFile, former: FileRecord | None, reason: str) -> None:
-        """What the system does not let us open stays as it was, and is tried again next time:
-        read anew where the ledger says more of it than that it was read.
+        """Keep what is stored of a file that cannot be opened, and try it again next time.
+
+        It is then read again if the ledger says more of it than that it was read.
         """
         record = former or record_of(file, "", "", "", "")
         remarked = record.state == "quarantined" or (
@@ -284,9 +283,9 @@ class Ingest:
                 self._context.warn(f"{record.path} was not read: {record.reason}")
 
     def _keep(self, looked: Looked, record: FileRecord | None, parts: list[PartRecord]) -> int:
-        """Bring the documents of one file in line; returns how many chunks are new.
+        """Bring the documents of one file in line, and return the number of new chunks.
 
-        What gave no document goes to `parts`.
+        What gave no document is added to `parts`.
         """
         file = looked.file
         content_hash = looked.content_hash
@@ -327,11 +326,12 @@ class Ingest:
         return new_chunks
 
     def _documents(self, looked: Looked, parts: list[PartRecord]) -> Iterator[ReadDocument]:
-        """The documents of a file: read in a child process already, or read here and now."""
+        """Yield the documents of a file, read in a child process already or read now."""
         outcome = looked.outcome
         if outcome is None:
             file = looked.file
-            if file.format != "beir":  # a second file with the content of a lost one
+            # A file without an outcome may be a second one with the content of a lost one.
+            if file.format != "beir":
                 outcome = self._pool.read(file.absolute, file.format)
         if outcome is None:
             yield from read_data_set(looked.file)
@@ -373,16 +373,15 @@ class Ingest:
         return new_chunks
 
     def _note_unopened(self) -> None:
-        """Within a transaction: what the system does not let us open stays as it was, and is
-        tried again next time.
+        """Store the records of files that could not be opened, within a transaction.
+
+        Their content stays, and they are tried again next time.
         """
         for record in self._unopened:
             self._store.put_file(record)
 
     def _drop_unreadable(self) -> None:
-        """Within a transaction: what a file that holds no text any more said before leaves
-        search.
-        """
+        """Remove what files that hold no text any more said, within a transaction."""
         for record, parts in self._unreadable:
             file_id = self._store.put_file(record)
             self._store.put_parts(file_id, parts)

@@ -1,4 +1,4 @@
-"""How far the reading is, in files, and which file holds it up."""
+"""Progress of the reading in files, and the file that holds it up."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import time
 
 from engine.project.stage import StageContext
 
-SLOW_SECONDS = 5.0  # of one file, after which it is named
+# A file that takes longer than this is named.
+SLOW_SECONDS = 5.0
 
 
 class FileProgress:
-    """Reports the files that are done, and names the one that takes long.
+    """A report of how many files are done, which names a file that takes long.
 
-    `done`: of earlier runs.
+    `done` counts files of earlier runs.
     """
 
     def __init__(self, context: StageContext, done: int, total: int) -> None:
@@ -24,22 +25,25 @@ class FileProgress:
 
     @property
     def left(self) -> int:
-        """How many files are not read yet."""
+        """The number of files that are not read yet."""
         return self.total - self.done
 
     def turn_to(self, path: str) -> None:
-        """Note which file the others wait for."""
+        """Note the file that the others wait for."""
         if path != self._path:
             self._path = path
             self._since = time.monotonic()
 
     def add(self, count: int) -> None:
-        """Report that so many more are done."""
+        """Report that `count` more files are done."""
         self.done += count
         self._context.progress(self.done, self.total, "files")
 
     def check(self) -> None:
-        """Where the reading may be stopped: raises CancelledError."""
+        """Let the reading be stopped here, and name a file that takes long.
+
+        Raises CancelledError.
+        """
         self._context.check_stop()
         if self._path and time.monotonic() - self._since >= SLOW_SECONDS:
             self._since = time.monotonic()

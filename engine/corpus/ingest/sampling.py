@@ -13,18 +13,18 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.scan.formats import ARCHIVES, FORMATS, ending_of, is_lock_file
 
 MAX_LISTED = 2000
-"""Files that are looked at to choose some."""
+"""Maximum number of files from which some are chosen."""
 MAX_BYTES = 5_000_000
 MAX_CHARACTERS = 4000
-"""Of each document."""
+"""Maximum length of the text of each document."""
 PLAIN = frozenset({"txt", "md"})
-"""Formats whose first bytes are text: no parser, and so no confined process, is needed."""
+"""Formats whose first bytes are text, so they need no parser and no confined process."""
 
 
 def sample_texts(sources: Sequence[Path], count: int = 24, seconds: float = 10.0) -> list[str]:
     """Read the beginnings of up to `count` documents, spread over the files below `sources`.
 
-    Ends after about so many seconds with what it has. Files that cannot be read give nothing.
+    Ends after about `seconds` with what it has. Files that cannot be read give nothing.
     """
     end = time.monotonic() + seconds
     listed = list(islice(_list_files(sources, end), MAX_LISTED))
@@ -71,7 +71,7 @@ def _read_beginning(path: Path) -> str:
 
 
 def _read_confined(files: Sequence[tuple[Path, str]], end: float) -> list[str]:
-    """Read documents in confined processes, as a run does; those that take long are left out."""
+    """Read documents in confined processes, as a run does, without those that take long."""
     texts = []
     pool = Pool(1, Limits(seconds=5, whole=1))
     try:

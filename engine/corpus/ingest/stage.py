@@ -1,6 +1,6 @@
 """Stage `ingest`: files → documents → chunks in project.db.
 
-Reads only what changed since the last run.
+It reads only what changed since the last run.
 """
 
 from __future__ import annotations
@@ -39,35 +39,36 @@ if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
 VERSION = 13
-_PARTIAL = "partial"  # instead of a fingerprint, while files are left
+# Takes the place of the fingerprint while files are left.
+_PARTIAL = "partial"
 
 
 class IngestStage(Stage):
-    """Files → documents → chunks in project.db. Reads only what changed since the last run."""
+    """Files → documents → chunks in project.db; only what changed since the last run is read."""
 
     version = VERSION
     artifact = CorpusInfo
-    always = True  # only a look at the folder shows whether anything changed
+    # Only a look at the folder shows whether anything changed.
+    always = True
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """Everything but the files themselves, which the stage compares one by one."""
+        """Return all inputs except the files, which the stage compares one by one."""
         return {
             "corpus": _recipe(snapshot.settings),
             "tokenizer": tokenizer_fingerprint(chunk_tokenizer(snapshot.settings)),
         }
 
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
-        """How many files a run that was stopped has left."""
+        """Say how many files a stopped run has left."""
         left = snapshot.store.files_left()
         return f"{left:,} files are not read yet" if left else ""
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Scan the sources and bring documents and chunks in line with them.
 
-        Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError
-        when nothing is
-        readable: then the project keeps what it had of the files that are still there; of all,
-            where the folders are bare.
+        Raises UsageError without sources, InputError for a missing source, and NoDocumentsError if
+        nothing is readable. The project then keeps what it had of files that still exist, or of all
+        files if the folders are bare.
         """
         sources = context.project.sources(context.settings)
         if not sources:
@@ -139,8 +140,9 @@ STAGE = IngestStage()
 
 
 def _recipe(settings: Settings) -> dict[str, Any]:
-    """The part of project.toml's [corpus] that decides what a file's chunks are, the tokenizer
-    aside.
+    """Return the settings of [corpus] in project.toml that decide a file's chunks.
+
+    The tokenizer is not among them.
     """
     aside = {
         "retrain_threshold",
@@ -158,10 +160,10 @@ def _recipe(settings: Settings) -> dict[str, Any]:
 
 
 def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> None:
-    """Raises NoDocumentsError where there is nothing to read.
+    """Raise NoDocumentsError if there is nothing to read.
 
-    What was deleted leaves search all the same, but not where the folders are bare: so does one
-    look whose disk is not mounted.
+    Deleted files are removed from search first, except from bare folders: a disk that is not
+    mounted looks the same.
     """
     if found.files:
         return
@@ -176,7 +178,7 @@ def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> No
 
 
 def _name_movably(found: Scan, project: Path) -> None:
-    """Sources inside the project folder are named relative to it."""
+    """Name sources inside the project folder relative to it."""
     sources = {file.source for file in found.files} | {
         item.source for item in (*found.skipped, *found.away)
     }
@@ -189,16 +191,14 @@ def _name_movably(found: Scan, project: Path) -> None:
 
 
 def _movable(source: str, project: Path) -> str:
-    """A source inside the project folder is named relative to it, so that the project can be
-    moved.
-    """
+    """Return a source in the project folder relative to it, so that the project can be moved."""
     if Path(source).is_relative_to(project):
         return Path(source).relative_to(project).as_posix()
     return source
 
 
 def _report_left_out(context: StageContext, found: Scan) -> None:
-    """Note what was left out untried; where that is not what it was before, warn of it by reason.
+    """Note what was left out untried, and warn of it by reason if it changed.
 
     Always warn of folders that are away.
     """

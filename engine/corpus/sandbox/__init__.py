@@ -1,3 +1,5 @@
-"""Reading files in child processes that can do little harm (`limits` says what holds where):
-whatever a file makes its reader do, only a child process is lost by it.
+"""Read files in child processes that can do little harm.
+
+Whatever a file makes its reader do, only a child process is lost. `limits` says what is enforced on
+which system.
 """

@@ -1,6 +1,4 @@
-"""One reading process as its parent sees it: what it is asked and what it answers, and why it is
-gone where it is.
-"""
+"""A reading process as its parent sees it: requests, answers, and why it is gone."""
 
 from __future__ import annotations
 
@@ -37,8 +35,8 @@ from engine.corpus.sandbox.tesseract import Tesseract
 _STDERR_KEPT = 4000
 _PIECE = (
     2**16
-    # bytes: what a pipe holds; room for more would be taken from the system and given back at every
-    # read
+    # Bytes that a pipe holds. Room for more would be taken from the system and given back at every
+    # read.
 )
 _START_SECONDS = 60.0
 _END_SECONDS = 3.0
@@ -64,9 +62,9 @@ _PASSED_ON = (
 
 
 class WorkerDiedError(Exception):
-    """A reading process is lost.
+    """The loss of a reading process.
 
-    `by_file`: whether the file that was read may have to do with it.
+    `by_file` tells whether the file that was read may be the cause.
     """
 
     def __init__(self, kind: Kind, reason: str, *, by_file: bool = True) -> None:
@@ -77,7 +75,7 @@ class WorkerDiedError(Exception):
 
 
 class Clock:
-    """The time that a file has as a whole, OCR apart."""
+    """The time that a whole file may take, without OCR."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -85,14 +83,15 @@ class Clock:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has run out."""
+        """Whether the time has run out."""
         return time.monotonic() >= self.end
 
 
 class Child:
-    """One reading process.
+    """A reading process.
 
-    `used`: how many files it was asked to read; `member`: what inside the last one it was at.
+    `used` counts the files it was asked to read; `member` is the part of the last one it was
+    reading.
     """
 
     def __init__(
@@ -121,7 +120,7 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is gone: between two files that is the fault of neither."""
+        """Whether the process is gone; between two files neither of them is to blame."""
         return self.process.poll() is not None
 
     def read(
@@ -134,7 +133,10 @@ class Child:
         passwords: list[str],
         clock: Clock,
     ) -> None:
-        """Read one file into `outcome`. Raises WorkerDiedError where the process is lost by it."""
+        """Read one file into `outcome`.
+
+        Raises WorkerDiedError if the process is lost while reading.
+        """
         self.used = self.used + 1
         self.member = ""
         self._clock = clock
@@ -159,7 +161,7 @@ class Child:
             raise self._death() from None
 
     def _recognise(self, message: dict[str, Any]) -> None:
-        """Have a picture read, and send the process its text."""
+        """Have a picture read, and send its text to the process."""
         picture = base64.b64decode(message["data"])
         if self._ocr is None:
             raise ValueError("OCR is off")
@@ -173,7 +175,7 @@ class Child:
         self._send({"text": text, "problem": problem})
 
     def _take(self, message: dict[str, Any], outcome: Outcome, done: set[str]) -> bool:
-        """Note what a message says; returns whether more are to come."""
+        """Note what a message says, and return whether more messages follow."""
         match message.get("type"):
             case "begin":
                 begun = text_of(message["member"])
@@ -201,9 +203,9 @@ class Child:
         return True
 
     def _next(self, deadline: float) -> dict[str, Any]:
-        """The next message.
+        """Return the next message.
 
-        Raises WorkerDiedError where it does not come in time, ValueError where it is none.
+        Raises WorkerDiedError if it does not come in time, and ValueError if it is malformed.
         """
         self._hear(HEADER.size, deadline)
         end = HEADER.size + HEADER.unpack_from(self._heard)[0]
@@ -215,7 +217,7 @@ class Child:
         return message if isinstance(message, dict) else {}
 
     def _hear(self, count: int, deadline: float) -> None:
-        """Listen until so many bytes are there."""
+        """Read until `count` bytes have arrived."""
         assert self.process.stdout is not None
         while len(self._heard) < count:
             left = deadline - time.monotonic()
@@ -230,7 +232,7 @@ class Child:
                 OSError,
                 ValueError,
             ):
-                # the pool was closed at this moment, and the pipe with it
+                # The pool, and with it the pipe, was closed at this moment.
                 raise self._death() from None
             if not ready:
                 raise WorkerDiedError(
@@ -241,7 +243,7 @@ class Child:
             self._heard += piece
 
     def _death(self) -> WorkerDiedError:
-        """Why the process is gone."""
+        """Return an error that says why the process is gone."""
         try:
             code = self.process.wait(5)
         except subprocess.TimeoutExpired:
@@ -280,7 +282,7 @@ class Child:
             self._said = (self._said + piece)[-_STDERR_KEPT:]
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, whatever it is doing."""
         if self.process.poll() is None:
             self.process.kill()
         with suppress(subprocess.TimeoutExpired):
@@ -288,14 +290,14 @@ class Child:
         self._listener.join(1)
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe is not None:
-                with suppress(OSError):  # what was still to be written has no reader any more
+                # Bytes that were still to be written have no reader any more.
+                with suppress(OSError):
                     pipe.close()
 
 
 def command(limits: Limits) -> list[str]:
-    """What a reading process is started by."""
-    # -P: without it, modules of the folder that the user stands in would come before the installed
-    # ones
+    """Return the command that starts a reading process."""
+    # Without -P, modules in the current folder would take precedence over the installed ones.
     return [
         sys.executable,
         "-P",
@@ -307,9 +309,9 @@ def command(limits: Limits) -> list[str]:
 
 
 def environment(*, compiles: bool = False) -> dict[str, str]:
-    """What a reading process knows of the environment: nothing that is secret.
+    """Return the environment of a reading process, without anything secret.
 
-    `compiles`: whether it may keep compiled modules for the next one, as this process does unless
+    With `compiles` it may keep compiled modules for the next process, as this process does unless
     PYTHONDONTWRITEBYTECODE is set.
     """
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
@@ -320,7 +322,7 @@ def environment(*, compiles: bool = False) -> dict[str, str]:
 
 
 def started(limits: Limits) -> subprocess.Popen[bytes]:
-    """A reading process that is started anew, where none can be forked."""
+    """Start a reading process from scratch, for systems where none can be forked."""
     return subprocess.Popen(
         command(limits),
         stdin=subprocess.PIPE,

@@ -1,12 +1,12 @@
-"""Where reading processes come from on Linux: a process that loads what reading needs, touches
-no file of the user, and forks.
+"""The fork server, from which reading processes are forked on Linux.
 
-To fork a reading process takes a hundredth of a second; to start one anew takes a third of one.
-Each is confined once it is forked, reads through pipes of its own, and ends with the fork server.
-multiprocessing's own would take over the whole environment, look for modules in the current folder,
-and import the program's main module in each process.
+It loads what reading needs and touches no file of the user. To fork a reading process takes a
+hundredth of a second; to start one takes a third of a second.
 """
 
+# Each process is confined after the fork, reads through its own pipes, and ends with the fork
+# server. The fork server of multiprocessing would take over the whole environment, look for modules
+# in the current folder, and import the program's main module in each process.
 from __future__ import annotations
 
 import ctypes
@@ -25,8 +25,9 @@ from typing import IO
 
 _STARTED = struct.Struct("i")
 _ENDED = struct.Struct("ii")
-"""What a fork server sends: the number of a process; how it ended, as in `Popen.returncode`, and
-how many KiB it held at most.
+"""Report of the fork server: the number of a process and how it ended.
+
+Its exit code is as in `Popen.returncode`; its peak memory is in KiB.
 """
 _START_SECONDS = 60.0
 FORK_SECONDS = 20.0
@@ -34,16 +35,17 @@ _END_SECONDS = 1.0
 
 
 class ForkedProcess:
-    """A reading process, used as a `subprocess.Popen`.
+    """A forked reading process with the interface of `subprocess.Popen`.
 
-    `peak`: bytes that it held at most, 0 where not known.
+    `peak` is the maximum number of bytes that it held, 0 if unknown.
     """
 
     def __init__(self, pid: int, handle: int, status: socket.socket, pipes: Sequence[int]) -> None:
         self.pid = pid
         self.peak = 0
         self.returncode: int | None = None
-        self.is_orphan = False  # nobody says how it ended: it did because its fork server did
+        # True if the process ended with its fork server, so that nobody reports its exit code.
+        self.is_orphan = False
         self.stdin: IO[bytes] | None = os.fdopen(pipes[0], "wb")
         self.stdout: IO[bytes] | None = os.fdopen(pipes[1], "rb", 0)
         self.stderr: IO[bytes] | None = os.fdopen(pipes[2], "rb")
@@ -52,11 +54,14 @@ class ForkedProcess:
         self._lock = threading.Lock()
 
     def poll(self) -> int | None:
-        """How it ended; None while it lives."""
+        """Return the exit code, or None while the process lives."""
         return self._ended(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """How it ended, once it has. Raises subprocess.TimeoutExpired."""
+        """Wait for the process to end, and return its exit code.
+
+        Raises subprocess.TimeoutExpired.
+        """
         end = time.monotonic() + (_START_SECONDS if timeout is None else timeout)
         while (code := self._ended(0.05)) is None:
             if time.monotonic() > end:
@@ -64,7 +69,7 @@ class ForkedProcess:
         return code
 
     def kill(self) -> None:
-        """End it."""
+        """End the process."""
         with self._lock, suppress(ProcessLookupError):
             if self.returncode is None:
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
@@ -87,9 +92,9 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The process that all reading processes of a pool come from.
+    """The process from which all reading processes of a pool are forked.
 
-    It starts when it is first needed, and anew where it ended.
+    It starts when it is first needed, and again if it has ended.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -101,8 +106,9 @@ class ForkServer:
         self._lock = threading.Lock()
 
     def fork(self) -> ForkedProcess | None:
-        """Another reading process; None where none can be forked, or the fork server does not
-        answer.
+        """Fork a reading process.
+
+        None if forking is not possible, or if the fork server does not answer.
         """
         if self._lost:
             return None
@@ -115,7 +121,8 @@ class ForkServer:
                 else:
                     patience = _START_SECONDS
                 socket.send_fds(self._control, [b"."], [*theirs, theirs_too.fileno()])
-            theirs_too.close()  # so that nobody waits for one that is lost
+            # With this end open here, the loss of the fork server would go unnoticed.
+            theirs_too.close()
             self._lost = not select.select([status], [], [], patience)[0]
             data, handles, *_ = (
                 (b"", []) if self._lost else socket.recv_fds(status, _STARTED.size, 1)
@@ -132,7 +139,7 @@ class ForkServer:
         return ForkedProcess(_STARTED.unpack(data)[0], handles[0], status, ours)
 
     def _is_there(self) -> bool:
-        """Whether it was there already."""
+        """Start the process if necessary, and return whether it was running before."""
         if self._process is not None and self._process.poll() is None:
             return True
         self._control, theirs = socket.socketpair()
@@ -160,7 +167,7 @@ class ForkServer:
 
 
 def _pipes() -> tuple[list[int], list[int]]:
-    """Their ends and ours of pipes for standard input, output and errors."""
+    """Return their ends and our ends of pipes for standard input, output and errors."""
     (input_read, input_write), (output_read, output_write), (errors_read, errors_write) = (
         os.pipe() for _ in range(3)
     )
@@ -168,12 +175,13 @@ def _pipes() -> tuple[list[int], list[int]]:
 
 
 def forked(control: socket.socket) -> list[int] | None:
-    """The fork server: forks a process for each request, and reports how it ended.
+    """Run the fork server: fork a process for each request, and report how it ended.
 
-    Returns, in each forked process, its three pipes; None in the fork server once nobody asks any
-    more: then all of them are ended.
+    Returns the three pipes in each forked process. Returns None in the fork server when nobody can
+    send requests any more; all forked processes are then ended.
     """
-    server = os.getpid()  # by their handles
+    server = os.getpid()
+    # Process number and status socket by process handle.
     children = dict[int, tuple[int, socket.socket]]()
     while True:
         ready = {*select.select([control.fileno(), *children], [], [])[0]}
@@ -194,8 +202,8 @@ def forked(control: socket.socket) -> list[int] | None:
                 other.close()
             os.close(files.pop())
             control.close()
-            # the processor is shared out by sessions where the system does so: one for each that
-            # reads
+            # Where the system shares the processor among sessions, each reading process gets its
+            # own share.
             os.setsid()
             _end_with(server)
             return [*files]
@@ -206,15 +214,15 @@ def forked(control: socket.socket) -> list[int] | None:
         children[handle] = pid, status
         with suppress(OSError):
             socket.send_fds(status, [_STARTED.pack(pid)], [handle])
-    for pid, _ in children.values():  # a number that was not waited for is no other's
+    # Nobody else can have the number of a process that was not waited for.
+    for pid, _ in children.values():
         os.kill(pid, signal.SIGKILL)
     return None
 
 
 def _end_with(parent: int) -> None:
     """Have the kernel end this process when its parent is gone."""
-    ctypes.CDLL(None).prctl(
-        1, ctypes.c_ulong(signal.SIGKILL), *[ctypes.c_ulong(0)] * 3
-    )  # PR_SET_PDEATHSIG
+    # The option 1 is PR_SET_PDEATHSIG.
+    ctypes.CDLL(None).prctl(1, ctypes.c_ulong(signal.SIGKILL), *[ctypes.c_ulong(0)] * 3)
     if os.getppid() != parent:
         sys.exit(1)

@@ -1,17 +1,15 @@
-"""Landlock (Linux ≥ 5.13, where it is switched on): a process gives up, for good, to change
-files and to reach other processes.
+"""Landlock (Linux ≥ 5.13, if enabled): a process gives up its rights to change files for good.
 
-What the kernel knows of it depends on its version, and on older ones the refused calls (`seccomp`)
-stand alone:
-
-- 5.13: no file is written, made, removed or linked, no program started; other processes cannot be
-  looked into or traced, neither by their memory in /proc;
-- 6.2: no file is cut; 6.7: TCP; 6.12: no signal leaves the process.
-
-Source: the kernel's Documentation/userspace-api/landlock.rst. The calls have the same numbers on
-    every architecture.
+It also gives up reaching other processes. Source: Documentation/userspace-api/landlock.rst of the
+kernel.
 """
 
+# What the kernel enforces depends on its version:
+# - 5.13: no file is written, created, removed or linked, and no program is started; other processes
+#   cannot be inspected or traced, nor their memory in /proc;
+# - 6.2: no file is truncated; 6.7: no TCP; 6.12: no signal leaves the process.
+# On older kernels only the refused calls (`seccomp`) protect. The calls of Landlock have the same
+# numbers on every architecture.
 from __future__ import annotations
 
 import ctypes
@@ -22,7 +20,8 @@ from contextlib import suppress
 
 _CREATE = 444
 _RESTRICT = 446
-_VERSION = 1  # a flag of the first call, which asks for the version that the kernel supports
+# Flag of the first call that asks for the version supported by the kernel.
+_VERSION = 1
 _NO_NEW_PRIVILEGES = 38
 _EXECUTE = 1 << 0
 _REFER = 1 << 13
@@ -30,15 +29,16 @@ _CUT = 1 << 14
 _DEVICES = 1 << 15
 _WRITE = 1 << 1
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
-_TCP = 0b11  # listen, connect
-_SOCKETS_AND_SIGNALS = 0b11  # abstract sockets; signals
+_TCP = 0b11  # Bits for listen and connect.
+# Abstract sockets and signals.
+_SOCKETS_AND_SIGNALS = 0b11
 
 
 def give_up_writing(*, programs: bool = False) -> int:
-    """Give these rights up, in this thread and those that it starts; `programs` keeps the right
-    to become another program.
+    """Give up these rights in this thread and all that it starts, and return Landlock's version.
 
-    Returns the version of Landlock that keeps it so: 0 where there is none.
+    The version is 0 if Landlock is not available. `programs` keeps the right to become another
+    program.
     """
     if sys.platform != "linux" or sys.maxsize < 2**32:
         return 0
@@ -68,9 +68,9 @@ def give_up_writing(*, programs: bool = False) -> int:
 
 
 def _given_up(version: int, *, programs: bool) -> bytes:
-    """`struct landlock_ruleset_attr`, as long as this version knows it.
+    """Return `struct landlock_ruleset_attr`, as long as this version knows it.
 
-    No rule gives anything back.
+    No rule grants anything back.
     """
     files = _WRITE | _REMOVE_AND_MAKE | (0 if programs else _EXECUTE)
     files |= (

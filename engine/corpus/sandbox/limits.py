@@ -1,14 +1,13 @@
-"""What a reading process takes from itself before it touches a file: memory, time, the network,
-other programs, writing.
+"""What a reading process gives up before it touches a file.
 
-On Linux the kernel refuses all but memory and time, by `seccomp` and, where it has it, by
-`landlock`; elsewhere the limits on memory, time and the size of files hold as far as the system
-knows them, and nothing else.
-
-`python -m engine.corpus.sandbox.limits MEMORY SECONDS PROGRAM ARGUMENT…` becomes another program,
-confined first.
+These are memory, time, the network, other programs and writing.
+`python -m engine.corpus.sandbox.limits MEMORY SECONDS PROGRAM ARGUMENT…` confines itself, then
+becomes another program.
 """
 
+# On Linux the kernel refuses everything but memory and time by `seccomp` and, if available, by
+# `landlock`. Elsewhere only the limits on memory, time and file size hold, as far as the system
+# knows them.
 from __future__ import annotations
 
 import ctypes
@@ -26,9 +25,10 @@ _READ_AND_WRITE_ALL = 1 << 1
 
 
 def confine(memory: int, *, programs: bool = False) -> bool:
-    """Take away what reading does not need; `memory` bounds the address space in bytes,
-    `programs` leaves the right to become another program, which is confined as this one. Returns
-    whether the kernel keeps this process off the network.
+    """Take away what reading does not need, and return whether the kernel blocks the network.
+
+    `memory` bounds the address space in bytes. `programs` leaves the right to become another
+    program, which is confined in the same way.
     """
     import resource
 
@@ -45,7 +45,7 @@ def confine(memory: int, *, programs: bool = False) -> bool:
 
 
 def allow_seconds(seconds: int) -> None:
-    """The processor time from now on after which the kernel ends this process."""
+    """Let the kernel end this process after `seconds` more of processor time."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -58,14 +58,13 @@ def allow_seconds(seconds: int) -> None:
 
 
 def drop_rights() -> None:
-    """Give up every capability of this thread, and of those that it starts, but for those that
-    reading may need.
-    """
+    """Give up the capabilities of this thread and all that it starts, except those for reading."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
     header = struct.pack("Ii", _VERSION, 0)
-    for kept in (_READ_ALL, _READ_AND_WRITE_ALL, 0):  # the first that this process has
+    # Keep the first of these that the process has.
+    for kept in (_READ_ALL, _READ_AND_WRITE_ALL, 0):
         if libc.capset(header, struct.pack("6I", kept, kept, 0, 0, 0, 0)) == 0:
             return
 

@@ -1,5 +1,6 @@
-"""Reading on the nodes of a cluster: a file's bytes go there, and are read in confined processes
-as here.
+"""Reading on the nodes of a cluster, in the same confined processes as on this machine.
+
+The bytes of a file are sent to a node.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan.formats import PICTURES
 
-_MAX_SENT = 2**28  # bytes of a file: larger ones are read here
+# Larger files, in bytes, are read on this machine.
+_MAX_SENT = 2**28
 _BY_OCR = frozenset({"pdf", *PICTURES.values()})
 _Sent = tuple[str, str, bytes]
-"""A file's name, from which readers take its ending, its format and its content."""
+"""A file's name (readers use its ending), its format and its content."""
 
 
 class NodesPool(Pool):
-    """Reads files on nodes, and here those that are large, or that OCR may have to do with: its
-    version decides the text.
+    """A pool that reads files on nodes, and large ones on this machine.
+
+    Files that may need OCR are also read here, since the version of tesseract decides the text.
     """
 
     def __init__(
@@ -36,7 +39,10 @@ class NodesPool(Pool):
         ocr: Tesseract | None,
         check: Callable[[], None],
     ) -> None:
-        """Raises as `Nodes`."""
+        """Connect to the nodes.
+
+        Raises as `Nodes`.
+        """
         self.nodes = Nodes[_Sent, Outcome | None](
             open_reading, (limits, passwords), check, one_a_core=True
         )
@@ -44,7 +50,7 @@ class NodesPool(Pool):
         self._here = threading.Semaphore(processes)
 
     def read(self, path: Path, format: str) -> Outcome:
-        """See `Pool`."""
+        """Read a file; see `Pool.read`."""
         if not (self._ocr and format in _BY_OCR):
             with suppress(OSError):
                 if path.stat().st_size <= _MAX_SENT and (
@@ -55,14 +61,15 @@ class NodesPool(Pool):
             return super().read(path, format)
 
     def close(self) -> None:
-        """End all work, on the nodes and here."""
+        """End all work, on the nodes and on this machine."""
         self.nodes.close()
         super().close()
 
 
 def open_reading(given: tuple[Limits, Sequence[str]]) -> Callable[[_Sent], Outcome | None]:
-    """On a node: what files are read by, each in a temporary folder of its own; None where that
-    has no room.
+    """Return a node's reader of files, which puts each in a temporary folder of its own.
+
+    The reader returns None if there is no room for the folder.
     """
     pool = Pool(os.cpu_count() or 1, *given)
 

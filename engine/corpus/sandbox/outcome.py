@@ -1,6 +1,7 @@
-"""What a reading process may use, and what came of a file; and how it says so to its parent:
-JSON in frames, of which nothing is ever run or unpickled. Between the nodes of a cluster Ray
-pickles outcomes: these trust each other (docs/CLUSTER.md).
+"""Limits of a reading process, the outcome of a file, and the messages that report it.
+
+Messages are JSON in frames, and nothing in them is ever run or unpickled. Ray pickles outcomes
+between the nodes of a cluster, which trust each other (docs/CLUSTER.md).
 """
 
 from __future__ import annotations
@@ -13,25 +14,29 @@ from typing import Any, get_args
 from engine.core.records import Heading, Kind, Marked, Origin, Page, ReadDocument
 from engine.corpus.formats import LeftOut
 
-MAX_FRAME = 2**29  # a text of 64 M characters, and more than a picture
+# A text of 64 M characters fits, and any picture.
+MAX_FRAME = 2**29
 HEADER = struct.Struct(">I")
 MOST_TEXT = 2**29
 MOST_FINDINGS = 2**18
-"""Of a file: characters and findings, more than a reading process that keeps to its own limits
-ever sends.
+"""Maximum number of characters, and of findings, for a file.
+
+A reading process that keeps to its own limits never sends more.
 """
-MOST_NAMES = 2**26  # characters of the names of what is inside a file
-_EARLIEST = -62_135_596_800  # the years 1 to 9999
+# Total length in characters of the names of what is inside a file.
+MOST_NAMES = 2**26
+# Dates lie in the years 1 to 9999.
+_EARLIEST = -62_135_596_800
 _LATEST = 253_402_300_799
 _PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "note")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of each reading process: address space in bytes, and files until it is renewed.
+    """Limits of each reading process: address space in bytes, and files until it is renewed.
 
-    `seconds`: for a file, or one thing inside it; a file as a whole has `whole` times as many, and
-    a second more for each MB. `ocr_seconds`: of OCR, for a file.
+    `seconds` are for a file, or one part of it; a whole file has `whole` times as many, and one
+    more for each MB. `ocr_seconds` are for the OCR of a file.
     """
 
     memory: int = 2 * 2**30
@@ -41,16 +46,16 @@ class Limits:
     whole: int = 20
 
     def of_whole(self, size: int) -> float:
-        """Seconds for a file of `size` bytes and all that is inside it, OCR apart."""
+        """Return the seconds for a file of `size` bytes with all that is inside it, without OCR."""
         return self.seconds * self.whole + size / 1e6
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one file: its documents and what inside it was left out; or `kind` and
-    `reason` why it gave nothing.
+    """The outcome of a file: its documents and what inside it was left out.
 
-    `closed`: the system did not let us read it, which says nothing about its content.
+    If it gave nothing, `kind` and `reason` say why. `closed` means that the system did not let us
+    read it, which says nothing about its content.
     """
 
     documents: list[ReadDocument] = field(default_factory=list)
@@ -62,9 +67,7 @@ class Outcome:
     _characters: int = 0
 
     def keep(self, found: ReadDocument | LeftOut) -> None:
-        """Add a finding; one that is known already, as a second reading of a file does, changes
-        nothing.
-        """
+        """Add a finding, unless it is already known, as when a file is read a second time."""
         if found.member in self._seen:
             return
         self._seen.add(found.member)
@@ -78,11 +81,11 @@ class Outcome:
 
     @property
     def length(self) -> int:
-        """Characters of all its documents."""
+        """The number of characters of all documents."""
         return sum(len(document.text) for document in self.documents)
 
     def give_up(self, kind: Kind, reason: str) -> None:
-        """The rest of the file cannot be read: what came of it before stays."""
+        """Give up the rest of the file; what was read before stays."""
         if self.documents:
             self.left_out.append(
                 LeftOut("…", "quarantined", kind, f"the rest was given up: {reason}")
@@ -93,7 +96,10 @@ class Outcome:
 
 
 def encoded(message: dict[str, Any]) -> bytes:
-    """A message as a frame. Raises ValueError where it is longer than a frame may be."""
+    """Return a message as a frame.
+
+    Raises ValueError if it is longer than a frame may be.
+    """
     data = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
     if len(data) > MAX_FRAME:
         raise ValueError("too long a message")
@@ -101,7 +107,7 @@ def encoded(message: dict[str, Any]) -> bytes:
 
 
 def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
-    """A finding as a message."""
+    """Return a finding as a message."""
     if isinstance(found, LeftOut):
         return {"type": "left out", **asdict(found)}
     return {
@@ -114,9 +120,9 @@ def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
 
 
 def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
-    """The finding that a message holds.
+    """Return the finding in a message.
 
-    Raises ValueError, KeyError or TypeError for one that was tampered with.
+    Raises ValueError, KeyError or TypeError if the message was tampered with.
     """
     if message["type"] == "left out":
         member, state, reason = (text_of(message[name]) for name in ("member", "state", "reason"))
@@ -147,9 +153,9 @@ def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
 
 
 def known(name: Any, kind: Any) -> Any:
-    """A name in a message that is one of a `Literal`, such as `Kind`.
+    """Return a name in a message if it is one of a `Literal`, such as `Kind`.
 
-    Raises ValueError for what is none.
+    Raises ValueError otherwise.
     """
     if name not in get_args(kind):
         raise ValueError("a name that nothing has")
@@ -157,10 +163,14 @@ def known(name: Any, kind: Any) -> Any:
 
 
 def text_of(text: Any) -> str:
-    """A text in a message. Raises TypeError or ValueError for what is none."""
+    """Return a text in a message.
+
+    Raises TypeError or ValueError if it is not a text.
+    """
     if not isinstance(text, str):
         raise TypeError("a text that is none")
-    text.encode()  # half a character is a ValueError
+    # A lone surrogate raises ValueError here.
+    text.encode()
     return text
 
 

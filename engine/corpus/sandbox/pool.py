@@ -1,6 +1,4 @@
-"""The parent's side: several reading processes, watched from outside, ended on a time limit, and
-renewed now and then.
-"""
+"""The parent's side: several reading processes, which it watches, ends and renews."""
 
 from __future__ import annotations
 
@@ -20,16 +18,21 @@ from engine.corpus.sandbox.tesseract import Tesseract
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_WAITING = 4  # items a process that are handed over and not done
-_AHEAD = 64  # items a process, with those that are done while the first takes long
-MAX_HELD = 2**26  # of weight: what came of items after the first, before it is done
-_TOGETHER = 8  # results
+# Items per process that are handed over and not done.
+_WAITING = 4
+# Items per process, including those that are done while the first takes long.
+_AHEAD = 64
+# Total weight of results that wait for an earlier item.
+MAX_HELD = 2**26
+# Results per wake-up.
+_TOGETHER = 8
 WAKE_SECONDS = 0.1
-_MAX_CRASHES = 5  # within one file: then the rest of it is given up
+# After so many crashes within one file, the rest of it is given up.
+_MAX_CRASHES = 5
 
 
 class WorkerSlot:
-    """A place that one reading process takes after the other."""
+    """A place for one reading process after another."""
 
     def __init__(self, limits: Limits, ocr: Tesseract | None, fork_server: ForkServer) -> None:
         self._limits = limits
@@ -38,7 +41,10 @@ class WorkerSlot:
         self.child: Child | None = None
 
     def taken(self) -> Child:
-        """The process that reads now. Raises RuntimeError where none can be started."""
+        """Return the current process, and start it if necessary.
+
+        Raises RuntimeError if none can be started.
+        """
         if self.child is not None and (
             self.child.used >= self._limits.files or self.child.has_ended
         ):
@@ -50,14 +56,14 @@ class WorkerSlot:
         return self.child
 
     def leave(self) -> None:
-        """End the process, from any thread; another takes its place when one is wanted."""
+        """End the process, from any thread; the next use starts another."""
         if (child := self.child) is not None:
             child.end()
         self.child = None
 
 
 class Pool:
-    """Reads files in up to `processes` child processes.
+    """A pool that reads files in up to `processes` child processes.
 
     They are started when they are first needed.
     """
@@ -89,10 +95,11 @@ class Pool:
         while_waiting: Callable[[], None] = lambda: None,
         weight: Callable[[Result], int] = lambda _: 0,
     ) -> Iterator[Result]:
-        """`work` done for items in the pool's threads, in order, ahead of who asks; it may call
-        `read`. `weight` of a result in characters bounds what is held by that. `while_waiting`
-        is called now and then, and may raise. One `map` at a time. Raises CancelledError where
-        the pool is closed before all items are begun.
+        """Yield `work` of each item in order, done in the pool's threads ahead of the consumer.
+
+        `work` may call `read`. The sum of `weight`, in characters, of finished results that wait is
+        bounded. `while_waiting` is called now and then, and may raise. Only one `map` may run at a
+        time. Raises CancelledError if the pool is closed before all items are begun.
         """
         turns: deque[Future[Result]] = deque()
         source = iter(items)
@@ -119,8 +126,8 @@ class Pool:
                 if turns[0].done() or not left:
                     yield turns.popleft().result()
                     continue
-                # one wake for several results: threads that wake each other cost more than a small
-                # file does
+                # One wake-up serves several results: threads that wake each other cost more than a
+                # small file.
                 for turn in (left[:_TOGETHER][-1], left[len(left) // 2]):
                     turn.add_done_callback(lambda _: done_next.set())
                 if not done_next.wait(WAKE_SECONDS):
@@ -133,7 +140,7 @@ class Pool:
                 turn.cancel()
 
     def read(self, path: Path, format: str) -> Outcome:
-        """What is in one file. The outcome says what happened to the child process."""
+        """Return what is in one file, and what happened to the child process."""
         with self._lock:
             if not self._free:
                 self._slots.append(WorkerSlot(self._limits, self._ocr, self._fork_server))
@@ -186,13 +193,14 @@ class Pool:
         for slot in list(self._slots):
             slot.leave()
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for slot in self._slots:  # what was just started
+        # Processes may have been started meanwhile.
+        for slot in self._slots:
             slot.leave()
         self._fork_server.end()
 
     @property
     def children(self) -> set[Child]:
-        """The reading processes there are now."""
+        """The current reading processes."""
         return {child for slot in list(self._slots) if (child := slot.child) is not None}
 
 

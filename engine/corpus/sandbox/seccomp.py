@@ -1,13 +1,13 @@
-"""A filter of system calls (Linux, seccomp): no network, no other process, no change to any
-file.
+"""A filter of system calls (Linux, seccomp): no network, no other process, no change to files.
 
-Files can be opened for reading alone. Calls that make, change, move or remove files or their
-attributes, that reach other processes or what they share, or that start programs or processes fail
-with EPERM; calls newer than this list are unknown to the process. New threads are allowed, and
-signals to oneself, with which a crash ends. What a path names is hidden from a filter: that another
-process' memory cannot be opened in /proc is Landlock's doing (`landlock`).
+Files can be opened only for reading. New threads are allowed, and signals to oneself, with which a
+crash ends.
 """
 
+# Calls that create, change, move or remove files or their attributes, that reach other processes or
+# what they share, or that start programs or processes fail with EPERM; calls newer than this list
+# are unknown to the process. A filter cannot see what a path names, so Landlock (`landlock`) keeps
+# the memory of other processes in /proc closed.
 from __future__ import annotations
 
 import errno
@@ -34,20 +34,20 @@ _EXISTS = ERRNO + errno.EEXIST
 _UNKNOWN = ERRNO + errno.ENOSYS
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _THREAD = 0x10000  # CLONE_THREAD
-_NO_STREAM = 0xE  # of the type of a socket: SOCK_STREAM is 1
-_OF_ALL_THREADS = 1  # a flag of seccomp(2)
+# Of the bits of a socket's type; SOCK_STREAM is 1.
+_NO_STREAM = 0xE
+# Flag of seccomp(2).
+_OF_ALL_THREADS = 1
 
 
 class _Calls(NamedTuple):
     """Numbers of system calls on an architecture.
 
-    `opening`: call → which argument holds the flags.
-
-    `folders`: what makes folders. Libraries that want one ask for it whether it is there or not,
-        and take EEXIST alone for yes.
-    `to_itself`: calls whose first argument is a process, 0 for the caller. `socketpair`: of streams
-        alone, which libraries wake
-    their threads by; one of datagrams could send to any other socket of this machine.
+    `opening` maps a call to the argument that holds its flags. `folders` are calls that create
+    folders: libraries that want a folder call them even if it exists, and accept only EEXIST as a
+    yes. `to_itself` are calls whose first argument is a process, 0 for the caller. `socketpair` is
+    allowed only for streams, with which libraries wake their threads; datagrams could be sent to
+    any other socket of this machine.
     """
 
     refused: tuple[int, ...]
@@ -235,25 +235,26 @@ _CALLS = {
         199,
     ),
 }
-# From here on all architectures have the same numbers. What is not named below is unknown to the
-# process: clone3, whose flags lie where a filter cannot look (libraries then take clone), io_uring,
+# From here on all architectures have the same numbers. Calls not named below are unknown to the
+# process: clone3, whose flags lie where a filter cannot look (libraries then use clone), io_uring,
 # openat2, pidfd_…, fchmodat2, setxattrat, …
 _SAME_EVERYWHERE = 424
 # close_range, faccessat2, epoll_pwait2, landlock_…, futex_waitv, cachestat, map_shadow_stack,
 # futex_…, mseal
 _HARMLESS = (436, 439, 441, 444, 445, 446, 449, 451, 453, 454, 455, 456, 462)
-# Of fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY, which have signals sent; F_SETLK,
-# F_SETLKW and those of open files, as other programs wait for whoever has locked the project or its
-# database
+# Commands of fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE and F_NOTIFY have signals sent.
+# F_SETLK, F_SETLKW and those of open files would lock the project or its database, for which other
+# programs wait.
 _REACHING = (8, 10, 15, 1024, 1026, 6, 7, 37, 38)
-# Of ioctl: is it a terminal, and how large; close on exec; how much there is to read; do not wait
+# Commands of ioctl: ask whether it is a terminal and its size, close on exec, ask how much can be
+# read, and do not block.
 _ASKING = (0x5401, 0x5413, 0x5450, 0x5451, 0x541B, 0x5421)
 
 
 def refuse_calls(*, programs: bool) -> bool:
-    """Put the filter on this process; `programs` leaves the right to become another one.
+    """Put the filter on this process, and return whether it is in place.
 
-    Returns whether it is in place.
+    `programs` leaves the right to become another program.
     """
     known = _CALLS.get(machine())
     return (
@@ -290,7 +291,7 @@ def _steps(calls: _Calls, *, programs: bool) -> list[Step]:
 
 
 def _unless(number: int, argument: int, test: Step) -> Sequence[Step]:
-    """Steps that refuse a call unless `test` of its argument jumps over the refusal."""
+    """Return steps that refuse a call unless `test` of its argument jumps over the refusal."""
     return [
         (EQUAL, 0, 4, number),
         (LOAD, 0, 0, ARGUMENTS + 8 * argument),
@@ -301,7 +302,7 @@ def _unless(number: int, argument: int, test: Step) -> Sequence[Step]:
 
 
 def _by_what(number: int, commands: Sequence[int], *, named: int, other: int) -> Sequence[Step]:
-    """Steps that answer a call by its second argument: what it is to do."""
+    """Return steps that answer a call by its second argument, the command."""
     tests = [(EQUAL, len(commands) - at, 0, command) for at, command in enumerate(commands)]
     return [
         (EQUAL, 0, len(commands) + 3, number),

@@ -1,8 +1,7 @@
-"""The program tesseract, where it is installed: one process a picture, with little memory and
-time, and no network.
+"""The program tesseract, if installed: one process per picture, with little memory and time.
 
 The picture goes in and the text comes out through pipes. On Linux the kernel refuses it what it
-refuses reading processes (`limits`), but for becoming another program.
+refuses reading processes (`limits`), the network included, except becoming another program.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ from engine.core.errors import SettingsError
 from engine.core.subprocesses import describe_exit_code, import_path
 
 _MAX_TEXT_LENGTH = 2**24  # bytes
-_NO_LANGUAGES = ("osd", "equ")  # data for other things than text
-_MAX_LANGUAGES = 4  # that are taken unless named: each makes it slower
+# Data for something other than text.
+_NO_LANGUAGES = ("osd", "equ")
+# Maximum number of languages unless they are named: each makes tesseract slower.
+_MAX_LANGUAGES = 4
 _PASSED_ON = (
     "PATH",
     "LANG",
@@ -37,7 +38,7 @@ _PASSED_ON = (
 
 @dataclass(frozen=True, slots=True)
 class Tesseract:
-    """An installed tesseract. `languages`: those that it is asked for, such as `deu+eng`."""
+    """An installed tesseract; `languages` are passed to it, such as `deu+eng`."""
 
     program: str
     version: str
@@ -46,13 +47,13 @@ class Tesseract:
 
     @property
     def mark(self) -> str:
-        """A mark that changes when it would read pictures otherwise."""
+        """A mark that changes if pictures would be read differently."""
         return f"{self.version} {self.languages}"
 
     def read(self, picture: bytes, memory: int, seconds: int) -> tuple[str, str]:
-        """(text, problem) of a picture.
+        """Return the text of a picture, and the problem, if any.
 
-        `memory` in bytes; what takes longer than `seconds` is ended.
+        `memory` is in bytes; a process that takes longer than `seconds` is ended.
         """
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment |= {
@@ -95,7 +96,7 @@ class Tesseract:
         return "", f"tesseract failed ({describe_exit_code(code)})"
 
     def stop(self) -> None:
-        """End what is at work."""
+        """End all running processes."""
         for process in list(self.running):
             process.kill()
 
@@ -121,9 +122,10 @@ def _said(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
 
 
 def find_tesseract(languages: str = "") -> Tesseract | None:
-    """The tesseract on the PATH, to be asked for `languages` (`deu+eng`); without any, for all
-    that it knows where these are few, else for English. None where there is none that works.
-    Raises SettingsError for a language that it has no data for.
+    """Return the tesseract on the PATH, or None if none works.
+
+    `languages` are as in `deu+eng`. If empty, it gets all languages that it knows if these are few,
+    else English. Raises SettingsError for a language without data.
     """
     program = shutil.which("tesseract")
     if program:

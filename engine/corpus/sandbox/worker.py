@@ -1,8 +1,7 @@
-"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`; with
-`fork_server`, one that forks others.
+"""The reading process, `python -m engine.corpus.sandbox.worker MEMORY SECONDS`.
 
-A line of JSON on standard input names a file; frames on standard output say what is in it, the last
-one how it ended.
+With `fork_server` it forks others. A line of JSON on standard input names a file; frames on
+standard output say what is in it, and the last frame how it ended.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ _NEEDED = (
 
 
 def main(arguments: list[str]) -> int:
-    """Read what is asked for until standard input ends."""
+    """Read requested files until standard input ends."""
     memory, seconds = map(int, arguments[:2])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    # The parent handles Ctrl-C.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     if arguments[2:] == [_FORK_SERVER]:
         _become_fork_server()
     answers = os.dup(1)
-    os.dup2(
-        os.open(os.devnull, os.O_WRONLY), 1
-    )  # what a library prints must not mix with the answers
+    # What a library prints must not mix with the answers.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     confine(memory)
     _send(answers, encoded({"type": "ready"}))
     for line in sys.stdin.buffer:
@@ -57,18 +56,20 @@ def main(arguments: list[str]) -> int:
 
 
 def _become_fork_server() -> None:
-    """Become what forks reading processes.
+    """Become the fork server, and return in each forked process.
 
-    Returns in each of these; itself it ends once nobody asks any more.
+    The fork server itself ends when nobody sends requests any more.
     """
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for module in _NEEDED:
         with suppress(ImportError):
             import_module(module)
-    sys.dont_write_bytecode = True  # what is forked may write no file
+    # Forked processes may not write files.
+    sys.dont_write_bytecode = True
     gc.collect()
-    gc.freeze()  # what is loaded is not looked through for what is not needed any more
+    # The garbage collector does not visit modules that are loaded already.
+    gc.freeze()
     pipes = forked(control)
     if pipes is None:
         os._exit(0)
@@ -83,7 +84,8 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     from engine.corpus.formats.locked import use
     from engine.corpus.formats.opening import everything_in
 
-    # sent with what comes after it: to wake the parent once more costs as much as a small file does
+    # Frames that are sent with the next one: another wake-up of the parent costs as much as a small
+    # file.
     held_back = b""
 
     def send(message: dict[str, Any], *, later: bool = False) -> None:
@@ -115,8 +117,8 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
                 own = found.format
             else:
                 own = ""
-            # what an office file holds beside its own text is begun before it is read; of a PDF it
-            # is not
+            # What an office file holds in addition to its text is begun before it is read; a PDF's
+            # is not.
             send(as_message(found), later=own in OFFICE and own != "pdf")
         end: dict[str, Any] = {"type": "end"}
     except UnreadableFileError as error:
@@ -125,7 +127,8 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
         end = {"type": "failed", "kind": "out of memory", "reason": ""}
     except OSError as error:
         end = {"type": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
-    except Exception as error:  # a fault of our own: this file's, not that of all after it
+    # An internal error concerns only this file, not those after it.
+    except Exception as error:
         reason = f"its reader failed ({type(error).__name__}: {error})"
         end = {"type": "failed", "kind": "crashed", "reason": reason[:300]}
     send(end)
@@ -138,4 +141,5 @@ def _send(answers: int, frames: bytes) -> None:
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:]))  # threads of xberg can crash while Python shuts down
+    # Threads of xberg can crash while Python shuts down.
+    os._exit(main(sys.argv[1:]))

@@ -1,1 +1,1 @@
-"""Which files there are, and what each is."""
+"""Find the files of a project and the format of each."""

@@ -1,12 +1,12 @@
-"""What a file is by its name, and by its first bytes where the name has no format."""
+"""Formats of files, by their names, or by their first bytes if the name has no format."""
 
 from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
 
-MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # what compound files begin with
-TNEF = bytes.fromhex("789f3e22")  # what winmail.dat begins with
+MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # The first bytes of compound files.
+TNEF = bytes.fromhex("789f3e22")  # The first bytes of winmail.dat.
 TNEF_CALLED = "Outlook's winmail.dat (TNEF)"
 FORMATS = {
     ".txt": "txt",
@@ -74,11 +74,10 @@ PICTURES = {
     ".gif": "gif",
     ".webp": "webp",
 }
-"""What OCR reads where it is on."""
+"""Pictures, which OCR reads if it is on."""
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
-STREAMED = frozenset(
-    {"zip", "tar", "7z", "mbox"}
-)  # read piece by piece: they may be larger than what is read at once
+# Formats that are read piece by piece: such files may be larger than what is read at once.
+STREAMED = frozenset({"zip", "tar", "7z", "mbox"})
 BINARY = frozenset(
     {
         "pdf",
@@ -100,7 +99,7 @@ BINARY = frozenset(
 )
 ARCHIVES = frozenset({"zip", "tar", "7z"})
 COMPRESSED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zst"}
-"""How one file that is compressed, or an archive of tar's, begins."""
+"""First bytes of a compressed file or a compressed tar archive."""
 SEVEN_ZIP = b"7z\xbc\xaf'\x1c"
 _TAR_AT = 257
 _TAR = b"ustar"
@@ -114,14 +113,18 @@ _LINES_LOOKED_AT = 12
 _LOCK_FILE = re.compile(
     r"~\$.+|\.~lock\..+|~WR[A-Z]\d{4}\.tmp|.+\.(?:laccdb|ldb|dwl2?|idlk)", re.IGNORECASE
 )
-_MAX_LOCK_SIZE = 2048  # bytes; a larger file may be a document that somebody has called so
+# A file of more bytes may be a document that somebody has given such a name.
+_MAX_LOCK_SIZE = 2048
 _TNEF_NAME = re.compile(r"win\s?mail(?:[ (\d)]*)\.dat|.+\.tne?f", re.IGNORECASE)
 RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")
 PAGE = (b"<!doctype html", b"<html")
 
 
 def ending_of(path: str) -> str:
-    """`a/Report.PDF` → `.pdf`; empty for a name without one, or one that only starts with a dot."""
+    """Return the ending of a file name, as `a/Report.PDF` → `.pdf`.
+
+    Empty for a name without an ending, or a name that only starts with a dot.
+    """
     name, dot, ending = path.rpartition("/")[2].rpartition(".")
     if dot and name:
         return f".{ending.lower()}"
@@ -129,27 +132,30 @@ def ending_of(path: str) -> str:
 
 
 def is_lock_file(path: str, size: int) -> bool:
-    """Whether a program has put a file beside an open one, such as Office's `~$Offer.docx`: it
-    says who has opened that.
+    """Tell whether a program put this file next to an open one, such as Office's `~$Offer.docx`.
+
+    Such files say who has the document open.
     """
     return size <= _MAX_LOCK_SIZE and _LOCK_FILE.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def is_tnef(path: str) -> bool:
-    """Whether a file is called as what Outlook packs attachments in."""
+    """Tell whether a file has the name of Outlook's packed attachments."""
     return _TNEF_NAME.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def names_no_format(ending: str) -> bool:
-    """Whether an ending names no format: none, a number (`Contract 2.1`), or the rest of a
-    sentence (`Dr. Ada to Bo`).
+    """Tell whether an ending names no format.
+
+    It is empty, a number (`Contract 2.1`), or the rest of a sentence (`Dr. Ada to Bo`).
     """
     return " " in ending or not any(map(str.isalpha, ending))
 
 
 def format_of_head(head: bytes) -> str:
-    """The format of a file by its first bytes, empty where they have none; `true_format` looks
-    into containers.
+    """Return the format of a file by its first bytes, empty if they are not known.
+
+    `true_format` looks into containers.
     """
     start = head.removeprefix(BOM_UTF8).lstrip()
     if start.startswith(b"%PDF-"):
@@ -170,8 +176,9 @@ def format_of_head(head: bytes) -> str:
 
 
 def archive_format(head: bytes) -> str:
-    """The format of an archive, or of a compressed file, by its first bytes; empty for any other
-    file, and for ZIP.
+    """Return the format of an archive or a compressed file by its first bytes.
+
+    Empty for any other file, and for ZIP.
     """
     if head.startswith(SEVEN_ZIP):
         return "7z"
@@ -181,12 +188,12 @@ def archive_format(head: bytes) -> str:
 
 
 def is_header(line: bytes) -> bool:
-    """Whether a line is a header field that mails have."""
+    """Tell whether a line is a header field of a mail."""
     return _HEADER.match(line) is not None
 
 
 def is_mail(head: bytes) -> bool:
-    """Whether a file begins like a mail: its first lines are header fields that mails have."""
+    """Tell whether the first lines of a file are header fields of a mail."""
     lines = re.split(rb"\r?\n", head.lstrip(b"\r\n"))[:_LINES_LOOKED_AT]
     fields = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""Which files of the named folders are documents."""
+"""The scan, which finds the documents in the named folders."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
 class ScannedFile:
     """A file to read.
 
-    `source` is the folder it was found under, `path` its place there with forward slashes,
-    readable; `place` is where it is on the disk: a `Path` for each of many files takes as long as
-    to look for them.
+    `source` is the folder in which it was found, and `path` its readable path there with forward
+    slashes. `place` is its path on the disk. It may be a string, since creating a `Path` for each
+    of many files takes as long as finding them.
     """
 
     source: str
@@ -51,13 +51,13 @@ class ScannedFile:
 
     @property
     def absolute(self) -> Path:
-        """Where it is on the disk."""
+        """The path on the disk."""
         return Path(self.place)
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What is left out, and why: in words, and by its kind.
+    """A file or folder that is left out, with the reason in words and as a kind.
 
     `path` is relative to its folder, `source`.
     """
@@ -70,12 +70,11 @@ class Skipped:
 
 @dataclass(slots=True)
 class Scan:
-    """The result of a scan, both lists sorted by path.
+    """The result of a scan; `files` and `skipped` are sorted by path.
 
-    `closed`: (source, path) of files and folders that the system did not let us look at: what they
-        hold is not known. `away`: the
-    folders among these that were read before and are now empty or gone, as those of a drive that is
-    not mounted are.
+    `closed` holds (source, path) of files and folders that the system did not let us look at, so
+    their content is unknown. `away` holds those source folders among them that were read before and
+    are now empty or gone, as a drive that is not mounted looks.
     """
 
     files: list[ScannedFile] = field(default_factory=list)
@@ -93,15 +92,16 @@ def scan(
     pictures: bool = False,
     read_before: Container[str] = (),
 ) -> Scan:
-    """The documents under `sources` (folders or files), by path.
+    """Find the documents under `sources` (folders or files), sorted by path.
 
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the
-    source; a file named as a source is taken whatever they say. Links are followed inside their
-    source only, unless `follow_links`; a file reached in two ways counts once. Of a BEIR data set
-    corpus.jsonl is the only document. `pictures`: whether these are documents.
-    `read_before`: the sources that files are known of. Where one of several is empty or gone now,
-        it is `away`.
-    Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
+    source; a file named as a source is always taken. Links are followed only inside their source,
+    unless `follow_links` is set. A file reached in two ways counts once. In a BEIR data set,
+    corpus.jsonl is the only document. With `pictures`, pictures are documents. `read_before` holds
+    the sources with files that are known; if one of several sources is now empty or gone, it is
+    `away`.
+
+    Raises InputError for a missing source, and UsageError for an invalid pattern.
     """
     if [*include] == ["**/*"]:
         wanted = None
@@ -135,7 +135,7 @@ def scan(
 
 
 def is_bare(folder: Path) -> bool:
-    """Whether a folder holds nothing at all, is not there, or does not let us see what it holds."""
+    """Tell whether a folder is empty, missing or unreadable."""
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is None
@@ -158,9 +158,9 @@ def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
 
 
 class _Walk:
-    """One source.
+    """The walk through one source.
 
-    Real folders first, links afterwards, so that a linked file is known by its real path.
+    It visits real folders before links, so that a linked file is known by its real path.
     """
 
     def __init__(
@@ -181,12 +181,13 @@ class _Walk:
         self._result = result
         self._taken = taken
         self._real = os.path.realpath(source)
-        self._folders: list[tuple[str, str]] = []  # path in the source, and without links
+        # Each folder's path in the source, and its path without links.
+        self._folders: list[tuple[str, str]] = []
         self._links: deque[str] = deque()
         self._walked: set[str] = set()
 
     def run(self) -> None:
-        """Fills the result."""
+        """Fill the result."""
         if not Path(self._real).is_dir():
             named = Path(self._source)
             self._source = str(named.parent)
@@ -213,10 +214,9 @@ class _Walk:
         except OSError as error:
             self._closed(relative, error)
             return
+        # The reports of a project hold queries, not documents.
         if found.keys() >= OWN_FILES:
-            self._skip(
-                relative, "a bmembed project", "project"
-            )  # its reports hold queries, not documents
+            self._skip(relative, "a bmembed project", "project")
             return
         prefix = f"{relative}/" if relative else ""
         if self._is_beir(prefix, found):
@@ -339,18 +339,18 @@ class _Walk:
 
 
 def _format_of(path: Path) -> str | None:
-    """The format of a file whose name has none: mails are often stored so."""
+    """Return the format of a file by its content; mails are often stored without an ending."""
     with path.open("rb") as file:
         return format_of_head(file.read(4096)) or None
 
 
 def readable_path(path: str) -> str:
-    """A path as text: of one that is not UTF-8, the bytes that are none as `\\xe9`."""
+    """Return a path as text, with bytes that are not valid UTF-8 as `\\xe9`."""
     if path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path):
         return path
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def system_reason(error: OSError) -> str:
-    """What the system says of a file that it does not let us read."""
+    """Return the system's reason why a file cannot be read."""
     return (error.strerror or str(error)).lower()

@@ -1,4 +1,4 @@
-"""Blocks, slides, pages and rows → text with where headings and pages begin."""
+"""Blocks, slides, pages and rows → text with its headings and pages."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from engine.corpus.text.furniture import without_furniture
 from engine.corpus.text.hyphens import put_together, unwrapped
 
 NOTES = "Notes:"
-"""The line above the notes of a slide; no heading of a slide that says nothing else."""
+"""The line above the notes of a slide; it is no heading for a slide that only has notes."""
 MAX_HEADING_LENGTH = 300
 _MAX_SLIDE_TITLE_LENGTH = 120
 _WORD = re.compile(r"\w+")
 _SENTENCE = 4  # words
 _MANY_ROWS = 6
-_MAX_NAME_LENGTH = 200  # characters of a column's name that are repeated with each of its cells
+# Maximum length of a column's name, which is repeated with each of its cells.
+_MAX_NAME_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text with where its headings and its pages begin."""
+    """A text, and where its headings and pages begin."""
 
     text: str
     headings: tuple[Heading, ...] = ()
@@ -33,7 +34,7 @@ class Text:
 
 
 class Builder:
-    """Joins blocks with a blank line between two, and keeps where headings and pages begin."""
+    """A builder that joins blocks with blank lines and notes where headings and pages begin."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -43,28 +44,28 @@ class Builder:
         self._list = False
 
     def page(self, number: int, name: str) -> None:
-        """A page begins with the next block."""
+        """Begin a page with the next block."""
         self._pages.append(Page(self._length + (2 if self._parts else 0), number, name))
 
     def next_page(self) -> None:
-        """The page that follows the last one begins with the next block."""
+        """Begin the next page in number with the next block."""
         number = self._pages[-1].number + 1 if self._pages else 1
         self.page(number, f"page {number}")
 
     def heading(self, level: int, title: str) -> None:
-        """A heading as a block of its own."""
+        """Add a heading as a block of its own."""
         line = " ".join(title.split())
         if line:
             start = self._add(line)
             self._headings.append(Heading(start, max(1, level), line[:MAX_HEADING_LENGTH]))
 
     def block(self, text: str) -> None:
-        """A paragraph, or a table's rows."""
+        """Add a paragraph or the rows of a table."""
         if text.strip():
             self._add(text.strip("\n"))
 
     def item(self, text: str, label: str = "-") -> None:
-        """A list item."""
+        """Add a list item."""
         if text.strip():
             self._add(f"{label} {text.strip()}", item=True)
 
@@ -82,7 +83,10 @@ class Builder:
         return start
 
     def done(self) -> Text:
-        """All that was added. Pages that turned out to be empty begin where the next one does."""
+        """Return all that was added.
+
+        Pages that turned out to be empty begin where the next page does.
+        """
         text = "".join(self._parts)
         pages = tuple(
             Page(min(page.start, len(text)), page.number, page.name) for page in self._pages
@@ -91,11 +95,10 @@ class Builder:
 
 
 def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
-    """A table, one row a line.
+    """Return a table as text, one row per line.
 
-    Where the first row names the columns, every cell after it is given with its column's name, so
-    that a row can be understood wherever the table is cut. `headed` says whether it does, where
-    that is known.
+    If the first row names the columns, every cell after it is given with its column's name, so that
+    a row can be understood wherever the table is cut. `headed` says whether it does, if known.
     """
     filled = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled:
@@ -120,9 +123,11 @@ def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row is one: a name for most columns, none of them a number, and a column
-    below whose cells are of another sort than its name. A table of words alone shows none, and a
-    first row wrongly taken for one makes every row false.
+    """Tell whether the first row is a header.
+
+    It names most columns, none of its cells is a number, and the cells of some column are of
+    another sort than its name. A table of words alone shows no header, and a first row wrongly
+    taken for a header makes every row false.
     """
     first = [cell for cell in rows[0] if cell]
     named = (
@@ -142,8 +147,9 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _names(name: str, cells: Sequence[str]) -> bool:
-    """Whether a cell stands over others of another sort: over numbers, sentences, or a few
-    values that come again and again.
+    """Tell whether a cell stands over cells of another sort.
+
+    These are numbers, sentences, or a few values that recur.
     """
     if (
         cells
@@ -158,7 +164,7 @@ def _names(name: str, cells: Sequence[str]) -> bool:
 
 
 def with_more(text: Text, more: str) -> Text:
-    """A text with what stands beside it, on a page of its own where it has pages."""
+    """Add what stands beside a text, on a page of its own if the text has pages."""
     if not more:
         return text
     if text.text:
@@ -171,7 +177,7 @@ def with_more(text: Text, more: str) -> Text:
 
 
 def lacking_in(text: str, lines: Iterable[str]) -> str:
-    """Of some lines those that have a word which a text lacks, each once."""
+    """Return the lines that have a word which the text lacks, each once."""
     known = set(_WORD.findall(text.casefold()))
     return "\n".join(
         dict.fromkeys(
@@ -181,7 +187,10 @@ def lacking_in(text: str, lines: Iterable[str]) -> str:
 
 
 def from_slides(slides: Mapping[int, str]) -> Text:
-    """The slides by number, each with its first line as its heading where that is short."""
+    """Return slides by number as a text.
+
+    A slide's first line is its heading if it is short.
+    """
     built = Builder()
     for number, text in slides.items():
         if not text.strip():
@@ -196,9 +205,10 @@ def from_slides(slides: Mapping[int, str]) -> Text:
 
 
 def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
-    """The pages of a document by number, with a `BREAK` where a line's end parts a word: without
-    what stands on every page, and with words put together. What stands `beside` the text of a
-    page comes after it.
+    """Return the pages of a document by number as a text.
+
+    A `BREAK` marks where a line end splits a word. Content that stands on every page is removed,
+    and split words are joined. What stands `beside` the text of a page follows it.
     """
     built = Builder()
     texts = without_furniture(list(pages.values()), list(pages))
@@ -212,7 +222,7 @@ def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
 
 
 def made_visible(document: ReadDocument) -> ReadDocument:
-    """A document without what nobody sees; its headings and pages begin where they did."""
+    """Return a document without invisible characters, its headings and pages still in place."""
     if all(visible(one) == one for one in (document.text, document.title, document.author)):
         return document
     text = document.text

@@ -8,11 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-_EDGE = 2  # lines at the top and at the bottom of a page that may be furniture
-_MIN_PAGES = 3  # pages that show a line before it is taken for one
-_SHARE = 0.6  # of the pages, for a line that says the same on each
-_NUMBERED = 0.4  # of the pages from the first numbered to the last, for numbers that stand alone
-_SHORT = 5  # lines of a page that has no edges: what it repeats may be what it says
+# Number of lines at the top and at the bottom of a page that may be furniture.
+_EDGE = 2
+# Number of pages that must show a line before it counts as furniture.
+_MIN_PAGES = 3
+# Share of the pages that must show a line that is the same on each.
+_SHARE = 0.6
+# Share of the pages, from the first numbered to the last, with a number on a line of its own.
+_NUMBERED = 0.4
+# A page of at most so many lines has no edges: what it repeats may be its content.
+_SHORT = 5
 _BARE = re.compile(
     r"(?P<sign>[-\u2013\u2014|\u00b7\u2022~]?) ?(?P<number>\d{1,5}) ?(?P=sign)$|(?P<first>\d{1,5})"
     r" ?/ ?\d{1,5}$"
@@ -23,7 +28,7 @@ _CALLED = re.compile(
     re.IGNORECASE,
 )
 _DIGIT = re.compile(r"\d")
-# what asks for the number in the next line
+# A label that asks for the number in the next line.
 _ASKS = re.compile(r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE)
 
 Lines = list[str]
@@ -31,8 +36,9 @@ Lines = list[str]
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
-    """A line that may hold its page's number, which stands alone or is called a page: the line
-    without it, and how far it is ahead of the page.
+    """A line that may hold the number of its page, alone or with a word such as "page".
+
+    `rest` is the line without the number, and `ahead` how far the number is ahead of the page.
     """
 
     rest: str
@@ -41,8 +47,9 @@ class _Numbered:
 
 @dataclass
 class _Edge:
-    """What is furniture at the top of the pages, or at their bottom; `shown` has what was left
-    in place once.
+    """The furniture at the top or at the bottom of the pages.
+
+    `shown` holds what was left in place once.
     """
 
     same: set[str] = field(default_factory=set)
@@ -51,13 +58,12 @@ class _Edge:
 
 
 def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
-    """The pages' texts (`numbers`: which pages they are) without lines that come again at their
-    edges.
+    """Return the pages' texts without lines that recur at their edges.
 
-    A line is furniture where it says the same at the same edge of most pages, or where it holds the
-    number of its page. The first of each kind stays, so that no word is lost; only numbers that
-    stand alone, or are called a page, go altogether. Pages of few lines stay as they are: what they
-    repeat may be all that they say.
+    `numbers` are the numbers of the pages. A line is furniture if it is the same at the same edge
+    of most pages, or if it holds the number of its page. The first of each kind stays, so that no
+    word is lost; only numbers that stand alone, or are called a page, are removed everywhere. Pages
+    of few lines are not changed, since what they repeat may be all that they say.
     """
     if len(pages) < _MIN_PAGES:
         return list(pages)
@@ -90,8 +96,9 @@ def _squeezed(line: str) -> str:
 
 
 def _furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
-    """The lines that most pages show at one edge (each page's outermost line first), and those
-    that number them.
+    """Return the lines that most pages show at one edge, and the lines that number the pages.
+
+    Each page's outermost line comes first.
     """
     found = _Edge()
     count = Counter(line for lines in edges for line in set(lines) if line)
@@ -110,9 +117,7 @@ def _furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
 
 
 def _is_alone(lines: Lines, at: int) -> bool:
-    """Whether a number that fills a line is at the very edge of its page, and answers to
-    nothing.
-    """
+    """Tell whether a number on its own line is at the edge of its page and answers no label."""
     return at == 0 and not any(_ASKS.search(line) for line in lines[1:2])
 
 
@@ -123,7 +128,7 @@ def _goes_on(pages: Sequence[int], *, dense: bool) -> bool:
 
 
 def _numbered(line: str, page: int) -> Iterator[_Numbered]:
-    """What in a line may be the number of its page."""
+    """Yield what in a line may be the number of its page."""
     if not _DIGIT.search(line):
         return
     bare = _BARE.match(line)
@@ -152,7 +157,7 @@ def _stripped(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> str:
 
 
 def _rest_of(lines: Lines, at: int, page: int, edge: _Edge) -> str | None:
-    """What a line of furniture says beside its page's number; None for one that is none."""
+    """Return what a line of furniture says besides its page's number, None for any other line."""
     if lines[at] in edge.same:
         return lines[at]
     for numbered in _numbered(lines[at], page):

@@ -1,8 +1,8 @@
-"""Words that a line's end parts are put together; hyphens that belong to a word stay.
+"""Words that are split at a line end are joined; hyphens that belong to a word stay.
 
-`BREAK` stands in a text where a line or a page ends in a hyphen within a word. Whether the hyphen
-is one of the word is decided by how the document writes it elsewhere, and by what stands before and
-after it.
+`BREAK` stands in a text where a line or a page ends in a hyphen within a word. How the document
+writes the word elsewhere, and the text before and after it, decide whether the hyphen belongs to
+the word.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from itertools import chain
 
 from engine.corpus.text.suspended import is_suspended, language_of
 
-LINE_END = "\x02"  # PDFium's sign for a hyphen that ends a line
-BREAK = "\ufdd2"  # what no text holds
+# PDFium's sign for a hyphen at a line end.
+LINE_END = "\x02"
+# A character that no text holds.
+BREAK = "\ufdd2"
 _ENDED = re.compile(f"(?<=\\S){LINE_END}(?=\\S)")
 _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
 _PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
@@ -27,9 +29,7 @@ _MIN_LENGTH = 3  # letters
 
 
 def with_breaks(page: str) -> str:
-    """A page's text as PDFium gives it, with a `BREAK` for each hyphen that ends a line within a
-    word.
-    """
+    """Return a page's text from PDFium with a `BREAK` for each line-end hyphen within a word."""
     if BREAK in page:
         page = page.replace(BREAK, "\ufffd")
     if LINE_END in page:
@@ -38,9 +38,7 @@ def with_breaks(page: str) -> str:
 
 
 def unwrapped(page: str) -> str:
-    """A page's lines without the blanks that end them, with a `BREAK` in each word that a line
-    end parts.
-    """
+    """Strip the lines of a page, and put a `BREAK` in each word that is split at a line end."""
     lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
     lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
     return _LINE_END.sub(
@@ -49,7 +47,7 @@ def unwrapped(page: str) -> str:
 
 
 def put_together(pages: Sequence[str]) -> list[str]:
-    """The pages of a document with its parted words put together."""
+    """Return the pages of a document with split words joined."""
     if not any(BREAK in page for page in pages):
         return list(pages)
     known = _words(pages)
@@ -76,7 +74,7 @@ def put_together(pages: Sequence[str]) -> list[str]:
 def _precedes_another(
     left: str, right: str, found: re.Match[str], known: Mapping[str, int], language: str
 ) -> bool:
-    """Whether a hyphen at the end of a line stands for a word that follows what was found."""
+    """Tell whether a hyphen at a line end stands for a word that follows the match."""
     following = _NEXT_WORD.match(found.string, found.end())
     return following is not None and is_suspended(left, right, following[1], known, language)
 
@@ -86,7 +84,7 @@ def _words(pages: Iterable[str]) -> Counter[str]:
 
 
 def _parts_of(compound: str, known: Mapping[str, int]) -> str:
-    """Words with hyphens or a `BREAK` between them, each `BREAK` replaced by what it stands for."""
+    """Replace each `BREAK` in a hyphenated compound by a hyphen or by nothing."""
     if BREAK not in compound:
         return compound
     pieces = _HYPHEN.split(compound)
@@ -111,9 +109,9 @@ def _whole(parted: str, known: Mapping[str, int], *, follows: bool) -> str:
 
 
 def _has_hyphen(left: str, right: str, known: Mapping[str, int], *, follows: bool) -> bool:
-    """Whether a hyphen is the word's own.
+    """Tell whether a hyphen belongs to the word.
 
-    `follows`: another part, on the left one; `known`: counts of words.
+    `follows` tells that another part precedes the left one; `known` holds counts of words.
     """
     whole = known.get((left + right).lower(), 0)
     parted = known.get(f"{left}-{right}".lower(), 0)

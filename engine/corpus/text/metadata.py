@@ -1,4 +1,4 @@
-"""What a document says of itself: title, author, dates as people and programs write them."""
+"""Title, author and dates that a document gives itself, as people and programs write them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from engine.core.records import ReadDocument
 from engine.corpus.text.blocks import Text
 
 _MAX_LENGTH = 300  # characters
-_NOON = 12  # a day is the same one everywhere on earth when it is stored as its noon in Greenwich
+# A day stored as its noon in Greenwich is the same day everywhere on earth.
+_NOON = 12
 _NO_TITLE = re.compile(
     r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word -"
     r" .*|powerpoint.presentation|slide 1|document ?\d*)$",
@@ -42,12 +43,12 @@ _NOBODY = frozenset(
         "windows user",
     )
 )
-"""What programs write where nobody has given them an author's name."""
+"""What programs write if nobody gave them an author's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Title and author, empty where nothing is said; dates in seconds since the epoch."""
+    """Title and author, empty if not given; dates are seconds since the epoch."""
 
     title: str = ""
     author: str = ""
@@ -56,9 +57,9 @@ class Said:
 
 
 def moment(text: str) -> float | None:
-    """Seconds since the epoch of a date, with a time or without: that of noon, then.
+    """Return the seconds since the epoch of a date, at noon if it has no time.
 
-    Without a zone it is UTC. None for what is none, and for one that may be read in two ways
+    UTC is assumed without a zone. None for other texts, and for dates that can be read in two ways
     (`3/4/2031`).
     """
     from dateutil.parser import parse
@@ -70,7 +71,7 @@ def moment(text: str) -> float | None:
     year_first = words[:4].isdecimal()
     found = set()
     with suppress(ValueError, OverflowError):
-        # they differ where nothing names the year
+        # The two results differ if nothing in the text names the year.
         for year, day_first in (
             (2000, with_dots),
             (2001, not year_first),
@@ -82,18 +83,18 @@ def moment(text: str) -> float | None:
 
 
 def first_moment(texts: Iterable[str]) -> float | None:
-    """The first of several texts that is a date."""
+    """Return the first of several texts that is a date, as seconds since the epoch."""
     return next((found for found in map(moment, texts) if found is not None), None)
 
 
 def named(authors: str) -> str:
-    """Of authors with commas between, those that are somebody."""
+    """Return the names of persons in a list of authors separated by commas."""
     names = authors.split(", ")
     return ", ".join(name for name in names if name.strip(" ()[]<>").casefold() not in _NOBODY)
 
 
 def joined(names: Iterable[str]) -> str:
-    """Names with commas between, each once; addresses of pages are none."""
+    """Join names with commas, each once, without addresses of pages."""
     cleaned = (" ".join(name.split()) for name in names)
     return ", ".join(dict.fromkeys(name for name in cleaned if name and "://" not in name))[
         :_MAX_LENGTH
@@ -101,8 +102,9 @@ def joined(names: Iterable[str]) -> str:
 
 
 def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]) -> ReadDocument:
-    """A document of its text and of what it says of itself: `title`, `authors`, `created_at` and
-    `modified_at`.
+    """Build a document from its text and its metadata.
+
+    The keys are `title`, `authors`, `created_at` and `modified_at`.
     """
     return ReadDocument(
         title_of(metadata, text, path),
@@ -117,7 +119,7 @@ def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]
 
 
 def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
-    """The title that a document gives itself, else its first heading, else the file's name."""
+    """Return a document's own title, else its first heading, else the file's name."""
     own = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_LENGTH]
     if own and not _NO_TITLE.match(own) and "\ufffd" not in own:
         return own
@@ -129,7 +131,7 @@ def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
 
 
 def author_of(metadata: Mapping[str, Any]) -> str:
-    """The authors that a document names, with commas between."""
+    """Return the authors that a document names, separated by commas."""
     authors = metadata.get("authors") or ()
     names = [
         " ".join(clean(str(name)).split())
@@ -139,16 +141,18 @@ def author_of(metadata: Mapping[str, Any]) -> str:
 
 
 def seconds(date: Any) -> float | None:
-    """Seconds since the epoch of an ISO date, UTC where it names no zone; None for anything
-    else.
+    """Return the seconds since the epoch of an ISO date, None for anything else.
+
+    UTC is assumed without a zone.
     """
-    with suppress(ValueError, OverflowError, AttributeError):  # None has no `strip`
+    # None has no `strip`.
+    with suppress(ValueError, OverflowError, AttributeError):
         moment = datetime.fromisoformat(date.strip())
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return None
 
 
 def title_from_name(path: Path) -> str:
-    """`quarterly_report-2024.txt` → `Quarterly report 2024`."""
+    """Make a title from a file name: `quarterly_report-2024.txt` → `Quarterly report 2024`."""
     words = clean(re.sub(r"[-_\s]+", " ", path.stem)).strip()
     return words[:1].upper() + words[1:] or path.name

@@ -1,9 +1,8 @@
-"""Suspended hyphens at the end of a line: `Kunden-` and `und Lieferantendaten` in the next line
-are not `Kundenund`.
+"""Suspended hyphens at a line end: `Kunden-` before `und Lieferantendaten` is no `Kundenund`.
 
 A conjunction in the next line may also be the end of the word (`Frau-en`, `in-to`, `sail-or`), so
-it counts only in texts of its language, and the doubtful ones only where what stands before or
-behind them is as it is with a suspended hyphen.
+it counts only in texts of its language. Doubtful conjunctions count only if the text before or
+after them looks as it does with a suspended hyphen.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ _BEGINS_A_WORD = "-\u2010([\"'„“«"
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """The conjunctions of a language, those that other words end in apart, and words that tell
-    it.
+    """The conjunctions of a language, and words that identify it.
+
+    Conjunctions that are also endings of words are listed separately.
     """
 
     always: frozenset[str] = frozenset()
@@ -33,7 +33,7 @@ class _Language:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What assets/words/suspended.toml holds."""
+    """The content of assets/words/suspended.toml."""
 
     languages: Mapping[str, _Language]
     first_parts: frozenset[str]
@@ -54,10 +54,9 @@ def _read_words() -> _Words:
 
 
 def language_of(words: Mapping[str, int]) -> str:
-    """The language of a text that most of its commonest words are of, as an ISO 639-1 code;
-    empty where none is.
+    """Return the language of most of the commonest words of a text, as an ISO 639-1 code.
 
-    `words` counts the words of the text, in lower case.
+    Empty if no language is known. `words` counts the words of the text, in lower case.
     """
     counts = {
         code: sum(words.get(word, 0) for word in language.common)
@@ -70,10 +69,10 @@ def language_of(words: Mapping[str, int]) -> str:
 def is_suspended(
     left: str, right: str, following: str, words: Mapping[str, int], language: str
 ) -> bool:
-    """Whether the hyphen between two parts of a word stands for a word that follows.
+    """Tell whether the hyphen between two parts of a word stands for a word that follows.
 
-    `right` is the part in the next line, `following` the word behind it, `words` counts the words
-    of the text, in lower case.
+    `right` is the part in the next line, `following` the word after it, and `words` counts the
+    words of the text, in lower case.
     """
     known = _read_words()
     own = known.languages.get(language, _Language())

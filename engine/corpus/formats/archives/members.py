@@ -1,4 +1,4 @@
-"""What holds for the files in an archive of any kind: their limits, and which are left out."""
+"""Limits of the files in an archive of any kind, and reasons to leave files out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a member is none that a person put there: hidden, or left by a system."""
+    """Tell whether a member is hidden or was left by a system, so no person put it there."""
     return (
         name.rpartition("/")[2].startswith(".")
         or name.startswith(_LITTER)
@@ -24,7 +24,7 @@ def is_hidden(name: str) -> bool:
 
 
 def leads_out(name: str) -> LeftOut | None:
-    """Why a member is refused whose name leads out of the archive; None for any other."""
+    """Return why a member whose name leads out of the archive is refused, None for any other."""
     if (
         name.startswith(("/", "\\"))
         or ".." in name.replace("\\", "/").split("/")
@@ -36,20 +36,21 @@ def leads_out(name: str) -> LeftOut | None:
 
 
 def link(name: str) -> LeftOut:
-    """A member that only names another file."""
+    """Report a member that only names another file."""
     return LeftOut(name, "skipped", "link", "a link inside an archive")
 
 
 def bomb(name: str, size: int) -> LeftOut:
-    """A member that unpacks to many times more than documents do."""
+    """Report a member that unpacks to many times more than documents do."""
     return LeftOut(
         name, "quarantined", "too large", f"a decompression bomb, of {size / 1e6:,.0f} MB unpacked"
     )
 
 
 def too_large(name: str, left: int) -> LeftOut:
-    """A member that is larger than one may be, or than what is `left` of all that an archive may
-    unpack to.
+    """Report a member that is too large.
+
+    It is larger than a member may be, or than what is `left` of all that an archive may unpack to.
     """
     what, most = (
         ("it unpacks", MAX_MEMBER) if left >= MAX_MEMBER else ("the archive unpacks", MAX_UNPACKED)
@@ -58,9 +59,9 @@ def too_large(name: str, left: int) -> LeftOut:
 
 
 def read_bounded(read: Callable[[int], bytes], most: int) -> bytes:
-    """All that a reader gives, whatever size is claimed.
+    """Return all that a reader gives, whatever size is claimed.
 
-    Raises OverflowError where there are more than `most` bytes.
+    Raises OverflowError if there are more than `most` bytes.
     """
     pieces: list[bytes] = []
     size = 0

@@ -23,16 +23,17 @@ from engine.corpus.formats.locked import known, why_closed
 from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
 
-AT_ONCE = MAX_MEMBER  # bytes that are unpacked before what they hold is read
+# Number of bytes that are unpacked before their files are read.
+AT_ONCE = MAX_MEMBER
 
 
 class SevenZipReader:
-    """Reads .7z files."""
+    """A reader of .7z files."""
 
     formats = frozenset({"7z"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
             if data is None:
                 size = path.stat().st_size
@@ -63,7 +64,10 @@ READER = SevenZipReader()
 
 
 def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
-    """The archive, and the password that opens it. Raises UnreadableFileError."""
+    """Return the archive, and the password that opens it.
+
+    Raises UnreadableFileError.
+    """
     from py7zr import SevenZipFile
     from py7zr.exceptions import PasswordRequired, UnsupportedCompressionMethodError
 
@@ -85,14 +89,15 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
             ) from error
         except MemoryError:
             raise
-        except Exception as error:  # whatever a damaged archive, or a wrong password, leads to
+        # A damaged archive or a wrong password may lead to any error.
+        except Exception as error:
             if not is_locked:
                 raise UnreadableFileError(path, damaged(error)) from error
     raise UnreadableFileError(path, why_closed(), "encrypted")
 
 
 def _opens(file: IO[bytes], archive: Any, password: str) -> bool:
-    """Whether a password opens the smallest file of an archive, if it has one."""
+    """Tell whether a password opens the smallest file of an archive, if it has one."""
     files = [member for member in archive.files if not member.is_directory and member.uncompressed]
     least = min(files, key=lambda member: member.uncompressed, default=None)
     if least is None:
@@ -104,7 +109,7 @@ def _opens(file: IO[bytes], archive: Any, password: str) -> bool:
 
 
 def _refuse(member: Any, size: int, left: int) -> LeftOut | None:
-    """Why a member is left out before it is unpacked."""
+    """Return why a member is left out before it is unpacked, or None."""
     name = member.filename
     if refused := leads_out(name):
         return refused
@@ -122,14 +127,16 @@ def _refuse(member: Any, size: int, left: int) -> LeftOut | None:
 def _unpack(
     file: IO[bytes], password: str | None, wanted: Sequence[tuple[str, int]]
 ) -> Iterator[Found]:
-    """The files of these names and sizes, some at once: they are packed together, and each start
-    begins anew.
+    """Yield the files of these names and sizes, several at once.
+
+    They are packed together, and each start begins from the beginning of the archive.
     """
     batch: list[tuple[str, int]] = []
     held = 0
     for name, size in wanted:
         if not _may_be_read(name):
-            yield Member(name, b"")  # what it is, its name says
+            # The name of an empty file says what it is.
+            yield Member(name, b"")
             continue
         if batch and held + size > AT_ONCE:
             yield from _unpack_batch(file, password, batch)
@@ -162,7 +169,8 @@ def _unpack_batch(
             archive.extract(targets=[name for name, _ in batch], factory=writers)
     except MemoryError:
         raise
-    except Exception as error:  # whatever a damaged archive leads to
+    # A damaged archive may lead to any error.
+    except Exception as error:
         failed = error
     for (name, size), data in zip(
         batch, writers.contents_of([name for name, _ in batch]), strict=True

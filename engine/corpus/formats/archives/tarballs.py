@@ -1,5 +1,6 @@
-"""Archives of tar, plain or compressed, and single files that are compressed alone: read as they
-come, a member at a time.
+"""Tar archives, plain or compressed, and single compressed files.
+
+They are read as a stream, a member at a time.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ _BLOCK = 512
 
 
 class TarReader:
-    """Reads .tar, .tar.gz and the like, and .gz, .xz, .bz2 and .zst of one file."""
+    """A reader of .tar, .tar.gz and the like, and .gz, .xz, .bz2 and .zst of one file."""
 
     formats = frozenset({"tar"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
             if data is None:
                 size = path.stat().st_size
@@ -74,9 +75,9 @@ READER = TarReader()
 
 
 class _Pieces(RawIOBase):
-    """What is unpacked, as it comes, so that what stands before a damage is not lost with it.
+    """Unpacked bytes as they come, so that what precedes damage is not lost with it.
 
-    `head`: its first block.
+    `head` is the first block.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -87,7 +88,7 @@ class _Pieces(RawIOBase):
         self._left = self.head
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -100,7 +101,7 @@ class _Pieces(RawIOBase):
 
 
 def _kind_of(file: IO[bytes]) -> str:
-    """How a file is compressed; empty where it is not."""
+    """Return how a file is compressed, empty if it is not."""
     head = file.read(8)
     file.seek(0)
     return next((kind for magic, kind in COMPRESSED.items() if head.startswith(magic)), "")
@@ -128,7 +129,7 @@ def _zstd() -> Any:
 
 
 def _damage_of(kind: str) -> tuple[type[BaseException], ...]:
-    """What reading a damaged file raises."""
+    """Return the errors that reading a damaged file raises."""
     if kind == "zst":
         return (*_DAMAGED, _zstd().ZstdError)
     return _DAMAGED
@@ -138,12 +139,13 @@ def _begins_archive(head: bytes) -> bool:
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
-        return len(head) == _BLOCK and not any(head)  # an archive of no files
+        # An archive without files consists of zeros.
+        return len(head) == _BLOCK and not any(head)
     return True
 
 
 def _only_file(path: Path, content: IO[bytes], size: int, kind: str) -> Found:
-    """The file that is compressed alone: it is named as the whole, without the ending."""
+    """Return a single compressed file, named like the whole without the ending."""
     name = path.stem
     try:
         unpacked = read_bounded(content.read, MAX_MEMBER)
@@ -157,7 +159,10 @@ def _only_file(path: Path, content: IO[bytes], size: int, kind: str) -> Found:
 
 
 def _members(path: Path, content: IO[bytes], size: int, kind: str) -> Iterator[Found]:
-    """The files of an archive. What comes after a damage is lost, what came before is not."""
+    """Yield the files of an archive.
+
+    What follows damage is lost, what precedes it is not.
+    """
     left = MAX_UNPACKED
     files = 0
     shown = 0
@@ -211,7 +216,7 @@ def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> Fou
 
 
 def _legible(name: str) -> str:
-    """A member's name, in UTF-8, else in the code page that fits it best."""
+    """Return a member's name, read as UTF-8, else in the code page that fits it best."""
     raw = name.encode("utf-8", "surrogateescape")
     with suppress(UnicodeError):
         return raw.decode("utf-8")

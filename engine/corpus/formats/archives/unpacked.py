@@ -1,4 +1,4 @@
-"""Where py7zr puts what it unpacks: in memory."""
+"""The place in memory to which py7zr unpacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from engine.corpus.formats.archives.members import MAX_MEMBER
 
 
 class UnpackedFile(Py7zIO):
-    """The bytes of one file. Raises OverflowError where there are more than a file may have."""
+    """The bytes of one file.
+
+    Raises OverflowError if there are more than a file may have.
+    """
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -31,10 +34,10 @@ class UnpackedFile(Py7zIO):
         return offset
 
     def flush(self) -> None:
-        """Do nothing: all is in memory."""
+        """Do nothing, since everything is in memory."""
 
     def size(self) -> int:
-        """How many bytes were written."""
+        """Return the number of bytes written."""
         return len(self.data)
 
 
@@ -45,12 +48,13 @@ class UnpackedFiles(WriterFactory):
         self._files: dict[str, UnpackedFile] = {}
 
     def create(self, filename: str) -> UnpackedFile:
-        """A place for a file's bytes."""
+        """Create a place for a file's bytes."""
         return self._files.setdefault(filename, UnpackedFile())
 
     def contents_of(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """The bytes of files, None for one that was not unpacked; of several with one name,
-        py7zr numbers all but the first.
+        """Yield the bytes of files, None for a file that was not unpacked.
+
+        If several files have the same name, py7zr numbers all but the first.
         """
         times: dict[str, int] = {}
         for name in names:

@@ -27,16 +27,17 @@ from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb, open_zip
 
 _ENCRYPTED = 1
 _UTF8_NAME = 0x800
-_AES = 99  # as WinZip and 7-Zip lock
+# The encryption method of WinZip and 7-Zip.
+_AES = 99
 
 
 class ZipReader:
-    """Reads .zip files."""
+    """A reader of .zip files."""
 
     formats = frozenset({"zip"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         with open_zip(path, data) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             if not members:
@@ -75,7 +76,8 @@ def _member(
         return Member(name, content)
     except OverflowError:
         return too_large(name, left)
-    except NotImplementedError:  # a RuntimeError as well
+    # This is also a RuntimeError, so it comes first.
+    except NotImplementedError:
         return LeftOut(
             name,
             "quarantined",
@@ -84,14 +86,15 @@ def _member(
         )
     except MemoryError:
         raise
-    except Exception as error:  # whatever a damaged archive leads to
+    # A damaged archive may lead to any error.
+    except Exception as error:
         return LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
 def _unlocked(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, passwords: Sequence[str | None]
 ) -> bytes | None:
-    """The bytes of a member with the first password that opens it; None where none does."""
+    """Return the bytes of a member with the first password that opens it, None if none does."""
     if member.compress_type == _AES:
         archive, member = _for_aes(archive, member)
     for password in passwords:
@@ -100,8 +103,7 @@ def _unlocked(
         except (NotImplementedError, OverflowError, MemoryError):
             raise
         except Exception:
-            # a wrong password, which may pass the first check by chance; pyzipper has errors of its
-            # own
+            # A wrong password may pass the first check by chance. pyzipper raises its own errors.
             if password is None:
                 raise
     return None
@@ -110,7 +112,7 @@ def _unlocked(
 def _for_aes(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo
 ) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
-    """The archive and the member as pyzipper has them."""
+    """Return the archive and the member as pyzipper has them."""
     from pyzipper import AESZipFile
 
     assert archive.fp is not None
@@ -119,8 +121,9 @@ def _for_aes(
 
 
 def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
-    """Members' names: in UTF-8, where they say or are so; else in the code page that fits them
-    all best.
+    """Return members' names, in UTF-8 if declared or valid.
+
+    The others are read in the code page that fits all of them best.
     """
     stored = [_stored_name(member) for member in members]
     encoding = guess_encoding_of_names(
@@ -130,7 +133,7 @@ def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
 
 
 def _stored_name(member: zipfile.ZipInfo) -> str | bytes:
-    """A member's name, as bytes where nothing says what they mean."""
+    """Return a member's name, as bytes if nothing declares their encoding."""
     try:
         raw = member.orig_filename.partition("\0")[0].encode("cp437")
     except UnicodeError:
@@ -151,9 +154,9 @@ def _decoded_name(name: bytes, encoding: str) -> str:
 def _unpacked(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None
 ) -> bytes:
-    """The bytes of a member, whatever size it claims.
+    """Return the bytes of a member, whatever size it claims.
 
-    Raises OverflowError where there are more than `most`.
+    Raises OverflowError if there are more than `most`.
     """
     if member.file_size > most:
         raise OverflowError

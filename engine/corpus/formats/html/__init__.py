@@ -1,4 +1,4 @@
-"""HTML: what a reader of the page sees, in blocks, but for what it calls navigation."""
+"""HTML: what a reader of the page sees, in blocks, without navigation."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ from engine.corpus.formats.word_numbers import in_figures, whole_number
 from engine.corpus.text.blocks import Builder, Text
 from engine.corpus.text.metadata import Said, first_moment, joined, title_from_name
 
-_SEARCHED = (
-    2**18
-)  # bytes or characters; what belongs at the beginning stands behind long scripts on some pages
+# Number of bytes or characters. On some pages, what belongs at the beginning follows long scripts.
+_SEARCHED = 2**18
 _OF_XML = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""")
-_META = re.compile(
-    rb"<\s*meta[\s/][^<>]*>", re.IGNORECASE
-)  # "<" ends one, or many without ">" take quadratic time
+# The pattern stops at "<": many tags without ">" would take quadratic time.
+_META = re.compile(rb"<\s*meta[\s/][^<>]*>", re.IGNORECASE)
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _NAMES = ("name", "property", "itemprop", "http-equiv")
 # fmt: off
@@ -52,7 +50,7 @@ _CHANGED = (
 
 
 def declared_encoding(source: bytes) -> str:
-    """The encoding that the beginning of a page names, in lower case; empty where it names none."""
+    """Return the encoding that the beginning of a page names, in lower case, or an empty text."""
     beginning = source[:_SEARCHED]
     found = _OF_XML.match(beginning)
     metas = (_CHARSET.search(meta[0]) for meta in _META.finditer(beginning))
@@ -63,7 +61,7 @@ def declared_encoding(source: bytes) -> str:
 
 
 def said_in(page: ParsedPage) -> Said:
-    """What the head of a page says of its author and dates."""
+    """Return the author and dates in the head of a page."""
     stated: dict[str, list[str]] = defaultdict(list)
     for element in page.elements:
         if element.name == "body":
@@ -87,17 +85,21 @@ _MARKS: dict[str, Origin] = {
     "dt": "glossary",
     "figcaption": "caption",
 }
-_MAX_PIECES = 100  # in an element that is marked: what holds more is no phrase
+# A marked element with more pieces is not a phrase.
+_MAX_PIECES = 100
 _FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
 
 class HtmlReader:
-    """Reads .html files. The title is that of the page, else its first h1, else the file's name."""
+    """A reader of .html files.
+
+    The title is that of the page, else its first h1, else the file's name.
+    """
 
     formats = frozenset({"html"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         source, note = source_of(read_bytes(path, data), path)
         page = parsed(source)
         shown = _shown(page)
@@ -127,13 +129,14 @@ READER = HtmlReader()
 
 
 def shown_text(source: str) -> str:
-    """What a reader of a page sees, without its headings' places."""
+    """Return what a reader of a page sees, without the places of headings."""
     return _shown(parsed(source)).text
 
 
 def source_of(data: bytes, path: Path) -> tuple[str, str]:
-    """The source of a page, and what is to be said of its encoding: that which it names, unless
-    it is in another.
+    """Return the source of a page, and a note on its encoding.
+
+    It is the encoding that the page names, unless the page is in another one.
     """
     named = declared_encoding(data)
     marked = b"\0" in data or data.startswith(BOM_UTF8)
@@ -143,7 +146,7 @@ def source_of(data: bytes, path: Path) -> tuple[str, str]:
 
 
 def _marked(page: ParsedPage) -> Iterator[Marked]:
-    """What a page marks as links, captions and terms, in its navigation, too."""
+    """Yield what a page marks as links, captions and terms, also in its navigation."""
     for element in page.elements:
         origin = _MARKS.get(element.name)
         if origin:
@@ -161,8 +164,9 @@ def _shown(page: ParsedPage) -> Text:
 
 
 class _Blocks:
-    """Collects blocks while walking a parsed page, without recursion: pages may nest thousands
-    deep.
+    """A collector of blocks, which walks a parsed page.
+
+    It does not recurse, since pages may nest thousands deep.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -174,10 +178,9 @@ class _Blocks:
         self._counted: dict[Element, int] = {}
 
     def walk(self, root: Element) -> None:
-        """Collects the blocks below `root`."""
-        stack: list[Element | str | bool] = [
-            root
-        ]  # a block ends; True: one that has a kind of its own
+        """Collect the blocks below `root`."""
+        # A bool on the stack ends a block; True if the block has a kind of its own.
+        stack: list[Element | str | bool] = [root]
         while stack:
             node = stack.pop()
             if isinstance(node, str):
@@ -194,7 +197,7 @@ class _Blocks:
         self._end_block()
 
     def _enter(self, node: Element) -> bool:
-        """Begins an element; False when it is dealt with as a whole."""
+        """Begin an element, and return False if it is handled as a whole."""
         name = node.name
         if name == "br":
             self._run.append("\n")
@@ -216,7 +219,7 @@ class _Blocks:
         return True
 
     def _number(self, item: Element) -> str:
-        """What a page shows before a list item."""
+        """Return what a page shows before a list item."""
         around = item.parent
         if around is None or around.name != "ol":
             return "-"
@@ -239,5 +242,5 @@ class _Blocks:
         self._run.clear()
 
     def text(self) -> Text:
-        """What was collected."""
+        """Return the collected text."""
         return self._built.done()

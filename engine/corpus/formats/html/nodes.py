@@ -1,6 +1,4 @@
-"""The parts of a parsed page: its elements, which of them a reader sees, which are blocks, and
-what they say on one line.
-"""
+"""Elements of a parsed page: which are shown, which are blocks, and their text on one line."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _LEFT_OUT = frozenset({
     "script", "style", "nav", "noscript", "template", "head", "iframe", "embed", "canvas", "audio", "video", "select", "annotation",  # noqa: E501
     "annotation-xml", "metadata",
 })
-# what stands in them is no text of the page
+# The content of these elements is not text of the page.
 _SPEECHLESS = frozenset({"script", "style", "template", "rt", "rp"})
 BLOCKS = frozenset({
     "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",  # noqa: E501
@@ -39,7 +37,7 @@ _DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
 
 
 class Element:
-    """An element of a page, and what stands in it: other elements, and texts."""
+    """An element of a page with its content: other elements, and texts."""
 
     __slots__ = ("attributes", "contents", "name", "parent")
 
@@ -50,13 +48,14 @@ class Element:
         self.contents: list[Element | str] = []
 
     def get(self, attribute: str) -> str:
-        """The value of an attribute; empty where it has none."""
+        """Return the value of an attribute, empty if missing."""
         return self.attributes.get(attribute, "")
 
 
 class _Run(NamedTuple):
-    """An element whose text is raised, or in a font of its own: the symbol font, empty for a
-    font of letters.
+    """An element with raised text or with a font of its own.
+
+    It holds the name of the symbol font, which is empty for a font of letters.
     """
 
     element: Element
@@ -65,15 +64,16 @@ class _Run(NamedTuple):
 
 
 class ParsedPage(NamedTuple):
-    """A page: what holds all of it, and all its elements in their order, that one first."""
+    """A page: the element that holds it, and all elements in order, that one first."""
 
     root: Element
     elements: list[Element]
 
 
 class _Tree:
-    """Takes the events of lxml's parser for a page, but for comments: many times faster than a
-    tree that can be changed.
+    """A target of the events of lxml's parser that ignores comments.
+
+    It is many times faster than a tree that can be changed.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class _Tree:
             self._begin_run(element)
 
     def _begin_run(self, element: Element) -> None:
-        """Note where an element raises its text or names a font."""
+        """Note if an element raises its text or names a font."""
         style = element.get("style")
         if self._runs:
             outer = self._runs[-1]
@@ -143,7 +143,7 @@ class _Tree:
 
 
 def parsed(source: str) -> ParsedPage:
-    """The elements of a page, also of one that is badly broken or empty."""
+    """Parse a page, even if it is badly broken or empty."""
     from lxml import etree
 
     parser = etree.HTMLParser(target=_Tree(), recover=True)
@@ -153,19 +153,19 @@ def parsed(source: str) -> ParsedPage:
 
 
 def is_shown(element: Element) -> bool:
-    """Whether an element itself is shown; it may stand in one that is not."""
+    """Tell whether an element itself is shown; it may be in one that is not."""
     return element.name not in _LEFT_OUT and "hidden" not in element.attributes
 
 
 def one_line(text: str) -> str:
-    """A text on one line."""
+    """Return a text on one line."""
     return " ".join(clean(text).split())
 
 
 def inline(element: Element, most: int = sys.maxsize) -> str:
-    """All that an element shows on one line; only blocks and line breaks part its words.
+    """Return all that an element shows on one line; only blocks and line breaks separate words.
 
-    Nothing of one that has more than `most` pieces in it: texts, and two for each element.
+    Empty for an element of more than `most` pieces: texts, and two for each element.
     """
     pieces = list(islice(_pieces(element, " "), most))
     if len(pieces) < most:
@@ -174,12 +174,12 @@ def inline(element: Element, most: int = sys.maxsize) -> str:
 
 
 def preformatted(element: Element) -> str:
-    """All that an element shows with its line ends and blanks."""
+    """Return all that an element shows, with its line ends and blanks."""
     return "".join(_pieces(element, "")).strip("\r\n")
 
 
 def _pieces(element: Element, gap: str) -> Iterator[str]:
-    """The texts in an element, without recursion, with a `gap` where a block begins or ends."""
+    """Yield the texts in an element without recursion, with a `gap` at both ends of a block."""
     stack = element.contents[::-1]
     while stack:
         inner = stack.pop()

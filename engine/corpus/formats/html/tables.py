@@ -8,22 +8,26 @@ from engine.corpus.formats.html.nodes import Element, inline, is_shown, one_line
 from engine.corpus.formats.word_numbers import whole_number
 from engine.corpus.text.blocks import rows_as_text
 
-_WIDEST = 50  # columns or rows that one cell may span
-_WIDEST_ROW = 200  # columns that a row may have by what its cells span
-_MAX_REPEATED_LENGTH = 60  # characters of a cell that spans rows and is repeated in each
+# Maximum number of columns or rows that one cell may span.
+_WIDEST = 50
+# Maximum number of columns that a row may get from cells that span several.
+_WIDEST_ROW = 200
+# Maximum length of a cell that spans rows and is repeated in each.
+_MAX_REPEATED_LENGTH = 60
 
-_Row = tuple[Element, list[Element]]  # with its cells
-_Spans = dict[
-    int, tuple[int, str]
-]  # column → how many rows more a cell spans, and its text where it is short
+# A row element with its cells.
+_Row = tuple[Element, list[Element]]
+# Column → number of further rows that a cell spans, and its text if it is short.
+_Spans = dict[int, tuple[int, str]]
 
 
-_NO_CELLS = 1  # what an element may hold
+# Flags of what an element may hold.
+_NO_CELLS = 1
 _NAME = 2
 _LIST = 4
 _ROW = 8
 _HELD = {
-    # they make a table one for layout
+    # These elements show that a table is used for layout.
     **dict.fromkeys(
         ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "article", "section"), _NO_CELLS
     ),
@@ -37,7 +41,7 @@ _HELD = {
 class Tables:
     """The tables of a page.
 
-    What each element holds is found in one pass: tables may nest thousands deep.
+    One pass finds what each element holds, since tables may nest thousands deep.
     """
 
     def __init__(self, elements: Sequence[Element]) -> None:
@@ -48,8 +52,9 @@ class Tables:
                 self._held[element.parent] = self._held.get(element.parent, 0) | holds
 
     def text(self, table: Element) -> str | None:
-        """The caption of a table, what is outside its cells, and its rows; None where it only
-        places things.
+        """Return the caption of a table, what is outside its cells, and its rows.
+
+        None for a table that is only used for layout.
         """
         holds = self._held.get(table, 0)
         if table.get("role") in ("presentation", "none") or holds & _NO_CELLS:
@@ -60,9 +65,9 @@ class Tables:
         return None
 
     def _parts(self, table: Element) -> tuple[list[_Row], list[str]]:
-        """The rows with their cells, and what stands outside them.
+        """Return the rows with their cells, and what stands outside them.
 
-        A cell outside a row makes one.
+        A cell outside a row is a row of its own.
         """
         rows: list[_Row] = []
         around: list[str] = []
@@ -95,7 +100,8 @@ def _told(rows: list[_Row]) -> str:
     group: Element | None = None
     above: _Spans = {}
     for row, cells in rows:
-        if row.parent is not group:  # no cell spans rows beyond those of its group
+        # No cell spans rows beyond those of its group.
+        if row.parent is not group:
             group = row.parent
             above = {}
         line, above = _line(cells, above)
@@ -109,8 +115,9 @@ def _told(rows: list[_Row]) -> str:
 
 
 def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
-    """A row with a text for every column, also for those that a cell of it or of one above
-    spans; and what spans the next.
+    """Return a row with a text for every column, and the spans that reach into the next row.
+
+    Columns that a cell of this or a previous row spans are included.
     """
     line: list[str] = []
     below = {column: (left - 1, text) for column, (left, text) in above.items() if left > 1}
@@ -125,7 +132,8 @@ def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
             again = text if len(text) <= _MAX_REPEATED_LENGTH else ""
             below |= {len(line) + at: (height - 1, "" if at else again) for at in range(width)}
         line += [text, *[""] * (width - 1)]
-    if cells:  # a row without cells says nothing new
+    # A row without cells adds nothing.
+    if cells:
         line += [
             above.get(column, (0, ""))[1] for column in range(len(line), max(above, default=-1) + 1)
         ]

@@ -1,4 +1,4 @@
-"""Mails, web pages saved as .mhtml, which are built alike, and mailboxes.
+"""Mails, mailboxes, and web pages saved as .mhtml, which have the structure of mails.
 
 Attachments are files of their own.
 """
@@ -60,21 +60,23 @@ _OF_PAGES = (
     "application/x-javascript",
     "text/x-amp-html",
 )
-_MIN_PICTURE = 16 * 1024  # bytes; a smaller one within a written page is a logo, a line or a face
+# A picture of fewer bytes in a written page is a logo, a line or a face.
+_MIN_PICTURE = 16 * 1024
 _PACKED = "Content-Transfer-Encoding"
 _PACKED_AS = re.compile(r"\s*([\w-]+)")
 _MAX_DEPTH = 50
-_MAX_NEW = 0.2  # of the words of one form of a body that another may lack
+# Share of the words of one form of a body that another form may lack.
+_MAX_NEW = 0.2
 _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7a3]")
 
 
 class MailReader:
-    """Reads one mail: its header and the text that a reader sees; then its attachments."""
+    """A reader of one mail: its header and the text that a reader sees, then its attachments."""
 
     formats = frozenset({"eml", "mhtml"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         message = _message(read_bytes(path, data))
         fields = FieldDecoder(message)
         header = {name: fields.field(message, name)[:_MAX_FIELD_LENGTH] for name in _SHOWN}
@@ -103,12 +105,12 @@ class MailReader:
 
 
 class MailboxReader:
-    """Reads a mailbox (mbox): every mail in it is a document, named by its number."""
+    """A reader of a mailbox (mbox), in which every mail is a document, named by its number."""
 
     formats = frozenset({"mbox"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
             number = 0
             for number, mail in enumerate(_mails(file), 1):
@@ -124,8 +126,9 @@ READERS = (MailReader(), MailboxReader())
 
 
 def _mails(file: BinaryIO) -> Iterator[bytes]:
-    """Every mail of a mailbox, without the line that parts it from the one before: `From …`,
-    with the header of a mail after it.
+    """Yield every mail of a mailbox, without the line that separates it from the previous mail.
+
+    That is a line `From …` that the header of a mail follows.
     """
     lines: list[bytes] = []
     size = 0
@@ -134,7 +137,7 @@ def _mails(file: BinaryIO) -> Iterator[bytes]:
     line = file.readline(_MAX_LINE_LENGTH)
     while line:
         after = file.readline(_MAX_LINE_LENGTH)
-        # sentences begin so, too
+        # Sentences may also begin like this.
         if blank and line.startswith(b"From ") and (not begun or is_header(after)):
             if begun or is_mail(b"".join(lines)):
                 yield b"".join(lines)
@@ -164,7 +167,7 @@ def _date(text: str) -> float | None:
 
 
 def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.message.Message]:
-    """The parts that hold something, in order; a mail within the mail counts as one."""
+    """Yield the parts that hold something, in order; a mail within the mail counts as one part."""
     content = message.get_payload()
     if (
         message.get_content_type() == "message/rfc822"
@@ -179,9 +182,9 @@ def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.me
 
 
 class _Body:
-    """What a mail shows.
+    """The text that a mail shows.
 
-    `shown`: ids of the parts that are not files; `notes`: of encodings, for the ledger.
+    `shown` holds ids of the parts that are not files; `notes` are about encodings, for the ledger.
     """
 
     def __init__(self, path: Path, fields: FieldDecoder) -> None:
@@ -191,7 +194,7 @@ class _Body:
         self.notes: list[str] = []
 
     def of(self, part: email.message.Message, within: str = "", depth: int = 0) -> str:
-        """The text that a part, and all in it, shows; empty for attachments."""
+        """Return the text that a part with all parts in it shows, empty for attachments."""
         kind = part.get_content_type()
         content = part.get_payload()
         if (
@@ -215,7 +218,7 @@ class _Body:
         return ""
 
     def _leaf(self, part: email.message.Message, kind: str, within: str) -> str:
-        # elsewhere they are how the mail came here
+        # Elsewhere these fields say how the mail was delivered.
         if within.startswith("message/"):
             fields = self._content_fields(part)
         else:
@@ -231,8 +234,9 @@ class _Body:
         return text.strip() or fields
 
     def _content_fields(self, part: email.message.Message) -> str:
-        """The header fields that are the content of a part, as in a report that a mail did not
-        arrive.
+        """Return the header fields that are the content of a part.
+
+        This is so in a report that a mail did not arrive.
         """
         fields = ((name, self._fields.decode(str(value))) for name, value in part.raw_items())
         shown = (
@@ -243,9 +247,10 @@ class _Body:
         return "\n".join(f"{name}: {text[:_MAX_FIELD_LENGTH]}" for name, text in shown if text)
 
     def _chosen(self, parts: list[email.message.Message], texts: list[str]) -> list[str]:
-        """Of the forms of one body the plain one where it says as much, else the written page;
-        both where each says something of its own. What is neither, such as an appointment, is
-        shown as well.
+        """Choose among the forms of one body.
+
+        This is the plain one if it says as much, else the written page, or both if each says
+        something of its own. Other forms, such as an appointment, are kept as well.
         """
         plain = [at for at, part in enumerate(parts) if part.get_content_type() == "text/plain"]
         pages = [
@@ -268,9 +273,7 @@ def _is_attached(part: email.message.Message) -> bool:
 
 
 def _decorates(part: email.message.Message) -> bool:
-    """Whether a part of a written page is a picture that nobody gave a name, or one too small to
-    hold words.
-    """
+    """Tell whether a part of a written page is a picture without a name, or too small for words."""
     if (
         not part.get_content_type().startswith("image/")
         or part.get_content_disposition() == "attachment"
@@ -280,9 +283,9 @@ def _decorates(part: email.message.Message) -> bool:
 
 
 def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
-    """The text of a part, and what is to be said of its encoding.
+    """Return the text of a part, and a note on its encoding.
 
-    Raises UnreadableFileError for what is no text.
+    Raises UnreadableFileError if it is not text.
     """
     if kind != "text/html":
         return decode_as(data, label or "ascii", path)
@@ -293,7 +296,7 @@ def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
 
 
 def _payload(part: email.message.Message) -> bytes:
-    """The bytes of a part, as far as they can be unpacked."""
+    """Return the bytes of a part, as far as they can be decoded."""
     encoding = str(part.get(_PACKED, ""))
     packed = _PACKED_AS.match(encoding.lower())
     if packed is not None and packed[1] != encoding.lower():
@@ -317,7 +320,7 @@ def _attachments(
             mail = inner[0]
         else:
             mail = None
-        # some programs pack a whole mail as base64
+        # Some programs encode a whole mail as base64.
         if isinstance(mail, email.message.Message) and not mail.keys():
             mail[_PACKED] = part.get(_PACKED, "")
             content = _payload(mail)
@@ -330,7 +333,7 @@ def _attachments(
 
 
 def _file_name(part: email.message.Message, number: int, name: str) -> str:
-    """The name of an attachment, with the ending of its kind where it has none that is known."""
+    """Return the name of an attachment, with the ending of its kind if it has no known ending."""
     kind = part.get_content_type()
     if kind in _MAILS:
         ending = ".eml"

@@ -1,5 +1,6 @@
-"""Header fields as a reader sees them: encoded words (RFC 2047), parameters (RFC 2231), and
-bytes that say no encoding.
+"""Header fields as a reader sees them.
+
+They hold encoded words (RFC 2047), parameters (RFC 2231), and bytes without a declared encoding.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from engine.corpus.formats.mail.unnamed_encodings import decode_plausibly, is_pl
 from engine.corpus.formats.plain import codec_of, guess_encoding, mostly_utf8
 
 _WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(?:(.*?)\?=|([^?\s]+)\??\Z)", re.DOTALL)
-"""An encoded word; one that ends a field may lack its own end."""
+"""An encoded word; the last word of a field may lack its own end."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,3}\s*")
 _HEX = re.compile(rb"=([0-9A-Fa-f]{2})")
 _RAW = re.compile("[\x80-\U0010ffff]")
@@ -46,18 +47,21 @@ _BY_CHANCE_UTF8 = frozenset(
         "tis-620",
     }
 )
-"""Encodings in which a short word may also be valid UTF-8, of two bytes a character."""
-_MAX_EVIDENCE = 4096  # bytes of a text
+"""Encodings in which a short word may also be valid UTF-8, with two bytes per character."""
+# Maximum number of bytes of a text.
+_MAX_EVIDENCE = 4096
+# The declared charset of a text that was converted afterwards, if it holds no NUL.
 _WIDE = (
     "utf-16",
     "utf-32",
-)  # what is said of a text that was converted since, where it holds no NUL
-_THREE_BYTES = "\u0800"  # the first character that UTF-8 writes in three bytes
+)
+# The first character that takes three bytes in UTF-8.
+_THREE_BYTES = "\u0800"
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedWord:
-    """One encoded word as it is written: `charset`, `coding` (b or q), and its text."""
+    """An encoded word as written: `charset`, `coding` (b or q), and its text."""
 
     charset: str
     coding: str
@@ -70,10 +74,11 @@ class EncodedWord:
 
 
 class FieldDecoder:
-    """Decodes the header fields of one message.
+    """A decoder of the header fields of one message.
 
-    Bytes that say no encoding, or a wrong one, are in UTF-8, else in an encoding that the message
-    names for a part of it, else in the one that all such bytes of its header are most likely in.
+    Bytes without a declared encoding, or with a wrong one, are in UTF-8, else in an encoding that
+    the message names for one of its parts, else in the most likely encoding of all such bytes of
+    its header.
     """
 
     def __init__(self, message: Message) -> None:
@@ -89,13 +94,11 @@ class FieldDecoder:
         return next(filter(None, map(_undeclared_bytes, self._message.walk())), b"")
 
     def field(self, message: Message, name: str) -> str:
-        """The first field of a name, on one line; empty where there is none."""
+        """Return the first field of a name, on one line, empty if missing."""
         return self.decode(raw_field(message, name))
 
     def decode(self, value: str, *, is_first: bool = True) -> str:
-        """A raw value as it is shown, on one line: its encoded words decoded as far as they can
-        be.
-        """
+        """Return a raw value as shown, on one line, with its encoded words decoded if possible."""
         pieces = list[str]()
         words = list[EncodedWord]()
         end = 0
@@ -115,7 +118,7 @@ class FieldDecoder:
         return self.decode(text, is_first=False) if is_encoded_twice else text
 
     def plain(self, value: str) -> str:
-        """A raw value with the bytes in it decoded, its encoded words left as they are."""
+        """Decode the bytes in a raw value, and leave its encoded words as they are."""
         if _JAPANESE.search(value):
             with suppress(UnicodeError):
                 return _bytes(value).decode("iso2022_jp_ext")
@@ -124,7 +127,7 @@ class FieldDecoder:
         return value
 
     def file_name(self, part: Message) -> str:
-        """The name that a part has as a file; empty where it has none."""
+        """Return the file name of a part, empty if it has none."""
         for field, parameter in _NAMES:
             value = raw_field(part, field)
             if not value:
@@ -142,9 +145,9 @@ class FieldDecoder:
         return ""
 
     def _parameter(self, value: str | tuple[str | None, str | None, str]) -> str:
-        """The text of a parameter.
+        """Return the text of a parameter.
 
-        One that names its encoding (RFC 2231) has a character for each byte.
+        A parameter that names its encoding (RFC 2231) has one character per byte.
         """
         if isinstance(value, tuple):
             charset, _, text = value
@@ -158,9 +161,9 @@ class FieldDecoder:
         return name
 
     def _decode_words(self, words: list[EncodedWord]) -> str:
-        """Encoded words that follow each other.
+        """Decode encoded words that follow each other.
 
-        Some programs split a character between two, so that the bytes come first.
+        Some programs split a character between two words, so their bytes are joined first.
         """
         texts = list[str]()
         for charset, same in groupby(words, lambda word: word.charset):
@@ -178,7 +181,7 @@ class FieldDecoder:
         return next((text for text in texts if text is not None), data.decode("cp1252", "replace"))
 
     def _guess_encodings(self, data: bytes) -> Iterator[str]:
-        """The encodings that the message's bytes, those of its header and some are likely in."""
+        """Yield the likely encodings of the message's bytes, its header's, and `data` alone."""
         if self._body:
             yield guess_encoding(self._evidence + b"\n" + self._body)
         if self._evidence:
@@ -187,9 +190,9 @@ class FieldDecoder:
 
 
 def decode_declared(data: bytes, charset: str) -> str | None:
-    """Bytes as text: in UTF-8, where they are, whatever `charset` says; else in the charset.
+    """Decode bytes as UTF-8 if they are valid, whatever `charset` says, else in the charset.
 
-    None where they are in neither.
+    None if they are valid in neither.
     """
     codec = codec_of(charset)
     is_wide = codec.startswith(_WIDE) and b"\0" not in data
@@ -214,7 +217,7 @@ def decode_declared(data: bytes, charset: str) -> str | None:
 
 
 def _undeclared_bytes(part: Message) -> bytes:
-    """The beginning of a part's text where it is not in UTF-8; empty where it is, or is no text."""
+    """Return the beginning of a part's text if it is not in UTF-8, or an empty value."""
     content = part.get_payload(decode=True) if part.get_content_maintype() == "text" else None
     if not isinstance(content, bytes) or content.isascii():
         return b""
@@ -223,8 +226,9 @@ def _undeclared_bytes(part: Message) -> bytes:
 
 
 def raw_field(message: Message, name: str) -> str:
-    """The first field of a name as it stands in the message, a half surrogate for each byte
-    beyond ASCII.
+    """Return the first field of a name as it stands in the message.
+
+    A lone surrogate stands for each byte beyond ASCII.
     """
     return next(
         (str(value) for key, value in message.raw_items() if key.lower() == name.lower()), ""
@@ -236,9 +240,9 @@ def _bytes(value: str) -> bytes:
 
 
 def _word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
-    """The bytes of encoded words of one charset.
+    """Yield the bytes of encoded words of one charset.
 
-    Base64 that ends within a group goes on in the next word.
+    Base64 that ends within a group continues in the next word.
     """
     packed = ""
     for word in words:
@@ -257,7 +261,7 @@ def _word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
 
 
 def _unpacked(packed: str) -> bytes:
-    """Base64 as bytes, whatever padding it has; what cannot be whole bytes is left out."""
+    """Decode base64 whatever its padding, without incomplete bytes."""
     packed = packed.rstrip("=")
     if len(packed) % 4 == 1:
         packed = packed[:-1]

@@ -1,5 +1,6 @@
-"""Outlook's .msg files, out of their compound file; a body in RTF through xberg. [MS-OXMSG] 2.2,
-[MS-OXRTFCP]
+"""Outlook's .msg files, read from their compound file; a body in RTF through xberg.
+
+Sources: [MS-OXMSG] 2.2, [MS-OXRTFCP].
 """
 
 from __future__ import annotations
@@ -27,21 +28,26 @@ from engine.corpus.text.blocks import Text
 from engine.corpus.text.metadata import document_of
 
 _ATTACHMENT = re.compile(r"__attach_version1\.0_#[0-9A-Fa-f]{8}/")
-_NAMES = ("3707", "3704", "3001")  # the long file name, the short one, the name that is shown
+# The long file name, the short one, and the displayed name.
+_NAMES = ("3707", "3704", "3001")
 _CONTENT = "__substg1.0_37010102"
 _INNER_MAIL = "__substg1.0_3701000D/"
 _PROPERTIES = "__properties_version1.0"
-_SUBJECTS = ("0037", "0E1D", "0070")  # its own, the same without "Re: ", that of the conversation
+# The subject, the same without "Re: ", and that of the conversation.
+_SUBJECTS = ("0037", "0E1D", "0070")
 _SENDER = "0C1A"
 _TO = "0E04"
 _CC = "0E03"
 _BODY = "1000"
 _PAGE = "1013"
-_ADDRESSES = ("5D01", "0C1F")  # by SMTP, and of whichever kind
+# The SMTP address, and the address of any kind.
+_ADDRESSES = ("5D01", "0C1F")
 _BODY_IN_RTF = "__substg1.0_10090102"
-_HEAD = 32  # bytes before the properties of a file, and of a mail in it
+# Number of bytes before the properties of a file, and of a mail in it.
+_HEAD = 32
 _HEAD_INSIDE = 24
-_ROW = struct.Struct("<I4xQ")  # of a property: its name and kind, and its value
+# A property: its name and kind, and its value.
+_ROW = struct.Struct("<I4xQ")
 _CODE_PAGES = (0x3FFD0003, 0x3FDE0003)
 _WESTERN = 1252
 _PAGES = {
@@ -69,7 +75,8 @@ _PAGES = {
     54936: "gb18030",
 }
 """Codecs of the numbers that Python does not know as code pages."""
-_PREFIX_LENGTH = re.compile("^\x01.", re.DOTALL)  # before a subject: how long its "Re: " is
+# A prefix of a subject, which says how long its "Re: " is.
+_PREFIX_LENGTH = re.compile("^\x01.", re.DOTALL)
 _SENT = 0x00390040
 _ARRIVED = 0x0E060040
 _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
@@ -81,17 +88,17 @@ _RTF_BEGUN = (
     b"\r\n"
     rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
 )
-"""What packed RTF may refer to before it has said anything."""
+"""What packed RTF may refer to before it has written anything."""
 _RTF_REACH = 4096  # bytes
 
 
 class OutlookReader:
-    """Reads .msg files."""
+    """A reader of .msg files."""
 
     formats = frozenset({"msg"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         try:
             mail = _Mail(compound_of(read_bytes(path, data)), "", path)
         except ValueError as error:
@@ -103,15 +110,16 @@ READER = OutlookReader()
 
 
 class _Mail(NamedTuple):
-    """A mail in a folder of a compound file: the file's own, or one that is attached to it."""
+    """A mail in a folder of a compound file: the file's own, or an attached one."""
 
     compound: CompoundFile
     folder: str
     path: Path
 
     def found(self, name: str = "") -> Iterator[Found]:
-        """This mail as a document, under its `name` where it is attached to another, and what is
-        attached to it.
+        """Yield this mail as a document, and its attachments.
+
+        An attached mail has a `name`.
         """
         within = f"{name}/" if name else ""
         try:
@@ -142,13 +150,13 @@ class _Mail(NamedTuple):
             )
 
     def problem(self, empty: str) -> tuple[Kind, str]:
-        """Why nothing was found: because of damage, else what is `empty`."""
+        """Return why nothing was found: because of damage, else `empty`."""
         if self.compound.lost:
             return ("damaged", damaged(self.compound.lost))
         return ("empty", empty)
 
     def attachments(self, within: str) -> Iterator[Found]:
-        """The files attached, and the mails, each with its own after it."""
+        """Yield the attached files and mails, each followed by its own attachments."""
         names = [
             name.removeprefix(self.folder)
             for name in self.compound.names()
@@ -171,7 +179,7 @@ class _Mail(NamedTuple):
                 yield LeftOut(name, "quarantined", *self.problem("an attachment without content"))
 
     def head(self) -> str:
-        """Who wrote to whom about what, and when."""
+        """Return sender, recipients, subject and date."""
         address = next(filter(None, map(self.property, _ADDRESSES)), "")
         if "@" in address:
             sender = f"{self.field(_SENDER)} <{address}>"
@@ -189,20 +197,20 @@ class _Mail(NamedTuple):
         )
 
     def subject(self) -> str:
-        """What it is about."""
+        """Return the subject."""
         return next(filter(None, map(self.field, _SUBJECTS)), "")
 
     def page(self) -> str:
-        """The body as a web page, as text; empty where there is none."""
+        """Return the text of the body if it is a web page, else an empty text."""
         source = self.compound.read(f"{self.folder}__substg1.0_{_PAGE}0102")
         if source.strip():
             return shown_text(source_of(source, self.path)[0])
         return ""
 
     def in_rtf(self) -> str:
-        """The body in RTF as text.
+        """Return the text of the body in RTF.
 
-        Raises LookupError, ValueError or UnreadableFileError where it is damaged.
+        Raises LookupError, ValueError or UnreadableFileError if it is damaged.
         """
         packed = self.compound.read(f"{self.folder}{_BODY_IN_RTF}")
         if packed:
@@ -210,8 +218,9 @@ class _Mail(NamedTuple):
         return ""
 
     def date(self) -> str:
-        """When it was sent, else when it arrived: UTC, to the second; empty where that is not
-        known.
+        """Return when the mail was sent, else when it arrived, in UTC to the second.
+
+        Empty if neither is known.
         """
         ticks = next(filter(None, map(self._numbers().get, (_SENT, _ARRIVED))), 0)
         with suppress(OverflowError):
@@ -221,11 +230,11 @@ class _Mail(NamedTuple):
         return ""
 
     def name(self) -> str:
-        """An attachment's name."""
+        """Return the name of an attachment."""
         return next(filter(None, map(self.field, _NAMES)), "")
 
     def property(self, code: str) -> str:
-        """A text, in Unicode or in the mail's code page."""
+        """Return a text property, in Unicode or in the mail's code page."""
         wide = self.compound.read(f"{self.folder}__substg1.0_{code}001F")
         if wide:
             text = wide.decode("utf-16-le", "replace")
@@ -241,21 +250,23 @@ class _Mail(NamedTuple):
         return clean(text.replace("\0", ""))
 
     def field(self, code: str) -> str:
-        """A text on one line, its encoded words decoded, which programs that convert mails leave
-        in.
+        """Return a text on one line with its encoded words decoded.
+
+        Programs that convert mails leave encoded words in.
         """
         return FieldDecoder(Message()).decode(_PREFIX_LENGTH.sub("", self.property(code)))
 
     def _code_page(self) -> str:
-        """That of texts that are not in Unicode: the message's own, else the one that it was
-        sent in.
+        """Return the code page of texts that are not in Unicode.
+
+        This is the message's own, else the one in which it was sent.
         """
         properties = self._replace(folder="")._numbers()
         numbers = (properties[name] & 0xFFFFFFFF for name in _CODE_PAGES if properties.get(name))
         return codec_of_page(next(numbers, _WESTERN))
 
     def _numbers(self) -> dict[int, int]:
-        """The properties that are numbers, by name and kind."""
+        """Return the numeric properties by name and kind."""
         rows = self.compound.read(self.folder + _PROPERTIES)[
             _HEAD_INSIDE if self.folder else _HEAD :
         ]
@@ -263,7 +274,7 @@ class _Mail(NamedTuple):
 
 
 def codec_of_page(number: int) -> str:
-    """The codec of a Windows code page; that of Western Europe for one that is not known."""
+    """Return the codec of a Windows code page, that of Western Europe for an unknown one."""
     codec = _PAGES.get(number, f"cp{number}")
     with suppress(LookupError):
         return lookup(codec).name
@@ -271,7 +282,10 @@ def codec_of_page(number: int) -> str:
 
 
 def unpacked_rtf(packed: bytes) -> bytes:
-    """RTF as [MS-OXRTFCP] packs it. Raises ValueError or LookupError for what is damaged."""
+    """Unpack RTF that was packed according to [MS-OXRTFCP].
+
+    Raises ValueError or LookupError if it is damaged.
+    """
     kind = packed[8:12]
     if kind == b"MELA":
         return packed[_RTF_HEAD:]

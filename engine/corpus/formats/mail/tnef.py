@@ -1,4 +1,4 @@
-"""Outlook's winmail.dat (TNEF): the files that are attached in it. [MS-OXTNEF] 2.1.3"""
+"""Files attached in Outlook's winmail.dat (TNEF), [MS-OXTNEF] 2.1.3."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from engine.corpus.formats.mail.headers import decode_declared
 from engine.corpus.formats.mail.outlook import codec_of_page
 from engine.corpus.scan.formats import TNEF_CALLED
 
-_ATTRIBUTE = struct.Struct("<xII")  # its level, id and length
-_FIRST = 6  # bytes before the first attribute: signature and key
+# The level, id and length of an attribute.
+_ATTRIBUTE = struct.Struct("<xII")
+# Number of bytes before the first attribute: signature and key.
+_FIRST = 6
 _CHECKSUM = 2
 _CODE_PAGE = 0x00069007
 _ATTACHMENT = 0x00069002
@@ -22,12 +24,12 @@ _DATA = 0x0006800F
 
 
 class TnefReader:
-    """Reads what is attached; the mail's text stands in the mail itself, too."""
+    """A reader of the attachments; the mail's text is in the mail itself, too."""
 
     formats = frozenset({"tnef"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)
         files = list(_attached(content))
         if not files:
@@ -47,7 +49,7 @@ READER = TnefReader()
 
 
 def _attached(content: bytes) -> Iterator[Member]:
-    """The attached files, in order."""
+    """Yield the attached files, in order."""
     codec = codec_of_page(0)
     number = 0
     name = ""
@@ -65,7 +67,7 @@ def _attached(content: bytes) -> Iterator[Member]:
 
 
 def _attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """The ids and values of all attributes; what is cut off at the end is left out."""
+    """Yield the ids and values of all attributes, without a truncated one at the end."""
     start = _FIRST
     while start + _ATTRIBUTE.size <= len(content):
         attribute, length = _ATTRIBUTE.unpack_from(content, start)

@@ -1,4 +1,4 @@
-"""Short texts in an encoding that nothing names: which one gives words that people write."""
+"""Short texts in an undeclared encoding: the encoding that gives words which people write."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _FREQUENT = {
     "cp949": ((0xB0, 0xC8),),
     "big5": ((0xA4, 0xC6), (0xA1, 0xA3)),
 }
-"""Of encodings of two bytes a character: the first bytes of characters in everyday use."""
+"""First bytes of characters in everyday use, for encodings of two bytes per character."""
 
 
 def decode_plausibly(data: bytes, named: Iterable[str], guessed: Iterable[str]) -> str | None:
-    """Bytes as text in the first codec that gives words: `named`, `guessed`, or a usual one.
+    """Decode bytes with the first codec that gives words: `named`, `guessed`, or a usual one.
 
     None if none does.
     """
@@ -59,7 +59,10 @@ def decode_plausibly(data: bytes, named: Iterable[str], guessed: Iterable[str]) 
 
 
 def _without_kana(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
-    """Guessed codecs, but Japanese only for texts with kana: Chinese looks alike in a few words."""
+    """Yield guessed codecs, but Japanese ones only for texts with kana.
+
+    Chinese looks alike in a few words.
+    """
     for codec in guessed:
         is_japanese = codec.replace("-", "_").startswith("euc_j")
         if not is_japanese or _KANA.search(data.decode(codec, "replace")):
@@ -67,7 +70,7 @@ def _without_kana(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
 
 
 def is_plausible(text: str) -> bool:
-    """Whether the words of a text have letters of one script, and no signs that nobody writes."""
+    """Tell whether the words of a text have letters of one script, and no unusual characters."""
     return text.isascii() or all(map(_is_word, _WORD.findall(text)))
 
 
@@ -87,7 +90,7 @@ def _is_word(word: str) -> bool:
 
 
 def _is_frequent(text: str, codec: str, ranges: Iterable[tuple[int, int]]) -> bool:
-    """Whether all characters of two bytes are of those in use every day."""
+    """Tell whether all two-byte characters are in everyday use."""
     encoded = (char.encode(codec) for char in text if not char.isascii())
     return all(
         len(char) == 2 and any(first <= char[0] <= last for first, last in ranges)

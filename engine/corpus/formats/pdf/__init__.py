@@ -1,7 +1,7 @@
-"""PDF files: the text of their pages, from PDFium, and which of them are scans: pictures with no
-text or with a stamp at most.
+"""PDF files: the text of their pages, from PDFium, and which pages are scans.
 
-Only ever called in a sandboxed child process.
+Scans are pictures with no text, or with a stamp at most. This runs only in a sandboxed child
+process.
 """
 
 from __future__ import annotations
@@ -38,22 +38,24 @@ from engine.corpus.text.metadata import document_of
 _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
 
 _NOTES = "comments and fields of its form"
-_MIN_COVERED = 0.05  # of a page without any text that pictures cover: less is a logo
-_WHOLE = 0.7  # of a page with some text that pictures cover: less is an illustration
-_STAMP = 40  # letters and digits that a scan may have as text: a number, or when it came in
+# Pictures that cover less of a page without any text are a logo.
+_MIN_COVERED = 0.05
+# Pictures that cover less of a page with some text are an illustration.
+_WHOLE = 0.7
+# Maximum number of letters and digits in the text of a scan: a number, or a date of receipt.
+_STAMP = 40
 _MAX_PROBLEMS = 3
-_MAX_DEPTH = 4  # forms in forms
+# Maximum depth of forms in forms.
+_MAX_DEPTH = 4
 
 
 class PdfReader:
-    """Reads what the pages of a PDF show as text, and by OCR, where it is on, those that are
-    pictures.
-    """
+    """A reader of the text of PDF pages, with OCR, if on, for those that are pictures."""
 
     formats = frozenset({"pdf"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """See `Reader.read`."""
+        """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)
         with closing(_document(path, content)) as document:
             with form_of(document) as form:
@@ -73,9 +75,9 @@ READER = PdfReader()
 def _own_text(
     path: Path, content: bytes, document: Any, pages: _Pages
 ) -> Iterator[ReadDocument | LeftOut]:
-    """What its pages show, and what of them is left out.
+    """Yield the text of a PDF's pages, and what of them is left out.
 
-    Raises UnreadableFileError where they hold no text.
+    Raises UnreadableFileError if they hold no text.
     """
     texts, note, unread = _with_scans(document, pages)
     metadata = _metadata(document)
@@ -116,9 +118,11 @@ def _document(path: Path, content: bytes) -> Any:
 
 @dataclass(slots=True)
 class _Pages:
-    """By number: the texts of all pages up to the last that is sound, empty for those that are
-    damaged, and what stands beside them; the numbers of those that are pictures, and of those
-    that are damaged. `count`: of all; `whole`: all that stands beside them was read.
+    """The pages of a PDF by number.
+
+    `texts` are those of all pages up to the last sound one, empty for damaged pages, and `beside`
+    what stands beside them. `scans` are the pages that are pictures, and `damaged` those that are
+    damaged. `count` counts all pages; `whole` tells that everything beside them was read.
     """
 
     count: int
@@ -149,9 +153,7 @@ def _pages(document: Any, notes: Beside) -> _Pages:
 
 
 def _with_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
-    """The pages with what OCR recognises, a note of that, and the pictures left unread with the
-    reason.
-    """
+    """Return the pages with recognised text, a note on it, and why pictures were left unread."""
     if not pictures.on():
         return found.texts, "", dict.fromkeys(found.scans, "")
     silent = {number for number, text in found.texts.items() if not any(map(str.isalnum, text))}
@@ -224,8 +226,9 @@ def _without_text(
 
 
 def is_scan(page: Any, text: str) -> bool:
-    """Whether a page, as pypdfium2 has it, shows a picture and says nothing, or next to nothing,
-    as text.
+    """Tell whether a page shows a picture and has next to no text.
+
+    `page` is as pypdfium2 has it.
     """
     if _letters(text[: 4 * _STAMP]) > _STAMP or (letters := _letters(text)) > _STAMP:
         return False
@@ -233,7 +236,7 @@ def is_scan(page: Any, text: str) -> bool:
 
 
 def runs(numbers: Sequence[int]) -> Iterator[str]:
-    """`[1, 2, 3, 7]` → `1-3`, `7`."""
+    """Yield numbers as ranges: `[1, 2, 3, 7]` → `1-3`, `7`."""
     starts = [numbers[0], *(after for before, after in pairwise(numbers) if after != before + 1)]
     ends = [*(before for before, after in pairwise(numbers) if after != before + 1), numbers[-1]]
     for start, end in zip(starts, ends, strict=True):
@@ -241,7 +244,7 @@ def runs(numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _covered(page: Any) -> float:
-    """The share of a page that its pictures cover; 0 where that is not known."""
+    """Return the share of a page that its pictures cover, 0 if unknown."""
     from pypdfium2 import PdfiumError
     from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 

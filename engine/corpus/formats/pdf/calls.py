@@ -1,5 +1,6 @@
-"""PDFium's functions that are called thousands of times, with plain numbers in place of
-pointers: half the time of a call.
+"""Functions of PDFium that are called thousands of times, with plain numbers instead of pointers.
+
+This halves the time of a call.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _FLOAT = 4
 
 @cache
 def _functions() -> dict[str, Callable[..., int]]:
-    """The functions by name: a handle, a number, and addresses to write to."""
+    """Return the functions by name; they take a handle, a number, and addresses to write to."""
     from pypdfium2 import raw
 
     kinds: dict[str, tuple[Any, ...]] = {
@@ -50,8 +51,9 @@ class TextPage:
         self._places = tuple(addressof(self._box) + _DOUBLE * at for at in range(4))
 
     def boxes(self, count: int) -> Iterator[tuple[float, float, float, float]]:
-        """The boxes of the first text objects, whose number FPDFText_CountRects has said just
-        before.
+        """Yield the boxes of the first text objects.
+
+        FPDFText_CountRects must have returned their number just before.
         """
         boxes = (c_double * (4 * count))()
         begin = addressof(boxes)
@@ -67,7 +69,7 @@ class TextPage:
         return _functions()["FPDFText_GetCharBox"]
 
     def box_of(self, index: int) -> tuple[float, float, float, float]:
-        """The box of a letter."""
+        """Return the box of a letter."""
         self._ask_box(self._handle, index, *self._places)
         left, right, bottom, top = self._box
         return left, bottom, right, top
@@ -77,18 +79,18 @@ class TextPage:
         return _functions()["FPDFText_GetTextObject"]
 
     def object_of(self, index: int) -> int | None:
-        """The text object that a letter belongs to, as a handle; None for one that PDFium adds."""
+        """Return the handle of a letter's text object, None for a letter that PDFium adds."""
         return self._ask_object(self._handle, index)
 
     def count_objects(self, end: int) -> int:
-        """How many text objects the letters before one make."""
+        """Return the number of text objects before the letter `end`."""
         if end:
             return _functions()["FPDFText_CountRects"](self._handle, 0, end)
         return 0
 
 
 def paths_of(page: Any, most: int) -> list[tuple[int, Box]]:
-    """The paths among the first objects of a page of pypdfium2, as handles, with their boxes."""
+    """Return the paths among a page's first objects, as handles with their boxes."""
     from pypdfium2 import raw
 
     handle = cast(page.raw, c_void_p).value

@@ -1,4 +1,4 @@
-"""What a reader of a PDF page sees beside its text: what was filled into its form, and comments."""
+"""What a reader of a PDF page sees beside its text: filled form fields and comments."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from engine.corpus.formats.pdf.pdfium import printable
 from engine.corpus.text.blocks import lacking_in
 from engine.corpus.text.hyphens import BREAK, LINE_END
 
-PATIENCE = (
-    10.0  # seconds of work for a file: the more fields a form has, the longer PDFium looks for each
-)
-_MAX_VALUE_LENGTH = 2**24  # bytes of one value
-_MAX_OPTIONS = 1000  # of one list to choose from
-_HIDDEN = 0x02 | 0x20  # flags of a note that is not shown
-_SECRET = 1 << 13  # flag of a field for a password
+# Seconds of work for a file. The more fields a form has, the longer PDFium looks for each.
+PATIENCE = 10.0
+# Maximum size in bytes of one value.
+_MAX_VALUE_LENGTH = 2**24
+# Maximum number of options of one list.
+_MAX_OPTIONS = 1000
+# Flags of a note that is not shown.
+_HIDDEN = 0x02 | 0x20
+# Flag of a password field.
+_SECRET = 1 << 13
 _OFF = ("", "Off")
 
 
 @contextmanager
 def form_of(document: Any) -> Iterator[Any]:
-    """The form of a document, as pypdfium2 has it; None where it has none.
+    """Open the form of a document of pypdfium2, None if it has none.
 
-    Its pages must be closed before.
-
-    pypdfium2's own form has PDFium make every page ready to be filled in, which takes minutes where
-    fields have many choices.
+    Its pages must be closed before. The form of pypdfium2 itself lets PDFium prepare every page for
+    input, which takes minutes if fields have many choices.
     """
     from pypdfium2 import raw
 
@@ -49,9 +50,10 @@ def form_of(document: Any) -> Iterator[Any]:
 
 
 class Beside:
-    """Asks the pages of one document, as pypdfium2 has it, for what stands beside their text;
-    its `form` is as `form_of` has it. `whole`: as yet there was time for all of it; `pinned`:
-    the indexes of pages and of the notes on them that are files.
+    """A reader of what stands beside the text of a document's pages, which pypdfium2 opened.
+
+    `form` is as `form_of` returns it. `whole` tells that so far there was time for everything.
+    `pinned` holds the indexes of pages and of the notes on them that are files.
     """
 
     def __init__(self, form: Any) -> None:
@@ -61,8 +63,9 @@ class Beside:
         self._left = PATIENCE
 
     def of(self, page: Any, index: int, text: str) -> str:
-        """A line for each filled field of a page's form, `name: value`, and for each comment
-        that its `text` does not hold.
+        """Return a line `name: value` for each filled field of a page, and one for each comment.
+
+        Comments that the page's `text` holds are left out.
         """
         begun = time.process_time()
         said = ""
@@ -106,8 +109,9 @@ class Beside:
 
 
 def _comment(note: Any) -> Iterator[str]:
-    """What a comment or a text box says: its plain text, and its rich text where that says more
-    (PDF 32000-1, 12.7.3.4).
+    """Yield the plain text of a comment or a text box, and its rich text if that says more.
+
+    Source: PDF 32000-1, 12.7.3.4.
     """
     from pypdfium2 import raw
 
@@ -118,13 +122,14 @@ def _comment(note: Any) -> Iterator[str]:
 
 
 def _holds(text: str, line: str) -> bool:
-    """Whether a text has the words of a line one after the other, and not as parts of others."""
+    """Tell whether a text has the words of a line in sequence, and not as parts of other words."""
     return line in text and re.search(rf"(?<!\w){re.escape(line)}(?!\w|[-./]\w)", text) is not None
 
 
 def _field(form: Any, note: Any, known: set[str]) -> str:
-    """A field by one of the places where it is shown; empty where it is one of those that are
-    `known`.
+    """Return the text of a field, by one of the places where it is shown.
+
+    Empty for a field that is `known` already.
     """
     from pypdfium2 import raw
 
@@ -156,8 +161,9 @@ def _field(form: Any, note: Any, known: set[str]) -> str:
 
 
 def _chosen(form: Any, note: Any) -> str:
-    """What is chosen in a list, as it is shown there: the value that the form sends may be
-    another.
+    """Return what is chosen in a list, as it is shown.
+
+    The form may send a different value.
     """
     from pypdfium2 import raw
 
@@ -169,8 +175,9 @@ def _chosen(form: Any, note: Any) -> str:
 
 
 def _named(shown: str, path: str, value: str) -> str:
-    """A value with the name that a form shows for it, else with the end of its `path`: of
-    `a[0].School_Name[0]` `School Name`.
+    """Return a value with the name that a form shows for it, else with the end of its `path`.
+
+    The end of `a[0].School_Name[0]` is `School Name`.
     """
     name = (
         shown.strip()
@@ -180,7 +187,7 @@ def _named(shown: str, path: str, value: str) -> str:
 
 
 def _string(ask: Callable[[Any, int], int]) -> str:
-    """A text that PDFium writes into a buffer, in UTF-16 with a NUL at its end."""
+    """Return a text that PDFium writes into a buffer, in UTF-16 with a NUL at its end."""
     size = min(ask(None, 0), _MAX_VALUE_LENGTH)
     if size <= 2:
         return ""

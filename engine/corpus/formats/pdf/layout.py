@@ -1,7 +1,6 @@
-"""Where the text of a PDF page stands: its pieces, as the file draws them, and the lines that
-they make.
+"""Where the text of a PDF page stands: its pieces, as the file draws them, and their lines.
 
-PDFium gives a rectangle for each text object. That is one for many letters in most files, so it
+PDFium gives a rectangle for each text object. In most files a text object has many letters, so this
 costs little.
 """
 
@@ -17,26 +16,36 @@ from typing import Any, NamedTuple
 
 from engine.corpus.formats.pdf.calls import TextPage
 
-_SAMPLED = 9  # letters of a page whose direction is asked for
-_LOOKED_AT = 60  # pieces of a page whose shape tells whether its text is turned
-_TALL = 1.5  # times as high as wide: a piece of several letters whose text is turned
-_MOST = 0.4  # of the pieces of a page
+# Number of letters of a page whose direction is read.
+_SAMPLED = 9
+# Number of pieces of a page whose shape tells if its text is turned.
+_LOOKED_AT = 60
+# A piece of several letters that is so many times as high as wide has turned text.
+_TALL = 1.5
+# Share of the pieces of a page that must be tall.
+_MOST = 0.4
 _MIN_BESIDE = 3
 _MIN_BELOW = 2
 _MIN_UPWARDS = 2
 _ALIGNED = 3.0  # points
-_RISE = 0.38  # of the height of what stands beside a superscript
-_MIN_WORD = 1.3  # of its height: letters that a superscript may hide are several
-_TOO_HIGH = 4  # times the usual height: text that runs another way
-_SAME_LINE = 0.5  # of the height of a piece that a line covers
+# Lift of a superscript, as a share of the height of its neighbour.
+_RISE = 0.38
+# Minimum width of the word that a superscript marks, as a share of its height: a word has several
+# letters.
+_MIN_WORD = 1.3
+# A piece so many times as high as usual runs another way.
+_TOO_HIGH = 4
+# Share of a piece's height that a line must cover.
+_SAME_LINE = 0.5
 _MIN_SIZE = 0.1  # points
 MAX_PIECES = 8_000
-"""Pieces of a page that are looked at: drawings may have a letter each."""
+"""Maximum number of pieces of a page that are examined: drawings may have one per letter."""
 
 
 class Piece(NamedTuple):
-    """A text object: its place in the order of drawing, and where it stands, turned so that its
-    text runs to the right.
+    """A text object: its place in the order of drawing and on the page.
+
+    The page is turned so that the text runs to the right.
     """
 
     number: int
@@ -47,12 +56,12 @@ class Piece(NamedTuple):
 
     @property
     def height(self) -> float:
-        """Points from the lowest descender to the highest ascender."""
+        """The distance in points from the lowest descender to the highest ascender."""
         return self.top - self.bottom
 
     @property
     def width(self) -> float:
-        """Points."""
+        """The width in points."""
         return self.right - self.left
 
 
@@ -66,14 +75,14 @@ class Line:
 
     @property
     def height(self) -> float:
-        """Points."""
+        """The height in points."""
         return self.top - self.bottom
 
 
 def read_pieces(page: TextPage, count: int) -> list[Piece]:
-    """The pieces of a page, in the order of drawing.
+    """Return the pieces of a page, in the order of drawing.
 
-    `count` is what FPDFText_CountRects has said of the page, which must come first.
+    `count` is the result of FPDFText_CountRects for the page, which must be called first.
     """
     boxes = page.boxes(count)
     return [Piece(number, *box) for number, box in enumerate(boxes)]
@@ -94,14 +103,15 @@ def _turn(
 def turned_box(
     box: tuple[float, float, float, float], quarters: int
 ) -> tuple[float, float, float, float]:
-    """A box (left, bottom, right, top) of a page in the coordinates of its pieces."""
+    """Return a box (left, bottom, right, top) of a page in the coordinates of its pieces."""
     piece = _turn(0, *box, quarters)
     return piece.left, piece.bottom, piece.right, piece.top
 
 
 def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
-    """By how many quarter turns to the left most text of a page is turned; `letters`: how many
-    it has.
+    """Return by how many quarter turns to the left most text of a page is turned.
+
+    `letters` is the number of letters on the page.
     """
     from pypdfium2 import raw
 
@@ -115,15 +125,17 @@ def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
     for index in range(step // 2, letters, step):
         angle = raw.FPDFText_GetCharAngle(page, index)
         if angle >= 0 and raw.FPDFText_IsGenerated(page, index) == 0:
-            turns[-round(angle / (pi / 2)) % 4] += 1  # clockwise
+            # This counts clockwise turns.
+            turns[-round(angle / (pi / 2)) % 4] += 1
     if turns:
         return turns.most_common(1)[0][0]
     return 0
 
 
 def is_upright(page: Any, letters: int) -> bool:
-    """Whether some letters of a page run to the right: enough to tell where they are not looked
-    at one by one.
+    """Tell whether some letters of a page run to the right.
+
+    This is enough if letters are not examined one by one.
     """
     from pypdfium2 import raw
 
@@ -133,16 +145,15 @@ def is_upright(page: Any, letters: int) -> bool:
 
 
 def turned(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
-    """The pieces of a page whose text is turned, so that it runs to the right."""
+    """Return the pieces of a page with turned text, so that the text runs to the right."""
     return [_turn(*piece, quarters) for piece in pieces]
 
 
 def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
-    """Whether the file draws pieces beside each other with a gap between them, several of them
-    below each other.
+    """Tell whether the file draws pairs of pieces with a gap between them below each other.
 
-    `gap` is a share of the height of letters. Where it draws none, there are no rows and no columns
-    to put in order.
+    `gap` is a share of the height of letters. Without such pairs there are no rows or columns to
+    put in order.
     """
     if pieces:
         wide = gap * median([piece.top - piece.bottom for piece in pieces])
@@ -156,7 +167,8 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
         if left <= right_before:
             continue
         if bottom > top_before:
-            upwards += left - right_before >= wide  # to the next column of a table
+            # This goes to the next column of a table.
+            upwards += left - right_before >= wide
         elif left - right_before >= wide and top > bottom_before:
             lefts.append(int(left / _ALIGNED))
             rights.append(int(right / _ALIGNED))
@@ -168,13 +180,13 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
 
 
 def _most_common(numbers: Sequence[int]) -> int:
-    """How often the number comes that comes most often, or with its neighbour."""
+    """Return how often the most common number occurs, together with its neighbour."""
     counts = Counter(numbers)
     return max(count + counts[number + 1] for number, count in list(counts.items()))
 
 
 def lines_of(pieces: Sequence[Piece]) -> list[Line]:
-    """The lines of a page from the top down."""
+    """Return the lines of a page from the top down."""
     lines: list[Line] = []
     bottom = 0.0
     top = 0.0
@@ -212,8 +224,9 @@ def _left(piece: Piece) -> float:
 
 
 def raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
-    """The numbers of small pieces that seem to stand higher than the one before or behind, and
-    touch it: marks of notes.
+    """Yield the numbers of small pieces that may be marks of notes.
+
+    They seem to stand higher than the previous or the next piece, and touch it.
     """
     for before, piece in pairwise(pieces):
         lift = piece[2] - before[2]

@@ -1,4 +1,4 @@
-"""The outline of a PDF (its bookmarks) as headings, where the text says what a bookmark says."""
+"""The outline of a PDF (its bookmarks) as headings, if the text repeats the bookmarks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from engine.core.characters import clean
 from engine.core.records import Heading, Page
 from engine.corpus.formats.pdf.pdfium import said
 
-_MAX_BOOKMARKS = 10_000  # bookmarks
+_MAX_BOOKMARKS = 10_000
 _MAX_DEPTH = 6
-_MAX_TITLE_LENGTH = 300  # characters of a title
+# Maximum length of a title in characters.
+_MAX_TITLE_LENGTH = 300
 _MAX_SEARCHED = 2 * 10**7  # characters
 _NUMBER = re.compile(r"(?:(?:\d+|[A-Z])(?:\.\d+)*\.?|[IVXLC]+\.)\s+(?=\S)")
 _NUMBERED = r"^(?:(?:[^\W\d_]{1,8}[ \t]+)?(?:\d[\d.]*[.:)]?\s+|[A-Z](?:\.\d+)*[.:)]?[ \t]+))?"
@@ -22,8 +23,9 @@ _NUMBERED = r"^(?:(?:[^\W\d_]{1,8}[ \t]+)?(?:\d[\d.]*[.:)]?\s+|[A-Z](?:\.\d+)*[.
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A line of an outline: `level` 1 is the outermost, `page` the number of the page that it
-    leads to.
+    """A line of an outline.
+
+    `level` 1 is the outermost, and `page` the number of the page to which it leads.
     """
 
     level: int
@@ -32,7 +34,7 @@ class Bookmark:
 
 
 def outline(document: Any) -> list[Bookmark]:
-    """The bookmarks that lead to a page of a document, as pypdfium2 has it."""
+    """Return the bookmarks that lead to a page of a document of pypdfium2."""
     found: list[Bookmark] = []
     for bookmark in islice(document.get_toc(max_depth=_MAX_DEPTH), _MAX_BOOKMARKS):
         title = " ".join(clean(said(bookmark.get_title)).split())
@@ -49,8 +51,9 @@ def outline(document: Any) -> list[Bookmark]:
 def headings_of(
     bookmarks: Iterable[Bookmark], text: str, pages: Sequence[Page]
 ) -> tuple[Heading, ...]:
-    """A heading for each bookmark whose title, numbered alike or not, stands at the beginning of
-    a line of its page; in order.
+    """Return a heading for each bookmark whose title begins a line of its page, in order.
+
+    The numbers before the two titles may differ.
     """
     ends = dict(pairwise([*(page.start for page in pages), len(text)]))
     places = {page.number: (page.start, ends[page.start]) for page in pages if page.start in ends}
@@ -72,7 +75,8 @@ def _found(
             known[bookmark.page] = {*text[start:end].lower().split()}
         words = _NUMBER.sub("", bookmark.title, count=1).split()
         if not known[bookmark.page].issuperset(map(str.lower, words)):
-            continue  # an expression made in vain takes longer than all else here
+            # Compiling an expression in vain would take longer than everything else here.
+            continue
         start = max(start, after.get(bookmark.page, 0))
         left -= end - start
         if left < 0:

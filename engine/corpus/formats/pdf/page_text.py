@@ -1,6 +1,4 @@
-"""The letters of a PDF page by the pieces that they stand in, and which of them are
-superscripts.
-"""
+"""The letters of a PDF page by piece, and which of them are superscripts."""
 
 from __future__ import annotations
 
@@ -16,14 +14,20 @@ from engine.corpus.formats.pdf.layout import Piece, raised_pieces, turned_box
 from engine.corpus.formats.runs.superscripts import as_superscript
 from engine.corpus.text.hyphens import LINE_END
 
-_MIN_RAISED = 0.15  # of the size of the letters beside a superscript
-_MAX_SIZE = 0.92  # of theirs
-_MAX_RAISED = 300  # on a page
-_MAX_LOOKED_AT = 200  # letters behind a piece
+# Lift of a superscript, as a share of the size of the letters beside it.
+_MIN_RAISED = 0.15
+# Maximum size of a superscript, as a share of the size of the letters beside it.
+_MAX_SIZE = 0.92
+# Maximum number of superscripts on a page.
+_MAX_RAISED = 300
+# Maximum number of letters after a piece that are examined.
+_MAX_LOOKED_AT = 200
 _MAX_WORDS = 8
-_MIN_LETTERS = 0.7  # of a piece, for each time that it is as wide as high
+# Number of letters of a piece, for each time that it is as wide as high.
+_MIN_LETTERS = 0.7
 _SAME_PLACE = 0.02  # points
-_SAME_LETTERS = 16  # that are compared at once
+# Number of letters that are compared at once.
+_SAME_LETTERS = 16
 _MAX_STEPS = 40  # letters
 _WITHIN = 0.3  # points
 _WORD_BEGIN = re.compile(r"(?<=\s)\S")
@@ -34,7 +38,7 @@ _HYPHEN_CODES = (0xFFFE, 0x2D, 0xAD, 0x2010)
 class PageText:
     """The letters of a page by piece.
 
-    Which letters a piece has is found out where it is asked for.
+    The letters of a piece are found when they are first needed.
     """
 
     def __init__(self, page: TextPage, plain: str, letters: int, pieces: Sequence[Piece]) -> None:
@@ -54,12 +58,12 @@ class PageText:
 
     @cached_property
     def _joined(self) -> str:
-        """The letters by PDFium's index as a text; a blank for those that it leaves out."""
+        """The letters by PDFium's index as a text, with a blank for those that it leaves out."""
         return "".join(letter or " " for letter in self.letters)
 
     @property
     def is_known(self) -> bool:
-        """Whether it can be said which letters a piece has."""
+        """Whether the letters of each piece are known."""
         return bool(self.letters)
 
     @cached_property
@@ -75,13 +79,13 @@ class PageText:
         return _aligned(codes, self._plain)
 
     def whole(self) -> str:
-        """All letters in their order."""
+        """Return all letters in order."""
         if self._changed:
             return "".join(self.letters)
         return self._plain
 
     def raise_marks(self) -> None:
-        """Write the superscripts of the page as such."""
+        """Write the superscripts of the page as characters."""
         for number in list(dict.fromkeys(raised_pieces(self.turned)))[:_MAX_RAISED]:
             if not self.is_known:
                 return
@@ -108,8 +112,9 @@ class PageText:
                     self._drop_line_end(start)
 
     def _letter_beside(self, start: int, core: str) -> int:
-        """The index of the letter before a piece that may be raised; where a blank is before it,
-        of the letter behind.
+        """Return the index of the letter before a piece that may be raised.
+
+        If a blank precedes the piece, this is the index of the letter after it.
         """
         index = start - 1
         while index > 0 and self.letters[index] in ("\r", "\n", ""):
@@ -119,13 +124,13 @@ class PageText:
         return start + len(core)
 
     def _drop_line_end(self, index: int) -> None:
-        """Take out the line end that PDFium sees before a letter."""
+        """Remove the line end that PDFium sees before a letter."""
         while index and self.letters[index - 1] in ("\r", "\n", ""):
             index -= 1
             self.letters[index] = ""
 
     def _is_raised(self, index: int, beside: int) -> bool:
-        """Whether a letter is smaller and stands higher than one beside it."""
+        """Tell whether a letter is smaller and stands higher than a neighbouring letter."""
         size = self._raw.FPDFText_GetFontSize(self._page, beside)
         height = self._base_line(index) - self._base_line(beside)
         ratio = self._size(index) / max(0.01, self._size(beside))
@@ -142,7 +147,7 @@ class PageText:
         return height
 
     def text(self, first: int, last: int) -> str:
-        """The letters from one piece to another, with a blank behind them where PDFium sees one."""
+        """Return the letters from one piece to another, with PDFium's blank after them, if any."""
         text = "".join(self.letters[self.start(first) : self.start(last + 1)])
         core = text.strip("\r\n")
         if core != core.rstrip():
@@ -150,15 +155,16 @@ class PageText:
         return core
 
     def start(self, number: int) -> int:
-        """The index of the first letter of a piece."""
+        """Return the index of the first letter of a piece."""
         if number not in self._starts:
             self._starts[number] = self._find_start(number)
             insort(self._known, number)
         return self._starts[number]
 
     def _find_start(self, number: int) -> int:
-        """Look for the letter where a piece begins: behind blanks, else by asking PDFium, else
-        by counting pieces.
+        """Find the letter where a piece begins.
+
+        Look after blanks, else ask PDFium, else count pieces.
         """
         piece = self.pieces[number]
         at = bisect_left(self._known, number)
@@ -196,8 +202,9 @@ class PageText:
         return max(0, low - 1)
 
     def _find_end(self, start: int, about: int) -> int:
-        """The index of the first letter behind the text object of a letter, looked for around
-        another; 0 if it is not near.
+        """Return the index of the first letter after a letter's text object, searched near `about`.
+
+        0 if it is not near.
         """
         object_of = self._fast.object_of
         own = object_of(start)
@@ -209,11 +216,12 @@ class PageText:
         while index > start + 1 and object_of(index - 1) != own:
             index -= 1
         while index < self._count and not object_of(index):
-            index += 1  # a blank or a line end that PDFium adds
+            # PDFium added a blank or a line end here.
+            index += 1
         return index if index < self._count else 0
 
     def _begin_of(self, piece: Piece) -> tuple[float, float]:
-        """A place within the first letter of a piece."""
+        """Return a place within the first letter of a piece."""
         if self.quarters in (0, 2):
             height = (piece.bottom + piece.top) / 2
             return (piece.right - _WITHIN if self.quarters else piece.left + _WITHIN), height
@@ -221,9 +229,10 @@ class PageText:
         return middle, (piece.bottom + _WITHIN if self.quarters == 1 else piece.top - _WITHIN)
 
     def _begins_at(self, index: int, piece: Piece) -> bool:
-        """Whether a letter stands where a piece begins."""
+        """Tell whether a letter stands where a piece begins."""
         box = self._fast.box_of(index)
-        side = self.quarters  # left, bottom, right or top: where the text begins
+        # Left, bottom, right or top: where the text begins.
+        side = self.quarters
         left, bottom, right, top = box
         return (
             abs(box[side] - piece[side + 1]) < _SAME_PLACE
@@ -235,10 +244,10 @@ class PageText:
 
 
 def _aligned(codes: Sequence[int], plain: str) -> list[str]:
-    """What stands in a text for each of the codes that it was made of.
+    """Return the part of a text that stands for each of its codes.
 
-    PDFium leaves some out: line ends before superscripts, letters beyond the page. Both halves of a
-    sign make one.
+    PDFium leaves some codes out: line ends before superscripts, and letters beyond the page. Both
+    halves of a surrogate pair make one character.
     """
     written = "".join(map(chr, codes))
     letters: list[str] = []
@@ -265,7 +274,7 @@ def _aligned(codes: Sequence[int], plain: str) -> list[str]:
 
 
 def _follows(before: Piece, piece: Piece) -> bool:
-    """Whether a piece goes on in the line of the one before it, without a wide gap."""
+    """Tell whether a piece continues the line of the previous one, without a wide gap."""
     height = max(before.top - before.bottom, piece.top - piece.bottom)
     return (
         -0.2 * height < piece.left - before.right < height

@@ -1,4 +1,4 @@
-"""PDF files as PDFium opens them. Only ever called in a sandboxed child process."""
+"""PDF files as PDFium opens them; this runs only in a sandboxed child process."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from engine.corpus.formats.locked import known
 from engine.corpus.formats.pdf.reading import arranged
 from engine.corpus.formats.pdf.right_to_left import in_reading_order, runs_right_to_left
 
-_UNTOLD = re.compile(
-    "[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]"
-)  # glyphs of fonts that do not say what they stand for
+# Glyphs of fonts that do not declare which characters they stand for.
+_UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")
 _CATALOG = re.compile(rb"/Type\s*/Catalog\b")
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
 _LOCK = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
@@ -26,15 +25,16 @@ _DATE = re.compile(r"(?:D:)?(\d{8})(\d{6})?([+-]\d\d)?'?(\d\d)?")
 
 
 class LockedError(ValueError):
-    """A PDF that none of the known passwords opens; says why where it is not for want of the
-    right one.
+    """The error for a PDF that no known password opens.
+
+    It says why, unless only the right password is missing.
     """
 
 
 def opened(content: bytes) -> Any:
-    """A PDF as pypdfium2 opens it, with a known password where it needs one.
+    """Open a PDF by pypdfium2, with a known password if it needs one.
 
-    Raises LockedError where no password opens it, ValueError with the reason where it is damaged.
+    Raises LockedError if no password opens it, and ValueError with the reason if it is damaged.
     """
     from pypdfium2 import PdfDocument, PdfiumError
     from pypdfium2.raw import FPDF_ERR_FORMAT, FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
@@ -56,30 +56,29 @@ def opened(content: bytes) -> Any:
 
 
 def is_cut(content: bytes) -> bool:
-    """Whether the end of a PDF is not there: behind its objects it says where their table is."""
+    """Tell whether the end of a PDF, which gives the place of the object table, is missing."""
     return content.rfind(b"startxref") < content.rfind(b"endobj")
 
 
 def _with_end(content: bytes) -> bytes:
-    """A PDF that is cut, with an end that names its catalog: PDFium looks for all else itself.
+    """Add an end that names the catalog to a PDF that is cut; PDFium finds everything else itself.
 
-    Empty where that is not known, or the PDF is locked, its own end says how.
+    Empty if the catalog is not known, or if the PDF is locked, since its own end says how.
     """
     catalog = max((found.start() for found in _CATALOG.finditer(content)), default=0)
     *_, begun = (None, *_OBJECT.finditer(content, max(0, catalog - _MAX_CATALOG_LENGTH), catalog))
     if begun is None or _LOCK.search(content):
         return b""
-    whole = content[
-        : content.rfind(b"endobj") + len(b"endobj")
-    ]  # what is begun behind it hides the end
+    # The beginning of another object would hide the end.
+    whole = content[: content.rfind(b"endobj") + len(b"endobj")]
     return whole + b"\ntrailer<</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % begun.groups()
 
 
 @contextmanager
 def page_of(document: Any, index: int) -> Iterator[Any]:
-    """A page while it is looked at: to load one takes longer than all that is asked of it.
+    """Open a page once for all that is asked of it, since loading it takes longer than that.
 
-    Raises ValueError for a page that cannot be loaded or does not let itself be read.
+    Raises ValueError if the page cannot be loaded or read.
     """
     from pypdfium2 import PdfiumError
 
@@ -91,8 +90,9 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
 
 
 def attached(document: Any, pinned: Iterable[tuple[int, int]]) -> Iterator[Member | LeftOut]:
-    """The files attached to a document, then those `pinned` to its pages: index of the page and
-    of the note.
+    """Yield the files attached to a document, then those `pinned` to its pages.
+
+    A pin holds the indexes of the page and of the note.
     """
     from pypdfium2 import PdfAttachment, raw
 
@@ -113,16 +113,14 @@ def _taken(attachment: Callable[[], Any], number: int) -> Member | LeftOut:
         file = attachment()
         name = clean(said(file.get_name)) or name
         return Member(name, bytes(file.get_data()))
-    except (RuntimeError, ValueError):  # of PDFium
+    except (RuntimeError, ValueError):
         return LeftOut(
             name, "quarantined", "damaged", "damaged: PDFium cannot extract it from the PDF"
         )
 
 
 def text_of(page: Any) -> str:
-    """The text that a page shows, with `LINE_END` between the parts of a word that the end of a
-    line parts.
-    """
+    """Return the text of a page, with `LINE_END` in words that are split at a line end."""
     with closing(page.get_textpage()) as text:
         plain = text.get_text_bounded()
         return printable(
@@ -131,13 +129,14 @@ def text_of(page: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """A text without the control characters that fonts and notes of a PDF may hold."""
+    """Remove the control characters that fonts and notes of a PDF may hold from a text."""
     return _UNTOLD.sub("", text)
 
 
 def said(get: Callable[[], str]) -> str:
-    """What pypdfium2 gets of a title or a name: it gives up where one holds half a sign, which
-    becomes U+FFFD here.
+    """Return a title or name from pypdfium2.
+
+    pypdfium2 fails on a lone surrogate, which becomes U+FFFD here.
     """
     try:
         return str(get())
@@ -146,7 +145,10 @@ def said(get: Callable[[], str]) -> str:
 
 
 def iso_date(text: str) -> str:
-    """`D:20240103093826+01'00'` → `20240103T093826+0100`; what is none, or has no day → empty."""
+    """Convert `D:20240103093826+01'00'` to `20240103T093826+0100`.
+
+    Empty for other text, and for a date without a day.
+    """
     if not (found := _DATE.match(text.strip())):
         return ""
     day, time, ahead, minutes = found.groups()

@@ -1,6 +1,7 @@
-"""The text of a PDF page as a reader sees it: rows of tables, columns, rotated lines, superscripts.
+"""The text of a PDF page as a reader sees it.
 
-PDFium's own text stays wherever none of these is on the page.
+That is with rows of tables, columns, rotated lines and superscripts. PDFium's own text stays if
+none of these is on the page.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from engine.corpus.formats.pdf.rules import read_rules
 from engine.corpus.formats.pdf.tables import GAP, Block, Segment, find_blocks
 from engine.corpus.text.hyphens import LINE_END
 
-# of the lines that PDFium finds: where each line is one piece, nothing stands beside another
+# Pieces per line that PDFium finds: if each line is one piece, nothing stands beside another.
 _MIN_PIECES = 1.1
-_MAX_PIECES_A_LINE = 12  # a file that draws parts of words has more, and little to be told by them
-_OVER = 0.3  # of the height of letters
-_BLANK = 0.16  # of the height of letters
+# A file that draws parts of words has more, and they show little.
+_MAX_PIECES_A_LINE = 12
+# As a share of the height of letters.
+_OVER = 0.3
+# As a share of the height of letters.
+_BLANK = 0.16
 _CELLS = " | "
 _BULLETS = frozenset(
     "\u2022\u25e6\u25aa\u25ab\u2023\u00b7\u25cf\u25cb\u25a0\u25a1\u2013*o\u00a7\uf0b7\uf0a7"
@@ -40,8 +44,9 @@ _HYPHENS = ("-", "\u2010")
 
 
 def arranged(page: Any, plain: str) -> str:
-    """The text of a text page of pypdfium2, of which PDFium gives `plain`, as a reader of the
-    page sees it.
+    """Return the text of a text page of pypdfium2 as a reader of the page sees it.
+
+    `plain` is the text that PDFium gives.
     """
     from pypdfium2 import raw
 
@@ -79,9 +84,7 @@ def arranged(page: Any, plain: str) -> str:
 
 
 def _with_blocks(text: PageText, blocks: Iterable[Block]) -> str:
-    """All letters in their order, but for blocks, each of which stands where its first piece
-    does.
-    """
+    """Return all letters in order, except that each block stands where its first piece does."""
     shown: list[str] = []
     written: set[int] = set()
     at = 0
@@ -96,7 +99,7 @@ def _with_blocks(text: PageText, blocks: Iterable[Block]) -> str:
 
 
 def _in_lines(text: PageText, blocks: Iterable[Block]) -> str:
-    """The letters of a page whose text is turned, line by line in the order of drawing."""
+    """Return the letters of a page with turned text, line by line in the order of drawing."""
     block_of = {piece.number: block for block in blocks for piece in block.pieces()}
     shown: list[str] = []
     written: set[int] = set()
@@ -141,8 +144,9 @@ def _row_text(text: PageText, block: Block, lines: Sequence[int]) -> str:
 
 
 def _segment_text(text: PageText, segment: Segment) -> str:
-    """The letters of a segment; pieces that are drawn one after the other have the blanks that
-    PDFium sees between them.
+    """Return the letters of a segment.
+
+    Pieces that are drawn one after the other have the blanks that PDFium sees between them.
     """
     shown = ""
     pieces = segment.pieces
@@ -158,8 +162,9 @@ def _segment_text(text: PageText, segment: Segment) -> str:
 
 
 def _runs_of(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
-    """The pieces of blocks that are drawn one after the other: the first, the last, and their
-    block.
+    """Return the runs of a block's pieces that are drawn in succession.
+
+    Each is the first piece, the last piece, and their block.
     """
     block_of = {piece.number: block for block in blocks for piece in block.pieces()}
     runs: list[tuple[int, int, Block]] = []
@@ -173,17 +178,16 @@ def _runs_of(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
 
 
 def _from_the_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """Pieces in the order of drawing; where PDFium turns that round, in the order of their
-    lines.
-    """
+    """Return pieces in the order of drawing, or in the order of lines if PDFium reverses it."""
     if not _runs_upwards(pieces):
         return pieces
     return [piece for line in lines_of(pieces) for piece in line.pieces]
 
 
 def _runs_upwards(pieces: Sequence[Piece]) -> bool:
-    """Whether most lines stand above the one before, which is PDFium's order on some pages that
-    /Rotate turns.
+    """Tell whether most lines stand above the previous line.
+
+    This is PDFium's order on some pages that /Rotate turns.
     """
     ups = sum(piece.bottom >= before.top for before, piece in pairwise(pieces))
     downs = sum(piece.top <= before.bottom for before, piece in pairwise(pieces))
@@ -191,14 +195,12 @@ def _runs_upwards(pieces: Sequence[Piece]) -> bool:
 
 
 def _touches(before: Piece, piece: Piece) -> bool:
-    """Whether a piece begins where another ends, without a blank, and neither lies above the
-    other.
-    """
+    """Tell whether a piece begins where another ends, without a blank and not above it."""
     return -_OVER * before.height < piece.left - before.right <= _BLANK * before.height
 
 
 def _gap(before: Piece, piece: Piece) -> str:
-    """What stands between two pieces that are drawn one after the other."""
+    """Return what stands between two pieces that are drawn one after the other."""
     shared = min(before.top, piece.top) - max(before.bottom, piece.bottom)
     if shared < 0.3 * min(before.height, piece.height) or piece.left < before.left:
         return "\n"
@@ -208,7 +210,7 @@ def _gap(before: Piece, piece: Piece) -> str:
 
 
 def _joined(cell: str, more: str) -> str:
-    """A cell with its next line."""
+    """Join a cell with its next line."""
     if not cell:
         return more
     if cell.endswith(LINE_END):

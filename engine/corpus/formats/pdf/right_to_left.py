@@ -1,8 +1,8 @@
 """Lines of a PDF page that run from right to left, in the order in which they are read.
 
-PDFium turns them round sign by sign. What a glyph for several letters stands for, such as lam and
-alef, and codes such as `PHX-121` come out in the wrong order by that: the right one follows from
-where the signs stand on the page.
+PDFium reverses them character by character. The letters of a glyph for several letters, such as lam
+and alef, and codes such as `PHX-121` thus come out in the wrong order; the places of the characters
+on the page give the right one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LETTER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """A character with where it stands: left, right, bottom, top in points."""
+    """A character with its place: left, right, bottom, top in points."""
 
     char: str
     place: tuple[float, float, float, float]
@@ -32,21 +32,23 @@ class _Sign:
 
 
 def runs_right_to_left(text: str) -> bool:
-    """Whether a text has letters of a script that runs from right to left."""
+    """Tell whether a text has letters of a script that runs from right to left."""
     return not text.isascii() and _LETTER.search(text) is not None
 
 
 def in_reading_order(page: Any) -> str:
-    """The text that a page shows, as pypdfium2 has its text page; lines without such letters as
-    PDFium gives them.
+    """Return the text of a text page of pypdfium2 in reading order.
+
+    Lines without such letters stay as PDFium gives them.
     """
     lines = ("".join(sign.char for sign in _ordered(line)) for line in _lines(list(_shown(page))))
     return "\n".join(lines)
 
 
 def _shown(page: Any) -> Iterator[_Sign]:
-    """The signs of a page but for those that stand beyond its edges, and for those of which
-    PDFium gives two halves.
+    """Yield the characters of a page.
+
+    Those beyond its edges, and those of which PDFium gives two halves, are left out.
     """
     left, bottom, right, top = page.page.get_bbox()
     for sign in _signs(page):
@@ -61,7 +63,7 @@ def _signs(page: Any) -> Iterator[_Sign]:
 
     for index in range(raw.FPDFText_CountChars(page)):
         place = raw.FS_RECTF()
-        # as high as the font: a dash overlaps with what is beside it
+        # The box is as high as the font, so that a dash overlaps with its neighbours.
         raw.FPDFText_GetLooseCharBox(page, index, byref(place))
         yield _Sign(
             chr(raw.FPDFText_GetUnicode(page, index)),

@@ -1,4 +1,4 @@
-"""The horizontal rules of a PDF page, which part the rows of tables."""
+"""The horizontal rules of a PDF page, which separate the rows of tables."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from engine.corpus.formats.pdf.calls import paths_of
 from engine.corpus.formats.pdf.layout import turned_box
 from engine.corpus.formats.pdf.tables import Rules
 
-_MAX_OBJECTS = 1_500  # of a page that are looked at
-_MAX_POINTS = 400  # of a path that are looked at
-_MIN_POINTS = 6  # of a path that is more than a box
-_MAX_RULE = 3.0  # points that a rule is thick
-_MIN_RULE = 12.0  # points that it is long
+# Maximum number of objects of a page that are examined.
+_MAX_OBJECTS = 1_500
+# Maximum number of points of a path that are examined.
+_MAX_POINTS = 400
+# Minimum number of points of a path that is more than a box.
+_MIN_POINTS = 6
+# Maximum thickness of a rule in points.
+_MAX_RULE = 3.0
+# Minimum length of a rule in points.
+_MIN_RULE = 12.0
 
 
 def read_rules(page: Any, quarters: int) -> Rules:
-    """The horizontal rules of a page, as its text runs: lines, thin boxes and the edges of
-    boxes.
+    """Return the horizontal rules of a page in the direction of its text.
+
+    These are lines, thin boxes and the edges of boxes.
     """
     from pypdfium2 import raw
 
@@ -39,7 +45,7 @@ def read_rules(page: Any, quarters: int) -> Rules:
 
 
 def _heights_within(path: Any, count: int, quarters: int) -> set[float]:
-    """The heights of the horizontal edges of a path that has several."""
+    """Return the heights of the horizontal edges of a path that has several."""
     from pypdfium2 import raw
 
     matrix = raw.FS_MATRIX()

@@ -1,8 +1,7 @@
-"""Which pieces of a PDF page stand in columns: tables, whose rows are kept, and columns of prose
-that are drawn line by line.
+"""Pieces of a PDF page that stand in columns: tables, and prose that is drawn line by line.
 
-Columns are told by what stays white: gaps that all lines of a block leave free. Where the file
-draws columns of prose one after the other, as word processors do, its order is right and nothing is
+Columns are recognised by white space: gaps that all lines of a block leave free. If the file draws
+columns of prose one after the other, as word processors do, its order is right and nothing is
 changed.
 """
 
@@ -19,34 +18,50 @@ from typing import NamedTuple
 
 from engine.corpus.formats.pdf.layout import Line, Piece
 
-GAP = 0.95  # of the height of letters: what parts two cells of a line
-_MIN_CORRIDOR = 0.3  # of the height of letters: what all lines of a block leave free
-_MAX_PITCH = 4.2  # of the height of letters, from one row to the next
-_CONTINUED_PITCH = 1.9  # of the height of letters, within a cell
-_OVERLAP = 0.3  # of the height of letters: pieces that are drawn above each other
+# Gap that separates two cells of a line, as a share of the height of letters.
+GAP = 0.95
+# Gap that all lines of a block leave free, as a share of the height of letters.
+_MIN_CORRIDOR = 0.3
+# Distance from one row to the next, as a share of the height of letters.
+_MAX_PITCH = 4.2
+# Distance of two lines within a cell, as a share of the height of letters.
+_CONTINUED_PITCH = 1.9
+# Overlap of pieces that are drawn above each other, as a share of the height of letters.
+_OVERLAP = 0.3
 _MAX_LINES_OF_ROW = 12
-_CLOSER = 0.85  # of the pitch of rows: lines of a cell
-_MIN_KEPT = 0.6  # of the gaps that a further line must leave free
+# Lines of a cell are closer than this share of the pitch of rows.
+_CLOSER = 0.85
+# Share of the gaps that a further line must leave free.
+_MIN_KEPT = 0.6
 _MIN_ROWS = 3
-_MIN_ROWS_OF_MANY = 2  # where there are three columns or more
-_LABEL = 2.2  # of the height of letters: no wider are numbers and bullets of lists
-_BULLET = 1.2  # of the height of letters
-_LOOKED_AT = 6  # bullets of a column
+# Minimum number of rows if there are three columns or more.
+_MIN_ROWS_OF_MANY = 2
+# Numbers and bullets of lists are at most so many times as wide as letters are high.
+_LABEL = 2.2
+# As a share of the height of letters.
+_BULLET = 1.2
+# Number of bullets of a column that are examined.
+_LOOKED_AT = 6
 _MIN_WITH_BULLETS = 3  # columns
-_PROSE_WIDTH = 11.0  # of the height of letters
-_FILLED = 0.8  # of a column's width
-_MIN_FILLED = 0.5  # of the lines of a column of prose
+# As a share of the height of letters.
+_PROSE_WIDTH = 11.0
+# As a share of a column's width.
+_FILLED = 0.8
+# Share of the lines of a column of prose.
+_MIN_FILLED = 0.5
 _MIN_PROSE = 4  # lines
 _MAX_LINES = 400
-_RULE_REACH = 0.5  # of the width of a block
+# As a share of the width of a block.
+_RULE_REACH = 0.5
 
 Rules = Sequence[tuple[float, float, float]]
 """Horizontal rules of a page: left, right and height."""
 
 
 class Segment(NamedTuple):
-    """Pieces of a line without a wide gap between them: from left to right, and the first and
-    the last that the file draws.
+    """Pieces of a line without a wide gap between them, from left to right.
+
+    `first` and `last` are the numbers of the pieces that the file draws first and last.
     """
 
     pieces: tuple[Piece, ...]
@@ -68,7 +83,7 @@ class Block:
     rows: list[list[int]] = field(default_factory=list)
 
     def pieces(self) -> list[Piece]:
-        """All pieces of the block."""
+        """Return all pieces of the block."""
         return [
             piece for cells in self.cells for segment in cells.values() for piece in segment.pieces
         ]
@@ -79,11 +94,10 @@ def find_blocks(
     read_rules: Callable[[], Rules],
     is_bullet: Callable[[Piece], bool] = lambda _: False,
 ) -> list[Block]:
-    """The tables of a page, with the lines of each row, and its columns of prose that are drawn
-    line by line.
+    """Return the tables of a page with the lines of each row, and columns of prose.
 
-    `read_rules` is asked for the rules of the page only where they decide, `is_bullet` about
-    pieces of narrow columns.
+    The prose is drawn line by line. `read_rules` is called for the rules of the page only if they
+    decide, `is_bullet` for pieces of narrow columns.
     """
     heights = [line.height for line in lines]
     if not heights or len(lines) > _MAX_LINES:
@@ -106,7 +120,7 @@ def find_blocks(
 
 
 def segments_of(line: Line, gap: float) -> list[Segment]:
-    """The segments of a line: a gap parts two of them."""
+    """Return the segments of a line, which gaps separate."""
     segments: list[Segment] = []
     pieces: list[Piece] = []
     reach = 0.0
@@ -124,8 +138,9 @@ def segments_of(line: Line, gap: float) -> list[Segment]:
 
 
 def _segment_of(pieces: Sequence[Piece], right: float) -> Segment:
-    """A segment of pieces from left to right; where they lie above each other, they stay in the
-    order of drawing.
+    """Make a segment of pieces from left to right.
+
+    Pieces that lie above each other stay in the order of drawing.
     """
     left = pieces[0].left
     if len(pieces) == 1:
@@ -142,7 +157,7 @@ def _segment_of(pieces: Sequence[Piece], right: float) -> Segment:
 def _grow(
     lines: Sequence[Line], split: Sequence[list[Segment]], start: int, size: float
 ) -> tuple[int, list[tuple[float, float]]]:
-    """Where the block that begins with a line ends, and what all its lines leave free."""
+    """Return where the block that begins with a line ends, and the gaps in all its lines."""
     corridors = [(before.right, after.left) for before, after in pairwise(split[start])]
     corridors = [(-inf, split[start][0].left), *corridors, (split[start][-1].right, inf)]
     end = start + 1
@@ -167,13 +182,14 @@ def _grow(
 
 
 def _inner(corridors: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The gaps between columns, without what is free on either side."""
+    """Return the gaps between columns, without the free space on either side."""
     return [(left, right) for left, right in corridors if left > -inf and right < inf]
 
 
 def _continues(lines: Sequence[Line], split: Sequence[list[Segment]], at: int, size: float) -> bool:
-    """Whether a line of one segment goes on with a segment of the line above: begins where that
-    does, close below.
+    """Tell whether a line of one segment continues a segment of the line above.
+
+    It then begins where that segment does, close below it.
     """
     if lines[at - 1].bottom - lines[at].bottom > _CONTINUED_PITCH * size:
         return False
@@ -184,7 +200,7 @@ def _continues(lines: Sequence[Line], split: Sequence[list[Segment]], at: int, s
 def _left_free(
     corridors: Sequence[tuple[float, float]], segments: Sequence[Segment], least: float
 ) -> list[tuple[float, float]]:
-    """What of some gaps a line leaves free, where that is wide enough."""
+    """Return the parts of gaps that a line leaves free, if they are wide enough."""
     free: list[tuple[float, float]] = []
     for left, right in corridors:
         for segment in segments:
@@ -216,7 +232,7 @@ def _block_of(
 
 
 def _join_bullets(block: Block, size: float, is_bullet: Callable[[Piece], bool]) -> Block:
-    """A block whose columns of bullets belong to the columns behind them."""
+    """Join columns of bullets with the columns after them."""
     if block.columns < _MIN_WITH_BULLETS:
         return block
     for column in range(block.columns - 2, -1, -1):
@@ -228,7 +244,7 @@ def _join_bullets(block: Block, size: float, is_bullet: Callable[[Piece], bool])
 
 
 def _join_columns(block: Block, column: int) -> Block:
-    """A block in which a column and the next are one."""
+    """Join a column of a block with the next."""
     joined: list[dict[int, Segment]] = []
     for cells in block.cells:
         pair = [cells[at].pieces for at in (column, column + 1) if at in cells]
@@ -243,8 +259,9 @@ def _join_columns(block: Block, column: int) -> Block:
 
 
 def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Block | None:
-    """A block with its rows, or as prose in columns; None for one that is to stay as it is
-    drawn.
+    """Return a block with its rows, or as prose in columns.
+
+    None for a block that stays as it is drawn.
     """
     with_several = sum(len(cells) > 1 for cells in block.cells)
     if with_several < (_MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY):
@@ -270,7 +287,7 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
 
 
 def _is_doubtful(block: Block, at: int, size: float) -> bool:
-    """Whether a line may go on with the row above, and the order of drawing does not say so."""
+    """Tell whether a line may continue the row above, undecided by the order of drawing."""
     cells = block.cells[at]
     if (
         len(cells) == block.columns
@@ -286,8 +303,9 @@ def _widths(block: Block, column: int) -> list[float]:
 
 
 def _is_prose(widths: Sequence[float], size: float) -> bool:
-    """Whether a column of such lines is prose: wide, and most lines as wide as it."""
-    widest = sorted(widths)[int(0.9 * (len(widths) - 1))]  # a single line may be out of place
+    """Tell whether a column of such lines is prose: wide, with most lines as wide as the column."""
+    # A single line may be out of place.
+    widest = sorted(widths)[int(0.9 * (len(widths) - 1))]
     filled = sum(width >= _FILLED * widest for width in widths)
     return (
         len(widths) >= _MIN_PROSE
@@ -297,7 +315,7 @@ def _is_prose(widths: Sequence[float], size: float) -> bool:
 
 
 def _jumps(block: Block) -> int:
-    """How often the file goes to another column when it draws a block."""
+    """Count how often the file goes to another column when it draws a block."""
     columns = [
         (segment.first, column) for cells in block.cells for column, segment in cells.items()
     ]
@@ -306,7 +324,7 @@ def _jumps(block: Block) -> int:
 
 
 def _bands(block: Block, rules: Rules) -> list[float]:
-    """The heights of rules between the lines of a block, from the top down: what parts its rows."""
+    """Return the heights of rules that separate the rows of a block, from the top down."""
     pieces = block.pieces()
     left = min(piece.left for piece in pieces)
     right = max(piece.right for piece in pieces)
@@ -320,9 +338,9 @@ def _bands(block: Block, rules: Rules) -> list[float]:
 
 
 def _as_table(block: Block, size: float, rules: Rules) -> Block | None:
-    """A table with its rows: each line is one, but for those that go on with the row above.
+    """Return a table with its rows: each line is a row, unless it continues the row above.
 
-    None for what would have rows of very many lines, or a single row: it is no table.
+    None if it would have rows of very many lines, or a single row, since that is not a table.
     """
     if rules:
         bands = _bands(block, rules)
@@ -346,7 +364,7 @@ def _as_table(block: Block, size: float, rules: Rules) -> Block | None:
 
 
 def _regions(block: Block, bands: Sequence[float]) -> list[list[int]]:
-    """The lines of a block, parted by rules."""
+    """Return the lines of a block, separated by rules."""
     regions: list[list[int]] = []
     number = -1
     for at, line in enumerate(block.lines):
@@ -360,8 +378,9 @@ def _regions(block: Block, bands: Sequence[float]) -> list[list[int]]:
 
 
 def _is_one_row(block: Block, region: Sequence[int], size: float) -> bool:
-    """Whether the lines between two rules are one row: close together, and a single line in one
-    of the columns.
+    """Tell whether the lines between two rules are one row.
+
+    They are close together, and one of the columns has a single line.
     """
     if len(region) > _MAX_LINES_OF_ROW:
         return False
@@ -373,8 +392,9 @@ def _is_one_row(block: Block, region: Sequence[int], size: float) -> bool:
 
 
 def _pitch_of_rows(block: Block) -> float:
-    """From one line to the next, where both have all columns or nearly all; infinite where none
-    do.
+    """Return the distance of two lines that both have all columns or nearly all.
+
+    Infinite without such lines.
     """
     pitches = [
         above.bottom - line.bottom
@@ -389,9 +409,7 @@ def _pitch_of_rows(block: Block) -> float:
 
 
 def _goes_on(block: Block, at: int, pitch: float) -> bool:
-    """Whether a line belongs to the row of the line above, which is no further off than `pitch`
-    if so.
-    """
+    """Tell whether a line belongs to the row of the line above, at most `pitch` away."""
     cells = block.cells[at]
     if all(_is_drawn_on(block, at, column) for column in cells):
         return True
@@ -401,8 +419,9 @@ def _goes_on(block: Block, at: int, pitch: float) -> bool:
 
 
 def _is_drawn_on(block: Block, at: int, column: int) -> bool:
-    """Whether a segment is drawn right behind the one above it, before the next cell of the row
-    above.
+    """Tell whether a segment is drawn right after the one above it.
+
+    It is then drawn before the next cell of the row above.
     """
     above = block.cells[at - 1].get(column)
     if above is None or block.is_drawn_by_column or block.cells[at][column].first != above.last + 1:

@@ -1,3 +1,4 @@
-"""Runs of text whose font or position changes what their letters mean: symbol fonts,
-superscripts.
+"""Runs of text whose font or position changes the meaning of their letters.
+
+These are symbol fonts and superscripts.
 """

@@ -1,7 +1,7 @@
-"""Word's and PowerPoint's XML with the symbols that its symbol fonts show, which its letters do
-not say.
+"""Word's and PowerPoint's XML with the symbols that its symbol fonts show.
 
-ECMA-376 part 1: 17.3.3.30 (`w:sym`), 17.3.2.26 (`w:rFonts`), 21.1.2.3 (`a:latin`, `a:sym`).
+Its letters do not say what they show. ECMA-376 part 1: 17.3.3.30 (`w:sym`), 17.3.2.26 (`w:rFonts`),
+21.1.2.3 (`a:latin`, `a:sym`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FONT_MARKS = (
     b'"MT Extra',
     b'"Marlett',
 )
-"""What a part that names a symbol font holds one of."""
+"""A part that names a symbol font contains one of these."""
 _LETTER_MARKS = (
     b"<w:sym",
     b"\xef\x80",
@@ -48,7 +48,7 @@ _LETTER_MARKS = (
     b"&#61",
 )
 _MARKS = (*_LETTER_MARKS, *_FONT_MARKS)
-"""What a part with symbols holds one of."""
+"""A part with symbols contains one of these."""
 _RAISED_STYLE = b'w:vertAlign w:val="superscript"'
 _RUN_STYLE = re.compile(rb'<w:rStyle w:val="([^"]*)"')
 _REFERENCES = (b"noteReference", b"CommentReference", b"Hyperlink")
@@ -58,8 +58,9 @@ _FONT_KINDS = ("ascii", "hAnsi", "cs")
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """By id of a style of Word: its symbol font, and which styles raise their text; `named`: how
-    a part names one of these.
+    """The symbol font of each style of Word by id, and the styles that raise their text.
+
+    `named` is how a part names any of them.
     """
 
     fonts: Mapping[str, str] = field(default_factory=dict)
@@ -68,21 +69,22 @@ class Styles:
 
 
 def may_show_symbols(name: str) -> bool:
-    """Whether a part of a Word or PowerPoint file, by its name, holds text that is read."""
+    """Tell by its name whether a part of a Word or PowerPoint file holds text that is read."""
     return _PARTS.fullmatch(name) is not None
 
 
 def with_symbols(part: bytes, name: str, styles: Styles) -> bytes:
-    """A part of a Word or PowerPoint file with what its symbol fonts show as text.
+    """Write what symbol fonts show as text into a part of a Word or PowerPoint file.
 
-    `name` is the part's name in the package. A part without symbols comes back as it is.
+    `name` is the part's name in the package. A part without symbols is returned unchanged.
     """
     is_styled = any(style in part for style in styles.named)
     if not is_styled and not any(mark in part for mark in _MARKS):
         return part
     from lxml import etree
 
-    root = root_of(part, recover=True)  # a single bad sign does not cost all symbols
+    # One bad character must not cost all symbols.
+    root = root_of(part, recover=True)
     if name.startswith("word/"):
         _rewrite_word(root, styles)
     else:
@@ -109,7 +111,7 @@ def _rewrite_word(root: Any, styles: Styles) -> None:
 
 
 def _replace_sym(node: Any) -> None:
-    """Make a text of a symbol that Word inserted."""
+    """Replace a symbol that Word inserted by text."""
     code = str(node.get(f"{_W}char") or "")
     font = symbol_font(str(node.get(f"{_W}font") or ""))
     node.tag = f"{_W}t"
@@ -129,7 +131,7 @@ def _replace_sym(node: Any) -> None:
 
 
 def _font_of_run(run: Any, properties: Any, styles: Styles) -> str:
-    """The symbol font that a run is in, itself or by its styles; empty for a font of letters."""
+    """Return the symbol font of a run, from the run or its styles, empty for a font of letters."""
     if properties is not None:
         fonts = properties.find(f"{_W}rFonts")
         if fonts is not None and (names := [*_names_of(fonts)]):
@@ -152,8 +154,9 @@ def _font_of_run(run: Any, properties: Any, styles: Styles) -> str:
 
 
 def _symbol_font_of(names: list[str], run: Any) -> str:
-    """The font of a run: that of Latin letters; any that it names where all its letters are
-    private ones.
+    """Return the symbol font of a run, from the font of its Latin letters.
+
+    If all its letters are private ones, any font that the run names counts.
     """
     font = symbol_font(names[0])
     if font:
@@ -178,8 +181,9 @@ def _raise(properties: Any) -> None:
 
 
 def read_styles(package: ZipFile, body: bytes) -> Styles:
-    """The styles of a Word file that are in symbol fonts or raise their text; none where its
-    `body` uses no style.
+    """Return the styles of a Word file that are in symbol fonts or raise their text.
+
+    Empty if its `body` uses no style.
     """
     if b"Style w:val=" not in body or _STYLES not in package.namelist():
         return Styles()
@@ -205,7 +209,7 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
 
 
 def _font_of_style(name: str, styles: Mapping[str, Any]) -> str:
-    """The symbol font that a style names, or the one that it is based on."""
+    """Return the symbol font that a style names, or that of the style on which it is based."""
     for _ in range(_MAX_STYLE_DEPTH):
         style = styles.get(name)
         if style is None:
@@ -247,7 +251,7 @@ def _rewrite_slide(root: Any) -> None:
 
 
 def _is_one_sign(text: str) -> bool:
-    """Whether a text may be a symbol alone, as PowerPoint's `à` in Wingdings for an arrow."""
+    """Tell whether a text may be a symbol alone, as PowerPoint's `à` in Wingdings for an arrow."""
     return len(text.strip()) == 1 and not text.isascii()
 
 

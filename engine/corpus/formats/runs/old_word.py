@@ -1,8 +1,8 @@
-"""Word 97 files with the symbols that their symbol fonts show, which office_oxide takes for
-letters ([MS-DOC] 2.4.1, 2.6.1).
+"""Word 97 files with the symbols that their symbol fonts show ([MS-DOC] 2.4.1, 2.6.1).
 
-A symbol takes the place of its letter where the file stores 16 bits a character. Where it stores 8,
-a letter that the file does not use stands in for the symbol until the text has been read.
+office_oxide takes them for letters. A symbol replaces its letter where the file stores 16 bits per
+character. Where it stores 8, a letter that the file does not use stands in for the symbol until the
+text has been read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAGE = 512
 _SYMBOL = 0x6A09
 _FONT = 0x4A4F
 _LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
-"""Bytes of what follows a property's number, by its three highest bits; 6 says it itself."""
+"""Bytes of what follows a property's number, by its three highest bits; 6 gives its own length."""
 _MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|[\x00-\xff]\xf0")
 _MAX_RUNS = 100_000
 _NAME_AT = 40
@@ -36,8 +36,9 @@ _STAND_INS = [
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Letters with the same properties, as places in the stream: their symbol font, and the
-    symbol that stands in each place.
+    """Letters with the same properties, as places in the stream.
+
+    `font` is their symbol font, and `symbol` the symbol that stands in each place.
     """
 
     start: int
@@ -57,24 +58,25 @@ class _Piece:
 
 @dataclass(slots=True)
 class ShownSymbols:
-    """A Word 97 file whose symbols are characters; `stand_ins`: letters of its text to be
-    replaced once it is read.
+    """A Word 97 file whose symbols are characters.
+
+    `stand_ins` are letters of its text to replace after reading.
     """
 
     content: bytes
     stand_ins: dict[str, str] = field(default_factory=dict)
 
     def replace_in(self, text: str) -> str:
-        """A text of the file with its symbols."""
+        """Write the symbols into a text of the file."""
         if not self.stand_ins:
             return text
         return text.translate({ord(letter): shown for letter, shown in self.stand_ins.items()})
 
 
 def with_shown_symbols(content: bytes) -> ShownSymbols:
-    """A Word 97 file with what its symbol fonts show.
+    """Return a Word 97 file with what its symbol fonts show.
 
-    A damaged one, and one without symbols, stays as it is.
+    A damaged file, or one without symbols, is returned unchanged.
     """
     try:
         file = compound_of(content)
@@ -94,13 +96,13 @@ def with_shown_symbols(content: bytes) -> ShownSymbols:
 
 
 def _part(stream: bytes, table: bytes, at: int) -> bytes:
-    """A structure of the table stream whose place and length stand at a place of the header."""
+    """Return a structure of the table stream whose place and length are in the header at `at`."""
     start, length = struct.unpack_from("<II", stream, at)
     return table[start : start + length]
 
 
 def _read_fonts(names: bytes) -> dict[int, str]:
-    """By number: the symbol fonts of a file."""
+    """Return the symbol fonts of a file by number."""
     fonts: dict[int, str] = {}
     if len(names) < 4:
         return fonts
@@ -118,7 +120,7 @@ def _read_fonts(names: bytes) -> dict[int, str]:
 
 
 def _read_runs(stream: bytes, places: bytes, fonts: Mapping[int, str]) -> Iterator[_Run]:
-    """The runs of letters in symbol fonts, and of symbols that Word inserted."""
+    """Yield the runs of letters in symbol fonts, and of symbols that Word inserted."""
     count = (len(places) - 4) // 8
     for (page,) in struct.iter_unpack("<I", places[4 * (count + 1) : 4 * (2 * count + 1)]):
         start = (page & 0x3FFFFF) * _PAGE
@@ -138,9 +140,7 @@ def _read_runs(stream: bytes, places: bytes, fonts: Mapping[int, str]) -> Iterat
 
 
 def _symbol_in(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
-    """The symbol font that some properties name, and the symbol that they put in a letter's
-    place.
-    """
+    """Return the symbol font that properties name, and the symbol that replaces a letter."""
     font = ""
     symbol = ""
     at = 0
@@ -204,7 +204,7 @@ def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piec
 
 
 def _overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _Piece]]:
-    """Each run with each piece that it reaches into."""
+    """Yield each run with each piece into which it reaches."""
     pieces = sorted(pieces, key=lambda piece: piece.start)
     starts = [piece.start for piece in pieces]
     for run in runs[:_MAX_RUNS]:
@@ -214,8 +214,9 @@ def _overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _P
 
 
 def _take_letter(shown: str, free: list[str]) -> str:
-    """What is written for a symbol where it does not fit: itself, a letter that the file does
-    not use, or a blank.
+    """Return what is written for a symbol: itself, or a letter that the file does not use.
+
+    It is a blank if no such letter is left.
     """
     if shown.encode("cp1252", "ignore"):
         return shown
@@ -225,7 +226,7 @@ def _take_letter(shown: str, free: list[str]) -> str:
 
 
 def _unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:
-    """Letters of 8 bits that no piece of the file holds."""
+    """Return letters of 8 bits that no piece of the file holds."""
     used: set[str] = set()
     for piece in pieces:
         text = stream[piece.start : piece.end]

@@ -1,5 +1,6 @@
-"""OpenDocument's XML with superscripts and symbol fonts as the characters that they show (ODF
-1.3 part 3, 20.391 and 20.192).
+"""OpenDocument's XML with the characters that superscripts and symbol fonts show.
+
+Source: ODF 1.3 part 3, 20.391 and 20.192.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _BEFORE = 20  # characters
 
 
 def with_shown_characters(content: bytes) -> bytes:
-    """A `content.xml` in which raised digits are superscripts and letters of symbol fonts
-    symbols; else as it is.
+    """Write raised digits as superscripts and letters of symbol fonts as symbols.
+
+    A `content.xml` without them is returned unchanged.
     """
     if not _MAY_CHANGE.search(content):
         return content
@@ -61,8 +63,9 @@ def with_shown_characters(content: bytes) -> bytes:
 
 
 def _font_of(properties: Any, faces: Mapping[str, str]) -> str:
-    """The symbol font that some properties name, themselves or by a face; empty for a font of
-    letters.
+    """Return the symbol font that properties name, themselves or by a face.
+
+    Empty for a font of letters.
     """
     family = properties.get(f"{_FORMAT}font-family")
     face = properties.get(f"{_STYLE}font-name")
@@ -70,7 +73,7 @@ def _font_of(properties: Any, faces: Mapping[str, str]) -> str:
 
 
 def _text_before(span: Any) -> str:
-    """What stands before a span in its paragraph."""
+    """Return the text before a span in its paragraph."""
     before = span.getprevious()
     if before is not None:
         return str(before.tail or before.text or "")[-_BEFORE:]

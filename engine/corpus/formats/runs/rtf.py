@@ -1,8 +1,8 @@
 """RTF rewritten so that a reader of its plain text finds the words that Word shows.
 
-xberg puts a blank behind each group that a letter follows (`{\\b lock}ing`), and knows neither
-symbol fonts nor superscripts. Here the letters behind a group get a group of their own, and symbols
-and superscripts become `\\u` escapes. RTF 1.9.1 is the source.
+xberg puts a blank after each group that a letter follows (`{\\b lock}ing`), and knows neither
+symbol fonts nor superscripts. Here the letters after a group get their own group, and symbols and
+superscripts become `\\u` escapes (source: RTF 1.9.1).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _VERBATIM = frozenset(
 )
 """Groups whose content is not text of the document."""
 _TEXT_WITHIN = frozenset((b"shptxt", b"fldrslt", b"result"))
-"""Groups of text that stand in others whose content is none."""
+"""Groups of text inside groups whose content is not text."""
 _CHARACTERS = frozenset(
     (
         b"emdash",
@@ -67,7 +67,7 @@ _JOINED = re.compile(
     rb" ?)*+[\r\n]*"
     rb"(?:[^\\{}\s;]|\\'|\\(?:em|en)dash|\\[lr]d?b?l?quote)"
 )
-"""Letters behind a group, with nothing between them that parts words."""
+"""Letters after a group, with nothing between them that separates words."""
 _SPECIAL = frozenset(
     (
         *(
@@ -92,7 +92,10 @@ _OF_GROUPS = (*_VERBATIM, *_TEXT_WITHIN)
 
 
 def _one_of(words: Iterable[bytes]) -> bytes:
-    """A pattern of some words, by their first letters: a list is looked through word by word."""
+    """Return a pattern that matches any of some words by their first letters.
+
+    A plain list would be tried word by word.
+    """
     rests: dict[bytes, list[bytes]] = {}
     for word in sorted(words):
         rests.setdefault(word[:1], []).append(word[1:])
@@ -104,8 +107,10 @@ def _one_of(words: Iterable[bytes]) -> bytes:
 
 
 def _token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[bytes]:
-    """Tokens of RTF. Words that are not `special` come together, with groups that hold no text, as
-    do `characters`, a pattern of what stands for text.
+    """Return a pattern of the tokens of RTF.
+
+    Words that are not `special` are matched together with groups that hold no text. `characters`, a
+    pattern of what stands for text, are also matched together.
     """
     return re.compile(
         rb"(?P<other>(?:\\(?!%b(?![A-Za-z]))[A-Za-z]{1,32}(?:-?\d{1,10})? ?"
@@ -124,10 +129,10 @@ _TOKEN_WITHOUT_SYMBOLS = _token_pattern(
     rb"[^\\{}]++|\\'[0-9a-fA-F]{2}|\\[~_-]|\\u-?\d{1,10} ?|\\(?:%b)(?![A-Za-z]) ?"
     % b"|".join(sorted(_CHARACTERS)),
 )
-"""In a file without symbol fonts and superscripts, all that stands for text stays as it is."""
+"""Tokens of a file without symbol fonts and superscripts, where all that stands for text stays."""
 _BRACE = re.compile(rb"[{}]")
 _NOT_VERBATIM = re.compile(rb"\\(?:bin|%b)(?![A-Za-z])" % b"|".join(sorted(_TEXT_WITHIN)))
-"""What a group must not hold to be copied as it is: text, or bytes that may look like braces."""
+"""What keeps a group from being copied as it is: text, or bytes that may look like braces."""
 _SYMBOL_FIELD = re.compile(
     rb"\bSYMBOL\s+(0[xX][0-9A-Fa-f]{1,4}|\d{1,5})\s[^{}]{0,40}?\\\\f\s+\"?([^\"\\{};]{1,40})"
 )
@@ -139,8 +144,9 @@ _MAX_BACKSLASHES = 64  # before a brace
 
 
 class _State(NamedTuple):
-    """What holds in a group: its font, how many characters stand in for one, whether its text is
-    raised or none at all.
+    """What applies in a group: its font, and how many characters stand in for one.
+
+    Its text may be raised, or may not be text at all.
     """
 
     font: int
@@ -160,21 +166,21 @@ class _Rewriting:
     written: list[bytes] = field(default_factory=list)
     run: list[bytes] = field(default_factory=list)
     before: str = ""
-    skipped: int = 0  # stand-ins of a character that was replaced
+    # Number of stand-ins to skip for a character that was replaced.
+    skipped: int = 0
     follows_group: bool = False
-    symbol: str = ""  # of a field that shows one and has no result
+    # Symbol of a field that shows one and has no result.
+    symbol: str = ""
 
     def write_run(self) -> None:
-        """Write the letters that were collected, in a group of their own where one ended before
-        them.
-        """
+        """Write the collected letters, in a group of their own if a group ended before them."""
         if self.run:
             letters = b"".join(self.run)
             self.written.append(b"{%b}" % letters if self.follows_group else letters)
             self.run.clear()
 
     def add_text(self, text: str) -> None:
-        """Add characters that are not written as the file has them."""
+        """Add characters that are not written as in the file."""
         stand_ins = b"?" * self.state.stand_ins
         for char in text:
             self.run.append(_escape_of(char, stand_ins))
@@ -193,9 +199,7 @@ class _Rewriting:
 
 
 def rewrite(content: bytes) -> bytes:
-    """An RTF file with letters behind groups in groups, and with symbols and superscripts as the
-    characters that it shows.
-    """
+    """Put letters after groups into groups, and write symbols and superscripts as characters."""
     body = max(0, content.find(b"\\pard"))
     fonts = _read_used_fonts(content, body)
     has_symbols = bool(fonts) or _RAISED.search(content, body) is not None
@@ -235,13 +239,13 @@ def rewrite(content: bytes) -> bytes:
 
 
 def _find_other_within(content: bytes, start: int) -> int:
-    """Where the next word stands that a copied group must not hold; the length if none does."""
+    """Return where the next word stands that a copied group must not hold, else the length."""
     found = _NOT_VERBATIM.search(content, start)
     return found.start() if found else len(content)
 
 
 def _find_end(content: bytes, start: int, end: int) -> int:
-    """Where the group ends in which `start` is, at its brace; `end` if that comes first."""
+    """Return where the group around `start` ends, at its brace, or `end` if that is first."""
     depth = 1
     for found in _BRACE.finditer(content, start, end):
         at = found.start()
@@ -259,8 +263,9 @@ def _is_escaped(content: bytes, at: int) -> bool:
 
 
 def _read_symbol_field(content: bytes, start: int, end: int) -> str:
-    """What a field shows whose instruction stands between `start` and `end`, such as SYMBOL 254;
-    empty for another field, and for one with a result.
+    """Return what a field with its instruction between `start` and `end` shows, as for SYMBOL 254.
+
+    Empty for another field, and for one with a result.
     """
     instruction = _SYMBOL_FIELD.search(content, start, end)
     if not instruction or not _EMPTY_RESULT.match(content, end):
@@ -342,8 +347,9 @@ def _add_byte(to: _Rewriting, token: re.Match[bytes]) -> None:
 
 
 def _add_run(to: _Rewriting, letters: bytes, text: str) -> None:
-    """Add some letters of the file, which are `text` in Latin-1, as its font and its height show
-    them.
+    """Add letters of the file as its font and height show them.
+
+    `text` holds these letters in Latin-1.
     """
     if font := to.fonts.get(to.state.font):
         to.add_text(shown_in(font, text))
@@ -361,7 +367,8 @@ def _add_sign(to: _Rewriting, token: re.Match[bytes]) -> None:
     if sign == b"*":
         to.written.append(token[0])
         to.state = to.state._replace(is_verbatim=True)
-    elif sign in b"\r\n":  # a paragraph's end
+    # This ends a paragraph.
+    elif sign in b"\r\n":
         to.write_run()
         to.written.append(token[0])
     elif not _is_skipped(to):
@@ -391,7 +398,7 @@ def _add_escape(to: _Rewriting, token: re.Match[bytes]) -> None:
 
 
 def _is_skipped(to: _Rewriting) -> bool:
-    """Whether a character stands in for one that was replaced."""
+    """Tell whether a character stands in for one that was replaced."""
     if to.skipped:
         to.skipped -= 1
         return True
@@ -437,7 +444,7 @@ def _escape_of(char: str, stand_ins: bytes) -> bytes:
 
 
 def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
-    """By number: the symbol fonts that a file uses from `body` on."""
+    """Return the symbol fonts that a file uses from `body` on, by number."""
     fonts = _read_fonts(content)
     if not fonts:
         return fonts
@@ -446,7 +453,7 @@ def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
 
 
 def _read_fonts(content: bytes) -> dict[int, str]:
-    """By number: the symbol fonts of a file's table."""
+    """Return the symbol fonts of a file's table, by number."""
     begin = _FONT_TABLE.search(content)
     if not begin:
         return {}

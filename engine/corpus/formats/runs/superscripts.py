@@ -1,5 +1,6 @@
-"""Superscripts as characters: `warranty` with a raised 1 is `warranty¹`, 10 with a raised 6 is
-`10⁶`, not warranty1 and 106.
+"""Superscripts as characters.
+
+`warranty` with a raised 1 is `warranty¹`, 10 with a raised 6 is `10⁶`, not warranty1 and 106.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ _ROMAN = re.compile(r"[IVXLCDM]{4,}$")
 
 
 def as_superscript(raised: str, before: str) -> str:
-    """What a raised text is written as behind the text `before` it.
+    """Return how a raised text is written after the text `before` it.
 
-    Digits become superscripts. So does a single letter behind a word, which is the mark of a note.
+    Digits become superscripts. So does a single letter after a word, which is the mark of a note.
     Other letters belong to what they follow, as in 1st and Mme, and stay as they are, unless they
     would hide a word.
     """

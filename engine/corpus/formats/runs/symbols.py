@@ -12,10 +12,10 @@ from functools import cache
 from engine.core.assets import asset_path
 
 PRIVATE = 0xF000
-"""Where Windows puts the letters of symbol fonts: U+F000 and the code of the letter."""
+"""Where Windows puts the letters of symbol fonts: U+F000 plus the code of the letter."""
 PRIVATE_LETTER = re.compile("[\uf000-\uf0ff]")
 FONT_NAMES = rb"Symbol|Dings|dings|DINGS|Dingbats|Monotype Sorts|MT Extra|Marlett"
-"""A pattern of what the names of symbol fonts hold, as files write them."""
+"""A pattern that occurs in the names of symbol fonts, as files write them."""
 _SAME_AS = {
     "symbol": "Symbol",
     "symbolneu": "Symbol",
@@ -35,9 +35,9 @@ _NO_CHARACTER = "-"
 
 
 def symbol_font(name: str) -> str:
-    """The symbol font that a name means, as the table calls it; empty for a font of letters.
+    """Return the table's name of a symbol font, empty for a font of letters.
 
-    A font of symbols that the table lacks has its own name: none of its letters is shown.
+    A font of symbols that the table lacks keeps its own name, and none of its letters is shown.
     """
     plain = re.sub(r"[\s_-]", "", name.strip("'\" ").casefold())
     plain = plain.removeprefix("itc").removesuffix("regular")
@@ -49,17 +49,17 @@ def symbol_font(name: str) -> str:
 
 
 def shown_in(font: str, text: str) -> str:
-    """A text as a symbol font shows it; what the font's table lacks is left out.
+    """Return a text as a symbol font shows it, without what the font's table lacks.
 
-    `font` is as `symbol_font` gives it. Characters beyond the 256 of such a font stay: another font
-    shows them.
+    `font` is as returned by `symbol_font`. Characters beyond the 256 of such a font stay, since
+    another font shows them.
     """
     table = _tables().get(font, {})
     return "".join(_character(table, char) for char in text)
 
 
 def without_private(text: str) -> str:
-    """A text without letters of a symbol font that nothing names."""
+    """Return a text without letters of an unknown symbol font."""
     if text.isascii():
         return text
     return PRIVATE_LETTER.sub("", text)
@@ -78,7 +78,7 @@ def _character(table: Mapping[int, str], char: str) -> str:
 
 @cache
 def _tables() -> Mapping[str, Mapping[int, str]]:
-    """By font: the character of each code."""
+    """Return the character of each code by font."""
     tables: dict[str, dict[int, str]] = {}
     for line in asset_path("fonts/symbols.tsv").read_text("utf-8").splitlines():
         if not line or line.startswith("#"):

@@ -1,3 +1,1 @@
-"""Spreadsheets as their programs show them: number formats, and what of a file they are applied
-to.
-"""
+"""Spreadsheets as their programs show them: number formats, and the cells they apply to."""

@@ -1,5 +1,6 @@
-"""Workbooks of Excel 2007 and later, with each number written as its cell shows it, before
-anything else reads them.
+"""Workbooks of Excel 2007 and later, with each number written as its cell shows it.
+
+This happens before anything else reads them.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from engine.corpus.formats.sheets.symbol_cells import (
 )
 
 ALL_DIGITS = "\ufdd0"
-"""Parts what a cell shows from all digits of its number where it shows fewer.
+"""Separates what a cell shows from all digits of its number if it shows fewer.
 
-No text holds it: it is no character.
+It is a noncharacter, which no text holds.
 """
 SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
 _STRINGS = re.compile(r"xl/sharedStrings\.xml", re.IGNORECASE)
@@ -48,13 +49,15 @@ _INVISIBLE = re.compile("[\x00-\x1f\ufffe\uffff]")
 _BLANKS = bytes.maketrans(b"\t\r\n", b"   ")
 _BREAKS = re.compile(rb"(?: |&#(?:9|10|13|x0*[9aAdD]);|(?<!_x005[Ff])_x00(?:09|0[aA]|0[dD])_)+")
 _UNREAD = ("xl/media/", "xl/embeddings/", "xl/printerSettings/", "xl/theme/", "docProps/thumbnail")
-_KNOWN = 65_536  # numbers with their formats whose texts are kept
+# Maximum number of remembered texts of numbers with their formats.
+_KNOWN = 65_536
 
 
 def with_shown_cells(content: bytes) -> bytes:
-    """A workbook whose numbers are texts as Excel shows them, without the escapes of ECMA-376
-    part 1, 22.9.2.19. Where a cell shows fewer digits of a number than it has, all follow after
-    `ALL_DIGITS`. What is damaged stays as it is.
+    """Write the numbers of a workbook as texts that Excel shows, and resolve escapes.
+
+    The escapes are those of ECMA-376 part 1, 22.9.2.19. If a cell shows fewer digits of a number
+    than it has, all digits follow after `ALL_DIGITS`. Damaged parts stay as they are.
     """
     changed: dict[str, bytes] = {}
     try:
@@ -91,7 +94,7 @@ def with_shown_cells(content: bytes) -> bytes:
 
 
 def _as_lines(part: bytes) -> bytes:
-    """A part of cells with blanks in place of the line ends in them: a cell is one line."""
+    """Replace line ends in a part of cells with blanks, since a cell is one line."""
     part = part.translate(_BLANKS)
     if b"&#" in part or b"_x00" in part:
         return _BREAKS.sub(b" ", part)
@@ -99,15 +102,16 @@ def _as_lines(part: bytes) -> bytes:
 
 
 def unescape_characters(text: str) -> str:
-    """A text of an office file in which `_x000D_` stands for the character of that number."""
+    """Replace `_x000D_` in a text of an office file by the character of that number."""
     if "_x" in text:
         return _ESCAPES.sub(lambda found: _unescape(found[0]), text)
     return text
 
 
 def split_rows(rows: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """The rows of a sheet; after one with numbers that are shown in part, a row with all their
-    digits, in the same columns.
+    """Yield the rows of a sheet.
+
+    After a row with shortened numbers comes a row with all their digits, in the same columns.
     """
     for row in rows:
         if not any(ALL_DIGITS in cell for cell in row):
@@ -119,7 +123,7 @@ def split_rows(rows: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
 
 
 def show_cell(value: float, code: str, *, from_1904: bool = False) -> str:
-    """What a cell shows of a number, and after `ALL_DIGITS` those of a number that it shortens."""
+    """Return what a cell shows of a number, and all digits after `ALL_DIGITS` if shortened."""
     digits = find_hidden_digits(value, code)
     shown = show_number(value, code, from_1904=from_1904)
     if digits:
@@ -128,9 +132,9 @@ def show_cell(value: float, code: str, *, from_1904: bool = False) -> str:
 
 
 class _CellWriter:
-    """Writes the numbers of a workbook's sheets, and its texts where a format adds to them.
+    """A writer of the numbers of a workbook's sheets, and of texts to which a format adds.
 
-    `codes`: the number formats of its cell styles. `strings`: the XML of its texts.
+    `codes` are the number formats of its cell styles. `strings` is the XML of its texts.
     """
 
     def __init__(
@@ -151,7 +155,7 @@ class _CellWriter:
         self._show = lru_cache(_KNOWN)(self._write)
 
     def rewrite(self, sheet: bytes) -> bytes:
-        """The XML of a sheet with its numbers as texts."""
+        """Return the XML of a sheet with its numbers as texts."""
         if self._symbols:
             sheet = _INLINE_CELL.sub(self._show_inline, sheet)
         sheet = _CELL.sub(self._replace, sheet)
@@ -208,7 +212,7 @@ class _CellWriter:
         )
 
     def _write(self, raw: bytes, style: int) -> bytes | None:
-        """The text of a number; None for one that is shown as it stands, or is none."""
+        """Return the text of a number, None if it is shown as it stands or is not a number."""
         if style < len(self._codes):
             code = self._codes[style]
         else:
@@ -222,8 +226,9 @@ class _CellWriter:
 
 
 def _read_codes(root: Any) -> list[str]:
-    """The code of the number format of each cell style, by its number, from the root of
-    styles.xml.
+    """Return the code of each cell style's number format, by number of the style.
+
+    `root` is that of styles.xml.
     """
     if root is None:
         return []
@@ -237,7 +242,7 @@ def _read_codes(root: Any) -> list[str]:
 
 
 def _read_strings(package: ZipFile) -> list[bytes]:
-    """The XML of each text that cells share, by its number."""
+    """Return the XML of each text that cells share, by its number."""
     part = next(filter(_STRINGS.fullmatch, package.namelist()), "")
     if not part:
         return []
@@ -258,7 +263,7 @@ def _counts_from_1904(package: ZipFile) -> bool:
 
 
 def _read_xml(package: ZipFile, name: re.Pattern[str]) -> Any:
-    """The root of the first part with such a name; None where there is none or it is damaged."""
+    """Return the root of the first part with such a name, None if missing or damaged."""
     from lxml import etree
 
     part = next(filter(name.fullmatch, package.namelist()), "")
@@ -275,6 +280,9 @@ def _unescape_part(found: re.Match[bytes]) -> bytes:
 
 
 def _unescape(escapes: str) -> str:
-    """The characters of some escapes; half a surrogate pair and what nobody sees become blanks."""
+    """Return the characters of some escapes.
+
+    A lone surrogate and invisible characters become blanks.
+    """
     units = bytes.fromhex("".join(escapes[at + 2 : at + 6] for at in range(0, len(escapes), 7)))
     return _INVISIBLE.sub(" ", units.decode("utf-16-be", "replace").replace("\ufffd", " "))

@@ -1,4 +1,4 @@
-"""Days and times as a spreadsheet shows them, out of the number of days that it counts."""
+"""Days and times as a spreadsheet shows them, from the number of days that it counts."""
 
 from __future__ import annotations
 
@@ -26,21 +26,25 @@ _LANGUAGES = {
     0x19: "ru",
     0x1D: "sv",
 }
-"""By the primary language of a Windows locale: its low ten bits (MS-LCID)."""
+"""Languages by the primary language of a Windows locale, its low ten bits (MS-LCID)."""
 _LOCALE = re.compile(r"(?=[a-z]*\d)[0-9a-f]+", re.IGNORECASE)
-_MAX_DAYS = 2_958_466  # the first that is after the year 9999
-_FROM_1904 = 1462  # days between the two calendars of workbooks
-_LEAP_DAY = 60  # 29 February 1900, which Excel counts although there was none
+# The first day after the year 9999.
+_MAX_DAYS = 2_958_466
+# Days between the two calendars of workbooks.
+_FROM_1904 = 1462
+# 29 February 1900, which Excel counts although it did not exist.
+_LEAP_DAY = 60
 _BUDDHIST = 543
 _SECONDS = 86_400
-_KNOWN = 4096  # days whose texts are kept
+# Maximum number of days whose texts are remembered.
+_KNOWN = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What a section writes.
+    """The moment that a section writes.
 
-    `units`: seconds since the count began, times 10 ** `places`; `weekday`: 0 is Sunday.
+    `units` are seconds since the count began, times 10 ** `places`; `weekday` 0 is Sunday.
     """
 
     year: int
@@ -58,7 +62,7 @@ class _Moment:
 
     @property
     def hour(self) -> int:
-        """The hour of the day, on a clock of twelve hours where the section writes AM or PM."""
+        """The hour of the day, on a twelve-hour clock if the section writes AM or PM."""
         hour = self.seconds // 3600 % 24
         if self.is_half_day:
             return (hour + 11) % 12 + 1
@@ -66,7 +70,7 @@ class _Moment:
 
 
 def show_date(value: float, section: Section, *, from_1904: bool = False) -> str | None:
-    """A day or time by a section with `is_date`; None for a number that stands for none."""
+    """Write a day or time by a section with `is_date`, None if the number is neither."""
     if value >= _MAX_DAYS or (value < 0 and not section.has("elapsed")):
         return None
     return _write_date(value if section.has_time else floor(value), section, from_1904)
@@ -102,7 +106,7 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
 
 
 def _count_places(tokens: Sequence[Token]) -> int:
-    """How many places of a second are written, as in `ss.000`."""
+    """Count the places of a second that are written, as in `ss.000`."""
     for at, token in enumerate(tokens):
         if (
             token.kind in ("date", "elapsed")
@@ -121,8 +125,9 @@ def _count_places(tokens: Sequence[Token]) -> int:
 def _moment_of(
     value: float, places: int, has_time: bool, from_1904: bool, *, is_half_day: bool
 ) -> _Moment:
-    """Where a time is written, the number is rounded to its last place; a day alone is not
-    rounded up to the next one.
+    """Return the moment of a number, rounded to its last place if a time is written.
+
+    A day alone is not rounded up to the next day.
     """
     if has_time:
         units = floor(value * _SECONDS * 10**places + 0.5)
@@ -165,7 +170,7 @@ def _show_noon(text: str, moment: _Moment) -> str:
 
 
 def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: bool) -> str:
-    """A year, month, day, hour, minute or second."""
+    """Write a year, month, day, hour, minute or second."""
     length = len(text)
     match text[0]:
         case "y":
@@ -189,7 +194,8 @@ def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: boo
             return f"{moment.seconds // 60 % 60:0{min(length, 2)}}"
         case "s":
             return f"{moment.seconds % 60:0{min(length, 2)}}"
-    return ""  # an era, which has no name here
+    # An era has no name here.
+    return ""
 
 
 def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool) -> str:

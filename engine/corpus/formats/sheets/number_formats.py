@@ -1,5 +1,6 @@
-"""Number formats of spreadsheets, as ECMA-376 part 1, 18.8.30 and 18.8.31 define them: a code
-such as `#,##0.00 "kg"` is read here, and `showing` and `calendar` write numbers and dates by it.
+"""Number formats of spreadsheets, as ECMA-376 part 1, 18.8.30 and 18.8.31 define them.
+
+A code such as `#,##0.00 "kg"` is parsed here; `shown` and `dates` write numbers and dates by it.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ BUILT_IN = {
 }
 """Formats that a file names by a number alone.
 
-Of 14 and 22 the user's own country decides how a day is written, which no file says: they are
+In 14 and 22 the user's country decides how a day is written, which no file says, so they are
 written as in ISO 8601.
 """
 
@@ -88,22 +89,23 @@ _TOKEN = re.compile(
 _SECTION = re.compile(r'(?:"[^"]*"?|\\.?|[_*].?|\[[^\]]*\]?|[^;"\\_*\[])*', re.DOTALL)
 _CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", re.IGNORECASE)
 _ELAPSED = re.compile(r"h+|m+|s+", re.IGNORECASE)
-# the shape of a section with a letter for each token: literals, then digits, then literals
+# The shape of a section with a letter for each token: literals, then digits, then literals.
 _PLAIN = re.compile(
     r"l*(?P<number>(?P<whole>#+,##0|#,###|#*0|#+|0{2,})(?:\.(?P<places>0*#*))?(?P<scale>,*))l*"
 )
 _OF_NUMBERS = ("digit", "point", "comma")
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne}
 _MAX_SECTIONS = 4
-_MAX_LENGTH = 1024  # of a code; Excel takes no more than 255
+# Maximum length of a code; Excel accepts at most 255.
+_MAX_LENGTH = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """A piece of a code.
 
-    `kind`: literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed,
-    noon. In dates `n` is a minute.
+    `kind` is literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed
+    or noon. In dates `n` is a minute.
     """
 
     kind: str
@@ -112,33 +114,32 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a number is compared with, as in `[>=1000]`."""
+    """A comparison of the number, as in `[>=1000]`."""
 
     operator: str
     limit: float
 
     def holds(self, value: float) -> bool:
-        """Whether a number meets it."""
+        """Tell whether a number meets the condition."""
         return bool(_COMPARE[self.operator](value, self.limit))
 
     @property
     def only_below_zero(self) -> bool:
-        """Whether no positive number meets it: the sign is then the section's own business."""
+        """Whether no positive number meets it; the section then writes the sign itself."""
         return self.operator in ("<", "<=") and self.limit <= 0
 
     @property
     def all_from_zero(self) -> bool:
-        """Whether only negative numbers, or zero, fail it."""
+        """Whether only negative numbers, or zero, fail the condition."""
         return self.operator in (">", ">=") and self.limit == 0
 
 
 @dataclass(frozen=True, slots=True)
 class PlainNumber:
-    """A section of the usual shape, such as `#,##0.0#" kg"`, which is written many times faster
-    than others.
+    """A section of the usual shape, such as `#,##0.0#" kg"`, which is written many times faster.
 
-    `shift`: by which power of ten the number is multiplied. `min_digits` before the point,
-        `min_places` and `max_places` after it.
+    The number is multiplied by 10 ** `shift`. `min_digits` stand before the point, `min_places` to
+    `max_places` after it.
     """
 
     before: str
@@ -155,9 +156,9 @@ class PlainNumber:
 class Section:
     """One of the up to four parts of a code.
 
-    `language`: a Windows locale as it is written there, empty if none is named. `is_date`: whether
-    it writes a day or a time, `has_time`: whether a time. `plain`: the same, where it has the usual
-    shape.
+    `language` is a Windows locale as written in the code, empty if none is named. `is_date` tells
+    that it writes a day or a time, `has_time` that it writes a time. `plain` is the same section if
+    it has the usual shape.
     """
 
     tokens: tuple[Token, ...]
@@ -168,19 +169,19 @@ class Section:
     plain: PlainNumber | None = None
 
     def has(self, *kinds: str) -> bool:
-        """Whether one of its tokens is of one of these kinds."""
+        """Tell whether one of its tokens is of one of these kinds."""
         return any(token.kind in kinds for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """A parsed code: the sections for numbers, and that for text where there is one."""
+    """A parsed code: the sections for numbers, and the section for text, if any."""
 
     numbers: tuple[Section, ...]
     text: Section | None = None
 
     def section_for(self, value: float) -> tuple[Section, bool]:
-        """The section that writes a number, and whether the number keeps its minus sign there."""
+        """Return the section that writes a number, and whether it keeps the minus sign there."""
         numbers = self.numbers
         if len(numbers) == 1:
             return numbers[0], value < 0
@@ -202,9 +203,9 @@ class NumberFormat:
 
 
 def choose_code(number: int, code: str | None) -> str:
-    """The code of the format with a number.
+    """Return the code of the format with a number.
 
-    The file's own `code` holds, but for a day as the user's country writes it.
+    The file's own `code` takes precedence, except for a day as the user's country writes it.
     """
     built_in = BUILT_IN.get(number, GENERAL)
     if not code:
@@ -215,13 +216,14 @@ def choose_code(number: int, code: str | None) -> str:
 
 @lru_cache(maxsize=1024)
 def parse_format(code: str) -> NumberFormat:
-    """A code as sections. Never raises: what is no format is written as it stands."""
+    """Parse a code into sections, and write an invalid code as it stands instead of raising."""
     parts: list[str] = []
     at = 0
     code = code[:_MAX_LENGTH]
     while at <= len(code) and len(parts) < _MAX_SECTIONS:
         found = _SECTION.match(code, at)
-        assert found is not None  # it matches the empty text
+        # The pattern matches the empty text.
+        assert found is not None
         parts.append(found[0])
         at = found.end() + 1
     sections = [_parse_section(part) for part in parts]
@@ -279,12 +281,12 @@ def _build_section(tokens: Sequence[Token], condition: Condition | None, languag
 
 
 def _with_date(token: Token, kind: str, text: str) -> Token:
-    """A token; one of a date with another kind and text."""
+    """Return a token; a date token gets another kind and text."""
     return Token(kind, text) if token.kind == "date" else token
 
 
 def _shows_digits(tokens: Sequence[Token]) -> bool:
-    """Whether a section writes a number although letters of dates stand in it, as in `0 kg`."""
+    """Tell whether a section writes a number despite letters of dates in it, as in `0 kg`."""
     kinds = [token.kind for token in tokens]
     if "digit" not in kinds or "elapsed" in kinds:
         return False
@@ -299,8 +301,9 @@ def _shows_digits(tokens: Sequence[Token]) -> bool:
 
 
 def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens, with `n` in place of each `m` that means minutes: after hours, or before
-    seconds.
+    """Return the tokens with `n` for each `m` that means minutes.
+
+    This is so after hours, or before seconds.
     """
     marked = list(tokens)
     parts = [at for at, token in enumerate(tokens) if token.kind in ("date", "elapsed")]
@@ -319,7 +322,7 @@ def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _letter_of(token: Token) -> str:
-    """What stands for a token in `_PLAIN`."""
+    """Return the letter that stands for a token in `_PLAIN`."""
     if token.kind in _OF_NUMBERS:
         return token.text
     if token.kind in ("literal", "percent"):
@@ -328,8 +331,9 @@ def _letter_of(token: Token) -> str:
 
 
 def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
-    """The usual shape of a section: its digits together, with at most one point, and nothing
-    else between literals.
+    """Return the usual shape of a section, None if it has another.
+
+    Its digits stand together, with at most one point, and nothing else stands between literals.
     """
     shape = _PLAIN.fullmatch("".join(map(_letter_of, tokens)))
     if shape is None:

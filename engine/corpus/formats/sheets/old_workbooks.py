@@ -1,5 +1,6 @@
-"""Workbooks of Excel 5 to 2003 (.xls, MS-XLS): their numbers, which office_oxide gives without
-the formats of their cells.
+"""Workbooks of Excel 5 to 2003 (.xls, MS-XLS): their numbers as their cells show them.
+
+office_oxide gives these numbers without the formats of the cells.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ _PACKED = 0x027E
 _PACKED_ROW = 0xBD
 _FORMULA = 0x06
 _EXCEL_97 = 0x600
-_NO_NUMBER = b"\xff\xff"  # at the end of a formula's value, where that is a text or an error
-_EMPTY: Mapping[str, Any] = {"content": ()}  # a cell
+# The end of a formula's value if that is a text or an error.
+_NO_NUMBER = b"\xff\xff"
+# An empty cell.
+_EMPTY: Mapping[str, Any] = {"content": ()}
 _CELL = struct.Struct("<HHH")
 _DOUBLE = struct.Struct("<d")
 
@@ -36,13 +39,14 @@ _DOUBLE = struct.Struct("<d")
 class _Book:
     """What the first part of a workbook says of the others."""
 
-    sheets: list[tuple[int, str]] = field(default_factory=list)  # (where it begins, its name)
+    # Where each sheet begins, and its name.
+    sheets: list[tuple[int, str]] = field(default_factory=list)
     codes: dict[int, str] = field(default_factory=dict)
     styles: list[int] = field(default_factory=list)
     from_1904: bool = False
 
     def show(self, value: float, style: int) -> str:
-        """A number as a cell of this style shows it."""
+        """Return a number as a cell of this style shows it."""
         if style < len(self.styles):
             number = self.styles[style]
         else:
@@ -54,7 +58,7 @@ class _Book:
 def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> None:
     """Put the numbers of a workbook into its sheets as they are shown.
 
-    Those of a damaged one stay as they are.
+    The numbers of a damaged workbook stay as they are.
     """
     data = b""
     with suppress(ValueError):
@@ -77,21 +81,23 @@ def _put(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
         try:
             text = book.show(value, style)
         except (ValueError, ArithmeticError):
-            continue  # infinite, or no number
+            # The value is infinite or not a number.
+            continue
         if not text and (row >= len(rows) or column >= len(rows[row]["cells"])):
             continue
         while row >= len(rows):
             rows.append({"cells": []})
         cells = rows[row]["cells"]
-        # office_oxide leaves out the last cells of a row where it shows nothing of them
+        # office_oxide omits the last cells of a row if it shows nothing of them.
         cells.extend([_EMPTY] * (column + 1 - len(cells)))
         paragraph = {"type": "paragraph", "content": [{"type": "text", "text": text}]}
         cells[column] = {**cells[column], "content": [paragraph]}
 
 
 def _read_records(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
-    """(kind, content) of the records from `start` to the end of that part, without what other
-    parts are put inside it.
+    """Yield (kind, content) of the records from `start` to the end of that part.
+
+    Other parts inside it are left out.
     """
     at = start
     depth = 0
@@ -105,7 +111,8 @@ def _read_records(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
             depth -= 1
             if depth <= 0:
                 return
-        elif depth == 1:  # a chart on a sheet is a part within its part
+        # A chart on a sheet is a part within its part.
+        elif depth == 1:
             yield kind, content
 
 
@@ -129,7 +136,10 @@ def _read_book(data: bytes) -> _Book:
 
 
 def _read_text(content: bytes, length_size: int, is_97: bool) -> str:
-    """A text after its length; since Excel 97 a byte says whether its characters have two bytes."""
+    """Return a text that follows its length.
+
+    Since Excel 97 a byte says whether its characters have two bytes.
+    """
     length = int.from_bytes(content[:length_size], "little")
     rest = content[length_size:]
     if not is_97:
@@ -140,7 +150,7 @@ def _read_text(content: bytes, length_size: int, is_97: bool) -> str:
 
 
 def _read_numbers(data: bytes, start: int) -> Iterator[tuple[int, int, int, float]]:
-    """(row, column, style, value) of each number of a sheet, those of formulas among them."""
+    """Yield (row, column, style, value) of each number of a sheet, including those of formulas."""
     for kind, content in _read_records(data, start):
         if kind == _PACKED_ROW:
             row, column = struct.unpack_from("<HH", content)
@@ -156,8 +166,9 @@ def _read_numbers(data: bytes, start: int) -> Iterator[tuple[int, int, int, floa
 
 
 def _unpack(packed: int) -> float:
-    """A number in 30 bits (MS-XLS 2.5.122): a whole one or the first bits of another, perhaps
-    times a hundred.
+    """Return a number of 30 bits (MS-XLS 2.5.122).
+
+    It is a whole number or the first bits of another, and may be times a hundred.
     """
     if packed & 2:
         value = float((packed >> 2) - (1 << 30 if packed & 0x8000_0000 else 0))

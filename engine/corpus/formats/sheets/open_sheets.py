@@ -1,6 +1,4 @@
-"""Sheets of OpenDocument (.ods), which keep what each cell shows beside its value (ODF 1.3 part
-3, 9.1.4).
-"""
+"""Sheets of OpenDocument (.ods), which store what each cell shows (ODF 1.3 part 3, 9.1.4)."""
 
 from __future__ import annotations
 
@@ -17,9 +15,10 @@ _VALUE = re.compile(
 
 
 def with_shown_values(content: bytes) -> bytes:
-    """The XML of a workbook whose cells are texts as they are shown; one without such a text
-    keeps its value. Cells that are said to be alike a thousand times and more come once, as
-    xberg would make them all.
+    """Return the XML of a workbook whose cells are texts as they are shown.
+
+    A cell without such a text keeps its value. Cells that are repeated a thousand times or more
+    appear once, as xberg would create all of them.
     """
     return _CELL.sub(_as_text, _MANY.sub(b"1", content))
 

@@ -9,19 +9,23 @@ from fractions import Fraction
 from engine.corpus.formats.sheets.dates import show_date
 from engine.corpus.formats.sheets.number_formats import PlainNumber, Section, Token, parse_format
 
-_MAX_GENERAL = 11  # characters of a number in the format General, without its sign
-_MAX_EXACT = 10**15  # above, a cell holds no whole number exactly
+# Maximum length of a number in the format General, without its sign.
+_MAX_GENERAL = 11
+# Above this, a cell cannot hold every whole number exactly.
+_MAX_EXACT = 10**15
 _MAX_PLACES = 60
-_HALF_UP = Context(prec=400, rounding=ROUND_HALF_UP)  # of numbers up to 1.8E+308
+# The precision suffices for numbers up to 1.8E+308.
+_HALF_UP = Context(prec=400, rounding=ROUND_HALF_UP)
 _UNITS = tuple(Decimal(1).scaleb(-places) for places in range(_MAX_PLACES + 1))
-_PRECISION = ".15g"  # of what a spreadsheet calculates with
+# The precision with which a spreadsheet calculates.
+_PRECISION = ".15g"
 
 
 def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
-    """The text of a cell that holds a number and has the format `code`, with single spaces.
+    """Write a number in the format `code`, with single spaces.
 
-    Whole numbers are rounded half away from zero. `from_1904`: the workbook counts its days from
-    1904 on.
+    Whole numbers are rounded half away from zero. With `from_1904` the workbook counts its days
+    from 1904.
     """
     format = parse_format(code)
     section, is_signed = format.section_for(value)
@@ -36,8 +40,9 @@ def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
 
 
 def find_added_text(code: str) -> tuple[str, str] | None:
-    """What a format puts before and after a text in its cell, such as `@" pcs"`; None for one
-    that adds nothing.
+    """Return what a format puts before and after a text in its cell, such as `@" pcs"`.
+
+    None for a format that adds nothing.
     """
     section = parse_format(code).text
     if section is None:
@@ -55,7 +60,7 @@ def find_added_text(code: str) -> tuple[str, str] | None:
 
 
 def find_hidden_digits(value: float, code: str) -> str:
-    """All digits of a whole number that the format General shortens to 1.23457E+12; else empty."""
+    """Return all digits of a whole number that General shortens to 1.23457E+12, else empty."""
     if not value.is_integer() or not 10**_MAX_GENERAL <= abs(value) < _MAX_EXACT:
         return ""
     section, _ = parse_format(code).section_for(value)
@@ -65,8 +70,9 @@ def find_hidden_digits(value: float, code: str) -> str:
 
 
 def show_general(value: float) -> str:
-    """A number in the format General: in at most eleven characters, or with six digits and an
-    exponent.
+    """Write a number in the format General.
+
+    It takes at most eleven characters, or has six digits and an exponent.
     """
     text = format(value, _PRECISION)
     if len(text) <= _MAX_GENERAL and "e" not in text:
@@ -89,7 +95,7 @@ def show_general(value: float) -> str:
 
 
 def _plain(number: Decimal) -> str:
-    """A number without an exponent and without zeros at its end."""
+    """Write a number without an exponent and without zeros at its end."""
     text = format(number, "f")
     if "." in text:
         return text.rstrip("0").rstrip(".")
@@ -101,7 +107,7 @@ def _rounded(number: Decimal, places: int) -> Decimal:
 
 
 def _write(value: float, section: Section) -> str:
-    """A number, without its sign, by a section that writes no date."""
+    """Write a number, without its sign, by a section that writes no date."""
     tokens = section.tokens
     if section.has("general", "text"):
         general = show_general(abs(value))
@@ -120,7 +126,7 @@ def _write(value: float, section: Section) -> str:
 
 
 def _write_plain(value: float, plain: PlainNumber) -> str:
-    """A number, without its sign, by a section of the usual shape."""
+    """Write a number, without its sign, by a section of the usual shape."""
     number = abs(Decimal(format(value, _PRECISION)))
     if plain.shift:
         number = number.scaleb(plain.shift)
@@ -157,7 +163,7 @@ def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
 
 
 def _count_commas(kinds: Sequence[str], start: int) -> int:
-    """How many commas follow at once: each divides by a thousand."""
+    """Count the commas that follow at once; each divides by a thousand."""
     count = 0
     while start + count < len(kinds) and kinds[start + count] == "comma":
         count += 1
@@ -165,14 +171,15 @@ def _count_commas(kinds: Sequence[str], start: int) -> int:
 
 
 def _groups(kinds: Sequence[str]) -> bool:
-    """Whether a comma stands between two places for digits."""
+    """Tell whether a comma stands between two places for digits."""
     digits = [at for at, kind in enumerate(kinds) if kind == "digit"]
     return any(kind == "comma" and digits[0] < at < digits[-1] for at, kind in enumerate(kinds))
 
 
 def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> str:
-    """The part before the point, from right to left; its first place takes all digits that are
-    left.
+    """Write the part before the point, from right to left.
+
+    Its first place takes all remaining digits.
     """
     left = sum(token.kind == "digit" for token in tokens)
     if not left:
@@ -197,7 +204,7 @@ def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> s
 
 
 def _write_places(decimals: str, tokens: Sequence[Token]) -> str:
-    """The point and what follows: a `#` shows no zero at the end, a `?` a blank in its place."""
+    """Write the point and what follows; `#` omits a zero at the end, `?` replaces it by a blank."""
     kept = len(decimals.rstrip("0"))
     places = [token.text for token in tokens if token.kind == "digit"]
     for at, place in enumerate(places):
@@ -215,8 +222,9 @@ def _write_places(decimals: str, tokens: Sequence[Token]) -> str:
 
 
 def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
-    """`0.00E+00`; with several places before the point the exponent is a multiple of their
-    number.
+    """Write `0.00E+00`.
+
+    With several places before the point the exponent is a multiple of their number.
     """
     kinds = [token.kind for token in tokens]
     at = kinds.index("exponent")
@@ -253,7 +261,7 @@ def _run_length(tokens: Sequence[Token], kind: str) -> int:
 
 
 def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
-    """`# ?/?`, `??/??`, `# ?/8`; empty where no places stand on both sides of the slash."""
+    """Write `# ?/?`, `??/??` or `# ?/8`, empty unless both sides of the slash have places."""
     slash = [token.kind for token in tokens].index("slash")
     start = slash
     while start and tokens[start - 1].kind == "digit":
@@ -289,8 +297,9 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
 
 
 def _convergent(number: Fraction, most: int) -> tuple[int, int]:
-    """The last convergent of the continued fraction of a number whose denominator is at most
-    `most`, as Excel chooses it.
+    """Return the last convergent of a number's continued fraction with denominator up to `most`.
+
+    This is the fraction that Excel chooses.
     """
     above = 1
     former_above = 0

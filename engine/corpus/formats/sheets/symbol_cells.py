@@ -16,12 +16,12 @@ _TEXT = re.compile(rb"(<t\b[^>]*>)([^<]*)(?=</t>)")
 
 
 def show_symbol_runs(part: bytes) -> bytes:
-    """A part with texts of cells; its runs in symbol fonts have what they show as text."""
+    """Write what runs in symbol fonts show as text into a part with texts of cells."""
     return _RUN.sub(_show_run, part) if _MAY_HAVE_SYMBOLS.search(part) else part
 
 
 def show_text(text: bytes, font: str) -> bytes:
-    """The XML of a text of one run, with what a symbol font shows of it."""
+    """Return the XML of the text of a run, as its symbol font shows it."""
 
     def show(found: re.Match[bytes]) -> bytes:
         letters = unescape(found[2].decode("utf-8", "replace"))
@@ -31,7 +31,10 @@ def show_text(text: bytes, font: str) -> bytes:
 
 
 def find_symbol_styles(styles: Any) -> dict[int, str]:
-    """By the number of a cell style: the symbol font that it has, from the root of styles.xml."""
+    """Return the symbol font of each cell style that has one, by number of the style.
+
+    `styles` is the root of styles.xml.
+    """
     if styles is None:
         return {}
     names = [one.find("{*}name") for one in styles.iterfind("{*}fonts/{*}font")]

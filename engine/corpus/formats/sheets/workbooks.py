@@ -1,5 +1,7 @@
-"""Workbooks of any size through office_oxide, which gives the cells of a sheet as a table, but
-of no more than 10,000 rows, all as wide as the widest. Its plain text has no such bounds.
+"""Workbooks of any size through office_oxide.
+
+office_oxide gives the cells of a sheet as a table of at most 10,000 rows, all as wide as the
+widest. Its plain text has no such bounds.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from engine.corpus.formats.sheets.cells import SHEET
 
 _CELLS = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData>", re.DOTALL)
 _ROWS_LOST = " rows not shown "
-_MAX_CELLS = 2**20  # of a thousand bytes each
+# Each cell takes a thousand bytes.
+_MAX_CELLS = 2**20
 
 
 def represented(workbook: Any, content: bytes) -> str:
-    """JSON of a workbook as office_oxide represents it; where it is too large for that, each
-    sheet is one table with its rows as `plain`, a list of texts for each. Raises as office_oxide
-    does, and as `package_of`.
+    """Return the JSON of a workbook as office_oxide represents it.
+
+    If the workbook is too large for that, each sheet is one table with its rows as `plain`, a list
+    of texts for each. Raises as office_oxide does, and as `package_of`.
     """
     plain = workbook.plain_text()
     lines = plain.split("\n")
@@ -37,7 +41,7 @@ def represented(workbook: Any, content: bytes) -> str:
     sections = found["sections"]
     rest = f"\n\n{plain}\n"
     for section, following in zip(sections, [*sections[1:], {}], strict=True):
-        # a sheet's name stands before its rows, and a blank line before that
+        # The name of a sheet precedes its rows, after a blank line.
         rest = rest.removeprefix(f"\n\n{section.get('title')}\n")
         own, _, left = f"\n{rest}".partition(name := f"\n\n{following.get('title', chr(0))}\n")
         section["elements"] = [
