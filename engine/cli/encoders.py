@@ -31,7 +31,7 @@ def encoders(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List or compare encoders (embedding models), or propose one.
+    """List, compare or propose encoders (embedding models).
 
     With PROJECT, also lists those in its encoder.folders.
 

@@ -353,10 +353,10 @@ def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyP
     changed = []
     searching = Searching(requests.ask, requests.start, changed.append)
     searching.warm_up()
-    searching.look(Question("old"), "hybrid")
+    searching.search(Question("old"), "hybrid")
     assert set(requests.started) == {"warm", "search-hybrid", "search-bm25"}
     old = requests.started["search-hybrid"]
-    searching.look(Question("new"), "hybrid")
+    searching.search(Question("new"), "hybrid")
     asyncio.run(old())  # an answer to the old question comes late
     assert changed == []
     assert searching.answer("hybrid") is None
@@ -370,7 +370,7 @@ def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyP
     assert own.by == "hybrid"
     asyncio.run(requests.started["warm"]())
     requests.started.clear()
-    searching.look(Question("third"), "semantic")
+    searching.search(Question("third"), "semantic")
     assert set(requests.started) == {
         "search-semantic",
         "bridge",

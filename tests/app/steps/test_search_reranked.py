@@ -76,7 +76,7 @@ def look(engine: Engine, mode: str = "hybrid") -> list[tuple[list[int], str]]:
     searching.encoder = "ready"
 
     async def run() -> None:
-        searching.look(Question("q"), mode)
+        searching.search(Question("q"), mode)
         await asyncio.gather(*tasks)
 
     asyncio.run(run())

@@ -37,17 +37,6 @@ def test_answers_are_read_back_as_they_were_written(project: ProjectFolder):
     assert (again.path.stat().st_mode & 0o777, again.path.parent.name) == (0o600, "cache")
 
 
-def test_a_ledger_of_before_has_words_for_reasons(project: ProjectFolder):
-    ledger = Ledger(project, "recipe")
-    ledger.add("one", ANSWER)
-    ledger.path.write_text(
-        ledger.path.read_text().replace(Reason.NOT_FOUND.value, Reason.NOT_FOUND.words)
-    )
-    entry = reopened(ledger, project).get("one")
-    assert entry.counts == {Reason.NOT_FOUND: 2}
-    assert [lost.reason for lost in entry.dropped] == [Reason.NOT_FOUND] * 2
-
-
 def test_a_lasting_problem_stands_and_a_passing_one_is_tried_again(project: ProjectFolder):
     ledger = Ledger(project, "recipe")
     ledger.add("bad", Answer(problem=NOT_JSON))
