@@ -185,13 +185,13 @@ class ProjectTools:
     def _find_document(self, id: str) -> tuple[ServedProject, Document]:
         """Return a document by its id, and its project.
 
-        An id without a project is looked up in the first one. Raises UsageError.
+        An id without a project is looked up in all of them. Raises UsageError.
         """
         label, _, stable_id = id.rpartition(":")
-        project = self._select(label or None)[0]
-        document = project.document(stable_id)
-        if document:
-            return project, document
+        for project in self._select(label or None):
+            document = project.document(stable_id)
+            if document:
+                return project, document
         raise UsageError(
             "There is no document with this id.",
             "Its file may have been moved or deleted, or the id is incomplete.",

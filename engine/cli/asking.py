@@ -104,8 +104,9 @@ class _Printer:
             progress_console().print(harmless(text), markup=False)
         sentences = written.sentences[self._sentences :]
         for number, sentence in enumerate(sentences, self._sentences + 1):
-            print(harmless(sentence.text)[self._letters :], end="", flush=True)
-            self._letters = len(sentence.text)
+            text = harmless(sentence.text)
+            print(text[self._letters :], end="", flush=True)
+            self._letters = len(text)
             if number < len(written.sentences) or written.state != "writing":
                 print(sentence.marks, flush=True)
                 self._sentences = number

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core.errors import NotBuiltError
 from engine.core.messages.report import SearchMode
 from engine.encoders.for_project import chunk_adapter, model_fingerprint
 from engine.project.stage import ProjectSnapshot
@@ -32,27 +31,29 @@ BASE_ENCODER = EncoderInUse(None, 1.0, "both")
 def encoder_in_use(snapshot: ProjectSnapshot, mode: SearchMode) -> EncoderInUse:
     """Return the encoder that evaluation chose for a mode.
 
-    Before the first evaluation, that is the base encoder. Raises NotBuiltError if the chosen
-    adapter belongs to another model.
+    That is the base encoder before the first evaluation, and if the chosen adapter belongs to
+    another model.
     """
     evaluation = snapshot.store.artifact(EvaluationInfo)
-    if evaluation is None:
+    if evaluation is None or has_foreign_adapter(snapshot):
         return BASE_ENCODER
     chosen = evaluation.info.in_use[mode]
     if not chosen.adapter:
         return BASE_ENCODER
-    if evaluation.info.model != model_fingerprint(snapshot):
-        raise NotBuiltError(
-            "The adapter in use belongs to another model.",
-            "encoder.model, or the files in its folder, have changed since the evaluation.",
-            f"Run 'engine adapt {snapshot.project.argument}'.",
-            code="adapter-mismatch",
-            stage="evaluate",
-            command="adapt",
-        )
     return EncoderInUse(
         snapshot.project.path / chosen.adapter, chosen.interpolation_weight, chosen.adapter_scope
     )
+
+
+def has_foreign_adapter(snapshot: ProjectSnapshot) -> bool:
+    """Return whether evaluation chose an adapter that was trained for another model.
+
+    `encoder.model`, or the files in its folder, have changed since then.
+    """
+    evaluation = snapshot.store.artifact(EvaluationInfo)
+    if evaluation is None or not evaluation.info.folders_read:
+        return False
+    return evaluation.info.model != model_fingerprint(snapshot)
 
 
 def relative_folder(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:

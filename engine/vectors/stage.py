@@ -27,7 +27,12 @@ from engine.project.store.artifact_info import (
     VectorsInfo,
 )
 from engine.project.store.artifacts import INCOMPLETE, Artifact
-from engine.vectors.encoder_in_use import EncoderInUse, encoder_in_use, relative_folder
+from engine.vectors.encoder_in_use import (
+    EncoderInUse,
+    encoder_in_use,
+    has_foreign_adapter,
+    relative_folder,
+)
 from engine.vectors.index_build import VERSION, IndexBuild
 
 
@@ -85,6 +90,11 @@ class EmbedStage(Stage):
 
         Returns the summary of the stage.
         """
+        if has_foreign_adapter(context):
+            context.warn(
+                "The adapter in use was trained for another model, so the documents are embedded"
+                f" without it. To adapt this model: engine adapt {context.project.argument}"
+            )
         hybrid = encoder_in_use(context, "hybrid")
         semantic = encoder_in_use(context, "semantic")
         ids = context.store.chunk_ids()

@@ -186,6 +186,8 @@ def test_projects_take_turns_and_ids_name_them(tmp_path: Path) -> None:
         "b.txt",
     }
     assert called_in(both, "fetch", id=found["results"][1]["id"])["text"].strip() == "the pump"
+    bare_id = found["results"][1]["id"].rpartition(":")[2]  # of a document of the second project
+    assert called_in(both, "fetch", id=bare_id)["text"].strip() == "the pump"
     assert called_in(both, "fetch", id="three:0123456789")["code"] == "project-missing"
     assert set(called_in(both, "facets")["projects"]) == {"one", "other"}
 

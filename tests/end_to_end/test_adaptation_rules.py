@@ -123,9 +123,15 @@ def test_an_adapter_of_another_model_is_not_used(project: Path, tmp_path: Path) 
     )
     store.close()
     set_key(project, "encoder.model", str(build_tiny_model(tmp_path / "other", seed=1)))
-    for stage in ("evaluate", "embed"):
-        code, error = error_of(stage, str(project))
-        assert (code, error["code"]) == (3, "adapter-mismatch")
+    code, error = error_of("evaluate", str(project))
+    assert (code, error["code"]) == (3, "adapter-mismatch")
+    run = engine_here("run", str(project))  # does not need an adaptation to search
+    assert "another model" in run.stderr
+    with closing(ProjectFolder.open(project).store()) as store:
+        vectors = store.artifact(VectorsInfo)
+        assert vectors
+        assert vectors.info.adapter is None
+        assert vectors.info.model == str(tmp_path / "other")
     assert json.loads(
         engine_here("search", str(project), "door", "--mode", "semantic", "--json").stdout
     )["hits"]

@@ -30,7 +30,7 @@ async def find_models(context: int) -> tuple[ListedModel, ...]:
 def format_models_note(models: Sequence[ListedModel]) -> str:
     """Say above the list how many are on this machine."""
     count = sum(model.here for model in models)
-    fetched = "" if count == len(models) else " ⇣ those that can be fetched."
+    fetched = "" if count == len(models) else " ⇣ can be fetched."
     if count:
         plural = "s" if count > 1 else ""
         return f"{count} GGUF file{plural} on this machine; Enter takes one.{fetched}"

@@ -193,8 +193,8 @@ class Child:
                 outcome.give_up(known(message["kind"], Kind), text_of(message["reason"]))
                 return False
             case "closed":
-                outcome.closed = True
                 outcome.reason = text_of(message["reason"]).lower()
+                outcome.closed = True
                 return False
             case _:
                 return False

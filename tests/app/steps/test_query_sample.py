@@ -237,13 +237,14 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         await sample_of(pilot, pane)
         await choose(pilot, "source-backend", "gguf")
         await until(
-            pilot, lambda: pane.query_one("#models", OptionList).option_count == 2, "the models"
+            pilot, lambda: pane.query_one("#models", OptionList).option_count == 5, "the models"
         )
         rows = [str(option.prompt) for option in pane.query_one("#models", OptionList).options]
         assert rows[0].startswith("✗ cut[@click=app.quit].gguf  ")
         assert "2.0 kB" in rows[0]
         assert rows[1].startswith("✓ tiny.gguf  ")
         assert "llama F32" in rows[1]
+        assert [row[:2] for row in rows[2:]] == ["⇣ "] * 3  # those of the catalogue
         pane.query_one("#models", OptionList).focus()
         await pilot.press("home", "enter")
         await until(

@@ -217,6 +217,18 @@ def test_what_comes_before_a_damage_is_read(tmp_path: Path, ending: str) -> None
         ("a.tar", tar({".x": b"y"}), "empty"),
         ("a.7z", packed_by_7z({".x": b"y"}), "empty"),
     ],
+    ids=[
+        "cut 7z",
+        "cut gz",
+        "cut zst",
+        "cut xz",
+        "no tar",
+        "no 7z",
+        "empty file",
+        "empty tar",
+        "hidden file in a tar",
+        "hidden file in a 7z",
+    ],
 )
 def test_damaged_and_empty_archives_say_so(
     tmp_path: Path, name: str, content: bytes, kind: str
