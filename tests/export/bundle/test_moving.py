@@ -172,7 +172,7 @@ def test_a_run_that_replaces_what_is_copied_makes_it_copied_again(
         vectors = store.artifact(VectorsInfo)
         assert vectors is not None
     former = project.path / vectors.folder
-    add = pack.add
+    add_file = pack.add_file
     calls = []
 
     def swept_meanwhile(archive: Any, name: str, path: Path) -> Any:
@@ -183,9 +183,9 @@ def test_a_run_that_replaces_what_is_copied_makes_it_copied_again(
                 store.put_artifact(
                     type(vectors)(vectors.info, vectors.fingerprint, "vectors/later")
                 )
-        return add(archive, name, path)
+        return add_file(archive, name, path)
 
-    monkeypatch.setattr(pack, "add", swept_meanwhile)
+    monkeypatch.setattr(pack, "add_file", swept_meanwhile)
     with project.locked():
         made = bundle_project(project, tmp_path / "x.bundle", search_only=True)
     assert calls
