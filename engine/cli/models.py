@@ -64,7 +64,7 @@ def models(
     ] = 4096,
     as_json: AsJson = False,
 ) -> None:
-    """List, fetch, add, remove or verify encoders and other models.
+    """List, fetch, add, remove or verify models.
 
     Only 'engine models get' connects to a hub, and only to fetch the model that you name.
     """

@@ -394,7 +394,10 @@ def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An index whose folder may not be written to, as `os.access` tells; copies of it go to
     `tmp_path/memory`.
     """
-    build(tmp_path)
+    build(tmp_path / "built")
+    # A copy, because a thread of tantivy's watches the index that was built, and may lock it once
+    # more.
+    shutil.copytree(tmp_path / "built" / "index", tmp_path / "index")
     (tmp_path / "memory").mkdir()
     asked = os.access
     monkeypatch.setattr(storage, "MEMORY_FOLDER", tmp_path / "memory")

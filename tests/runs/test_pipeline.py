@@ -128,7 +128,7 @@ def test_a_child_that_does_not_stop_is_ended(monkeypatch: pytest.MonkeyPatch) ->
     )
     assert child.stdout is not None
     assert child.stdout.readline() == b"ready\n"
-    children.end(child)
+    children.end_child(child)
     assert not is_alive(child.pid)
 
 

@@ -373,16 +373,16 @@ def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyP
     searching.search(Question("third"), "semantic")
     assert set(requests.started) == {
         "search-semantic",
-        "bridge",
+        "fallback",
     }  # the encoder is ready: nobody stands in
     third = requests.started.pop("search-semantic")
-    asyncio.run(requests.started["bridge"]())  # but it takes long
-    assert set(requests.started) == {"search-bm25", "bridge"}
+    asyncio.run(requests.started["fallback"]())  # but it takes long
+    assert set(requests.started) == {"search-bm25", "fallback"}
     asyncio.run(requests.started.pop("search-bm25")())
     assert searching.answer("semantic") is searching.answers["bm25"]
     asyncio.run(third())
-    asyncio.run(requests.started["bridge"]())
-    assert set(requests.started) == {"bridge"}  # nothing is waited for
+    asyncio.run(requests.started["fallback"]())
+    assert set(requests.started) == {"fallback"}  # nothing is waited for
     assert {one.series for one in requests.made if isinstance(one, Search)} == {
         "typed-hybrid",
         "typed-bm25",
