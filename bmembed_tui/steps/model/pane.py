@@ -210,7 +210,7 @@ class ModelPane(StepPane):
         if count < len(encoders):
             found += " ⇣ can be fetched."
         return (
-            f"{count} found; Enter checks one. To measure some on your queries:"
+            f"{found} To measure some on your queries:"
             f" engine encoders compare {self.host.project.argument} NAME …"
         )
 
