@@ -67,6 +67,14 @@ def own_folder() -> Path:
     return user_data_path("bmembed", appauthor=False) / "models"
 
 
+def free_space() -> int:
+    """Return the free bytes of the disk that models are kept on."""
+    folder = own_folder()
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
 def format_manifest(model: InstalledModel) -> str:
     """Return a model's manifest as JSON."""
     return json.dumps({"version": 1, **asdict(model)}, indent=1, ensure_ascii=False)

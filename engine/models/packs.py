@@ -30,6 +30,17 @@ def is_pack(path: Path) -> bool:
         return file.read(4) == b"PK\x03\x04"
 
 
+def check_pack_is_new(target: Path) -> None:
+    """Raise UsageError if the pack to be written exists already."""
+    if target.exists():
+        raise UsageError(
+            f"{target} already exists.",
+            "Nothing was overwritten.",
+            "Remove it, or choose another folder.",
+            code="target-exists",
+        )
+
+
 def write_pack(
     folder: Path,
     model: InstalledModel,
@@ -40,13 +51,7 @@ def write_pack(
 
     Raises UsageError if it exists, ResourceError on a full disk, CancelledError.
     """
-    if target.exists():
-        raise UsageError(
-            f"{target} already exists.",
-            "Nothing was overwritten.",
-            "Remove it, or choose another folder.",
-            code="target-exists",
-        )
+    check_pack_is_new(target)
     with disk_errors(f"{target} could not be written."):
         check_room(target.parent, model.size)
         temporary = target.with_name(f".tmp-{target.name}")

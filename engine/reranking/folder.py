@@ -13,7 +13,7 @@ from engine.encoders.model_folder import module_folders, read_object
 from engine.encoders.weights_file import tensor_names
 
 _CONFIGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-_HEAD = "ForSequenceClassification"
+HEAD = "ForSequenceClassification"
 _OWN_MODULES = "sentence_transformers."
 _SAVE_AGAIN = (
     "On a machine that has the model, run CrossEncoder(name).save_pretrained(folder) and copy that"
@@ -64,7 +64,7 @@ def is_modular(path: Path) -> bool:
     if not (path / "modules.json").is_file() or not config.is_file():
         return False
     named = read_object(path / "config.json").get("architectures")
-    has_head = isinstance(named, list) and bool(named) and str(named[0]).endswith(_HEAD)
+    has_head = isinstance(named, list) and bool(named) and str(named[0]).endswith(HEAD)
     return read_object(config).get("model_type") == "CrossEncoder" and not has_head
 
 
@@ -105,8 +105,8 @@ def _check_config(path: Path, config: dict[str, Any]) -> None:
     kind = "not named"
     if isinstance(kinds, list) and kinds:
         kind = str(kinds[0])
-    if not kind.endswith(_HEAD):
-        raise _unusable(path, f"Its architecture is {kind}; a cross-encoder's ends in {_HEAD}.")
+    if not kind.endswith(HEAD):
+        raise _unusable(path, f"Its architecture is {kind}; a cross-encoder's ends in {HEAD}.")
     labels = config.get("id2label")
     if isinstance(labels, dict) and len(labels) > 2:
         raise _unusable(

@@ -7,8 +7,6 @@ from pathlib import Path
 from engine.gguf.header import not_a_writer, read_header
 from engine.models.catalogue import Kind
 
-HEAD = "ForSequenceClassification"
-
 
 def check_usable(kind: Kind, folder: Path) -> None:
     """Raise ModelError unless a folder holds a model of that kind that can be loaded."""
@@ -29,7 +27,7 @@ def check_usable(kind: Kind, folder: Path) -> None:
 def find_kind(folder: Path) -> Kind:
     """Tell an encoder's folder from a reranker's, by its files."""
     from engine.encoders.model_folder import read_object
-    from engine.reranking.folder import is_modular
+    from engine.reranking.folder import HEAD, is_modular
 
     config = folder / "config.json"
     if config.is_file():

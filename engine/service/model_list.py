@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -16,7 +15,7 @@ from engine.encoders.choosing.library import list_encoders
 from engine.gguf.library import list_models
 from engine.gguf.places import real_path
 from engine.models.catalogue import CatalogueModel, read_catalogue
-from engine.models.installed import InstalledModel, list_installed, own_folder
+from engine.models.installed import InstalledModel, free_space, list_installed
 from engine.project.folder import ProjectFolder, known_projects
 from engine.service.model_kinds import check_usable
 
@@ -42,7 +41,7 @@ def list_all_models(context: int, free: int | None = None) -> list[ListedModel]:
         if model.kind == "reranker":
             found.append(_list_reranker(model, uses, free))
     here = {model.name for model in installed.values()}
-    disk = _free_disk()
+    disk = free_space()
     for entry in read_catalogue():
         if entry.name not in here:
             found.append(_list_entry(entry, free, disk))
@@ -150,13 +149,6 @@ def _list_entry(entry: CatalogueModel, free: int, disk: int) -> ListedModel:
         dimension=entry.dimension or None,
         room=entry.disk <= disk,
     )
-
-
-def _free_disk() -> int:
-    folder = own_folder()
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
 
 
 def find_uses() -> dict[Path, list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from engine.core.disk import disk_errors
@@ -26,7 +27,7 @@ from engine.models.installed import (
     staged_folder,
     verify,
 )
-from engine.models.packs import SUFFIX, is_pack, unpack, write_pack
+from engine.models.packs import SUFFIX, check_pack_is_new, is_pack, unpack, write_pack
 from engine.service.model_kinds import check_usable, find_kind
 from engine.service.model_list import find_uses
 
@@ -95,13 +96,7 @@ def check_pack_target(folder: Path, name: str) -> Path:
             code="path-missing",
         )
     target = folder / f"{name}{SUFFIX}"
-    if target.exists():
-        raise UsageError(
-            f"{target} already exists.",
-            "Nothing was overwritten.",
-            "Remove it, or choose another folder.",
-            code="target-exists",
-        )
+    check_pack_is_new(target)
     return target
 
 
@@ -126,24 +121,13 @@ def _add_pack(source: Path, name: str, should_stop: Stop) -> ModelChange:
     from engine.models.packs import read_pack_manifest
 
     model = read_pack_manifest(source)
-    model = _renamed(model, name or model.name)
+    model = replace(model, name=check_model_name(name or model.name))
     check_target(model.name)
     with staged_folder(model.name) as folder:
         unpack(source, folder, should_stop)
         check_usable(model.kind, folder)
         path = install(folder, model)
     return _change(model, path)
-
-
-def _renamed(model: InstalledModel, name: str) -> InstalledModel:
-    return InstalledModel(
-        check_model_name(name),
-        model.kind,
-        model.repository,
-        model.revision,
-        model.licence,
-        model.files,
-    )
 
 
 def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:

@@ -35,7 +35,7 @@ def encoder_in_use(snapshot: ProjectSnapshot, mode: SearchMode) -> EncoderInUse:
     another model.
     """
     evaluation = snapshot.store.artifact(EvaluationInfo)
-    if evaluation is None or has_foreign_adapter(snapshot):
+    if evaluation is None or _is_of_another_model(snapshot, evaluation.info):
         return BASE_ENCODER
     chosen = evaluation.info.in_use[mode]
     if not chosen.adapter:
@@ -51,9 +51,11 @@ def has_foreign_adapter(snapshot: ProjectSnapshot) -> bool:
     `encoder.model`, or the files in its folder, have changed since then.
     """
     evaluation = snapshot.store.artifact(EvaluationInfo)
-    if evaluation is None or not evaluation.info.folders_read:
-        return False
-    return evaluation.info.model != model_fingerprint(snapshot)
+    return evaluation is not None and _is_of_another_model(snapshot, evaluation.info)
+
+
+def _is_of_another_model(snapshot: ProjectSnapshot, chosen: EvaluationInfo) -> bool:
+    return bool(chosen.folders_read) and chosen.model != model_fingerprint(snapshot)
 
 
 def relative_folder(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.text import size_text
 from engine.models.catalogue import CatalogueModel, read_catalogue
-from engine.models.installed import list_installed, own_folder
+from engine.models.installed import free_space, list_installed
 
 MIN_LANGUAGE = 0.05
 """Minimum share of the text for a language to count: smaller ones are often misdetected."""
@@ -28,12 +27,9 @@ def measure_machine() -> Machine:
     """Measure this machine without importing anything heavy."""
     import psutil
 
-    folder = own_folder()
-    while not folder.exists():
-        folder = folder.parent
     memory = int(psutil.virtual_memory().available)
     has_gpu = Path("/dev/nvidiactl").exists()
-    return Machine(memory, shutil.disk_usage(folder).free, has_gpu)
+    return Machine(memory, free_space(), has_gpu)
 
 
 def format_proposal(model: CatalogueModel, is_here: bool) -> str:
