@@ -45,7 +45,7 @@ LONG = (
     "end_to_end/test_several_processes.py",
     "app/steps/test_model.py",
     "end_to_end/test_study.py",
-    "queries/llm/test_gguf_bars.py",
+    "llm/test_file_model_at_length.py",
     "app/test_leaving.py",
     "end_to_end/test_small_model.py",
     "end_to_end/test_export_broken_off.py",

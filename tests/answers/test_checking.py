@@ -7,7 +7,7 @@ import pytest
 
 from engine.answers.checking import SHAPE, check_sentences, number_passage, read_partial
 from engine.core.messages.answers import Sentence
-from engine.queries.llm.shapes import BadAnswerError
+from engine.llm.shapes import BadAnswerError
 
 PASSAGES = [
     "The pump stands in hall 0.\nIts oil is changed every 2 months.",

@@ -15,7 +15,7 @@ import pytest
 from fixtures.answers import THINGS, chunk_ids
 from fixtures.tiny_gguf import build_tiny_gguf
 
-from engine.answers.answering import answer, answer_here
+from engine.answers.answering import answer
 from engine.core.messages.answers import Answer
 from engine.project.folder import ProjectFolder
 
@@ -44,21 +44,9 @@ def test_nonsense_is_marked_sentence_by_sentence(project: ProjectFolder):
     )
 
 
-def test_the_process_of_its_own_gives_what_this_one_would(
-    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv(
-        "OMP_NUM_THREADS", "1"
-    )  # llama.cpp rounds otherwise with another number of threads
-    chunks = chunk_ids(project, *THINGS)
-    assert answer(project, QUESTION, chunks) == answer_here(
-        project, QUESTION, chunks, lambda _: None, bool
-    )
-
-
 def children() -> list[psutil.Process]:
     return [
-        one for one in psutil.Process().children() if "engine.answers.answering" in one.cmdline()
+        one for one in psutil.Process().children() if "engine.llm.serving" in one.cmdline()
     ]
 
 

@@ -18,12 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.queries.llm import gguf_model
-from engine.queries.llm.chat_model import NullReporter, Request, ended
 from engine.queries.llm.chat_template import rendered
 from engine.queries.llm.gguf_model import TEMPERATURE, TOP_K, TOP_P
-from engine.queries.llm.prompts import load_prompt, place_of
-from engine.queries.llm.shapes import EVENTS
+
+from engine.llm.prompts import load_prompt, place_of
+from engine.llm.requests import NullReporter, Request, ended
+from engine.llm.shapes import EVENTS
+from engine.queries.llm import gguf_model
 
 CONTEXT = 2048
 
@@ -49,7 +50,7 @@ def requests(corpus: Path, count: int, limit: int) -> list[Request]:
 def ours(path: Path, threads: int) -> Callable[[Request], tuple[str, int]]:
     """Answers by `GgufModel`: the text and its tokens."""
     gguf_model.free_threads = lambda: (threads, "of this benchmark")
-    model = gguf_model.GgufModel(path, CONTEXT, NullReporter(), lambda: False)
+    model = gguf_model.FileChatModel(path, CONTEXT, NullReporter(), lambda: False)
 
     def answer(asked: Request) -> tuple[str, int]:
         reply = model.complete(asked)

@@ -25,7 +25,7 @@ from engine.encoders.encoder import Encoder
 from engine.encoders.for_project import load_encoder, open_cache, with_kept_queries
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.kinds.given_vectors import vectors_digest
-from engine.endpoint import asking
+from engine.endpoint import model_server
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 
@@ -71,7 +71,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(asking, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(model_server, "PAUSE_SECONDS", 0.01)
     made = Server()
     with serving(lambda *_: "", made.answer) as served:
         made.url = served.url
