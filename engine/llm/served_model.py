@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,14 @@ class EmbeddingModel(Model):
                 'Set encoder.pooling to "mean", "cls" or "last".',
                 code="pooling-unsupported",
             )
+
+    def create_embedding(self, input: str | list[str], model: str | None = None) -> Any:
+        """Return the vectors of texts; those that JSON cannot hold are replaced by zeros."""
+        response = super().create_embedding(input, model)
+        for row in response["data"]:
+            if not all(map(isfinite, row["embedding"])):
+                row["embedding"] = [0.0] * self.n_embd()
+        return response
 
     def n_embd(self) -> int:
         """Return the width of the vectors."""

@@ -59,6 +59,8 @@ class Shape(Generic[AnyEntry]):
     def schema(self, most: int) -> dict[str, Any]:
         """Return the JSON schema of the object with at most `most` entries."""
         fields = self.entry.model_json_schema()
+        for field in fields["properties"].values():
+            del field["title"]
         entry = {
             "type": "object",
             "properties": fields["properties"],

@@ -14,8 +14,10 @@ def test_a_schema_names_the_fields_the_words_of_a_choice_and_the_most_entries():
     entries = schema["properties"]["events"]
     assert entries["maxItems"] == 4
     assert entries["items"]["required"] == ["event", "topic", "type", "context"]
-    kind = entries["items"]["properties"]["type"]
-    assert (kind["type"], kind["enum"]) == ("string", ["fine-grained", "general"])
+    assert entries["items"]["properties"]["type"] == {
+        "type": "string",
+        "enum": ["fine-grained", "general"],
+    }
     assert (
         QUESTIONS.schema(1)["properties"]["questions"]["items"]["properties"]["event"]["type"]
         == "integer"

@@ -134,6 +134,11 @@ class GgufEncoder:
         self._process = self._start()
         self.dimension = self._process.served.width
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """See `Encoder`.
 
