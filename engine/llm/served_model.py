@@ -164,7 +164,7 @@ class EmbeddingModel(Model):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.context_params.n_seq_max = 1
-        if self.pooling_type() not in (1, 2, 3):
+        if int(self.pooling_type()) not in (1, 2, 3):
             raise ModelError(
                 f"The model {Path(self.model_path).name} does not say how the vectors of a text's"
                 " tokens become one.",
@@ -177,7 +177,7 @@ class EmbeddingModel(Model):
         """Return the vectors of texts; those that JSON cannot hold are replaced by zeros."""
         response = super().create_embedding(input, model)
         for row in response["data"]:
-            if not all(map(isfinite, row["embedding"])):
+            if not all(isfinite(number) for number in row["embedding"]):
                 row["embedding"] = [0.0] * self.n_embd()
         return response
 
