@@ -78,7 +78,7 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     settings = snapshot.settings
     if settings.evaluation.gate == "strict":
         return None
-    if settings.encoder.small_model or settings.encoder.vectors:
+    if settings.encoder.small_model:
         return None
     queries: QueryOrigin = "model-written"
     if made_by(snapshot) in EXTRACTIVE:

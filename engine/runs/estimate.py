@@ -201,7 +201,7 @@ def estimate(
     if sum(work.encodings(stages).values()) + passes < MIN_ENCODINGS:
         return None
     chosen = settings.encoder
-    if chosen.small_model or chosen.vectors or not encoder_source(chosen).trains:
+    if chosen.small_model or not encoder_source(chosen).trains:
         return RunEstimated(chunks=work.chunks, seconds={}, unknown=list(stages))
     unknown = [stage for stage in stages if _is_unknown(snapshot, stage)]
     known = [stage for stage in stages if stage not in unknown]

@@ -100,11 +100,6 @@ class EncoderSettings(Section):
         "second model, adapted instead of an encoder.model that cannot be trained; vectors are"
         " joined (Mafin)",
     )
-    vectors: str = key(
-        "",
-        "chunk vectors from elsewhere (.npy with ids beside it, .safetensors); a map to them"
-        " replaces the adapter",
-    )
     device: str = key(
         "auto",
         "device: auto, cpu, cuda or cuda:N",

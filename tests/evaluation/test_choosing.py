@@ -428,11 +428,10 @@ def test_a_project_is_foreseen_by_other_collections_alone():
     ("settings", "scope"),
     [
         ({"evaluation": {"gate": "strict"}}, "both"),
-        ({"encoder": {"vectors": "given.npy"}}, "both"),
         ({"encoder": {"small_model": "small"}}, "both"),
         ({}, "queries"),
     ],
-    ids=["strict", "given vectors", "small model", "another recipe"],
+    ids=["strict", "small model", "another recipe"],
 )
 def test_who_asks_for_proof_or_adapts_otherwise_has_no_experience(settings, scope):
     assert asked() is not None

@@ -193,7 +193,7 @@ def try_encoder(
     ends the encoder.
     """
     settings = project.settings()
-    encoder = settings.encoder.model_copy(update=changes | {"small_model": "", "vectors": ""})
+    encoder = settings.encoder.model_copy(update=changes | {"small_model": ""})
     # The key in the environment belongs to the configured server only.
     if encoder.endpoint != settings.encoder.endpoint:
         os.environ.pop(KEY, None)

@@ -219,11 +219,9 @@ def study_cells(
             "Set it in project.toml and run 'engine adapt' first.",
             code="study-setting-of-the-data",
         )
-    beside = ["vectors"]
-    if "small model" not in study.needs:
-        beside.append("small_model")
     fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
-    fresh |= {f"encoder.{name}": None for name in beside if name in own.encoder.model_fields_set}
+    if "small model" not in study.needs and own.encoder.small_model:
+        fresh["encoder.small_model"] = None
     if "sentence pairs" in study.needs and (pairs := pairs_file(project, own)):
         fresh["evaluation.sentence_pairs"] = str(pairs.absolute())
     if own.evaluation.general_set:

@@ -276,10 +276,6 @@ def test_what_stands_beside_the_encoder_is_for_mafins_tables_alone(
                     small,
                     augmentation,
                 ), cell.name
-    project.change_settings({"encoder.small_model": None, "encoder.vectors": "given.npy"})
-    for name, given in (("bmembed-t2", {}), ("mafin-t1", {"encoder.small_model": str(tiny_model)})):
-        cell, *_ = study_cells(project, study_of(name), 10, settings=given)
-        assert changed_settings(project.settings(), cell.changes).encoder.vectors == ""
 
 
 def test_a_label_smoothing_that_is_set_is_not_searched_for(
