@@ -14,7 +14,7 @@ from engine.experiments.study.running import STAGES, StudyRun, study_cells
 from engine.experiments.study.workspace import basis_of
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.runs.estimate import NOMINAL, Rates, measure_rates_in_child, read_workload
+from engine.runs.estimate import count_units, estimate_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +45,18 @@ class Listed:
         trainings = f"{self.cells} training{'s' if self.cells > 1 else ''}"
         if self.to_do is None:
             return f"{trainings}."
-        return (
-            f"{trainings}, {self.to_do} to do in {'more than' if self.more else 'about'}"
-            f" {duration(self.seconds)}."
-        )
+        text = f"{trainings}, {self.to_do} to do"
+        if self.seconds:
+            text += f" in {'more than' if self.more else 'about'} {duration(self.seconds)}"
+        return f"{text}."
 
 
 def listing(project: ProjectFolder | None) -> Iterator[Listed]:
     """Yield every study, with its cost for a project if given.
 
-    The speed of the project's encoder is measured. Raises EngineError if the project has no queries
-    yet.
+    Raises EngineError if the project has no queries yet.
     """
     basis, chunks = basis_of(project) if project else (None, 0)
-    if project:
-        rates = measure_rates_in_child(project, bool)
-    else:
-        rates = NOMINAL
     for study in catalogue().values():
         known = Listed(study.name, study.source, study.shows, study.differs, len(study.trainings))
         if project is None or basis is None:
@@ -72,20 +67,20 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
         except EngineError as error:
             yield replace(known, missing=f"{error.what} {error.to_do}")
             continue
-        seconds, more = _seconds(run, rates)
+        seconds, more = _seconds(run)
         yield replace(known, to_do=len(run.to_do()), seconds=round(seconds, 1), more=more)
 
 
-def _seconds(run: StudyRun, rates: Rates) -> tuple[float, bool]:
+def _seconds(run: StudyRun) -> tuple[float, bool]:
     """Return the seconds that the remaining cells take, and whether some work is not included."""
     total = 0.0
     more = False
     with closing(run.project.store()) as store:
         for cell in run.to_do():
             settings = changed_settings(run.project.settings(), cell.changes)
-            parts = read_workload(ProjectSnapshot(run.project, settings, store)).seconds(
-                STAGES, rates
-            )
-            total += sum(parts.values())
-            more = more or run.study.by != "stages" or settings.evaluation.robustness
+            snapshot = ProjectSnapshot(run.project, settings, store)
+            seconds, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
+            total += sum(seconds.values())
+            more = more or bool(unknown) or run.study.by != "stages"
+            more = more or settings.evaluation.robustness
     return total, more

@@ -37,7 +37,6 @@ from engine.experiments.study.running import StudyRun, failure, study_cells
 from engine.experiments.study.workspace import Workspace, basis_of, sweeping, unfinished
 from engine.export.purge import purge
 from engine.project.folder import ProjectFolder
-from engine.runs.estimate import NOMINAL
 from engine.training.recipe import config_of
 
 SERVER = "http://127.0.0.1:8080/v1"
@@ -353,15 +352,12 @@ def test_sentence_pairs_may_be_given_for_the_study_alone(
     assert cell.changes["evaluation.sentence_pairs"] == str(folder / "given.tsv")
 
 
-def test_what_studies_take(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_studies_take(project: ProjectFolder) -> None:
     assert [one.cells for one in listing(None) if one.name in ("bmembed-t1", "bmembed-t10")] == [
         0,
         21,
     ]
     judge(project, "a question")
-    monkeypatch.setattr(
-        "engine.experiments.study.listing.measure_rates_in_child", lambda *_: NOMINAL
-    )
     found = {one.name: one for one in listing(project)}
     assert found["bmembed-t8"].missing
     assert (found["bmembed-t2"].to_do, found["bmembed-t2"].more) == (2, False)
