@@ -99,7 +99,7 @@ def _read_needs(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | Non
 
 def _has_experience(snapshot: ProjectSnapshot) -> bool:
     """Return whether experience alone can bring an encoder into use."""
-    from engine.evaluation.choosing import experience_for
+    from engine.evaluation.selection import experience_for
     from engine.training.recipe import resolve_config
 
     try:

@@ -99,10 +99,12 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
         "interpolated-0.5",
         "adapted",
     ]
-    assert {"alignment", "uniformity"} <= set(report["diagnostics"]["base"])
-    assert "alignment" in report["diagnostics"]["adapted"]
-    assert "uniformity" not in report["diagnostics"]["adapted"]
-    assert set(report["general"]["distances"]["systems"]) == {"base"}
+    lab = json.loads(engine_here("lab", str(project), "--json").stdout)
+    assert lab["hyperbolic"]
+    assert {"alignment", "uniformity"} <= set(lab["diagnostics"]["base"])
+    assert "alignment" in lab["diagnostics"]["adapted"]
+    assert "uniformity" not in lab["diagnostics"]["adapted"]
+    assert set(lab["general"]["distances"]["systems"]) == {"base"}
 
     adapter = take_into_use(project)
     encoder = TransformerEncoder.load(resolve_model(str(tiny_model)), adapter=adapter, hardware=CPU)
