@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from fixtures.drawing import shapes, signs, texts, values
+from fixtures.drawing import charts_of, shapes, signs, texts, values
 from fixtures.report_example import SYSTEMS, TEMPLATE, example, section_of, with_interpolation
 from lxml import html
 
@@ -82,7 +82,7 @@ def blows() -> Robustness:
 def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_path):
     page = page_of(tmp_path, robustness=blows())
     section = section_of(page, "Robustness")
-    charts = section.xpath(".//*[local-name()='svg']")
+    charts = charts_of(section)
     assert [chart.get("aria-label") for chart in charts] == [
         f"nDCG@10 by {what} per query"
         for what in (
@@ -177,7 +177,7 @@ def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
     page = page_of(tmp_path, data, similarities=similarities())
     section = section_of(page, "Similarities")
     assert section.xpath(".//figcaption/text()") == ["Before: base", "After: in use"]
-    before, after = section.xpath(".//*[local-name()='svg']")
+    before, after = charts_of(section)
     assert heights(before) == pytest.approx([2, 2, 2], abs=0.02)
     assert heights(after) == pytest.approx([3, 3, 3], abs=0.02)
     ticks = [texts(chart, "tick") for chart in (before, after)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.drawing import scale, signs, texts, values
+from fixtures.drawing import charts_of, scale, signs, texts, values
 from lxml import html
 from rich.console import Console
 
@@ -77,7 +77,7 @@ def test_the_page_is_self_contained_and_has_the_figures(tmp_path: Path) -> None:
     assert not page.xpath("//script | //img | //link | //iframe")
     assert "http" not in text.replace("http-equiv", "")
     assert EVIL in page.text_content()
-    (gaps,) = page.xpath("//svg")
+    (gaps,) = charts_of(page)
     read = scale(gaps)
     assert [round(read(at)[0], 1) for (at,) in signs(gaps, "point")] == [4, -2, 0.5]
     assert [tuple(round(x, 1) for x, _ in line) for line in values(gaps, "whisker")] == [
@@ -186,7 +186,7 @@ def test_densities_of_general_questions_are_drawn_for_each_encoder(tmp_path: Pat
     curves = {"name": "wiki", "queries": 2, "k": 5, "cosines": [0.0, 0.5, 1.0], "systems": systems}
     found = {**kept(base={"general hit@5": interval(70)}), "general similarities": curves}
     write_study(tmp_path, "mine", study_of("domain-f5"), {}, [(Cell(1, {}, "", "PT"), TOLD, found)])
-    charts = html.parse(tmp_path / "domain-f5.html").xpath("//svg")
+    charts = charts_of(html.parse(tmp_path / "domain-f5.html"))
     assert [[len(line) for line in values(chart, "line")] for chart in charts] == [
         [3, 3, 3],
         [3, 3, 3],
@@ -258,7 +258,7 @@ def test_charts_and_correlations_of_rows(tmp_path: Path) -> None:
     ]
     found = write_study(tmp_path, "mine", study, {}, cells)
     assert found["correlations"] == [{"of": ["map", "coe"], "r": pytest.approx(-1)}]
-    line, dots = html.fromstring((tmp_path / "s.html").read_text()).xpath("//svg")
+    line, dots = charts_of(html.fromstring((tmp_path / "s.html").read_text()))
     assert [(round(x, 2), round(y, 1)) for x, y in values(line, "line")[0]] == [
         (0.1, 20),
         (0.5, 24),
