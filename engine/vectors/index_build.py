@@ -232,18 +232,13 @@ def _build_info(
 
 
 def _storage_type(context: StageContext, encoder: Encoder) -> str:
-    """Return the type of stored numbers: that of `vectors.dtype`, or f16 if int8 is too coarse.
+    """Return the type of stored numbers: that of `vectors.dtype`, or f32 for a hyperbolic encoder.
 
-    With int8, most of the ten nearest by Lorentz distance would be wrong.
+    Lorentz distances need more than half precision.
     """
-    dtype = context.settings.vectors.dtype
-    if dtype != "i8" or encoder.similarity.index_form.of_cosines:
-        return dtype
-    context.warn(
-        "Vectors are stored as f16, not i8: distances of this hyperbolic encoder need more than 8"
-        " bits."
-    )
-    return "f16"
+    if encoder.similarity.index_form.of_cosines:
+        return context.settings.vectors.dtype
+    return "f32"
 
 
 def _open_similar(
