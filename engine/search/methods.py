@@ -29,6 +29,7 @@ def _search(request: Search) -> Task:
         _date(request.before),
         request.authors or (),
         request.languages or (),
+        request.tags or (),
     )
     return lambda own: own.ready().search(
         request.query,
