@@ -321,9 +321,9 @@ def lab(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure properties of the encoders that decide nothing, as an HTML page and as JSON.
+    """Measure properties of a project's encoders.
 
-    Diagnostics of vectors and similarities, what adaptation forgot of general knowledge, and if
+    They decide nothing. An HTML page and JSON: diagnostics of vectors and similarities, what adaptation forgot of general knowledge, and if
     wanted robustness and agreement with people's scores. The report links to the page.
     """
     from engine.cli.run_view import RunView

@@ -25,7 +25,7 @@ SETTINGS = {
     "training.heldout_queries": 20,
     "training.max_tokens": 48,
     "evaluation.bootstrap_samples": 200,
-    "evaluation.samples": 50,
+    "lab.samples": 50,
 }
 COMPARED_WITH = ("base", "black box", "bm25")
 """Systems that differences are to, or that have none."""

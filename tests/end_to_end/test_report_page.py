@@ -230,7 +230,7 @@ def shown(page: str, report: dict[str, Any]) -> Iterator[tuple[str, str]]:
         [text for text in quoted if (len(text) > 40) is wanted] for wanted in (True, False)
     )
     whole = {" ".join(str(value).split()) for _, value in leaves(report) if isinstance(value, str)}
-    for node in body.xpath(".//text()[not(ancestor::*[@class='tick'])]"):
+    for node in body.xpath(".//text()[not(ancestor::*[@id='tick'])]"):
         text = rest = " ".join(node.split())
         if text in whole:
             continue

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import StatisticsError, correlation
 from typing import Any
 
 from engine.core.disk import disk_errors, write_text
@@ -30,7 +31,6 @@ from engine.lab.study.measures import (
     value_of,
 )
 from engine.lab.study.tables import column_name, shown, write_csv, write_latex
-from engine.metrics.spearman import pearson
 from engine.version import __version__
 
 SCHEMA = 2
@@ -204,9 +204,13 @@ def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
     """Return Pearson's r of two columns, or None for fewer than three rows."""
     points = [[number(row.values[name]) for name in pair] for row in rows]
     known = [point for point in points if None not in point]
-    if len(known) > 2:
-        return pearson(*zip(*known, strict=True))
-    return None
+    if len(known) < 3:
+        return None
+    try:
+        return correlation(*zip(*known, strict=True))
+    except StatisticsError:
+        # A column is constant.
+        return 0.0
 
 
 def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
