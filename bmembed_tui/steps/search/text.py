@@ -83,7 +83,8 @@ def format_status(mode: str, searching: Searching) -> str:
     if answer.reranking:
         parts.append("reranking …")
     elif answer.reranked:
-        parts.append(f"{answer.reranked.passages} reranked")
+        seconds = duration(answer.reranked.seconds)
+        parts.append(f"{answer.reranked.passages} reranked in {seconds}")
     if answer.by != mode and mode in searching.pending:
         parts.append("searching by meaning …")
     return " · ".join(filter(None, parts))
