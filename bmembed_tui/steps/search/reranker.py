@@ -49,14 +49,15 @@ class RerankerActions(HitActions):
             turn_on = not self._is_reranking(settings)
             rerank = "on" if turn_on else "off"
             await self.ask(ChangeSettings({"search.rerank": rerank}))
-            self._search_anew()
             if not turn_on:
                 self._say("Reranker off.")
             elif is_server(settings.reranker):
                 self._say(f"Reranker on. {SERVER.format(settings.reranker)}")
             else:
+                # Before the search, since reranking ends early if another request waits.
                 self._say(f"Reranker on: {LOOKING.format(settings.reranker)}")
                 self._say(f"Reranker on. {format_speed(await self.ask(MeasureReranker()))}")
+            self._search_anew()
         except EngineError as error:
             self._say(f"✗ {error.what} {error.why}".rstrip())
 
@@ -73,7 +74,8 @@ class RerankerActions(HitActions):
     def _take_choice(self, changed: bool | None) -> None:
         if changed and self.is_attached:
             self.host.load()
-            self._search_anew()
+        # Measuring may have ended the reranking of the present hits.
+        self._search_anew()
 
     def _search_anew(self) -> None:
         if self.is_attached and not self.searching.question.empty:

@@ -82,7 +82,7 @@ def format_status(mode: str, searching: Searching) -> str:
         parts.append(format_count(filters, "filter"))
     if answer.reranking:
         parts.append("reranking …")
-    elif answer.reranked:
+    elif answer.reranked and answer.reranked.passages:
         seconds = duration(answer.reranked.seconds)
         parts.append(f"{answer.reranked.passages} reranked in {seconds}")
     if answer.by != mode and mode in searching.pending:
