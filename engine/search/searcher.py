@@ -359,7 +359,7 @@ class Searcher:
     def may_rerank(self, mode: Mode) -> bool:
         """Return whether a search in a mode may use the reranker without being asked to."""
         self._loaded.follow_repair()
-        return self.reranking.find_decision(mode) is not None
+        return self.reranking.may_rerank(mode)
 
     def warm_up(self, mode: Mode) -> None:
         """Load what a mode needs, so that the first search is fast."""

@@ -189,6 +189,30 @@ class WarmUp(Request[bool], method="warm_up"):
     mode: Mode | None = "hybrid"
 
 
+@dataclass(frozen=True, slots=True)
+class RerankerSpeed:
+    """How fast the reranker called `name` is on this machine.
+
+    `passages`: how many of a search are reranked within search.rerank_seconds, in `seconds`.
+    """
+
+    name: str
+    passages_per_second: float
+    passages: int
+    seconds: float
+
+    @property
+    def format_rate(self) -> str:
+        """Its speed, such as `270 passages a second`."""
+        digits = 0 if self.passages_per_second >= 10 else 1
+        return f"{self.passages_per_second:,.{digits}f} passages a second"
+
+
+@dataclass(frozen=True)
+class MeasureReranker(Request[RerankerSpeed], method="measure_reranker"):
+    """Time the reranker that project.toml names on passages of the project."""
+
+
 @dataclass(frozen=True)
 class Ping(Request[str], method="ping"):
     """Answer `pong`."""
