@@ -323,8 +323,9 @@ def lab(
 ) -> None:
     """Measure properties of a project's encoders.
 
-    They decide nothing. An HTML page and JSON: diagnostics of vectors and similarities, what adaptation forgot of general knowledge, and if
-    wanted robustness and agreement with people's scores. The report links to the page.
+    They decide nothing. Writes an HTML page and JSON: diagnostics of vectors and similarities, what
+    adaptation forgot of general knowledge, and if wanted robustness and agreement with people's
+    scores. The report links to the page.
     """
     from engine.cli.run_view import RunView
     from engine.lab.checks.measuring import measure_project
