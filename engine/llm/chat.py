@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.errors import ModelError, StageError
-from engine.core.extras import check_llm
 from engine.endpoint.address import KEY_HINT
 from engine.endpoint.client import POLL_SECONDS, Client, NoAnswerError, Response
 from engine.gguf.file import check_gguf
@@ -271,7 +270,6 @@ class FileChatModel(ChatModel):
         is not installed, what `check` raises.
         """
         check_gguf(path)
-        check_llm()
         self._process = ModelProcess(ServedFile(path=str(path), context=context), check)
         self.pid = self._process.pid
         served = self._process.served

@@ -21,6 +21,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from engine.core.errors import EngineError, StageError
+from engine.core.extras import check_llm
 from engine.core.subprocesses import GRACE_SECONDS, describe_exit_code, spawn
 from engine.endpoint.address import Address
 from engine.endpoint.client import POLL_SECONDS, Client
@@ -77,8 +78,10 @@ class ModelProcess:
     def __init__(self, file: ServedFile, check: Callable[[], object]) -> None:
         """Load the model; `check` is called many times a second and may raise to stop that.
 
-        Raises ModelError if the file cannot be used, StageError if the process crashed.
+        Raises ModelError if the file cannot be used, UsageError if llama.cpp is not installed,
+        StageError if the process crashed.
         """
+        check_llm()
         folder = tempfile.mkdtemp(prefix="bmembed-")
         socket_path = f"{folder}/model.sock"
         if not hasattr(socket, "AF_UNIX") or len(os.fsencode(socket_path)) > MAX_SOCKET_PATH:

@@ -114,8 +114,10 @@ class LanguageModel(Model):
         an answer of `max_tokens` would not fit. llama-cpp-python would shorten the answer.
         """
         needed = len(prompt) + max_tokens
-        if needed > self.n_ctx():
-            raise ValueError(f"Requested tokens ({needed}) exceed context window of {self.n_ctx()}")
+        # `n_ctx()` is a multiple of 256.
+        context = self.context_params.n_ctx
+        if needed > context:
+            raise ValueError(f"Requested tokens ({needed}) exceed context window of {context}")
         return super().create_completion(prompt=prompt, max_tokens=max_tokens, **options)
 
     def _text_of(self, token: int) -> str:
@@ -175,7 +177,7 @@ class EmbeddingModel(Model):
 
     def create_embedding(self, input: str | list[str], model: str | None = None) -> Any:
         """Return the vectors of texts; those that JSON cannot hold are replaced by zeros."""
-        response = super().create_embedding(input, model)
+        response: Any = super().create_embedding(input, model)
         for row in response["data"]:
             if not all(isfinite(number) for number in row["embedding"]):
                 row["embedding"] = [0.0] * self.n_embd()
@@ -298,7 +300,7 @@ class Loading:
                 )
         return Served(
             port=port,
-            context=self.model.n_ctx(),
+            context=self.model.context_params.n_ctx,
             width=width,
             choices=self.choices,
             warnings=self.warnings,

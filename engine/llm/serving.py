@@ -42,6 +42,8 @@ def main() -> None:
     print(loading.served(port).model_dump_json(), file=output, flush=True)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
     uvicorn.Server(config).run(sockets=[listener])
+    # Native libraries must not hold up the exit, nor crash in it.
+    os._exit(0)
 
 
 def _listen(socket_path: str) -> socket.socket:

@@ -60,8 +60,10 @@ def model(tiny: Path) -> Iterator[FileChatModel]:
 
 
 @pytest.fixture(scope="module")
-def served(tiny: Path) -> LanguageModel:
-    return load_here(tiny, 4096).model
+def served(tiny: Path) -> Iterator[LanguageModel]:
+    model = load_here(tiny, 4096).model
+    yield model
+    model.close()
 
 
 @pytest.mark.parametrize("shape", [EVENTS, QUESTIONS, PAIRS])
@@ -457,13 +459,19 @@ def test_what_a_model_weighs_is_in_its_header(tiny: Path, tmp_path: Path):
     assert weight_of(broken, 4096) == Weight(4, 0, 0, 4096)
 
 
+def warnings_of(path: Path) -> list[str]:
+    loading = load_here(path, 512)
+    loading.model.close()
+    return loading.warnings
+
+
 def test_a_model_that_does_not_fit_into_memory_is_warned_of_and_loaded_all_the_same(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    assert load_here(tiny, 512).warnings == []
+    assert warnings_of(tiny) == []
     small = psutil.virtual_memory()._replace(available=500_000)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: small)
-    (warning,) = load_here(tiny, 512).warnings
+    (warning,) = warnings_of(tiny)
     needed = (
         tiny.stat().st_size + 512 * 2 * 2 * 64 * 2
     )  # 2 layers, keys and values, 64 numbers of 16 bits
