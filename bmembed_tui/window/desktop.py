@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import __version__
-from engine.core.environment import restore_child_signal
 from engine.core.errors import EngineError
 from engine.core.extras import install_command, missing_packages
+from engine.core.platforms.processes import restore_child_signal
+from engine.core.platforms.users import is_superuser
 
 if TYPE_CHECKING:
     from bmembed_tui.window.bridge import Bridge
@@ -287,7 +288,7 @@ def _prepare_web_view() -> None:
     os.environ.setdefault("QT_API", "pyside6")
     name = "QTWEBENGINE_CHROMIUM_FLAGS"
     os.environ[name] = " ".join([os.environ.get(name, ""), *CHROMIUM_FLAGS]).strip()
-    if os.geteuid() == 0:
+    if is_superuser():
         # Chromium's sandbox refuses to run for root.
         os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,6 +22,8 @@ from engine.core.errors import (
     nearest,
     reason_of,
 )
+from engine.core.platforms.files import remove_tree
+from engine.core.platforms.locks import is_held
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -398,17 +399,9 @@ class ProjectFolder:
         Read access suffices. Raises EngineError if the lock may not be read, UsageError if the
         project is gone.
         """
-        import fcntl
-
         self._check_exists()
         try:
-            with (self.path / f"{lock}.lock").open() as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
+            return is_held(self.path / f"{lock}.lock")
         except OSError as error:
             raise self._explain_unlockable(error) from error
 
@@ -455,4 +448,4 @@ class ProjectFolder:
             for folder in (self.path / root).iterdir():
                 is_kept = f"{root}/{folder.name}" in in_use or folder.name.startswith(KEPT)
                 if folder.is_dir() and not is_kept:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove_tree(folder)
