@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     answer = _redirect_output(project.path / "runs" / run / f"{stage}.log")
     _log_faults_without_messages()
     stopping = threading.Event()
-    obey_parent(take_input(), stopping)
+    obey_parent(take_input(buffered=False), stopping)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = EventLog(project.path / "runs" / run / "events.jsonl")
     try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
-from typing import IO, BinaryIO
+from typing import IO
 
 STOP_LINE = b"stop\n"
 CLOSING_SECONDS = 30.0  # Windows ends the process earlier.
@@ -16,13 +17,10 @@ _CLOSE_EVENT = 2  # CTRL_CLOSE_EVENT; CTRL_LOGOFF_EVENT and CTRL_SHUTDOWN_EVENT 
 
 if sys.platform == "win32":
     import ctypes
-    import subprocess
 
     TERMINAL_LOST = signal.SIGBREAK
     """The signal of a lost terminal; Ctrl-Break sends it, too."""
 else:
-    import subprocess
-
     TERMINAL_LOST = signal.SIGHUP
     """The signal of a lost terminal."""
 
@@ -49,19 +47,19 @@ def notice_closing() -> None:
             _keepers.append(handler)
 
 
-def take_input() -> BinaryIO:
+def take_input(*, buffered: bool = True) -> IO[bytes]:
     """Return this process's standard input, for a thread that waits for it.
 
-    On Windows, libraries that are loaded meanwhile would wait, too, if they found the same pipe as
+    A thread that may still wait when Python exits needs it unbuffered. On Windows, libraries that are loaded meanwhile would wait, too, if they found the same pipe as
     standard input (numpy issue 24290). There they find an empty one.
     """
     if sys.platform == "win32":
-        source = os.fdopen(os.dup(0), "rb")
+        source = os.fdopen(os.dup(0), "rb", -1 if buffered else 0)
         empty = os.open(os.devnull, os.O_RDONLY)
         os.dup2(empty, 0)
         os.close(empty)
         return source
-    return sys.stdin.buffer
+    return sys.stdin.buffer if buffered else os.fdopen(0, "rb", 0, closefd=False)
 
 
 def obey_parent(source: IO[bytes], stopping: threading.Event) -> None:
