@@ -23,7 +23,7 @@ from engine.core.errors import (
     reason_of,
 )
 from engine.core.platforms.files import remove_tree
-from engine.core.platforms.locks import is_held
+from engine.core.platforms.locks import holder_file, is_held
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -134,7 +134,7 @@ def record_holder(lock: Path) -> None:
     is_command_line = "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1
     command = f"engine {sys.argv[1]}" if is_command_line else _BACKGROUND
     with suppress(OSError):
-        lock.write_text(
+        holder_file(lock).write_text(
             f"{os.getpid()} {datetime.now():%Y-%m-%d %H:%M} {command}",
             encoding="utf-8",
             errors="replace",
@@ -146,7 +146,7 @@ def holder_of(lock: Path) -> str:
     import psutil
 
     with suppress(OSError, ValueError):
-        pid, date, clock, command = lock.read_text(encoding="utf-8").split(" ", 3)
+        pid, date, clock, command = holder_file(lock).read_text(encoding="utf-8").split(" ", 3)
         if psutil.pid_exists(int(pid)):
             return f"{command} (process {pid}, since {date} {clock})"
     return ""
@@ -345,7 +345,8 @@ class ProjectFolder:
 
         # Taking the lock would create the folder again.
         self._check_exists()
-        lock = FileLock(self.path / f"{name}.lock", mode=file_mode(self.path))
+        path = self.path / f"{name}.lock"
+        lock = FileLock(path, mode=file_mode(self.path))
         try:
             lock.acquire(timeout=wait)
         except Timeout:
@@ -353,9 +354,11 @@ class ProjectFolder:
         except (OSError, NotImplementedError) as error:
             raise self._explain_unlockable(error) from error
         try:
-            record_holder(self.path / f"{name}.lock")
+            record_holder(path)
             yield
         finally:
+            if holder_file(path) != path:
+                holder_file(path).unlink(missing_ok=True)
             lock.release()
 
     def _explain_busy(self, name: str) -> ProjectBusyError:

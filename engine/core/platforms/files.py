@@ -119,6 +119,15 @@ def release_pages(memory: mmap.mmap) -> None:
         memory.madvise(mmap.MADV_DONTNEED)
 
 
+def open_with_viewer(path: Path) -> None:
+    """Open a file with its default program, on Windows only.
+
+    Raises OSError.
+    """
+    if sys.platform == "win32":
+        os.startfile(path)
+
+
 def is_reserved(name: str) -> bool:
     """Return whether Windows reserves a file name, such as `con.txt`, for a device."""
     stem = name.partition(".")[0].rstrip(" ").lower()

@@ -9,6 +9,16 @@ if sys.platform != "win32":
     import fcntl
 
 
+def holder_file(lock: Path) -> Path:
+    """Return the file that names the holder of a lock.
+
+    On Windows nobody can read or write a file that is locked, so it is another one.
+    """
+    if sys.platform == "win32":
+        return lock.with_suffix(f".holder{lock.suffix}")
+    return lock
+
+
 def is_held(path: Path) -> bool:
     """Return whether a lock is held; where there is no file, it is not.
 

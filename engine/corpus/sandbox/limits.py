@@ -18,8 +18,9 @@ import sys
 
 from engine.core.platforms import SYSTEM
 from engine.core.platforms.jobs import give_up_rights
-from engine.core.platforms.landlock import give_up_writing
+from engine.core.platforms.landlock import find_version, give_up_writing
 from engine.core.platforms.processes import forbid_files, limit_memory, limit_time
+from engine.core.platforms.seccomp import machine
 from engine.corpus.sandbox.seccomp import refuse_calls
 
 _VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
@@ -51,6 +52,22 @@ def drop_rights() -> None:
     for kept in (_READ_ALL, _READ_AND_WRITE_ALL, 0):
         if libc.capset(header, struct.pack("6I", kept, kept, 0, 0, 0, 0)) == 0:
             return
+
+
+def describe_confinement() -> tuple[str, str, bool]:
+    """Return what this system refuses to reading processes, by what, and whether that is all.
+
+    The limits on memory and time, which hold everywhere, are left out.
+    """
+    if SYSTEM == "windows":
+        refused = "other programs, and changes to your files; the network is not refused"
+        return refused, "a job, and a token of low integrity", False
+    if SYSTEM == "linux" and machine():
+        refused = "the network, other programs, and changes to files"
+        if find_version() >= 1:
+            return refused, "seccomp and Landlock", True
+        return f"{refused}; not what is in /proc", "seccomp, without Landlock", False
+    return "growing files", "the limits of a process", False
 
 
 def main(arguments: list[str]) -> None:
