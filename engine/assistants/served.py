@@ -130,7 +130,7 @@ class ServedProject:
         return self._light.look().document_of(stable_id)
 
     def facets(self, query: str | None) -> dict[str, dict[str, int]]:
-        """Count documents by type, author, language, year and folder.
+        """Count documents by type, author, tag, language, year and folder.
 
         All documents, or those that contain a word of `query`.
         """

@@ -87,26 +87,20 @@ def examine_reranker(project: ProjectFolder, settings: Settings) -> list[Finding
 
     Empty where there is no reranker. Raises EngineError.
     """
-    from engine.reranking.budget import MAX_PASSAGES, WARM_UP, BudgetedReranker
+    from engine.reranking.budget import MAX_PASSAGES, measure_speed
     from engine.reranking.chosen import reranker_of
 
     seconds = settings.search.rerank_seconds
     reranker = reranker_of(project, settings)
     if reranker is None:
         return []
-    timed = BudgetedReranker(reranker, seconds)
-    timed.load()
+    reranker.load()
     with closing(project.store()) as store:
-        chunks = store.chunks_by_id(row for row, *_ in store.chunk_keys()[:MAX_PASSAGES])
-    passages = [chunk.embedded_text for chunk in chunks.values()] or [WARM_UP] * MAX_PASSAGES
-    scored = timed.scores("How long does this take?", passages)
-    if scored.problem:
-        raise scored.problem
-    rate = len(scored.scores) / scored.seconds
-    fitting = min(MAX_PASSAGES, int(rate * seconds))
-    found = f"{reranker.name}, {rate:,.0f} pairs of query and passage a second"
-    follows = f"{fitting} passages fit into {seconds:g} s (search.rerank_seconds)"
-    return [Finding("reranker", "good", found, follows)]
+        passages = store.sample_chunk_texts(MAX_PASSAGES)
+    speed = measure_speed(reranker, passages, seconds)
+    follows = f"{speed.passages} fit into {seconds:g} s of a search (search.rerank_seconds)"
+    state = "good" if speed.passages else "note"
+    return [Finding("reranker", state, f"{speed.name} scores {speed.format_rate}", follows)]
 
 
 def estimate_needs(project: ProjectFolder | None, settings: Settings, model: str) -> list[Finding]:
@@ -345,7 +339,7 @@ def _examine_index(
     if recall >= MIN_RECALL:
         return Finding("vectors", "good", found, "a graph names candidates, which are compared")
     to_do = (
-        "'engine embed --force' builds the index anew; where that does not help, another encoder"
+        "'engine embed --force' rebuilds the index; if that does not help, another encoder"
         " may tell texts apart better"
     )
     return Finding("vectors", "problem", found, to_do)

@@ -158,7 +158,7 @@ def _forget_other_model(context: StageContext) -> None:
         ):
             EmbeddingCache(folder).drop_others(())
         context.warn(
-            "The embedding server has another model now: all documents are embedded anew. 'engine"
+            "The embedding server has another model now: all documents are embedded again. 'engine"
             " adapt --force' compares."
         )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.core.errors import EngineError
+from engine.core.messages.search import RerankerSpeed
 from engine.reranking.reranker import too_slow
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ WARM_UP = "A passage of some length, by which the pace is known before the first
 """Passage by which the pace is measured before the first search."""
 MARGIN = 1.1
 """Factor by which a batch is expected to be slower than the last one."""
+MEASURE_SECONDS = 1.0
+MEASURED_AT_ONCE = 8
 MAX_CHARACTERS = 2500
 """Length of a pair beyond which models cut it."""
 
@@ -124,6 +127,28 @@ class BudgetedReranker:
             size += 1
             limit = min(remaining, self.reranker.batch_share * self.seconds)
         return size
+
+
+def measure_speed(
+    reranker: Reranker,
+    passages: Sequence[str],
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
+) -> RerankerSpeed:
+    """Time a loaded reranker on up to 100 passages of a project, for about a second.
+
+    `seconds`: the time limit of a search. Raises as `Reranker.scores`.
+    """
+    sample = passages[:MAX_PASSAGES] or [WARM_UP] * MAX_PASSAGES
+    done = 0
+    start = clock()
+    while done < len(sample) and (not done or clock() - start < MEASURE_SECONDS):
+        batch = sample[done : done + MEASURED_AT_ONCE]
+        reranker.scores("How long does this take?", batch)
+        done += len(batch)
+    rate = done / (clock() - start)
+    fitting = min(MAX_PASSAGES, int(rate * seconds))
+    return RerankerSpeed(reranker.name, rate, fitting, fitting / rate)
 
 
 def _length(query: str, passage: str) -> int:

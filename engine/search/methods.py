@@ -9,6 +9,7 @@ from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import (
     DocumentText,
     Explain,
+    MeasureReranker,
     Ping,
     ReadDocument,
     Search,
@@ -29,6 +30,7 @@ def _search(request: Search) -> Task:
         _date(request.before),
         request.authors or (),
         request.languages or (),
+        request.tags or (),
     )
     return lambda own: own.ready().search(
         request.query,
@@ -84,6 +86,7 @@ HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {
     Search: _search,
     WarmUp: _warm_up,
     Explain: _explain,
+    MeasureReranker: lambda _: lambda own: own.ready().reranking.measure_speed(),
     ReadDocument: _document,
     Ping: lambda _: lambda _own: "pong",
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, UsageError
-from engine.core.messages.search import Hit, Reranked
+from engine.core.messages.search import Hit, Reranked, RerankerSpeed
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
 from engine.search.fusing import Fused
 from engine.search.latest import Latest
@@ -50,11 +50,12 @@ class Reranking:
     def should_rerank(self, mode: str, asked: bool | None) -> bool:
         """Return whether to rerank.
 
-        `asked`: what the caller wants; None means to rerank if evaluation has put exactly this
-        reranker into use for the mode. Raises UsageError if reranking is asked for although
-        project.toml names no reranker.
+        `asked`: what the caller wants; None means as `search.rerank` says, where `auto` is to
+        rerank if evaluation has put exactly this reranker into use for the mode. Raises UsageError
+        if reranking is asked for although project.toml names no reranker.
         """
-        if asked and not self._loaded.settings().search.reranker:
+        settings = self._loaded.settings().search
+        if asked and not settings.reranker:
             raise UsageError(
                 "There is no reranker.",
                 "search.reranker in project.toml is empty.",
@@ -63,6 +64,8 @@ class Reranking:
             )
         if asked is not None:
             return asked
+        if settings.rerank == "on":
+            return bool(settings.reranker)
         decision = self.find_decision(mode)
         if decision is None:
             return False
@@ -70,6 +73,13 @@ class Reranking:
             return self._open_reranker().reranker.fingerprint == decision.fingerprint
         except EngineError:
             return True  # the search reports what is wrong with it
+
+    def may_rerank(self, mode: str) -> bool:
+        """Return whether a search in a mode may use the reranker without being asked to."""
+        settings = self._loaded.settings().search
+        if settings.rerank == "on":
+            return bool(settings.reranker)
+        return self.find_decision(mode) is not None
 
     def find_decision(self, mode: str) -> RerankerInfo | None:
         """Return evaluation's decision to use a reranker in a mode, or None.
@@ -79,7 +89,7 @@ class Reranking:
         """
         settings = self._loaded.settings().search
         evaluation = self._loaded.artifact(EvaluationInfo)
-        if evaluation is None or not settings.reranker:
+        if evaluation is None or not settings.reranker or settings.rerank == "off":
             return None
         decision = evaluation.info.reranker
         if decision is None or not decision.used:
@@ -98,9 +108,7 @@ class Reranking:
         true, the passages scored so far are ordered.
         """
         if not self.should_rerank(mode, asked):
-            return RerankedOrder(
-                fused, can_rerank=asked is False and self.find_decision(mode) is not None
-            )
+            return RerankedOrder(fused, can_rerank=asked is False and self.may_rerank(mode))
         from engine.reranking.budget import MAX_PASSAGES
 
         first = fused.order[:MAX_PASSAGES]
@@ -141,9 +149,24 @@ class Reranking:
             batches.append(budgeted.reranker.scores(query, batch))
         return np.concatenate(batches)
 
+    def measure_speed(self) -> RerankerSpeed:
+        """Time the reranker on passages of the project.
+
+        Raises UsageError if project.toml names none, and as `Reranker.scores`.
+        """
+        from engine.reranking.budget import MAX_PASSAGES, measure_speed
+
+        self.should_rerank("", True)
+        reranker = self._open_reranker()
+        self._wait_until_loaded(reranker, lambda: False)
+        passages = self._loaded.store.sample_chunk_texts(MAX_PASSAGES)
+        return measure_speed(reranker.reranker, passages, reranker.seconds)
+
     def _open_reranker(self) -> BudgetedReranker:
         """Return the reranker that project.toml names now. Raises ModelError, SettingsError."""
         settings = self._loaded.settings()
+        # Whether it is used makes it no other reranker.
+        search = settings.search.model_copy(update={"rerank": "auto"})
 
         def make() -> BudgetedReranker:
             from engine.reranking.budget import BudgetedReranker
@@ -153,7 +176,7 @@ class Reranking:
             assert reranker is not None, "`should_rerank` has checked the setting"
             return BudgetedReranker(reranker, settings.search.rerank_seconds)
 
-        return self._reranker.get((settings.search, settings.encoder), make)
+        return self._reranker.get((search, settings.encoder), make)
 
     def _wait_until_loaded(self, reranker: BudgetedReranker, stop: Stop) -> bool:
         """Return whether the model is loaded before `stop` returns true. Raises as loading."""

@@ -321,7 +321,10 @@ class SearchSettings(Section):
     reranker: str = key(
         "",
         "reranker: a cross-encoder's folder, the name of one from 'engine models get', or a server"
-        " such as http://127.0.0.1:8081/v1; used once it proves better",
+        " such as http://127.0.0.1:8081/v1",
+    )
+    rerank: Literal["auto", "on", "off"] = key(
+        "auto", "rerank hits: on, off, or auto (on once the reranker proves better)"
     )
     reranker_model: str = key(
         "", "name of the reranking model on that server; empty if it has only one"

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from engine.core.errors import EngineError
-from engine.reranking.budget import BudgetedReranker, Scored
+from engine.core.messages.search import RerankerSpeed
+from engine.reranking.budget import BudgetedReranker, Scored, measure_speed
 
 
 @dataclass
@@ -152,3 +153,30 @@ def test_what_was_scored_before_a_failure_counts() -> None:
     assert len(found.scores) == sum(made.batches) >= 5
     assert found.problem is not None
     assert found.problem.code == "reranker-failed"
+
+
+@pytest.mark.parametrize(
+    ("cost", "limit", "batches", "wanted"),
+    [
+        (1 / 64, 0.5, [8] * 8, RerankerSpeed("slow", 64.0, 32, 0.5)),
+        (1 / 16, 1.0, [8] * 2, RerankerSpeed("slow", 16.0, 16, 1.0)),
+        (1 / 1024, 1.0, [8] * 10, RerankerSpeed("slow", 1024.0, 100, 100 / 1024)),
+        (2.0, 1.0, [8], RerankerSpeed("slow", 0.5, 0, 0.0)),
+    ],
+)
+def test_the_speed_is_that_of_about_a_second(
+    cost: float, limit: float, batches: list[int], wanted: RerankerSpeed
+) -> None:
+    reranker = SlowReranker(lambda _: cost)
+    speed = measure_speed(reranker, PASSAGES, limit, lambda: reranker.now)
+    assert reranker.batches == batches
+    assert speed.passages == wanted.passages
+    assert speed.passages_per_second == pytest.approx(wanted.passages_per_second)
+    assert speed.seconds == pytest.approx(wanted.seconds)
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"), [(266.7, "267 passages"), (1234.0, "1,234 passages"), (0.46, "0.5 passages")]
+)
+def test_the_speed_in_words(rate: float, text: str) -> None:
+    assert RerankerSpeed("x", rate, 1, 1.0).format_rate.startswith(text)

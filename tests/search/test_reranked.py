@@ -162,6 +162,43 @@ def test_evaluation_puts_it_into_use(
     assert searcher.search(QUERY, mode=mode, by_date=True).reranked is None
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "bm25"])
+@pytest.mark.parametrize(("rerank", "used"), [("on", True), ("off", False)])
+def test_the_setting_stands_above_the_evaluation(
+    searcher: Searcher,
+    project: ProjectFolder,
+    lengths: Lengths,
+    rerank: str,
+    used: bool,
+    mode: Any,
+) -> None:
+    configure(project, reranker="given", rerank=rerank)
+    decide(project, in_use=not used)
+    assert (searcher.search(QUERY, mode=mode).reranked is not None) == used
+    first = searcher.search(QUERY, mode=mode, rerank=False)
+    assert (first.reranked, first.can_rerank) == (None, used)
+    assert searcher.search(QUERY, mode=mode, rerank=True).reranked is not None
+    assert searcher.may_rerank(mode) == used
+
+
+def test_on_without_a_reranker_changes_nothing(searcher: Searcher, project: ProjectFolder) -> None:
+    configure(project, rerank="on")
+    found = searcher.search(QUERY)
+    assert (found.reranked, searcher.may_rerank("hybrid")) == (None, False)
+
+
+def test_its_speed_is_measured_on_passages_of_the_project(
+    searcher: Searcher, project: ProjectFolder, lengths: Lengths
+) -> None:
+    with fails(UsageError, "reranker-not-chosen"):
+        searcher.reranking.measure_speed()
+    configure(project, reranker="given", rerank_seconds=2.0)
+    speed = searcher.reranking.measure_speed()
+    assert (speed.name, speed.passages) == ("lengths", 100)
+    assert speed.seconds == pytest.approx(100 / speed.passages_per_second)
+    assert len(lengths.asked) == 1
+
+
 def test_first_hits_do_not_wait_for_a_look_at_the_model(
     searcher: Searcher, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

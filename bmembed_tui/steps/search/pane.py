@@ -10,9 +10,10 @@ from textual.widgets import Button, Input, OptionList
 
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.search.filters import FilterRow
-from bmembed_tui.steps.search.hit_actions import ANSWER_KEYS, HitActions
+from bmembed_tui.steps.search.hit_actions import ANSWER_KEYS
 from bmembed_tui.steps.search.hit_list import HitList, QueryInput, Results
 from bmembed_tui.steps.search.model import ALL, NAMES
+from bmembed_tui.steps.search.reranker import RerankerActions
 from bmembed_tui.steps.search.search_as_you_type import SERVER_PAUSE
 from bmembed_tui.steps.search.view import KEYS
 from bmembed_tui.widgets.choice_row import ChoiceRow
@@ -24,10 +25,11 @@ from engine.core.text import visible
 
 DEBOUNCE = 0.15  # seconds without a key before a search
 AGAIN = 5.0  # seconds between two searches while documents are being embedded
+NEED_INDEX = ("improve", "filters", "ask", "rerank", "choose_reranker")
 SETTLE = 0.3  # seconds without a new answer before the judgments of its hits are read
 
 
-class SearchPane(HitActions):
+class SearchPane(RerankerActions):
     """Searches while the user types, and moves between the search field, the modes and the hits."""
 
     step = "search"
@@ -44,6 +46,8 @@ class SearchPane(HitActions):
         Binding("l", "like", "more like this", id="search.like"),
         Binding("g", "order('by_document')", "all passages", id="search.group"),
         Binding("d", "order('by_date')", "by date", id="search.date"),
+        Binding("r", "rerank", "reranker on/off", id="search.rerank"),
+        Binding("R", "choose_reranker", "choose a reranker", show=False, id="search.reranker"),
         Binding("f2", "improve", "make search better", id="search.improve"),
         Binding("f3", "everywhere", "all projects", id="search.everywhere"),
         Binding("f9", "filters", "filters", id="search.filters"),
@@ -326,6 +330,6 @@ class SearchPane(HitActions):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Allow searching only once there is an index."""
-        if action in ("improve", "filters", "ask", "mode", "next_mode"):
+        if action in (*NEED_INDEX, "mode", "next_mode"):
             return self.is_attached and self.host.status.built("index")
         return super().check_action(action, parameters)

@@ -82,8 +82,9 @@ def format_status(mode: str, searching: Searching) -> str:
         parts.append(format_count(filters, "filter"))
     if answer.reranking:
         parts.append("reranking …")
-    elif answer.reranked:
-        parts.append(f"{answer.reranked.passages} reranked")
+    elif answer.reranked and answer.reranked.passages:
+        seconds = duration(answer.reranked.seconds)
+        parts.append(f"{answer.reranked.passages} reranked in {seconds}")
     if answer.by != mode and mode in searching.pending:
         parts.append("searching by meaning …")
     return " · ".join(filter(None, parts))

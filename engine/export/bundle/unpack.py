@@ -230,7 +230,10 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
         changes = {
             f"encoder.{key}": moved[named] for key, named in models.items() if named in moved
         }
-        project.change_settings({**changes, **dict.fromkeys(_ALLOW_PUBLIC)})
+        forgotten = [*_ALLOW_PUBLIC]
+        if is_server(settings.search.reranker):
+            forgotten.append("search.rerank")
+        project.change_settings({**changes, **dict.fromkeys(forgotten)})
         evaluation = store.artifact(EvaluationInfo)
         has_reranker = evaluation is not None and evaluation.info.reranker is not None
         if evaluation is not None and has_reranker and is_server(settings.search.reranker):

@@ -252,7 +252,7 @@ class ThresholdInfo(Record):
         threshold = super().from_dict(data)
         corrected = data.get("hubness_key") or data.get("hubs")
         if corrected:
-            return replace(threshold, similarity=None, reason="'engine evaluate' learns it anew")
+            return replace(threshold, similarity=None, reason="'engine evaluate' learns it again")
         return threshold
 
 

@@ -34,6 +34,7 @@ def moved(
     project.change_settings(
         {
             "search.reranker": reranker,
+            "search.rerank": "on",
             "search.reranker_allow_public": True,
             "encoder.endpoint_allow_public": True,
             "queries.endpoint": "https://9.9.9.9/v1",
@@ -66,7 +67,7 @@ def test_no_server_gets_text_without_a_note(tmp_path: Path) -> None:
         for url in ("//8.8.8.8/", "//9.9.9.9/", "//1.1.1.1/")
     )
     settings = project.settings()
-    assert settings.search.reranker == "https://8.8.8.8/v1"
+    assert (settings.search.reranker, settings.search.rerank) == ("https://8.8.8.8/v1", "auto")
     allowed = (settings.encoder.endpoint_allow_public, settings.queries.endpoint_allow_public)
     assert (*allowed, settings.search.reranker_allow_public) == (False, False, False)
     with closing(project.store()) as store:
