@@ -22,7 +22,8 @@ from engine.core.errors import (
     nearest,
     reason_of,
 )
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms import SYSTEM
+from engine.core.platforms.files import is_reserved, remove_tree
 from engine.core.platforms.locks import holder_file, is_held
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
@@ -55,9 +56,11 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
     path = _expand(text)
     named = projects_root() / text
     is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
-    if is_here or path.is_absolute() or os.sep in text or text.startswith("."):
+    is_path = path.is_absolute() or os.sep in text or "/" in text or text.startswith(".")
+    if is_here or is_path:
         return full_path(path)
-    if not text or any(char in text for char in '\\:*?"<>|\0'):
+    is_device = SYSTEM == "windows" and is_reserved(text)
+    if not text or is_device or any(char in text for char in '\\:*?"<>|\0'):
         raise UsageError(
             f"'{text}' is not a project name.",
             "A project's name is also that of its folder.",
