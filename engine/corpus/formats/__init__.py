@@ -50,7 +50,7 @@ class Member:
     data: bytes
 
 
-Found = ReadDocument | LeftOut | Member
+Finding = ReadDocument | LeftOut | Member
 
 
 class Reader(Protocol):
@@ -60,7 +60,7 @@ class Reader(Protocol):
     def formats(self) -> frozenset[str]:
         """The formats that the reader reads, as `ScannedFile.format` names them."""
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Yield the documents of a file and the files inside it.
 
         `data` replaces the content at `path` if it is not on the disk, as for a mail's attachment.
@@ -70,7 +70,9 @@ class Reader(Protocol):
         """
 
 
-def beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iterator[Found]:
+def report_failed_text(
+    inside: Iterator[Finding], failed: UnreadableFileError | None
+) -> Iterator[Finding]:
     """Yield the files inside a file, preceded by the reason if its own text `failed`.
 
     Raises `failed` if there is no file inside.
@@ -109,7 +111,7 @@ _READERS = {
 
 
 @cache
-def reader_for(format: str) -> Reader:
+def find_reader(format: str) -> Reader:
     """Return the reader of a format that a scan names."""
     module = import_module(_READERS[format])
     readers: Sequence[Reader] = getattr(module, "READERS", None) or (module.READER,)

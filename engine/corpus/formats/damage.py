@@ -27,13 +27,13 @@ _WORDS = (
 )
 
 
-def damaged(message: object) -> str:
+def describe_damage(message: object) -> str:
     """Return the reason for the ledger, made from a library's error `message`.
 
     An unknown message is kept.
     """
     said = " ".join(str(message)[:_LOOKED_AT].split()).rstrip(".")
-    bare = without_names(said)
+    bare = remove_names(said)
     part = _PART.search(said)
     words = next(
         (words for pattern, words in _WORDS if re.search(pattern, bare, re.IGNORECASE)), ""
@@ -43,6 +43,6 @@ def damaged(message: object) -> str:
     return f"damaged: {words}" + (f" ({part[0]})" if part else "")
 
 
-def without_names(message: str) -> str:
+def remove_names(message: str) -> str:
     """Return a library's message without names of files and elements, which may be any words."""
     return _PART.sub("PART", _QUOTED.sub("", message))

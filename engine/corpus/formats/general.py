@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.characters import clean
-from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
-from engine.corpus.formats.damage import damaged, without_names
-from engine.corpus.formats.locked import why_closed
-from engine.corpus.formats.runs.open_document import with_shown_characters
+from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
+from engine.corpus.formats.containers import DAMAGED, open_package, replace_parts
+from engine.corpus.formats.damage import describe_damage, remove_names
+from engine.corpus.formats.locked import explain_lock
+from engine.corpus.formats.runs.open_document import write_shown_characters
 from engine.corpus.formats.runs.rtf import rewrite
-from engine.corpus.formats.runs.superscripts import as_superscript
-from engine.corpus.formats.sheets.open_sheets import with_shown_values
+from engine.corpus.formats.runs.superscripts import write_superscript
+from engine.corpus.formats.sheets.open_sheets import write_shown_values
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
 from engine.corpus.text.metadata import document_of
 
@@ -85,18 +85,18 @@ class GeneralReader:
 
     formats = frozenset({"odt", "ods", "odp", "rtf", "epub"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         format = path.suffix.lstrip(".").lower()
-        text, metadata, lost = extracted(path, read_bytes(path, data), format)
-        yield document_of(path, format, with_text(path, text, lost), metadata)
+        text, metadata, lost = extract_document(path, read_bytes(path, data), format)
+        yield document_of(path, format, require_text(path, text, lost), metadata)
         yield from lost
 
 
 READER = GeneralReader()
 
 
-def with_text(
+def require_text(
     path: Path, text: Text, lost: Sequence[LeftOut], why: str = "it holds no text"
 ) -> Text:
     """Return the text of a document.
@@ -110,7 +110,7 @@ def with_text(
     return text
 
 
-def extracted(
+def extract_document(
     path: Path, content: bytes, format: str
 ) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
     """Return a document's text, its metadata and its lost parts.
@@ -118,27 +118,27 @@ def extracted(
     Raises UnreadableFileError.
     """
     if format == "rtf":
-        content = _RTF_PAIR.sub(_whole_sign, rewrite(content))
+        content = _RTF_PAIR.sub(_join_surrogates, rewrite(content))
         content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
     with suppress(*DAMAGED, KeyError):
         # xberg needs a list of parts.
         if format == "ods":
-            package = package_of(content)
-            cells = with_shown_values(package.read(_CONTENT))
-            content = with_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
+            package = open_package(content)
+            cells = write_shown_values(package.read(_CONTENT))
+            content = replace_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
         elif format in ("odt", "odp"):
-            package = package_of(content)
+            package = open_package(content)
             body = package.read(_CONTENT)
-            shown = with_shown_characters(body)
+            shown = write_shown_characters(body)
             if shown is body:
                 content = content
             else:
-                content = with_parts(package, {_CONTENT: shown})
-    found = extract(path, content, format)
+                content = replace_parts(package, {_CONTENT: shown})
+    found = extract_with_xberg(path, content, format)
     if format == "epub":
-        read = _content_of
+        read = _read_content_with_superscripts
     else:
-        read = _plain_content_of
+        read = _read_content
     nodes = [(read(node), node.page) for node in (found.document.nodes if found.document else ())]
     said = found.metadata
     authors = said.authors or said.created_by
@@ -147,55 +147,59 @@ def extracted(
         "authors": authors,
         "created_at": said.created_at,
         "modified_at": said.modified_at,
-        "keywords": _keywords(content) if format in _OPEN_DOCUMENT else said.keywords,
+        "keywords": _read_keywords(content) if format in _OPEN_DOCUMENT else said.keywords,
     }
     # xberg leaves the escapes in titles and names of authors.
     if format == "rtf":
-        metadata["title"] = _rtf_letters(said.title or "", content)
+        metadata["title"] = _decode_rtf_letters(said.title or "", content)
         metadata["authors"] = [
-            _rtf_letters(name, content)
+            _decode_rtf_letters(name, content)
             for name in ([authors] if isinstance(authors, str) else authors or ())
         ]
-    return _text(nodes, format), metadata, [*_lost(path, found.processing_warnings)]
+    return (
+        _build_text(nodes, format),
+        metadata,
+        [*_find_lost_parts(path, found.processing_warnings)],
+    )
 
 
-def _keywords(content: bytes) -> list[str]:
+def _read_keywords(content: bytes) -> list[str]:
     """Return the keywords of an OpenDocument file; xberg gives only the first one."""
     with suppress(*DAMAGED, KeyError):
-        meta = package_of(content).read("meta.xml").decode("utf-8", "replace")
+        meta = open_package(content).read("meta.xml").decode("utf-8", "replace")
         return [unescape(keyword) for keyword in _KEYWORD.findall(meta)]
     return []
 
 
-def _plain_content_of(node: Any) -> dict[str, Any]:
+def _read_content(node: Any) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(str(node.content))
     return content
 
 
-def _content_of(node: Any) -> dict[str, Any]:
+def _read_content_with_superscripts(node: Any) -> dict[str, Any]:
     """Return the text of a node, with its raised digits as superscripts."""
-    content = _plain_content_of(node)
+    content = _read_content(node)
     raised = [
         (one.start, one.end) for one in node.annotations or () if "superscript" in str(one.kind)
     ]
     if raised and isinstance(content.get("text"), str):
-        content["text"] = _with_superscripts(content["text"], raised)
+        content["text"] = _write_superscripts(content["text"], raised)
     return content
 
 
-def _with_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
+def _write_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
     """Write superscripts at some places of a text, which are offsets in its UTF-8."""
     letters = text.encode("utf-8", "surrogatepass")
     pieces: list[str] = []
     at = 0
     for start, end in places:
         pieces.append(letters[at:start].decode("utf-8", "replace"))
-        pieces.append(as_superscript(letters[start:end].decode("utf-8", "replace"), pieces[-1]))
+        pieces.append(write_superscript(letters[start:end].decode("utf-8", "replace"), pieces[-1]))
         at = end
     return "".join((*pieces, letters[at:].decode("utf-8", "replace")))
 
 
-def _rtf_letters(written: str, content: bytes) -> str:
+def _decode_rtf_letters(written: str, content: bytes) -> str:
     """Decode RTF's escapes for letters in the metadata of a file."""
     page = _RTF_PAGE.search(content)
 
@@ -217,7 +221,7 @@ def _rtf_letters(written: str, content: bytes) -> str:
     )
 
 
-def _whole_sign(found: re.Match[bytes]) -> bytes:
+def _join_surrogates(found: re.Match[bytes]) -> bytes:
     high = int(found[1]) & 0xFFFF
     low = int(found[2]) & 0xFFFF
     is_pair = 0xD800 <= high < 0xDC00 <= low < 0xE000
@@ -226,17 +230,17 @@ def _whole_sign(found: re.Match[bytes]) -> bytes:
     return found[0]
 
 
-def _lost(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
+def _find_lost_parts(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
     for warning in warnings:
         if warning.source in _OF_PARTS:
-            error = _failed(path, warning.message)
+            error = _make_error(path, warning.message)
             part = _QUOTED.search(warning.message)
             yield LeftOut(
                 part[1] if part else "some of its parts", "quarantined", error.kind, error.why
             )
 
 
-def extract(path: Path, content: bytes, format: str) -> Any:
+def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
     """Return xberg's document for the bytes of a file.
 
     Raises UnreadableFileError with xberg's reason.
@@ -265,38 +269,38 @@ def extract(path: Path, content: bytes, format: str) -> Any:
         raise
     # A panic of the library is not an Exception.
     except BaseException as error:
-        raise _failed(path, str(error)) from error
+        raise _make_error(path, str(error)) from error
     if not result.results:
-        raise _failed(path, "; ".join(str(error) for error in result.errors))
+        raise _make_error(path, "; ".join(str(error) for error in result.errors))
     return result.results[0]
 
 
-def _failed(path: Path, message: str) -> UnreadableFileError:
-    said = without_names(message).lower()
+def _make_error(path: Path, message: str) -> UnreadableFileError:
+    said = remove_names(message).lower()
     rest = clean(message.partition(": ")[2] or message)
     if "(drm)" in said:
         return UnreadableFileError(path, f"encrypted: {rest}", "encrypted")
     if "password" in said or "encrypted" in said:
-        return UnreadableFileError(path, why_closed(), "encrypted")
-    return UnreadableFileError(path, damaged(rest), "damaged")
+        return UnreadableFileError(path, explain_lock(), "encrypted")
+    return UnreadableFileError(path, describe_damage(rest), "damaged")
 
 
-def _text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: str) -> Text:
+def _build_text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: str) -> Text:
     if format in _SLIDES:
-        return from_slides(_by_slide(nodes, is_titled=format != "odp"))
+        return from_slides(_build_slides(nodes, is_titled=format != "odp"))
     built = Builder()
     sheets = 0
     for node, _ in nodes:
         if format in _SHEETS and node["node_type"] == "heading":
             sheets += 1
-            built.page(sheets, f"sheet {_line(node)}")
-            built.heading(1, _line(node))
+            built.page(sheets, f"sheet {_read_line(node)}")
+            built.heading(1, _read_line(node))
         else:
             _add(built, node)
     return built.done()
 
 
-def _by_slide(
+def _build_slides(
     nodes: Iterable[tuple[Mapping[str, Any], int | None]], *, is_titled: bool
 ) -> dict[int, str]:
     slides: dict[int, Builder] = {}
@@ -313,11 +317,11 @@ def _by_slide(
 def _add(built: Builder, node: Mapping[str, Any]) -> None:
     match node["node_type"]:
         case "heading" | "title":
-            built.heading(node.get("level") or 1, _line(node))
+            built.heading(node.get("level") or 1, _read_line(node))
         case "list_item":
-            built.item(_line(node))
+            built.item(_read_line(node))
         case "table":
-            built.block(rows_as_text(_rows(node["grid"])))
+            built.block(rows_as_text(_read_rows(node["grid"])))
         case "definition_item":
             built.block(f"{clean(node.get('term') or '')}: {clean(node.get('definition') or '')}")
         case "image":
@@ -327,26 +331,26 @@ def _add(built: Builder, node: Mapping[str, Any]) -> None:
             built.block(clean(node.get("title") or ""))
         case "raw_block":
             notes = str(node.get("format")).endswith("notes")
-            built.block(f"{NOTES}\n{_line(node)}" if notes else _line(node))
+            built.block(f"{NOTES}\n{_read_line(node)}" if notes else _read_line(node))
         case _:
-            built.block(_line(node))
+            built.block(_read_line(node))
 
 
-def _line(node: Mapping[str, Any]) -> str:
+def _read_line(node: Mapping[str, Any]) -> str:
     return _REFERENCE.sub("", clean(node.get("text") or node.get("content") or "")).strip()
 
 
-def _rows(grid: Mapping[str, Any]) -> list[list[str]]:
+def _read_rows(grid: Mapping[str, Any]) -> list[list[str]]:
     rows: dict[int, dict[int, str]] = {}
     for cell in grid["cells"]:
-        rows.setdefault(cell["row"], {})[cell["col"]] = _shown(
+        rows.setdefault(cell["row"], {})[cell["col"]] = _format_time(
             " ".join(clean(cell["content"] or "").split())
         )
     width = max((max(row) for row in rows.values() if row), default=-1) + 1
     return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
 
 
-def _shown(cell: str) -> str:
+def _format_time(cell: str) -> str:
     """Return a day or a time of a sheet as a reader sees it, to the second."""
     if found := _TIME.fullmatch(cell):
         return ":".join(part.zfill(2) for part in found.groups())

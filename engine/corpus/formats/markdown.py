@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.core.records import Heading, Marked, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.plain import decoded
+from engine.corpus.formats.plain import decode
 from engine.corpus.text.metadata import Said, first_moment, joined, tags_of, title_from_name
 
 _MARKED = re.compile(
@@ -65,7 +65,7 @@ class MarkdownReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        content, note = decoded(read_bytes(path, data), path)
+        content, note = decode(read_bytes(path, data), path)
         front = split_front_matter(content)
         text = front.text
         said = front.said
@@ -83,14 +83,14 @@ class MarkdownReader:
             created=said.created,
             changed=said.changed,
             tags=said.tags,
-            marked=tuple(_marked(front.body)),
+            marked=tuple(_find_marked(front.body)),
         )
 
 
 READER = MarkdownReader()
 
 
-def _marked(text: str) -> Iterator[Marked]:
+def _find_marked(text: str) -> Iterator[Marked]:
     """Yield links, descriptions of pictures, and terms of definition lists.
 
     In such a list a line with a colon explains the line above.
@@ -146,7 +146,7 @@ def split_front_matter(text: str) -> FrontMatter:
     if not found:
         return FrontMatter(text, text)
     source = found["yaml"] or found["toml"] or ""
-    fields = _fields(source, _parsed_toml if found["toml"] else _parsed)
+    fields = _read_fields(source, _parse_toml if found["toml"] else _parse_yaml)
     if fields is None:
         return FrontMatter(text, text)
     before, _, after = found[0].partition(source) if source else (found[0], "", "")
@@ -154,12 +154,12 @@ def split_front_matter(text: str) -> FrontMatter:
         "" if _SAYS_NOTHING.fullmatch(line) else line
         for line in _ESCAPED.sub(_unescape, source).split("\n")
     )
-    shown = _empty_lines(before) + "\n".join(lines) + _empty_lines(after)
+    shown = _blank_lines(before) + "\n".join(lines) + _blank_lines(after)
     rest = text[found.end() :]
-    return FrontMatter(shown + rest, re.sub(r"[^\n]", " ", shown) + rest, _said_in(fields))
+    return FrontMatter(shown + rest, re.sub(r"[^\n]", " ", shown) + rest, _read_metadata(fields))
 
 
-def _empty_lines(text: str) -> str:
+def _blank_lines(text: str) -> str:
     return "\n" * text.count("\n")
 
 
@@ -170,7 +170,7 @@ def _unescape(escape: re.Match[str]) -> str:
     return " "
 
 
-def _said_in(fields: Mapping[str, list[str]]) -> Said:
+def _read_metadata(fields: Mapping[str, list[str]]) -> Said:
     titles = [*filter(str.strip, fields.get("title", ()))]
     return Said(
         " ".join(titles[0].split()) if titles else "",
@@ -181,7 +181,7 @@ def _said_in(fields: Mapping[str, list[str]]) -> Said:
     )
 
 
-def _fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]] | None:
+def _read_fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]] | None:
     """Return the texts of each field, or None if these are not fields."""
     if source.strip():
         found = parse(source)
@@ -192,12 +192,12 @@ def _fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]]
     ):
         return None
     try:
-        return {str(key).lower(): [*_texts(value)] for key, value in found.items()}
+        return {str(key).lower(): [*_list_texts(value)] for key, value in found.items()}
     except RecursionError:
         return None
 
 
-def _parsed_toml(source: str) -> Any:
+def _parse_toml(source: str) -> Any:
     """Return the value of TOML, None if it is invalid."""
     import tomllib
 
@@ -207,7 +207,7 @@ def _parsed_toml(source: str) -> Any:
         return None
 
 
-def _parsed(yaml: str) -> Any:
+def _parse_yaml(yaml: str) -> Any:
     """Return the value of YAML, None if it is invalid."""
     from yaml import AliasEvent, BaseLoader, YAMLError, load
 
@@ -228,11 +228,11 @@ def _parsed(yaml: str) -> Any:
         return None
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _list_texts(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         value = value.get("name", "")
     if isinstance(value, list):
         for one in value:
-            yield from _texts(one)
+            yield from _list_texts(one)
     elif str(value).lower() not in _NOTHING:
         yield str(value)

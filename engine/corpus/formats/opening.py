@@ -13,20 +13,20 @@ from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import (
     OFFICE,
-    Found,
+    Finding,
     LeftOut,
     Member,
     UnreadableFileError,
-    beside,
+    find_reader,
     read_bytes,
-    reader_for,
+    report_failed_text,
 )
 from engine.corpus.formats.archives.members import MAX_MEMBER
-from engine.corpus.formats.containers import forget
-from engine.corpus.formats.inside import files_inside, may_hold_files
-from engine.corpus.formats.locked import unlocked
-from engine.corpus.formats.pictures import on
-from engine.corpus.formats.recognition import MAX_UNPACKED, true_format
+from engine.corpus.formats.containers import forget_containers
+from engine.corpus.formats.inside import find_embedded_files, may_embed_files
+from engine.corpus.formats.locked import unlock
+from engine.corpus.formats.pictures import is_ocr_on
+from engine.corpus.formats.recognition import MAX_UNPACKED, find_true_format
 from engine.corpus.scan.formats import (
     FORMATS,
     IMAGES,
@@ -49,16 +49,16 @@ _MAX_NAME_LENGTH = 200
 _MAX_ENDING_LENGTH = 10
 
 
-Findings = Iterator[ReadDocument | LeftOut]
+DocumentsAndGaps = Iterator[ReadDocument | LeftOut]
 
 
-def everything_in(
+def read_everything(
     path: Path,
     format: str,
     *,
     without: Collection[str] = (),
     begin: Callable[[str], None] = lambda _member: None,
-) -> Findings:
+) -> DocumentsAndGaps:
     """Yield the documents of a file and of all files inside it, and what is left out, in order.
 
     `begin` is called with each member before it is read; members in `without` are skipped. What
@@ -68,7 +68,7 @@ def everything_in(
     try:
         yield from _Opening(frozenset(without), begin).file(path, format)
     finally:
-        forget()
+        forget_containers()
 
 
 @dataclass
@@ -82,28 +82,31 @@ class _Opening:
     # Number of members seen by name.
     names: dict[str, int] = field(default_factory=dict)
 
-    def file(self, path: Path, format: str) -> Findings:
+    def file(self, path: Path, format: str) -> DocumentsAndGaps:
         # What is stored as it is, such as the mails of a mailbox, does not count as unpacked.
         self.size = path.stat().st_size
         yield from self._read(path, format, None, "", 0)
 
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
-    ) -> Findings:
+    ) -> DocumentsAndGaps:
         if data is None and format in OFFICE:
             # Read once, for its format and for what is in it.
             data = read_bytes(path)
-        found_format, data = _unlocked_format(path, format, data)
+        found_format, data = _find_format(path, format, data)
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
             # Readers of several formats go by the ending.
             data = read_bytes(path, data)
             inner = path.with_name(f"{path.stem}.{found_format}")
-        more = data is not None and may_hold_files(found_format, data)
+        more = data is not None and may_embed_files(found_format, data)
         failed: UnreadableFileError | None = None
         try:
             yield from self._all_of(
-                _guarded(reader_for(found_format).read(inner, data), path), path, within, depth
+                _catch_crashes(find_reader(found_format).read(inner, data), path),
+                path,
+                within,
+                depth,
             )
         except UnreadableFileError as error:
             if not more:
@@ -113,23 +116,25 @@ class _Opening:
             if not within:
                 # What the file gave so far stays, whatever happens now.
                 self.begin("")
-            inside = _guarded(files_inside(data), path)
-            yield from self._all_of(beside(inside, failed), path, within, depth)
+            inside = _catch_crashes(find_embedded_files(data), path)
+            yield from self._all_of(report_failed_text(inside, failed), path, within, depth)
 
-    def _all_of(self, findings: Iterator[Found], path: Path, within: str, depth: int) -> Findings:
+    def _all_of(
+        self, findings: Iterator[Finding], path: Path, within: str, depth: int
+    ) -> DocumentsAndGaps:
         for found in findings:
             if isinstance(found, Member):
                 yield from self._member(found, within, depth + 1)
             elif isinstance(found, LeftOut):
-                yield replace(found, member=self._unique(_joined(within, found.member)))
+                yield replace(found, member=self._unique(_join_path(within, found.member)))
             else:
                 if found.member:
-                    member = self._unique(_joined(within, found.member))
+                    member = self._unique(_join_path(within, found.member))
                 else:
                     member = within
                 yield from self._document(replace(found, member=member), path)
 
-    def _document(self, found: ReadDocument, path: Path) -> Findings:
+    def _document(self, found: ReadDocument, path: Path) -> DocumentsAndGaps:
         found = made_visible(found)
         self.characters += len(found.text)
         if found.member and self.characters > MAX_TEXT:
@@ -138,14 +143,14 @@ class _Opening:
         elif len(found.text) <= MAX_TEXT_LENGTH:
             yield found
         elif found.member:
-            yield LeftOut(found.member, "quarantined", "too large", _too_long(found))
+            yield LeftOut(found.member, "quarantined", "too large", _describe_length(found))
         else:
-            raise UnreadableFileError(path, _too_long(found), "too large")
+            raise UnreadableFileError(path, _describe_length(found), "too large")
 
-    def _member(self, member: Member, within: str, depth: int) -> Findings:
+    def _member(self, member: Member, within: str, depth: int) -> DocumentsAndGaps:
         if is_lock_file(member.path, len(member.data)):
             return
-        name = self._unique(_joined(within, member.path))
+        name = self._unique(_join_path(within, member.path))
         self.members += 1
         self.unpacked += len(member.data)
         problem = self._refusal(depth, len(member.data))
@@ -154,9 +159,9 @@ class _Opening:
                 name, "quarantined", "too large" if depth <= MAX_DEPTH else "unsupported", problem
             )
             return
-        format = member_format(name, member.data)
+        format = find_member_format(name, member.data)
         if not format:
-            yield _unsupported(name)
+            yield _report_unsupported(name)
         elif name not in self.without:
             self.begin(name)
             try:
@@ -184,7 +189,7 @@ class _Opening:
         """
         candidate = name
         number = self.names.get(name, 0) + 1
-        ending = _ending(name)
+        ending = _find_ending(name)
         while (
             number > 1
             and (candidate := f"{name.removesuffix(ending)} ({number}){ending}") in self.names
@@ -195,13 +200,13 @@ class _Opening:
         return candidate
 
 
-def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
-    """Return `true_format` and the content.
+def _find_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
+    """Return `find_true_format` and the content.
 
     For a locked office file that a known password opens, they are those of the unlocked file.
     """
     try:
-        return true_format(path, format, data), data
+        return find_true_format(path, format, data), data
     except UnreadableFileError as error:
         if error.kind != "encrypted":
             raise
@@ -209,11 +214,11 @@ def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, 
         # A package that may be locked is OpenDocument.
         if data.startswith(b"PK"):
             raise
-        content = unlocked(path, data)
-        return true_format(path, format, content), content
+        content = unlock(path, data)
+        return find_true_format(path, format, content), content
 
 
-def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
+def _catch_crashes(found: Iterator[Finding], path: Path) -> Iterator[Finding]:
     """Yield what a reader finds, and report its internal errors as reasons like any other.
 
     A panic of the reader's library counts as an internal error.
@@ -240,7 +245,7 @@ def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
         yield item
 
 
-def member_format(name: str, data: bytes) -> str:
+def find_member_format(name: str, data: bytes) -> str:
     """Return the format of a file inside another, by its name, else by its content.
 
     Empty for a file that is not read.
@@ -249,7 +254,7 @@ def member_format(name: str, data: bytes) -> str:
     if ending in FORMATS:
         return FORMATS[ending]
     if ending in IMAGES:
-        if on():
+        if is_ocr_on():
             return PICTURES.get(ending, "")
         return ""
     if data.startswith(b"%PDF-"):
@@ -261,10 +266,10 @@ def member_format(name: str, data: bytes) -> str:
     return ""
 
 
-def _unsupported(name: str) -> LeftOut:
+def _report_unsupported(name: str) -> LeftOut:
     ending = ending_of(name)
     if ending in IMAGES:
-        if on():
+        if is_ocr_on():
             why = "a picture of a kind that OCR does not read"
         else:
             why = "a picture: without OCR it holds no text"
@@ -272,22 +277,22 @@ def _unsupported(name: str) -> LeftOut:
     return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
 
 
-def _joined(within: str, name: str) -> str:
+def _join_path(within: str, name: str) -> str:
     parts = [
         part for part in clean(name).replace("\\", "/").split("/") if part not in ("", ".", "..")
     ]
-    shown = "/".join(map(_shortened, parts)) or "unnamed"
+    shown = "/".join(map(_shorten, parts)) or "unnamed"
     return f"{within}/{shown}" if within else shown
 
 
-def _shortened(name: str) -> str:
-    ending = _ending(name)
+def _shorten(name: str) -> str:
+    ending = _find_ending(name)
     if len(name) <= _MAX_NAME_LENGTH:
         return name
     return name[: _MAX_NAME_LENGTH - len(ending)] + ending
 
 
-def _ending(name: str) -> str:
+def _find_ending(name: str) -> str:
     """Return the ending of a name as it is written, empty if it is too long for an ending."""
     length = len(ending_of(name))
     if length <= _MAX_ENDING_LENGTH:
@@ -295,5 +300,5 @@ def _ending(name: str) -> str:
     return ""
 
 
-def _too_long(found: ReadDocument) -> str:
+def _describe_length(found: ReadDocument) -> str:
     return f"its text has {len(found.text):,} characters; at most {MAX_TEXT_LENGTH:,} are read"

@@ -32,7 +32,7 @@ _MAX_DOTS = 40_000_000
 _MIN_LETTERS = 8
 
 
-def use(asker: Asker | None, seconds: float = float("inf")) -> None:
+def use_recogniser(asker: Asker | None, seconds: float = float("inf")) -> None:
     """Use this recogniser from now on in this process, for so many seconds in all.
 
     None means that nothing can be recognised.
@@ -43,12 +43,12 @@ def use(asker: Asker | None, seconds: float = float("inf")) -> None:
     _end = time.monotonic() + seconds
 
 
-def on() -> bool:
+def is_ocr_on() -> bool:
     """Tell whether text can be recognised."""
     return _asker is not None
 
 
-def text_in(picture: bytes) -> tuple[str, str]:
+def recognise_text(picture: bytes) -> tuple[str, str]:
     """Return (text, problem) of a picture, its pages separated by form feeds.
 
     `problem` says why the text is not known.
@@ -59,7 +59,9 @@ def text_in(picture: bytes) -> tuple[str, str]:
     return clean(text), problem
 
 
-def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], str, dict[int, str]]:
+def recognise_pages(
+    document: Any, numbers: Sequence[int]
+) -> tuple[dict[int, str], str, dict[int, str]]:
     """Return the recognised texts of some pages of a PDF, a note, and why pages were not read.
 
     Pages are numbered from 1. The note is empty if nothing was recognised. `document` is as
@@ -70,7 +72,7 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
     problems: list[str] = []
     for done, number in enumerate(numbers):
         if time.monotonic() > _end:
-            problem = text_in(b"")[1]
+            problem = recognise_text(b"")[1]
             left = len(numbers) - done
             problems.append(
                 f"{left} of {len(numbers)} pages without text were not looked at: {problem}"
@@ -78,7 +80,7 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
             unread |= dict.fromkeys(numbers[done:], problem)
             break
         try:
-            texts[number], problem = text_in(draw_page(document[number - 1]))
+            texts[number], problem = recognise_text(draw_page(document[number - 1]))
         # If PDFium fails on a page, the others can still be drawn.
         except (
             ValueError,
@@ -102,10 +104,10 @@ def draw_page(page: Any) -> bytes:
         width, height = page.get_size()
         scale = min(_DOTS, (_MAX_DOTS / max(1.0, width * height)) ** 0.5)
         with closing(page.render(scale=scale, grayscale=True)) as bitmap:
-            return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(_rows(bitmap))
+            return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(_read_rows(bitmap))
 
 
-def _rows(bitmap: Any) -> Iterator[bytes]:
+def _read_rows(bitmap: Any) -> Iterator[bytes]:
     dots = memoryview(bitmap.buffer).cast("B")
     for row in range(bitmap.height):
         yield bytes(dots[row * bitmap.stride : row * bitmap.stride + bitmap.width])
@@ -122,9 +124,9 @@ class PictureReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)
-        if not on():
+        if not is_ocr_on():
             raise UnreadableFileError(path, "a picture: without OCR it holds no text", "needs OCR")
-        text, problem = text_in(content)
+        text, problem = recognise_text(content)
         if problem:
             raise UnreadableFileError(
                 path, f"a picture that OCR could not read: {problem}", "needs OCR"

@@ -110,7 +110,7 @@ class PlainReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        text, note = decoded(read_bytes(path, data), path)
+        text, note = decode(read_bytes(path, data), path)
         first = next(line.strip() for line in text.split("\n") if line.strip())
         short = len(first) <= _MAX_TITLE_LENGTH and any(map(str.isalpha, first))
         yield ReadDocument(first if short else title_from_name(path), text, format="txt", note=note)
@@ -119,7 +119,7 @@ class PlainReader:
 READER = PlainReader()
 
 
-def decoded(data: bytes, path: Path) -> tuple[str, str]:
+def decode(data: bytes, path: Path) -> tuple[str, str]:
     """Return (text, note) of bytes in any encoding.
 
     The encoding is that of the byte order mark, else UTF-8, else UTF-16 without a mark, else the
@@ -127,30 +127,30 @@ def decoded(data: bytes, path: Path) -> tuple[str, str]:
     otherwise. Raises UnreadableFileError for binary or empty content and for bytes that are not
     text in any encoding.
     """
-    text, note = _decoded(data, path)
-    return _checked(text, path), note
+    text, note = _decode(data, path)
+    return _check_text(text, path), note
 
 
 def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
-    """Decode bytes whose encoding a mail or a page declares, as `decoded`.
+    """Decode bytes whose encoding a mail or a page declares, as `decode`.
 
     If they are not in that encoding, the right one is found.
     """
-    codec = codec_of(label)
+    codec = find_codec(label)
     # The label itself was read in an encoding of one byte per character.
     if _NAMES_WIDE.match(codec) and b"\0" not in data:
-        return decoded(data, path)
+        return decode(data, path)
     if data.isascii() and _ESCAPE.search(data):
-        return decoded(data, path)
+        return decode(data, path)
     if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):
-            return _checked(data.decode("utf-8"), path), f"read as UTF-8, though it says {label}"
+            return _check_text(data.decode("utf-8"), path), f"read as UTF-8, though it says {label}"
     with suppress(UnicodeError, LookupError, ValueError):
-        return _checked(data.decode(codec), path), ""
-    return decoded(data, path)
+        return _check_text(data.decode(codec), path), ""
+    return decode(data, path)
 
 
-def _checked(text: str, path: Path) -> str:
+def _check_text(text: str, path: Path) -> str:
     text = clean(text)
     if not text.strip():
         raise UnreadableFileError(path, "empty")
@@ -159,15 +159,15 @@ def _checked(text: str, path: Path) -> str:
     return text
 
 
-def _decoded(data: bytes, path: Path) -> tuple[str, str]:
+def _decode(data: bytes, path: Path) -> tuple[str, str]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return _by_mark(data, encoding, path)
+            return _decode_by_mark(data, encoding, path)
     if data.isascii() and _ESCAPE.search(data):
-        return _with_note(data.decode(guess_encoding(data) or "ascii", "replace"), "")
+        return _note_unread(data.decode(guess_encoding(data) or "ascii", "replace"), "")
     nuls = ""
     if b"\0" in data:
-        if wide := _wide(data):
+        if wide := _decode_wide(data):
             return wide
         data, runs = _NULS.subn(b"\0", data)
         if runs > max(1, _MAX_CONTROL * len(data)):
@@ -176,23 +176,23 @@ def _decoded(data: bytes, path: Path) -> tuple[str, str]:
     try:
         return data.decode("utf-8"), nuls
     except UnicodeDecodeError:
-        text, note = _mended(data) or _decoded_by_guess(data, path)
+        text, note = _mend_utf8(data) or _decode_by_guess(data, path)
     return text, "; ".join(filter(None, (note, nuls)))
 
 
-def _by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
+def _decode_by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
     if encoding == "utf-8-sig":
-        return _decoded(data.removeprefix(codecs.BOM_UTF8), path)
+        return _decode(data.removeprefix(codecs.BOM_UTF8), path)
     text = data.decode(encoding, "replace")
     bad = text.count("\ufffd")
     if bad > _MAX_BAD * len(text) and not (bad == 1 and len(text) >= _MIN_AROUND):
         raise UnreadableFileError(
             path, f"not valid {encoding.upper()} in spite of its byte order mark"
         )
-    return _with_note(text, "")
+    return _note_unread(text, "")
 
 
-def _with_note(text: str, note: str) -> tuple[str, str]:
+def _note_unread(text: str, note: str) -> tuple[str, str]:
     """Return a text and its note, with the number of characters that could not be read."""
     bad = text.count("\ufffd")
     if bad:
@@ -202,25 +202,25 @@ def _with_note(text: str, note: str) -> tuple[str, str]:
     return text, "; ".join(filter(None, (note, unread)))
 
 
-def _wide(data: bytes) -> tuple[str, str] | None:
+def _decode_wide(data: bytes) -> tuple[str, str] | None:
     """Return the text of UTF-16 or UTF-32 without a mark, and its note, None for anything else."""
-    encoding, _ = _detected(data[:_MAX_SAMPLE_LENGTH])
+    encoding, _ = _detect(data[:_MAX_SAMPLE_LENGTH])
     if not encoding.startswith(_WIDE):
         return None
     text = data.decode(encoding, "replace")
     if _USUAL.search(text):
-        return _with_note(text, f"read as {encoding.upper()}, which it does not say")
+        return _note_unread(text, f"read as {encoding.upper()}, which it does not say")
     return None
 
 
-def _mended(data: bytes) -> tuple[str, str] | None:
+def _mend_utf8(data: bytes) -> tuple[str, str] | None:
     """Decode UTF-8 with a few bad bytes, which are replaced, None for anything else."""
-    if mostly_utf8(data):
-        return _with_note(data.decode("utf-8", "replace"), "")
+    if is_mostly_utf8(data):
+        return _note_unread(data.decode("utf-8", "replace"), "")
     return None
 
 
-def mostly_utf8(data: bytes) -> bool:
+def is_mostly_utf8(data: bytes) -> bool:
     """Tell whether bytes are UTF-8 except for a few."""
     text = data.decode("utf-8", "replace")
     bad = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
@@ -229,7 +229,7 @@ def mostly_utf8(data: bytes) -> bool:
     return sound >= max(1 if cut else 2, bad)
 
 
-def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
+def _decode_by_guess(data: bytes, path: Path) -> tuple[str, str]:
     encoding = guess_encoding(data)
     if not encoding:
         sample = data[:_PIECE].decode("latin-1")
@@ -237,10 +237,10 @@ def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
         if binary:
             raise UnreadableFileError(path, "binary content, not text", "binary")
         raise UnreadableFileError(path, "unknown text encoding")
-    return _with_note(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")
+    return _note_unread(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")
 
 
-def codec_of(label: str) -> str:
+def find_codec(label: str) -> str:
     """Return the codec for an encoding as mails and pages call it.
 
     If they mean more than the label says, it is the larger encoding.
@@ -262,8 +262,8 @@ def guess_encoding(data: bytes) -> str:
 
     Empty if no encoding fits.
     """
-    sample = informative_sample(data)
-    encoding, confidence = _detected(sample)
+    sample = find_informative_sample(data)
+    encoding, confidence = _detect(sample)
     if confidence < _MIN_CONFIDENCE:
         with suppress(UnicodeDecodeError):
             sample.decode(_WESTERN)
@@ -274,19 +274,19 @@ def guess_encoding(data: bytes) -> str:
 def guess_encoding_of_names(names: bytes) -> str:
     """Return the most likely code page of names in an archive, one per line."""
     if names:
-        return _detected(names[:_MAX_SAMPLE_LENGTH], _OF_NAMES)[0]
+        return _detect(names[:_MAX_SAMPLE_LENGTH], _OF_NAMES)[0]
     return ""
 
 
-def _detected(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float]:
+def _detect(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float]:
     from chardet import detect
 
     found = detect(data, include_encodings=among, no_match_encoding="cp437" if among else "ascii")
-    encoding = lookup(codec_of(found["encoding"] or "ascii")).name
+    encoding = lookup(find_codec(found["encoding"] or "ascii")).name
     return "" if encoding == "ascii" else encoding, found["confidence"] or 0.0
 
 
-def informative_sample(data: bytes) -> bytes:
+def find_informative_sample(data: bytes) -> bytes:
     """Return the beginnings of lines with bytes beyond ASCII, from near the first of them.
 
     Without such bytes it is the beginning of the text.

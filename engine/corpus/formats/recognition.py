@@ -14,10 +14,10 @@ from operator import attrgetter
 from pathlib import Path
 
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import DAMAGED, compound_of, package_of
-from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.containers import DAMAGED, open_compound, open_package
+from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.general import MIME
-from engine.corpus.formats.locked import why_closed
+from engine.corpus.formats.locked import explain_lock
 from engine.corpus.scan.formats import ARCHIVES, BINARY, MAGIC, PAGE, RTF, archive_format, is_mail
 
 MAX_UNPACKED = 2**30
@@ -35,19 +35,19 @@ DOCUMENT_STREAMS = (
 _TABBED = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
 
-def true_format(path: Path, format: str, data: bytes | None = None) -> str:
+def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
     """Return the format of a file's content if its first bytes show it, else that of its name.
 
     Raises UnreadableFileError if it is encrypted as a whole, holds a bomb, or is not at all what
     its name says.
     """
-    head = _head(path, data)
+    head = _read_head(path, data)
     if not head.strip():
         raise UnreadableFileError(path, "empty")
     if head.startswith(b"PK\x03\x04"):
-        return _zip_format(path, format, data)
+        return _find_zip_format(path, format, data)
     if head.startswith(MAGIC):
-        return _compound_format(path, data)
+        return _find_compound_format(path, data)
     start = head.removeprefix(BOM_UTF8).lstrip()
     if start.startswith(b"%PDF-") or (format in BINARY and b"%PDF" in head[:1024]):
         return "pdf"
@@ -57,17 +57,17 @@ def true_format(path: Path, format: str, data: bytes | None = None) -> str:
         return archive
     if format not in BINARY:
         return format
-    return _text_in_disguise(path, format, head)
+    return _find_disguised_format(path, format, head)
 
 
-def _head(path: Path, data: bytes | None) -> bytes:
+def _read_head(path: Path, data: bytes | None) -> bytes:
     if data is not None:
         return data[:4096]
     with path.open("rb") as file:
         return file.read(4096)
 
 
-def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
+def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
         raise UnreadableFileError(
@@ -112,7 +112,7 @@ def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path if data is None else BytesIO(data))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
-        raise UnreadableFileError(path, damaged(error)) from error
+        raise UnreadableFileError(path, describe_damage(error)) from error
 
 
 def is_bomb(packed: int, unpacked: int) -> bool:
@@ -120,15 +120,15 @@ def is_bomb(packed: int, unpacked: int) -> bool:
     return unpacked > _UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)
 
 
-def _zip_format(path: Path, format: str, data: bytes | None) -> str:
-    with _package(path, data) as archive:
+def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
+    with _open_package(path, data) as archive:
         names = archive.namelist()
         kind = next(
             (kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)),
             "",
         )
         if "[Content_Types].xml" not in names or not kind:
-            declared = _part(archive, "mimetype", 200).decode("ascii", "replace").strip()
+            declared = _read_part(archive, "mimetype", 200).decode("ascii", "replace").strip()
             kind = _DECLARED.get(declared.removesuffix("-template"), "")
         if not kind:
             if format in _PACKAGES:
@@ -142,7 +142,7 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
         )
         if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
             raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
-        if kind.startswith("od") and b"encryption-data" in _part(
+        if kind.startswith("od") and b"encryption-data" in _read_part(
             archive, "META-INF/manifest.xml", MAX_FILE // 16
         ):
             raise UnreadableFileError(
@@ -153,15 +153,15 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
     return kind
 
 
-def _package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
+def _open_package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
     """Open a package like `open_zip`, and share packages in memory with later readers."""
     with suppress(*DAMAGED):
         if data is not None:
-            return nullcontext(package_of(data))
+            return nullcontext(open_package(data))
     return open_zip(path, data)
 
 
-def _part(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+def _read_part(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     """Return a part of a package.
 
     Empty if it is missing, damaged or larger than `most` bytes.
@@ -174,13 +174,13 @@ def _part(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
         return b""
 
 
-def _compound_format(path: Path, data: bytes | None) -> str:
+def _find_compound_format(path: Path, data: bytes | None) -> str:
     try:
-        compound = compound_of(read_bytes(path, data))
+        compound = open_compound(read_bytes(path, data))
     except (ValueError, OverflowError) as error:
-        raise UnreadableFileError(path, damaged(error)) from error
+        raise UnreadableFileError(path, describe_damage(error)) from error
     if "EncryptedPackage" in compound or "EncryptionInfo" in compound:
-        raise UnreadableFileError(path, why_closed(), "encrypted")
+        raise UnreadableFileError(path, explain_lock(), "encrypted")
     kind = next((kind for stream, kind in DOCUMENT_STREAMS if stream in compound), "")
     if not kind and "__properties_version1.0" in compound:
         return "msg"

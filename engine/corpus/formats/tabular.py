@@ -13,7 +13,7 @@ from typing import Any
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.plain import decoded
+from engine.corpus.formats.plain import decode
 from engine.corpus.text.blocks import rows_as_text
 from engine.corpus.text.metadata import title_from_name
 
@@ -33,7 +33,7 @@ class CsvReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        text, note = decoded(read_bytes(path, data), path)
+        text, note = decode(read_bytes(path, data), path)
         csv.field_size_limit(2**30)
         try:
             dialect: Any = csv.Sniffer().sniff(text[:_SAMPLE], _DELIMITERS)
@@ -60,17 +60,19 @@ class JsonReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        text, note = decoded(read_bytes(path, data), path)
-        records, lines, problem = _parsed(text)
+        text, note = decode(read_bytes(path, data), path)
+        records, lines, problem = _parse_values(text)
         try:
-            body = "\n\n".join(filter(None, ("\n".join(_lines(record, "")) for record in records)))
+            body = "\n\n".join(
+                filter(None, ("\n".join(_format_lines(record, "")) for record in records))
+            )
         except RecursionError:
             body = text
             problem = "nested too deep, kept as it is"
         if not body.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
         if not lines:
-            title = _title(records[0])
+            title = _find_title(records[0])
         else:
             title = ""
         yield ReadDocument(
@@ -84,7 +86,7 @@ class JsonReader:
 READERS = (JsonReader(), CsvReader())
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """Return the value of JSON, with numbers as they are written.
 
     Raises ValueError or RecursionError if it is not JSON.
@@ -92,10 +94,10 @@ def _value(text: str) -> Any:
     return json.loads(text, parse_int=str, parse_float=str)
 
 
-def _parsed(text: str) -> tuple[list[Any], bool, str]:
+def _parse_values(text: str) -> tuple[list[Any], bool, str]:
     """Return (values, whether each has a line of its own, a note on what is not JSON)."""
     try:
-        return [_value(text)], False, ""
+        return [_parse_value(text)], False, ""
     except (ValueError, RecursionError) as error:
         if isinstance(error, ValueError):
             reason = str(error)
@@ -106,7 +108,7 @@ def _parsed(text: str) -> tuple[list[Any], bool, str]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                values.append(_value(line))
+                values.append(_parse_value(line))
             except (ValueError, RecursionError):
                 values.append(line.strip())
                 bad.append(number)
@@ -121,22 +123,24 @@ def _parsed(text: str) -> tuple[list[Any], bool, str]:
     )
 
 
-def _lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
+def _format_lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, inner in value.items():
-            yield from _lines(inner, f"{name}.{key}" if name else key, depth + 1)
+            yield from _format_lines(inner, f"{name}.{key}" if name else key, depth + 1)
     elif isinstance(value, list) and depth < _MAX_DEPTH:
         plain = [item for item in value if not isinstance(item, list)]
         if len(plain) == len(value):
-            yield from _lines(", ".join(_shown(item) for item in value), name, depth + 1)
+            yield from _format_lines(
+                ", ".join(_format_value(item) for item in value), name, depth + 1
+            )
             return
         for inner in value:
-            yield from _lines(inner, name, depth + 1)
-    elif shown := _shown(value):
+            yield from _format_lines(inner, name, depth + 1)
+    elif shown := _format_value(value):
         yield f"{name}: {shown}" if name else shown
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
@@ -144,7 +148,7 @@ def _shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _title(value: Any) -> str:
+def _find_title(value: Any) -> str:
     named = value if isinstance(value, dict) else {}
     found = next(
         (named[key] for key in _TITLES if isinstance(named.get(key), str) and named[key].strip()),

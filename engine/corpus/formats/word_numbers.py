@@ -68,11 +68,14 @@ class _Lists:
 
     def __init__(self, numbering: Any) -> None:
         self._counting = {
-            _value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")
+            _read_value(one, "abstractNumId"): one
+            for one in numbering.iterchildren(f"{_W}abstractNum")
         }
-        self._named = {_value(one, "numId"): one for one in numbering.iterchildren(f"{_W}num")}
+        self._named = {_read_value(one, "numId"): one for one in numbering.iterchildren(f"{_W}num")}
         self._of_style = {
-            style: at for at, one in self._counting.items() if (style := _child(one, "styleLink"))
+            style: at
+            for at, one in self._counting.items()
+            if (style := _read_child(one, "styleLink"))
         }
         self.used = lru_cache(maxsize=None)(self._used)
         self.counts: dict[str, list[int | None]] = {}
@@ -81,15 +84,17 @@ class _Lists:
     def _used(self, name: str) -> _Used:
         if name not in self._named:
             return _Used()
-        counted = _child(self._named[name], "abstractNumId")
+        counted = _read_child(self._named[name], "abstractNumId")
         if counted in self._counting:
-            counted = self._of_style.get(_child(self._counting[counted], "numStyleLink"), counted)
-        levels = _levels(self._counting.get(counted, ()))
+            counted = self._of_style.get(
+                _read_child(self._counting[counted], "numStyleLink"), counted
+            )
+        levels = _read_levels(self._counting.get(counted, ()))
         starts = dict[int, int]()
         for other in self._named[name].iterchildren(f"{_W}lvlOverride"):
-            levels |= _levels(other)
-            if (start := whole_number(_child(other, "startOverride"), -1)) >= 0:
-                starts[whole_number(_value(other, "ilvl"), -1)] = start
+            levels |= _read_levels(other)
+            if (start := parse_whole_number(_read_child(other, "startOverride"), -1)) >= 0:
+                starts[parse_whole_number(_read_value(other, "ilvl"), -1)] = start
         return _Used(counted, starts, levels)
 
     def label(self, name: str, level: int) -> str:
@@ -118,7 +123,7 @@ class _Lists:
             value = counts[at]
             if of is None:
                 return ""
-            return in_figures(
+            return format_number(
                 of.start if value is None else value, "decimal" if own.legal else of.figures
             )
 
@@ -129,7 +134,7 @@ class _Lists:
         return label if any(map(str.isalnum, label)) else ""
 
 
-def with_numbers(document: bytes, package: ZipFile) -> bytes:
+def write_numbers(document: bytes, package: ZipFile) -> bytes:
     """Return a document's part with the numbers that Word counts before its paragraphs."""
     names = package.namelist()
     if _NUMBERING not in names:
@@ -142,15 +147,17 @@ def with_numbers(document: bytes, package: ZipFile) -> bytes:
         return document
     from lxml import etree
 
-    root = root_of(document)
-    lists = _Lists(root_of(package.read(_NUMBERING)))
-    styles = {_value(one, "styleId"): one for one in root_of(sheet).iterchildren(f"{_W}style")}
+    root = parse_xml(document)
+    lists = _Lists(parse_xml(package.read(_NUMBERING)))
+    styles = {
+        _read_value(one, "styleId"): one for one in parse_xml(sheet).iterchildren(f"{_W}style")
+    }
     changed = False
     for paragraph in root.iter(f"{_W}p"):
         properties = paragraph.find(f"{_W}pPr")
-        if properties is None or _is_away(properties):
+        if properties is None or _is_deleted(properties):
             continue
-        if label := lists.label(*_of_paragraph(properties, styles, lists)):
+        if label := lists.label(*_find_list_and_level(properties, styles, lists)):
             for named in properties.findall(f"{_W}numPr"):
                 properties.remove(named)
             # This also overrides the number of the paragraph's style.
@@ -167,7 +174,7 @@ def with_numbers(document: bytes, package: ZipFile) -> bytes:
     return document
 
 
-def root_of(part: bytes, *, recover: bool = False) -> Any:
+def parse_xml(part: bytes, *, recover: bool = False) -> Any:
     """Return the root of a part's XML, an element `none` if it is damaged.
 
     With `recover`, this is only so if nothing in it can be read.
@@ -186,7 +193,7 @@ def root_of(part: bytes, *, recover: bool = False) -> Any:
     return root
 
 
-def _is_away(properties: Any) -> bool:
+def _is_deleted(properties: Any) -> bool:
     """Tell whether a paragraph's mark was deleted, so that it is not counted."""
     mark = properties.find(f"{_W}rPr")
     return mark is not None and (
@@ -194,69 +201,71 @@ def _is_away(properties: Any) -> bool:
     )
 
 
-def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: _Lists) -> tuple[str, int]:
+def _find_list_and_level(
+    properties: Any, styles: Mapping[str, Any], lists: _Lists
+) -> tuple[str, int]:
     """Return the list and the level that a paragraph names.
 
     It names them itself, or by its style or a style on which that is based.
     """
-    number, level = _named(properties)
+    number, level = _read_list_and_level(properties)
     if not number:
-        own = at = _child(properties, "pStyle")
+        own = at = _read_child(properties, "pStyle")
         for _ in range(_LEVELS):
             style = styles.get(at)
             if style is None or number:
                 break
             more = style.find(f"{_W}pPr")
             if more is not None:
-                above = _named(more)
+                above = _read_list_and_level(more)
             else:
                 above = ("", "")
             number = above[0]
             level = level or above[1]
-            at = _child(style, "basedOn")
+            at = _read_child(style, "basedOn")
         # The list may name the style.
         if number and not level:
             return number, next(
                 (at for at, one in lists.used(number).levels.items() if own and one.style == own), 0
             )
-    return number, whole_number(level, 0)
+    return number, parse_whole_number(level, 0)
 
 
-def _named(properties: Any) -> tuple[str, str]:
+def _read_list_and_level(properties: Any) -> tuple[str, str]:
     found = properties.find(f"{_W}numPr")
     if found is None:
         return ("", "")
-    return (_child(found, "numId"), _child(found, "ilvl"))
+    return (_read_child(found, "numId"), _read_child(found, "ilvl"))
 
 
-def _levels(parent: Any) -> dict[int, _Level]:
+def _read_levels(parent: Any) -> dict[int, _Level]:
     return {
-        whole_number(_value(one, "ilvl"), 0): _Level(
-            whole_number(_child(one, "start"), 0),
-            _child(one, "numFmt") or "decimal",
-            _child(one, "lvlText"),
+        parse_whole_number(_read_value(one, "ilvl"), 0): _Level(
+            parse_whole_number(_read_child(one, "start"), 0),
+            _read_child(one, "numFmt") or "decimal",
+            _read_child(one, "lvlText"),
             one.find(f"{_W}isLgl") is not None
-            and _child(one, "isLgl") not in ("0", "false", "off"),
-            whole_number(_child(one, "lvlRestart"), -1),
-            _child(one, "pStyle"),
+            and _read_child(one, "isLgl") not in ("0", "false", "off"),
+            parse_whole_number(_read_child(one, "lvlRestart"), -1),
+            _read_child(one, "pStyle"),
         )
         for one in parent
-        if one.tag == f"{_W}lvl" and 0 <= whole_number(_value(one, "ilvl"), 0) < _LEVELS
+        if one.tag == f"{_W}lvl" and 0 <= parse_whole_number(_read_value(one, "ilvl"), 0) < _LEVELS
     }
 
 
-def _value(node: Any, name: str) -> str:
+def _read_value(node: Any, name: str) -> str:
     return str(node.get(f"{_W}{name}") or "")
 
 
-def _child(node: Any, name: str) -> str:
+def _read_child(node: Any, name: str) -> str:
     found = node.find(f"{_W}{name}")
     if found is None:
         return ""
-    return _value(found, "val")
+    return _read_value(found, "val")
 
 
-def whole_number(text: str, other: int) -> int:
+def parse_whole_number(text: str, other: int) -> int:
     """Return a number as XML and HTML write it.
 
     `other` replaces text that is not a number or is longer than any sensible number.
@@ -266,7 +275,7 @@ def whole_number(text: str, other: int) -> int:
     return other
 
 
-def in_figures(number: int, figures: str) -> str:
+def format_number(number: int, figures: str) -> str:
     """Write a number in the figures of ECMA-376, 17.18.59.
 
     Figures other than Roman ones and letters become decimal.

@@ -23,7 +23,7 @@ def is_hidden(name: str) -> bool:
     )
 
 
-def leads_out(name: str) -> LeftOut | None:
+def refuse_outside(name: str) -> LeftOut | None:
     """Return why a member whose name leads out of the archive is refused, None for any other."""
     if (
         name.startswith(("/", "\\"))
@@ -35,19 +35,19 @@ def leads_out(name: str) -> LeftOut | None:
     return None
 
 
-def link(name: str) -> LeftOut:
+def report_link(name: str) -> LeftOut:
     """Report a member that only names another file."""
     return LeftOut(name, "skipped", "link", "a link inside an archive")
 
 
-def bomb(name: str, size: int) -> LeftOut:
+def report_bomb(name: str, size: int) -> LeftOut:
     """Report a member that unpacks to many times more than documents do."""
     return LeftOut(
         name, "quarantined", "too large", f"a decompression bomb, of {size / 1e6:,.0f} MB unpacked"
     )
 
 
-def too_large(name: str, left: int) -> LeftOut:
+def report_too_large(name: str, left: int) -> LeftOut:
     """Report a member that is too large.
 
     It is larger than a member may be, or than what is `left` of all that an archive may unpack to.

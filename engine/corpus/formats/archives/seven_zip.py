@@ -7,19 +7,19 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
+from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
     HIDDEN_ONLY,
     MAX_MEMBER,
     NO_FILES,
-    bomb,
     is_hidden,
-    leads_out,
-    link,
-    too_large,
+    refuse_outside,
+    report_bomb,
+    report_link,
+    report_too_large,
 )
-from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.locked import known, why_closed
+from engine.corpus.formats.damage import describe_damage
+from engine.corpus.formats.locked import explain_lock, known_passwords
 from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
 
@@ -32,7 +32,7 @@ class SevenZipReader:
 
     formats = frozenset({"7z"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
             if data is None:
@@ -72,7 +72,7 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
     from py7zr.exceptions import PasswordRequired, UnsupportedCompressionMethodError
 
     is_locked = False
-    for password in (None, *known()):
+    for password in (None, *known_passwords()):
         file.seek(0)
         try:
             archive = SevenZipFile(file, "r", password=password)
@@ -92,8 +92,8 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
         # A damaged archive or a wrong password may lead to any error.
         except Exception as error:
             if not is_locked:
-                raise UnreadableFileError(path, damaged(error)) from error
-    raise UnreadableFileError(path, why_closed(), "encrypted")
+                raise UnreadableFileError(path, describe_damage(error)) from error
+    raise UnreadableFileError(path, explain_lock(), "encrypted")
 
 
 def _opens(file: IO[bytes], archive: Any, password: str) -> bool:
@@ -111,22 +111,22 @@ def _opens(file: IO[bytes], archive: Any, password: str) -> bool:
 def _refuse(member: Any, size: int, left: int) -> LeftOut | None:
     """Return why a member is left out before it is unpacked, or None."""
     name = member.filename
-    if refused := leads_out(name):
+    if refused := refuse_outside(name):
         return refused
     if is_hidden(name):
         return None
     if member.is_symlink or member.is_junction:
-        return link(name)
+        return report_link(name)
     if is_bomb(size, member.uncompressed):
-        return bomb(name, member.uncompressed)
+        return report_bomb(name, member.uncompressed)
     if member.uncompressed > min(left, MAX_MEMBER):
-        return too_large(name, left)
+        return report_too_large(name, left)
     return None
 
 
 def _unpack(
     file: IO[bytes], password: str | None, wanted: Sequence[tuple[str, int]]
-) -> Iterator[Found]:
+) -> Iterator[Finding]:
     """Yield the files of these names and sizes, several at once.
 
     They are packed together, and each start begins from the beginning of the archive.
@@ -154,7 +154,7 @@ def _may_be_read(name: str) -> bool:
 
 def _unpack_batch(
     file: IO[bytes], password: str | None, batch: Sequence[tuple[str, int]]
-) -> Iterator[Found]:
+) -> Iterator[Finding]:
     if not batch:
         return
     from py7zr import SevenZipFile
@@ -178,4 +178,6 @@ def _unpack_batch(
         if data is not None and len(data) == size:
             yield Member(name, data)
         else:
-            yield LeftOut(name, "quarantined", "damaged", damaged(failed or "it ends too early"))
+            yield LeftOut(
+                name, "quarantined", "damaged", describe_damage(failed or "it ends too early")
+            )

@@ -15,14 +15,14 @@ from engine.corpus.formats.html.nodes import (
     BLOCKS,
     Element,
     ParsedPage,
-    inline,
     is_shown,
-    parsed,
-    preformatted,
+    parse_page,
+    read_line,
+    read_preformatted,
 )
 from engine.corpus.formats.html.tables import Tables
-from engine.corpus.formats.plain import decode_as, decoded
-from engine.corpus.formats.word_numbers import in_figures, whole_number
+from engine.corpus.formats.plain import decode, decode_as
+from engine.corpus.formats.word_numbers import format_number, parse_whole_number
 from engine.corpus.text.blocks import Builder, Text
 from engine.corpus.text.metadata import Said, first_moment, joined, tags_of, title_from_name
 
@@ -50,7 +50,7 @@ _CHANGED = (
 _TAGS = ("keywords", "article:tag", "news_keywords", "parsely-tags")
 
 
-def declared_encoding(source: bytes) -> str:
+def find_declared_encoding(source: bytes) -> str:
     """Return the encoding that the beginning of a page names, in lower case, or an empty text."""
     beginning = source[:_SEARCHED]
     found = _OF_XML.match(beginning)
@@ -61,7 +61,7 @@ def declared_encoding(source: bytes) -> str:
     return ""
 
 
-def said_in(page: ParsedPage) -> Said:
+def read_metadata(page: ParsedPage) -> Said:
     """Return the author and dates in the head of a page."""
     stated: dict[str, list[str]] = defaultdict(list)
     for element in page.elements:
@@ -102,18 +102,18 @@ class HtmlReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        source, note = source_of(read_bytes(path, data), path)
-        page = parsed(source)
-        shown = _shown(page)
+        source, note = decode_page(read_bytes(path, data), path)
+        page = parse_page(source)
+        shown = _render(page)
         if not shown.text:
             raise UnreadableFileError(path, "empty")
         named = next((element for element in page.elements if element.name == "title"), None)
         if named:
-            title = inline(named)
+            title = read_line(named)
         else:
             title = ""
         first = next((heading.title for heading in shown.headings if heading.level == 1), "")
-        said = said_in(page)
+        said = read_metadata(page)
         yield ReadDocument(
             title or first or title_from_name(path),
             shown.text,
@@ -124,43 +124,43 @@ class HtmlReader:
             tags=said.tags,
             created=said.created,
             changed=said.changed,
-            marked=tuple(_marked(page)),
+            marked=tuple(_find_marked(page)),
         )
 
 
 READER = HtmlReader()
 
 
-def shown_text(source: str) -> str:
+def render_text(source: str) -> str:
     """Return what a reader of a page sees, without the places of headings."""
-    return _shown(parsed(source)).text
+    return _render(parse_page(source)).text
 
 
-def source_of(data: bytes, path: Path) -> tuple[str, str]:
+def decode_page(data: bytes, path: Path) -> tuple[str, str]:
     """Return the source of a page, and a note on its encoding.
 
     It is the encoding that the page names, unless the page is in another one.
     """
-    named = declared_encoding(data)
+    named = find_declared_encoding(data)
     marked = b"\0" in data or data.startswith(BOM_UTF8)
     if named and not marked:
         return decode_as(data, named, path)
-    return decoded(data, path)
+    return decode(data, path)
 
 
-def _marked(page: ParsedPage) -> Iterator[Marked]:
+def _find_marked(page: ParsedPage) -> Iterator[Marked]:
     """Yield what a page marks as links, captions and terms, also in its navigation."""
     for element in page.elements:
         origin = _MARKS.get(element.name)
         if origin:
-            text = inline(element, _MAX_PIECES)
+            text = read_line(element, _MAX_PIECES)
         else:
             text = ""
         if origin and text and (origin != "link" or element.get("href")):
             yield Marked(origin, text, clean(element.get("href")))
 
 
-def _shown(page: ParsedPage) -> Text:
+def _render(page: ParsedPage) -> Text:
     blocks = _Blocks(Tables(page.elements))
     blocks.walk(page.root)
     return blocks.text()
@@ -211,7 +211,7 @@ class _Blocks:
             self._built.block(clean(rows))
             return False
         if name == "pre":
-            self._built.block(clean(preformatted(node)))
+            self._built.block(clean(read_preformatted(node)))
             return False
         if name in _KINDS:
             self._kind = name
@@ -226,10 +226,10 @@ class _Blocks:
         around = item.parent
         if around is None or around.name != "ol":
             return "-"
-        following = self._counted.get(around, whole_number(around.get("start"), 1) - 1) + 1
-        number = whole_number(item.get("value"), following)
+        following = self._counted.get(around, parse_whole_number(around.get("start"), 1) - 1) + 1
+        number = parse_whole_number(item.get("value"), following)
         self._counted[around] = number
-        return f"{in_figures(number, _FIGURES.get(around.get('type'), 'decimal'))}."
+        return f"{format_number(number, _FIGURES.get(around.get('type'), 'decimal'))}."
 
     def _end_block(self) -> None:
         lines = (" ".join(line.split()) for line in clean("".join(self._run)).split("\n"))

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from engine.core.characters import clean
-from engine.corpus.formats.runs.superscripts import as_superscript
-from engine.corpus.formats.runs.symbols import shown_in, symbol_font
+from engine.corpus.formats.runs.superscripts import write_superscript
+from engine.corpus.formats.runs.symbols import find_symbol_font, show_symbols
 
 # fmt: off
 _LEFT_OUT = frozenset({
@@ -110,7 +110,7 @@ class _Tree:
         else:
             face = element.get("face").partition(",")[0]
         if face:
-            font = symbol_font(face)
+            font = find_symbol_font(face)
         else:
             font = outer.font
         if (is_raised, font) != (outer.is_raised, outer.font):
@@ -128,11 +128,11 @@ class _Tree:
         if self._runs:
             run = self._runs[-1]
             if run.font:
-                text = shown_in(run.font, text)
+                text = show_symbols(run.font, text)
             else:
                 text = text
             if run.is_raised:
-                text = as_superscript(text, self._before)
+                text = write_superscript(text, self._before)
             else:
                 text = text
         self._at.contents.append(text)
@@ -142,7 +142,7 @@ class _Tree:
         return self._page
 
 
-def parsed(source: str) -> ParsedPage:
+def parse_page(source: str) -> ParsedPage:
     """Parse a page, even if it is badly broken or empty."""
     from lxml import etree
 
@@ -157,28 +157,28 @@ def is_shown(element: Element) -> bool:
     return element.name not in _LEFT_OUT and "hidden" not in element.attributes
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """Return a text on one line."""
     return " ".join(clean(text).split())
 
 
-def inline(element: Element, most: int = sys.maxsize) -> str:
+def read_line(element: Element, most: int = sys.maxsize) -> str:
     """Return all that an element shows on one line; only blocks and line breaks separate words.
 
     Empty for an element of more than `most` pieces: texts, and two for each element.
     """
-    pieces = list(islice(_pieces(element, " "), most))
+    pieces = list(islice(_read_pieces(element, " "), most))
     if len(pieces) < most:
-        return one_line("".join(pieces))
+        return join_lines("".join(pieces))
     return ""
 
 
-def preformatted(element: Element) -> str:
+def read_preformatted(element: Element) -> str:
     """Return all that an element shows, with its line ends and blanks."""
-    return "".join(_pieces(element, "")).strip("\r\n")
+    return "".join(_read_pieces(element, "")).strip("\r\n")
 
 
-def _pieces(element: Element, gap: str) -> Iterator[str]:
+def _read_pieces(element: Element, gap: str) -> Iterator[str]:
     """Yield the texts in an element without recursion, with a `gap` at both ends of a block."""
     stack = element.contents[::-1]
     while stack:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.corpus.formats.html.nodes import Element, inline, is_shown, one_line
-from engine.corpus.formats.word_numbers import whole_number
+from engine.corpus.formats.html.nodes import Element, is_shown, join_lines, read_line
+from engine.corpus.formats.word_numbers import parse_whole_number
 from engine.corpus.text.blocks import rows_as_text
 
 # Maximum number of columns or rows that one cell may span.
@@ -61,7 +61,7 @@ class Tables:
             return None
         rows, around = self._parts(table)
         if holds & _NAME or (any(len(cells) > 1 for _, cells in rows) and not holds & _LIST):
-            return "\n".join(filter(None, (*around, _told(rows))))
+            return "\n".join(filter(None, (*around, _format_rows(rows))))
         return None
 
     def _parts(self, table: Element) -> tuple[list[_Row], list[str]]:
@@ -75,7 +75,7 @@ class Tables:
         while stack:
             node = stack.pop()
             if isinstance(node, str):
-                around.append(one_line(node))
+                around.append(join_lines(node))
             elif not is_shown(node):
                 continue
             elif node.name in ("td", "th"):
@@ -90,11 +90,11 @@ class Tables:
                     rows.append((node, []))
                 stack += reversed(node.contents)
             else:
-                around.append(inline(node))
+                around.append(read_line(node))
         return rows, around
 
 
-def _told(rows: list[_Row]) -> str:
+def _format_rows(rows: list[_Row]) -> str:
     lines: list[list[str]] = []
     headed: bool | None = None
     group: Element | None = None
@@ -104,7 +104,7 @@ def _told(rows: list[_Row]) -> str:
         if row.parent is not group:
             group = row.parent
             above = {}
-        line, above = _line(cells, above)
+        line, above = _build_line(cells, above)
         if any(line):
             if not lines:
                 named = group is not None and group.name == "thead"
@@ -114,7 +114,7 @@ def _told(rows: list[_Row]) -> str:
     return rows_as_text(lines, headed=headed)
 
 
-def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
+def _build_line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
     """Return a row with a text for every column, and the spans that reach into the next row.
 
     Columns that a cell of this or a previous row spans are included.
@@ -125,9 +125,9 @@ def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
         while len(line) in above:
             line.append(above[len(line)][1])
         room = max(1, _WIDEST_ROW - len(line))
-        text = inline(cell)
-        width = min(room, _span(cell, "colspan"))
-        height = _span(cell, "rowspan")
+        text = read_line(cell)
+        width = min(room, _read_span(cell, "colspan"))
+        height = _read_span(cell, "rowspan")
         if height > 1 and len(line) < _WIDEST_ROW:
             again = text if len(text) <= _MAX_REPEATED_LENGTH else ""
             below |= {len(line) + at: (height - 1, "" if at else again) for at in range(width)}
@@ -140,5 +140,5 @@ def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
     return line, below
 
 
-def _span(cell: Element, name: str) -> int:
-    return max(1, min(whole_number(cell.get(name), 1), _WIDEST))
+def _read_span(cell: Element, name: str) -> int:
+    return max(1, min(parse_whole_number(cell.get(name), 1), _WIDEST))

@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, beside, read_bytes
+from engine.corpus.formats import (
+    Finding,
+    LeftOut,
+    Member,
+    UnreadableFileError,
+    read_bytes,
+    report_failed_text,
+)
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.mail.headers import FieldDecoder
 from engine.corpus.formats.plain import decode_as
@@ -75,12 +82,12 @@ class MailReader:
 
     formats = frozenset({"eml", "mhtml"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
-        message = _message(read_bytes(path, data))
+        message = _parse_message(read_bytes(path, data))
         fields = FieldDecoder(message)
         header = {name: fields.field(message, name)[:_MAX_FIELD_LENGTH] for name in _SHOWN}
-        leaves = list(_leaves(message))
+        leaves = list(_find_leaves(message))
         read = _Body(path, fields)
         body = read.of(message)
         lines = [f"{name}: {text}" for name, text in header.items() if text]
@@ -91,7 +98,7 @@ class MailReader:
                 text,
                 author=header["From"],
                 format=FORMATS.get(ending_of(path.name), "eml"),
-                created=_date(header["Date"]),
+                created=_parse_date(header["Date"]),
                 note="; ".join(dict.fromkeys(read.notes)),
             )
         if text.strip():
@@ -101,7 +108,7 @@ class MailReader:
         left = [
             (number, part) for number, part in enumerate(leaves, 1) if id(part) not in read.shown
         ]
-        yield from beside(_attachments(left, fields), failed)
+        yield from report_failed_text(_read_attachments(left, fields), failed)
 
 
 class MailboxReader:
@@ -109,11 +116,11 @@ class MailboxReader:
 
     formats = frozenset({"mbox"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
             number = 0
-            for number, mail in enumerate(_mails(file), 1):
+            for number, mail in enumerate(_split_mailbox(file), 1):
                 yield Member(f"{number:04}.eml", mail)
                 if len(mail) >= MAX_MAIL_LENGTH:
                     why = f"of a mail only the first {MAX_MAIL_LENGTH // 2**20} MB are read"
@@ -125,7 +132,7 @@ class MailboxReader:
 READERS = (MailReader(), MailboxReader())
 
 
-def _mails(file: BinaryIO) -> Iterator[bytes]:
+def _split_mailbox(file: BinaryIO) -> Iterator[bytes]:
     """Yield every mail of a mailbox, without the line that separates it from the previous mail.
 
     That is a line `From …` that the header of a mail follows.
@@ -155,18 +162,18 @@ def _mails(file: BinaryIO) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-def _message(data: bytes) -> email.message.Message:
+def _parse_message(data: bytes) -> email.message.Message:
     return email.parser.BytesParser(policy=email.policy.compat32).parsebytes(data.lstrip(b"\r\n"))
 
 
-def _date(text: str) -> float | None:
+def _parse_date(text: str) -> float | None:
     try:
         return email.utils.parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 
-def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.message.Message]:
+def _find_leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.message.Message]:
     """Yield the parts that hold something, in order; a mail within the mail counts as one part."""
     content = message.get_payload()
     if (
@@ -178,7 +185,7 @@ def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.me
         return
     for part in content:
         if isinstance(part, email.message.Message):
-            yield from _leaves(part, depth + 1)
+            yield from _find_leaves(part, depth + 1)
 
 
 class _Body:
@@ -200,7 +207,7 @@ class _Body:
         if (
             depth
             and _is_attached(part)
-            and not (within == "multipart/related" and _decorates(part))
+            and not (within == "multipart/related" and _is_decoration(part))
         ):
             return ""
         if isinstance(content, list) and kind not in _MAILS and depth <= _MAX_DEPTH:
@@ -209,7 +216,7 @@ class _Body:
             if kind == "multipart/alternative":
                 texts = self._chosen(inner, texts)
             return "\n\n".join(filter(None, texts))
-        if kind in _OF_PAGES or (within == "multipart/related" and _decorates(part)):
+        if kind in _OF_PAGES or (within == "multipart/related" and _is_decoration(part)):
             self.shown.add(id(part))
             return ""
         is_text = kind.startswith(("text/", "multipart/")) and kind not in _READ_APART
@@ -225,7 +232,7 @@ class _Body:
             fields = ""
         label = part.get_content_charset() or ""
         try:
-            text, note = _decoded(_payload(part), kind, label, self._path)
+            text, note = _decode_part(_read_payload(part), kind, label, self._path)
         except UnreadableFileError as error:
             self.shown |= {id(part)} if error.kind == "empty" else set()
             return fields
@@ -272,30 +279,30 @@ def _is_attached(part: email.message.Message) -> bool:
     return part.get_content_disposition() == "attachment" or _has_name(part)
 
 
-def _decorates(part: email.message.Message) -> bool:
+def _is_decoration(part: email.message.Message) -> bool:
     """Tell whether a part of a written page is a picture without a name, or too small for words."""
     if (
         not part.get_content_type().startswith("image/")
         or part.get_content_disposition() == "attachment"
     ):
         return False
-    return not _has_name(part) or len(_payload(part)) < _MIN_PICTURE
+    return not _has_name(part) or len(_read_payload(part)) < _MIN_PICTURE
 
 
-def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
+def _decode_part(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
     """Return the text of a part, and a note on its encoding.
 
     Raises UnreadableFileError if it is not text.
     """
     if kind != "text/html":
         return decode_as(data, label or "ascii", path)
-    from engine.corpus.formats.html import shown_text, source_of
+    from engine.corpus.formats.html import decode_page, render_text
 
-    source, note = decode_as(data, label, path) if label else source_of(data, path)
-    return shown_text(source), note
+    source, note = decode_as(data, label, path) if label else decode_page(data, path)
+    return render_text(source), note
 
 
-def _payload(part: email.message.Message) -> bytes:
+def _read_payload(part: email.message.Message) -> bytes:
     """Return the bytes of a part, as far as they can be decoded."""
     encoding = str(part.get(_PACKED, ""))
     packed = _PACKED_AS.match(encoding.lower())
@@ -311,7 +318,7 @@ def _has_name(part: email.message.Message) -> bool:
     return False
 
 
-def _attachments(
+def _read_attachments(
     parts: list[tuple[int, email.message.Message]], fields: FieldDecoder
 ) -> Iterator[Member]:
     for number, part in parts:
@@ -323,16 +330,16 @@ def _attachments(
         # Some programs encode a whole mail as base64.
         if isinstance(mail, email.message.Message) and not mail.keys():
             mail[_PACKED] = part.get(_PACKED, "")
-            content = _payload(mail)
+            content = _read_payload(mail)
         else:
             if isinstance(mail, email.message.Message):
                 content = mail.as_bytes()
             else:
-                content = _payload(part)
-        yield Member(_file_name(part, number, fields.file_name(part)), content)
+                content = _read_payload(part)
+        yield Member(_choose_file_name(part, number, fields.file_name(part)), content)
 
 
-def _file_name(part: email.message.Message, number: int, name: str) -> str:
+def _choose_file_name(part: email.message.Message, number: int, name: str) -> str:
     """Return the name of an attachment, with the ending of its kind if it has no known ending."""
     kind = part.get_content_type()
     if kind in _MAILS:

@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 from engine.core.characters import clean
 from engine.corpus.formats.mail.unnamed_encodings import decode_plausibly, is_plausible
-from engine.corpus.formats.plain import codec_of, guess_encoding, mostly_utf8
+from engine.corpus.formats.plain import find_codec, guess_encoding, is_mostly_utf8
 
 _WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(?:(.*?)\?=|([^?\s]+)\??\Z)", re.DOTALL)
 """An encoded word; the last word of a field may lack its own end."""
@@ -83,19 +83,21 @@ class FieldDecoder:
 
     def __init__(self, message: Message) -> None:
         charsets = (str(part.get_content_charset("")) for part in message.walk())
-        self._charsets = tuple(dict.fromkeys(codec_of(charset) for charset in charsets if charset))
-        values = (_bytes(str(value)) for part in message.walk() for _, value in part.raw_items())
+        self._charsets = tuple(
+            dict.fromkeys(find_codec(charset) for charset in charsets if charset)
+        )
+        values = (_encode(str(value)) for part in message.walk() for _, value in part.raw_items())
         self._evidence = b"\n".join(value for value in values if not value.isascii())
         self._message = message
 
     @cached_property
     def _body(self) -> bytes:
         """The beginning of a text that is not in UTF-8."""
-        return next(filter(None, map(_undeclared_bytes, self._message.walk())), b"")
+        return next(filter(None, map(_find_undeclared_bytes, self._message.walk())), b"")
 
     def field(self, message: Message, name: str) -> str:
         """Return the first field of a name, on one line, empty if missing."""
-        return self.decode(raw_field(message, name))
+        return self.decode(find_raw_field(message, name))
 
     def decode(self, value: str, *, is_first: bool = True) -> str:
         """Return a raw value as shown, on one line, with its encoded words decoded if possible."""
@@ -121,15 +123,15 @@ class FieldDecoder:
         """Decode the bytes in a raw value, and leave its encoded words as they are."""
         if _JAPANESE.search(value):
             with suppress(UnicodeError):
-                return _bytes(value).decode("iso2022_jp_ext")
+                return _encode(value).decode("iso2022_jp_ext")
         if _RAW.search(value):
-            return self._decode_bytes(_bytes(value), "")
+            return self._decode_bytes(_encode(value), "")
         return value
 
     def file_name(self, part: Message) -> str:
         """Return the file name of a part, empty if it has none."""
         for field, parameter in _NAMES:
-            value = raw_field(part, field)
+            value = find_raw_field(part, field)
             if not value:
                 continue
             decoded = Message()
@@ -167,7 +169,7 @@ class FieldDecoder:
         """
         texts = list[str]()
         for charset, same in groupby(words, lambda word: word.charset):
-            texts.append(self._decode_bytes(b"".join(_word_bytes(same)), charset))
+            texts.append(self._decode_bytes(b"".join(_decode_word_bytes(same)), charset))
         return "".join(texts)
 
     def _decode_bytes(self, data: bytes, charset: str) -> str:
@@ -194,7 +196,7 @@ def decode_declared(data: bytes, charset: str) -> str | None:
 
     None if they are valid in neither.
     """
-    codec = codec_of(charset)
+    codec = find_codec(charset)
     is_wide = codec.startswith(_WIDE) and b"\0" not in data
     if is_wide or not charset:
         declared = None
@@ -206,7 +208,7 @@ def decode_declared(data: bytes, charset: str) -> str | None:
         return declared
     as_utf8 = _decode_strictly(data, "utf-8")
     if as_utf8 is None:
-        if declared is None and mostly_utf8(data):
+        if declared is None and is_mostly_utf8(data):
             text = data.decode("utf-8", "replace")
             return text if is_plausible(text.replace("\ufffd", "")) else None
         return declared
@@ -216,7 +218,7 @@ def decode_declared(data: bytes, charset: str) -> str | None:
     return as_utf8 if is_certain else declared
 
 
-def _undeclared_bytes(part: Message) -> bytes:
+def _find_undeclared_bytes(part: Message) -> bytes:
     """Return the beginning of a part's text if it is not in UTF-8, or an empty value."""
     content = part.get_payload(decode=True) if part.get_content_maintype() == "text" else None
     if not isinstance(content, bytes) or content.isascii():
@@ -225,7 +227,7 @@ def _undeclared_bytes(part: Message) -> bytes:
     return b"" if _decode_strictly(content, "utf-8") is not None else content
 
 
-def raw_field(message: Message, name: str) -> str:
+def find_raw_field(message: Message, name: str) -> str:
     """Return the first field of a name as it stands in the message.
 
     A lone surrogate stands for each byte beyond ASCII.
@@ -235,11 +237,11 @@ def raw_field(message: Message, name: str) -> str:
     )
 
 
-def _bytes(value: str) -> bytes:
+def _encode(value: str) -> bytes:
     return value.encode("utf-8", "surrogateescape")
 
 
-def _word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
+def _decode_word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
     """Yield the bytes of encoded words of one charset.
 
     Base64 that ends within a group continues in the next word.
@@ -247,20 +249,20 @@ def _word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
     packed = ""
     for word in words:
         if word.coding == "q":
-            yield _unpacked(packed)
+            yield _decode_base64(packed)
             packed = ""
             yield _HEX.sub(
-                lambda found: bytes([int(found[1], 16)]), _bytes(word.text).replace(b"_", b" ")
+                lambda found: bytes([int(found[1], 16)]), _encode(word.text).replace(b"_", b" ")
             )
             continue
         packed += "".join(word.text.split())
         if len(packed) % 4 == 0 or packed.endswith("="):
-            yield _unpacked(packed)
+            yield _decode_base64(packed)
             packed = ""
-    yield _unpacked(packed)
+    yield _decode_base64(packed)
 
 
-def _unpacked(packed: str) -> bytes:
+def _decode_base64(packed: str) -> bytes:
     """Decode base64 whatever its padding, without incomplete bytes."""
     packed = packed.rstrip("=")
     if len(packed) % 4 == 1:

@@ -18,11 +18,18 @@ from typing import NamedTuple
 
 from engine.core.characters import clean
 from engine.core.records import Kind
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, beside, read_bytes
-from engine.corpus.formats.containers import CompoundFile, compound_of
-from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.general import extracted
-from engine.corpus.formats.html import shown_text, source_of
+from engine.corpus.formats import (
+    Finding,
+    LeftOut,
+    Member,
+    UnreadableFileError,
+    read_bytes,
+    report_failed_text,
+)
+from engine.corpus.formats.containers import CompoundFile, open_compound
+from engine.corpus.formats.damage import describe_damage
+from engine.corpus.formats.general import extract_document
+from engine.corpus.formats.html import decode_page, render_text
 from engine.corpus.formats.mail.headers import FieldDecoder, decode_declared
 from engine.corpus.text.blocks import Text
 from engine.corpus.text.metadata import document_of
@@ -97,12 +104,12 @@ class OutlookReader:
 
     formats = frozenset({"msg"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         try:
-            mail = _Mail(compound_of(read_bytes(path, data)), "", path)
+            mail = _Mail(open_compound(read_bytes(path, data)), "", path)
         except ValueError as error:
-            raise UnreadableFileError(path, damaged(error)) from error
+            raise UnreadableFileError(path, describe_damage(error)) from error
         yield from mail.found()
 
 
@@ -116,7 +123,7 @@ class _Mail(NamedTuple):
     folder: str
     path: Path
 
-    def found(self, name: str = "") -> Iterator[Found]:
+    def found(self, name: str = "") -> Iterator[Finding]:
         """Yield this mail as a document, and its attachments.
 
         An attached mail has a `name`.
@@ -143,19 +150,23 @@ class _Mail(NamedTuple):
             )
         elif name:
             yield LeftOut(name, "quarantined", *self.problem("it holds no text"))
-        yield from self.attachments(within) if name else beside(self.attachments(within), failed)
+        yield from (
+            self.attachments(within)
+            if name
+            else report_failed_text(self.attachments(within), failed)
+        )
         if self.compound.lost and not name:
             yield LeftOut(
-                "some of its parts", "quarantined", "damaged", damaged(self.compound.lost)
+                "some of its parts", "quarantined", "damaged", describe_damage(self.compound.lost)
             )
 
     def problem(self, empty: str) -> tuple[Kind, str]:
         """Return why nothing was found: because of damage, else `empty`."""
         if self.compound.lost:
-            return ("damaged", damaged(self.compound.lost))
+            return ("damaged", describe_damage(self.compound.lost))
         return ("empty", empty)
 
-    def attachments(self, within: str) -> Iterator[Found]:
+    def attachments(self, within: str) -> Iterator[Finding]:
         """Yield the attached files and mails, each followed by its own attachments."""
         names = [
             name.removeprefix(self.folder)
@@ -204,7 +215,7 @@ class _Mail(NamedTuple):
         """Return the text of the body if it is a web page, else an empty text."""
         source = self.compound.read(f"{self.folder}__substg1.0_{_PAGE}0102")
         if source.strip():
-            return shown_text(source_of(source, self.path)[0])
+            return render_text(decode_page(source, self.path)[0])
         return ""
 
     def in_rtf(self) -> str:
@@ -214,7 +225,7 @@ class _Mail(NamedTuple):
         """
         packed = self.compound.read(f"{self.folder}{_BODY_IN_RTF}")
         if packed:
-            return extracted(self.path, unpacked_rtf(packed).rstrip(b"\0"), "rtf")[0].text
+            return extract_document(self.path, unpack_rtf(packed).rstrip(b"\0"), "rtf")[0].text
         return ""
 
     def date(self) -> str:
@@ -263,7 +274,7 @@ class _Mail(NamedTuple):
         """
         properties = self._replace(folder="")._numbers()
         numbers = (properties[name] & 0xFFFFFFFF for name in _CODE_PAGES if properties.get(name))
-        return codec_of_page(next(numbers, _WESTERN))
+        return find_page_codec(next(numbers, _WESTERN))
 
     def _numbers(self) -> dict[int, int]:
         """Return the numeric properties by name and kind."""
@@ -273,7 +284,7 @@ class _Mail(NamedTuple):
         return dict(_ROW.iter_unpack(rows[: len(rows) // _ROW.size * _ROW.size]))
 
 
-def codec_of_page(number: int) -> str:
+def find_page_codec(number: int) -> str:
     """Return the codec of a Windows code page, that of Western Europe for an unknown one."""
     codec = _PAGES.get(number, f"cp{number}")
     with suppress(LookupError):
@@ -281,7 +292,7 @@ def codec_of_page(number: int) -> str:
     return f"cp{_WESTERN}"
 
 
-def unpacked_rtf(packed: bytes) -> bytes:
+def unpack_rtf(packed: bytes) -> bytes:
     """Unpack RTF that was packed according to [MS-OXRTFCP].
 
     Raises ValueError or LookupError if it is damaged.

@@ -45,7 +45,7 @@ def decode_plausibly(data: bytes, named: Iterable[str], guessed: Iterable[str]) 
 
     None if none does.
     """
-    for codec in chain(named, _without_kana(data, guessed), _BESIDE_GUESSES):
+    for codec in chain(named, _filter_japanese(data, guessed), _BESIDE_GUESSES):
         with suppress(UnicodeError, LookupError, ValueError):
             text = data.decode(codec)
             if is_plausible(text):
@@ -58,7 +58,7 @@ def decode_plausibly(data: bytes, named: Iterable[str], guessed: Iterable[str]) 
     return None
 
 
-def _without_kana(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
+def _filter_japanese(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
     """Yield guessed codecs, but Japanese ones only for texts with kana.
 
     Chinese looks alike in a few words.

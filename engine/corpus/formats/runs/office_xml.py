@@ -14,11 +14,11 @@ from zipfile import ZipFile
 
 from engine.corpus.formats.runs.symbols import (
     PRIVATE_LETTER,
-    shown_in,
-    symbol_font,
-    without_private,
+    find_symbol_font,
+    remove_private_letters,
+    show_symbols,
 )
-from engine.corpus.formats.word_numbers import root_of
+from engine.corpus.formats.word_numbers import parse_xml
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -73,7 +73,7 @@ def may_show_symbols(name: str) -> bool:
     return _PARTS.fullmatch(name) is not None
 
 
-def with_symbols(part: bytes, name: str, styles: Styles) -> bytes:
+def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
     """Write what symbol fonts show as text into a part of a Word or PowerPoint file.
 
     `name` is the part's name in the package. A part without symbols is returned unchanged.
@@ -84,7 +84,7 @@ def with_symbols(part: bytes, name: str, styles: Styles) -> bytes:
     from lxml import etree
 
     # One bad character must not cost all symbols.
-    root = root_of(part, recover=True)
+    root = parse_xml(part, recover=True)
     if name.startswith("word/"):
         _rewrite_word(root, styles)
     else:
@@ -97,23 +97,23 @@ def with_symbols(part: bytes, name: str, styles: Styles) -> bytes:
 def _rewrite_word(root: Any, styles: Styles) -> None:
     for run in root.iter(f"{_W}r"):
         properties = run.find(f"{_W}rPr")
-        font = _font_of_run(run, properties, styles)
+        font = _find_run_font(run, properties, styles)
         for node in run:
             if node.tag == f"{_W}sym":
                 _replace_sym(node)
             elif node.tag in (f"{_W}t", f"{_W}delText") and node.text:
                 if font:
-                    node.text = shown_in(font, node.text)
+                    node.text = show_symbols(font, node.text)
                 else:
-                    node.text = without_private(node.text)
-        if properties is not None and _value(properties, "rStyle") in styles.raised:
+                    node.text = remove_private_letters(node.text)
+        if properties is not None and _read_value(properties, "rStyle") in styles.raised:
             _raise(properties)
 
 
 def _replace_sym(node: Any) -> None:
     """Replace a symbol that Word inserted by text."""
     code = str(node.get(f"{_W}char") or "")
-    font = symbol_font(str(node.get(f"{_W}font") or ""))
+    font = find_symbol_font(str(node.get(f"{_W}font") or ""))
     node.tag = f"{_W}t"
     node.attrib.clear()
     node.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
@@ -124,19 +124,19 @@ def _replace_sym(node: Any) -> None:
     else:
         char = ""
     if font:
-        text = shown_in(font, char)
+        text = show_symbols(font, char)
     else:
-        text = without_private(char)
+        text = remove_private_letters(char)
     node.text = text if text.isprintable() else ""
 
 
-def _font_of_run(run: Any, properties: Any, styles: Styles) -> str:
+def _find_run_font(run: Any, properties: Any, styles: Styles) -> str:
     """Return the symbol font of a run, from the run or its styles, empty for a font of letters."""
     if properties is not None:
         fonts = properties.find(f"{_W}rFonts")
-        if fonts is not None and (names := [*_names_of(fonts)]):
-            return _symbol_font_of(names, run)
-        style = _value(properties, "rStyle")
+        if fonts is not None and (names := [*_list_font_names(fonts)]):
+            return _choose_symbol_font(names, run)
+        style = _read_value(properties, "rStyle")
         if style in styles.fonts:
             return styles.fonts[style]
     if not styles.fonts:
@@ -149,25 +149,25 @@ def _font_of_run(run: Any, properties: Any, styles: Styles) -> str:
     else:
         of_paragraph = None
     if of_paragraph is not None:
-        return styles.fonts.get(_value(of_paragraph, "pStyle"), "")
+        return styles.fonts.get(_read_value(of_paragraph, "pStyle"), "")
     return ""
 
 
-def _symbol_font_of(names: list[str], run: Any) -> str:
+def _choose_symbol_font(names: list[str], run: Any) -> str:
     """Return the symbol font of a run, from the font of its Latin letters.
 
     If all its letters are private ones, any font that the run names counts.
     """
-    font = symbol_font(names[0])
+    font = find_symbol_font(names[0])
     if font:
         return font
     text = "".join(node.text or "" for node in run.iter(f"{_W}t"))
     if PRIVATE_LETTER.search(text):
-        return next(filter(None, map(symbol_font, names)), "")
+        return next(filter(None, map(find_symbol_font, names)), "")
     return ""
 
 
-def _names_of(fonts: Any) -> Iterator[str]:
+def _list_font_names(fonts: Any) -> Iterator[str]:
     for kind in (*_FONT_KINDS, "eastAsia"):
         if name := fonts.get(f"{_W}{kind}"):
             yield str(name)
@@ -196,9 +196,10 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
     if not raises and not any(mark in sheet for mark in _FONT_MARKS):
         return Styles()
     styles = {
-        str(one.get(f"{_W}styleId") or ""): one for one in root_of(sheet).iterchildren(f"{_W}style")
+        str(one.get(f"{_W}styleId") or ""): one
+        for one in parse_xml(sheet).iterchildren(f"{_W}style")
     }
-    fonts = {name: font for name in styles if (font := _font_of_style(name, styles))}
+    fonts = {name: font for name in styles if (font := _find_style_font(name, styles))}
     raised = frozenset(
         name
         for name, style in styles.items()
@@ -208,7 +209,7 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
     return Styles(fonts, raised, named)
 
 
-def _font_of_style(name: str, styles: Mapping[str, Any]) -> str:
+def _find_style_font(name: str, styles: Mapping[str, Any]) -> str:
     """Return the symbol font that a style names, or that of the style on which it is based."""
     for _ in range(_MAX_STYLE_DEPTH):
         style = styles.get(name)
@@ -216,17 +217,17 @@ def _font_of_style(name: str, styles: Mapping[str, Any]) -> str:
             return ""
         fonts = style.find(f"{_W}rPr/{_W}rFonts")
         if fonts is not None:
-            return symbol_font(next(_names_of(fonts), ""))
-        name = _value(style, "basedOn")
+            return find_symbol_font(next(_list_font_names(fonts), ""))
+        name = _read_value(style, "basedOn")
     return ""
 
 
 def _is_raised(style: Any) -> bool:
     properties = style.find(f"{_W}rPr")
-    return properties is not None and _value(properties, "vertAlign") == "superscript"
+    return properties is not None and _read_value(properties, "vertAlign") == "superscript"
 
 
-def _value(parent: Any, name: str) -> str:
+def _read_value(parent: Any, name: str) -> str:
     found = parent.find(f"{_W}{name}")
     if found is None:
         return ""
@@ -239,15 +240,15 @@ def _rewrite_slide(root: Any) -> None:
         if text is None or not text.text:
             continue
         properties = run.find(f"{_A}rPr")
-        letters = _typeface(properties, "latin")
-        if font := symbol_font(letters):
-            text.text = shown_in(font, text.text)
+        letters = _read_typeface(properties, "latin")
+        if font := find_symbol_font(letters):
+            text.text = show_symbols(font, text.text)
             continue
-        font = symbol_font(_typeface(properties, "sym"))
+        font = find_symbol_font(_read_typeface(properties, "sym"))
         if font and (PRIVATE_LETTER.search(text.text) or _is_one_sign(text.text)):
-            text.text = shown_in(font, text.text)
+            text.text = show_symbols(font, text.text)
         else:
-            text.text = without_private(text.text)
+            text.text = remove_private_letters(text.text)
 
 
 def _is_one_sign(text: str) -> bool:
@@ -255,7 +256,7 @@ def _is_one_sign(text: str) -> bool:
     return len(text.strip()) == 1 and not text.isascii()
 
 
-def _typeface(properties: Any, kind: str) -> str:
+def _read_typeface(properties: Any, kind: str) -> str:
     if properties is not None:
         found = properties.find(f"{_A}{kind}")
     else:

@@ -14,8 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 
-from engine.corpus.formats.containers import compound_of
-from engine.corpus.formats.runs.symbols import shown_in, symbol_font, without_private
+from engine.corpus.formats.containers import open_compound
+from engine.corpus.formats.runs.symbols import (
+    find_symbol_font,
+    remove_private_letters,
+    show_symbols,
+)
 
 _STREAM = "WordDocument"
 _MAGIC = 0xA5EC
@@ -73,29 +77,29 @@ class ShownSymbols:
         return text.translate({ord(letter): shown for letter, shown in self.stand_ins.items()})
 
 
-def with_shown_symbols(content: bytes) -> ShownSymbols:
+def write_shown_symbols(content: bytes) -> ShownSymbols:
     """Return a Word 97 file with what its symbol fonts show.
 
     A damaged file, or one without symbols, is returned unchanged.
     """
     try:
-        file = compound_of(content)
+        file = open_compound(content)
         stream = file.read(_STREAM)
         if struct.unpack_from("<H", stream)[0] != _MAGIC or not _MAY_SHOW_SYMBOLS.search(stream):
             return ShownSymbols(content)
         flags = struct.unpack_from("<H", stream, 0x0A)[0]
         table = file.read("1Table" if flags & 0x0200 else "0Table")
-        fonts = _read_fonts(_part(stream, table, 0x0112))
-        runs = [*_read_runs(stream, _part(stream, table, 0x00FA), fonts)]
+        fonts = _read_fonts(_read_part(stream, table, 0x0112))
+        runs = [*_read_runs(stream, _read_part(stream, table, 0x00FA), fonts)]
         if not runs:
             return ShownSymbols(content)
-        pieces = _read_pieces(_part(stream, table, 0x01A2))
+        pieces = _read_pieces(_read_part(stream, table, 0x01A2))
         return _rewrite(content, stream, runs, pieces)
     except (ValueError, struct.error, IndexError):
         return ShownSymbols(content)
 
 
-def _part(stream: bytes, table: bytes, at: int) -> bytes:
+def _read_part(stream: bytes, table: bytes, at: int) -> bytes:
     """Return a structure of the table stream whose place and length are in the header at `at`."""
     start, length = struct.unpack_from("<II", stream, at)
     return table[start : start + length]
@@ -113,7 +117,7 @@ def _read_fonts(names: bytes) -> dict[int, str]:
             break
         length = names[at] + 1
         name = names[at + _NAME_AT : at + length].decode("utf-16-le", "replace").partition("\0")[0]
-        if font := symbol_font(name):
+        if font := find_symbol_font(name):
             fonts[number] = font
         at += length
     return fonts
@@ -134,12 +138,12 @@ def _read_runs(stream: bytes, places: bytes, fonts: Mapping[int, str]) -> Iterat
             if not at:
                 continue
             properties = formatted[at + 1 : at + 1 + formatted[at]]
-            font, symbol = _symbol_in(properties, fonts)
+            font, symbol = _read_symbol(properties, fonts)
             if font or symbol:
                 yield _Run(bounds[number], bounds[number + 1], font, symbol)
 
 
-def _symbol_in(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
+def _read_symbol(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
     """Return the symbol font that properties name, and the symbol that replaces a letter."""
     font = ""
     symbol = ""
@@ -155,9 +159,9 @@ def _symbol_in(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
         elif kind == _SYMBOL and operand + 4 <= len(properties):
             number, code = struct.unpack_from("<HH", properties, operand)
             if number in fonts:
-                shown = shown_in(fonts[number], chr(code))
+                shown = show_symbols(fonts[number], chr(code))
             else:
-                shown = without_private(chr(code))
+                shown = remove_private_letters(chr(code))
             symbol = shown if shown.isprintable() and shown else " "
         at = operand + length
     return font, symbol
@@ -182,16 +186,16 @@ def _read_pieces(table: bytes) -> list[_Piece]:
 
 def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piece]) -> ShownSymbols:
     written = bytearray(stream)
-    free = _unused_letters(stream, pieces)
+    free = _find_unused_letters(stream, pieces)
     letters: dict[str, str] = {}
-    for run, piece in _overlaps(runs, pieces):
+    for run, piece in _find_overlaps(runs, pieces):
         codec = "cp1252" if piece.width == 1 else "utf-16-le"
         end = min(run.end, piece.end, len(stream)) - piece.width + 1
         for at in range(max(run.start, piece.start), end, piece.width):
             char = stream[at : at + piece.width].decode(codec, "replace")
             if char < " " and not run.symbol:
                 continue
-            shown = run.symbol or shown_in(run.font, char) or " "
+            shown = run.symbol or show_symbols(run.font, char) or " "
             if piece.width == 1 or ord(shown) > 0xFFFF:
                 if shown not in letters:
                     letters[shown] = _take_letter(shown, free)
@@ -200,10 +204,10 @@ def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piec
     if written == stream:
         return ShownSymbols(content)
     stand_ins = {letter: shown for shown, letter in letters.items() if letter not in (" ", shown)}
-    return ShownSymbols(_with_stream(content, bytes(written)), stand_ins)
+    return ShownSymbols(_replace_stream(content, bytes(written)), stand_ins)
 
 
-def _overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _Piece]]:
+def _find_overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _Piece]]:
     """Yield each run with each piece into which it reaches."""
     pieces = sorted(pieces, key=lambda piece: piece.start)
     starts = [piece.start for piece in pieces]
@@ -225,7 +229,7 @@ def _take_letter(shown: str, free: list[str]) -> str:
     return " "
 
 
-def _unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:
+def _find_unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:
     """Return letters of 8 bits that no piece of the file holds."""
     used: set[str] = set()
     for piece in pieces:
@@ -234,7 +238,7 @@ def _unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:
     return [letter for letter in _STAND_INS if letter not in used]
 
 
-def _with_stream(content: bytes, stream: bytes) -> bytes:
+def _replace_stream(content: bytes, stream: bytes) -> bytes:
     from olefile import OleFileIO
 
     file = BytesIO(content)

@@ -12,8 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from engine.corpus.formats.runs.superscripts import as_superscript
-from engine.corpus.formats.runs.symbols import shown_in, symbol_font, without_private
+from engine.corpus.formats.runs.superscripts import write_superscript
+from engine.corpus.formats.runs.symbols import (
+    find_symbol_font,
+    remove_private_letters,
+    show_symbols,
+)
 
 _FONT = re.compile(rb"\\f(\d{1,5})((?:\\[A-Za-z]+-?\d* ?|\{[^{}]*\}|[\s]+)*)([^;\\{}]{1,100})")
 _USED_FONT = re.compile(rb"\\f(\d{1,5})")
@@ -91,7 +95,7 @@ _SPECIAL = frozenset(
 _OF_GROUPS = (*_VERBATIM, *_TEXT_WITHIN)
 
 
-def _one_of(words: Iterable[bytes]) -> bytes:
+def _build_alternation(words: Iterable[bytes]) -> bytes:
     """Return a pattern that matches any of some words by their first letters.
 
     A plain list would be tried word by word.
@@ -100,13 +104,13 @@ def _one_of(words: Iterable[bytes]) -> bytes:
     for word in sorted(words):
         rests.setdefault(word[:1], []).append(word[1:])
     is_whole = rests.pop(b"", None) is not None
-    branches = (first + _one_of(of_first) for first, of_first in rests.items())
+    branches = (first + _build_alternation(of_first) for first, of_first in rests.items())
     if not rests:
         return b""
     return b"(?:%b)%b" % (b"|".join(branches), b"?" if is_whole else b"")
 
 
-def _token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[bytes]:
+def _build_token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[bytes]:
     """Return a pattern of the tokens of RTF.
 
     Words that are not `special` are matched together with groups that hold no text. `characters`, a
@@ -118,13 +122,17 @@ def _token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[by
         rb"|(?P<text>(?:%b)+)|(?P<brace>[{}])"
         rb"|\\(?P<word>[A-Za-z]{1,32})(?P<number>-?\d{1,10})? ?|\\'(?P<byte>[0-9a-fA-F]{2})"
         rb"|\\(?P<sign>[^A-Za-z])"
-        % (_one_of((*special, b"bin")), _one_of((*_TEXT_WITHIN, b"bin")), characters),
+        % (
+            _build_alternation((*special, b"bin")),
+            _build_alternation((*_TEXT_WITHIN, b"bin")),
+            characters,
+        ),
         re.DOTALL,
     )
 
 
-_TOKEN = _token_pattern(_SPECIAL, rb"[^\\{}]++")
-_TOKEN_WITHOUT_SYMBOLS = _token_pattern(
+_TOKEN = _build_token_pattern(_SPECIAL, rb"[^\\{}]++")
+_TOKEN_WITHOUT_SYMBOLS = _build_token_pattern(
     (*_OF_GROUPS, *_CHARACTERS, b"u"),
     rb"[^\\{}]++|\\'[0-9a-fA-F]{2}|\\[~_-]|\\u-?\d{1,10} ?|\\(?:%b)(?![A-Za-z]) ?"
     % b"|".join(sorted(_CHARACTERS)),
@@ -183,7 +191,7 @@ class _Rewriting:
         """Add characters that are not written as in the file."""
         stand_ins = b"?" * self.state.stand_ins
         for char in text:
-            self.run.append(_escape_of(char, stand_ins))
+            self.run.append(_escape(char, stand_ins))
         self._remember(text)
 
     def add_as_written(self, letters: bytes, text: str) -> None:
@@ -272,7 +280,7 @@ def _read_symbol_field(content: bytes, start: int, end: int) -> str:
         return ""
     code, name = instruction.groups()
     number = int(code, 16 if code[:2].lower() == b"0x" else 10)
-    return shown_in(symbol_font(name.decode("latin-1").strip()), chr(number))
+    return show_symbols(find_symbol_font(name.decode("latin-1").strip()), chr(number))
 
 
 def _add(to: _Rewriting, token: re.Match[bytes]) -> None:
@@ -310,7 +318,7 @@ def _add_word(to: _Rewriting, token: re.Match[bytes]) -> None:
         to.skipped = 0
         to.write_run()
         to.written.append(token[0])
-        to.state = _state_after(word, token["number"], to)
+        to.state = _find_state_after(word, token["number"], to)
 
 
 def _add_brace(to: _Rewriting, brace: bytes) -> None:
@@ -352,10 +360,10 @@ def _add_run(to: _Rewriting, letters: bytes, text: str) -> None:
     `text` holds these letters in Latin-1.
     """
     if font := to.fonts.get(to.state.font):
-        to.add_text(shown_in(font, text))
+        to.add_text(show_symbols(font, text))
         return
     if to.state.is_raised and text.isascii():
-        raised = as_superscript(text, to.before)
+        raised = write_superscript(text, to.before)
         if raised != text:
             to.add_text(raised)
             return
@@ -386,9 +394,9 @@ def _add_escape(to: _Rewriting, token: re.Match[bytes]) -> None:
         char = ""
     font = to.fonts.get(to.state.font)
     if font:
-        shown = shown_in(font, char)
+        shown = show_symbols(font, char)
     else:
-        shown = without_private(char)
+        shown = remove_private_letters(char)
     if shown == char:
         to.skipped = 0
         to.add_as_written(token[0], char)
@@ -405,7 +413,7 @@ def _is_skipped(to: _Rewriting) -> bool:
     return False
 
 
-def _state_after(word: bytes, digits: bytes | None, to: _Rewriting) -> _State:
+def _find_state_after(word: bytes, digits: bytes | None, to: _Rewriting) -> _State:
     state = to.state
     if digits:
         number = int(digits)
@@ -433,7 +441,7 @@ def _state_after(word: bytes, digits: bytes | None, to: _Rewriting) -> _State:
     return state
 
 
-def _escape_of(char: str, stand_ins: bytes) -> bytes:
+def _escape(char: str, stand_ins: bytes) -> bytes:
     if char.isascii():
         if char in "\\{}":
             return b"\\" + char.encode()
@@ -461,6 +469,6 @@ def _read_fonts(content: bytes) -> dict[int, str]:
     table = content[begin.end() : _find_end(content, begin.end(), longest)]
     fonts: dict[int, str] = {}
     for number, _, name in _FONT.findall(table):
-        if font := symbol_font(name.decode("latin-1").strip()):
+        if font := find_symbol_font(name.decode("latin-1").strip()):
             fonts[int(number)] = font
     return fonts

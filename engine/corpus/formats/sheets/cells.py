@@ -13,7 +13,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 from zipfile import ZipFile
 
-from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
+from engine.corpus.formats.containers import DAMAGED, open_package, replace_parts
 from engine.corpus.formats.sheets.number_formats import GENERAL, choose_code
 from engine.corpus.formats.sheets.shown import find_added_text, find_hidden_digits, show_number
 from engine.corpus.formats.sheets.symbol_cells import (
@@ -53,7 +53,7 @@ _UNREAD = ("xl/media/", "xl/embeddings/", "xl/printerSettings/", "xl/theme/", "d
 _KNOWN = 65_536
 
 
-def with_shown_cells(content: bytes) -> bytes:
+def write_shown_cells(content: bytes) -> bytes:
     """Write the numbers of a workbook as texts that Excel shows, and resolve escapes.
 
     The escapes are those of ECMA-376 part 1, 22.9.2.19. If a cell shows fewer digits of a number
@@ -61,7 +61,7 @@ def with_shown_cells(content: bytes) -> bytes:
     """
     changed: dict[str, bytes] = {}
     try:
-        package = package_of(content)
+        package = open_package(content)
         styles = _read_xml(package, _STYLES)
         writer = _CellWriter(
             _read_codes(styles),
@@ -78,7 +78,7 @@ def with_shown_cells(content: bytes) -> bytes:
                 if _ESCAPED_PARTS.fullmatch(name):
                     new = part
                 else:
-                    new = _as_lines(part)
+                    new = _join_lines(part)
                 if b"_x" in new:
                     new = _ESCAPES_IN_PART.sub(_unescape_part, new)
                 new = show_symbol_runs(new)
@@ -87,13 +87,13 @@ def with_shown_cells(content: bytes) -> bytes:
                 if new != part:
                     changed[name] = new
         if changed:
-            return with_parts(package, changed, without=_UNREAD)
+            return replace_parts(package, changed, without=_UNREAD)
         return content
     except (*DAMAGED, KeyError):
         return content
 
 
-def _as_lines(part: bytes) -> bytes:
+def _join_lines(part: bytes) -> bytes:
     """Replace line ends in a part of cells with blanks, since a cell is one line."""
     part = part.translate(_BLANKS)
     if b"&#" in part or b"_x00" in part:
@@ -247,7 +247,7 @@ def _read_strings(package: ZipFile) -> list[bytes]:
     if not part:
         return []
     with suppress(*DAMAGED):
-        strings = _as_lines(package.read(part))
+        strings = _join_lines(package.read(part))
         strings = show_symbol_runs(_ESCAPES_IN_PART.sub(_unescape_part, strings))
         return [found[1] or b"" for found in _STRING.finditer(strings)]
     return []

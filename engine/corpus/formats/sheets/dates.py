@@ -81,10 +81,10 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
     tokens = section.tokens
     has_day = any(token.kind == "date" and token.text[0] == "d" for token in tokens)
     places = _count_places(tokens)
-    moment = _moment_of(
+    moment = _find_moment(
         abs(value), places, section.has_time, from_1904, is_half_day=section.has("noon")
     )
-    names = _names_of(section.language)
+    names = _find_names(section.language)
     pieces = ["-"] if value < 0 else []
     at = 0
     while at < len(tokens):
@@ -122,7 +122,7 @@ def _count_places(tokens: Sequence[Token]) -> int:
     return 0
 
 
-def _moment_of(
+def _find_moment(
     value: float, places: int, has_time: bool, from_1904: bool, *, is_half_day: bool
 ) -> _Moment:
     """Return the moment of a number, rounded to its last place if a time is written.
@@ -150,7 +150,7 @@ def _moment_of(
     return _Moment(year, month, day, (days + 6) % 7, units, places, is_half_day)
 
 
-def _names_of(language: str) -> CalendarNames:
+def _find_names(language: str) -> CalendarNames:
     code = language.rpartition(",")[0] or language
     if _LOCALE.fullmatch(code):
         return CALENDAR_NAMES[_LANGUAGES.get(int(code, 16) & 0x3FF, "en")]

@@ -267,9 +267,9 @@ def _parse_section(part: str) -> Section:
 
 def _build_section(tokens: Sequence[Token], condition: Condition | None, language: str) -> Section:
     if _shows_digits(tokens):
-        tokens = [_with_date(token, "literal", token.text) for token in tokens]
+        tokens = [_replace_date(token, "literal", token.text) for token in tokens]
     else:
-        tokens = [_with_date(token, "date", token.text.lower()) for token in tokens]
+        tokens = [_replace_date(token, "date", token.text.lower()) for token in tokens]
     if not any(token.kind in ("date", "elapsed") for token in tokens):
         return Section(tuple(tokens), condition, language, plain=_find_plain(tokens))
     marked = _mark_minutes(tokens)
@@ -280,7 +280,7 @@ def _build_section(tokens: Sequence[Token], condition: Condition | None, languag
     return Section(tuple(marked), condition, language, is_date=True, has_time=has_time)
 
 
-def _with_date(token: Token, kind: str, text: str) -> Token:
+def _replace_date(token: Token, kind: str, text: str) -> Token:
     """Return a token; a date token gets another kind and text."""
     return Token(kind, text) if token.kind == "date" else token
 
@@ -321,7 +321,7 @@ def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
     return marked
 
 
-def _letter_of(token: Token) -> str:
+def _find_letter(token: Token) -> str:
     """Return the letter that stands for a token in `_PLAIN`."""
     if token.kind in _OF_NUMBERS:
         return token.text
@@ -335,7 +335,7 @@ def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
 
     Its digits stand together, with at most one point, and nothing else stands between literals.
     """
-    shape = _PLAIN.fullmatch("".join(map(_letter_of, tokens)))
+    shape = _PLAIN.fullmatch("".join(map(_find_letter, tokens)))
     if shape is None:
         return None
     start, end = shape.span("number")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.corpus.formats.containers import compound_of
+from engine.corpus.formats.containers import open_compound
 from engine.corpus.formats.sheets.cells import show_cell
 from engine.corpus.formats.sheets.number_formats import choose_code
 
@@ -62,7 +62,7 @@ def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> 
     """
     data = b""
     with suppress(ValueError):
-        compound = compound_of(content)
+        compound = open_compound(content)
         data = next(filter(None, map(compound.read, _STREAMS)), b"")
     if not data:
         return
@@ -73,10 +73,10 @@ def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> 
             start = starts.get(section.get("title") or "")
             table = next((node for node in section["elements"] if node["type"] == "table"), None)
             if start is not None and table is not None:
-                _put(table["rows"], data, start, book)
+                _put_numbers(table["rows"], data, start, book)
 
 
-def _put(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
+def _put_numbers(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
     for row, column, style, value in _read_numbers(data, start):
         try:
             text = book.show(value, style)

@@ -80,21 +80,22 @@ def show_general(value: float) -> str:
     number = Decimal(text)
     sign = "-" if number < 0 else ""
     number = abs(number)
-    text = _plain(number)
+    text = _write_without_exponent(number)
     exponent = number.adjusted()
     if len(text) > _MAX_GENERAL and -5 < exponent < _MAX_GENERAL:
         places = max(0, _MAX_GENERAL - 2 - max(0, exponent))
-        text = _plain(_rounded(number, places))
+        text = _write_without_exponent(_round(number, places))
     if len(text) <= _MAX_GENERAL:
         return sign + text
-    mantissa = _rounded(number.scaleb(-exponent), 5)
+    mantissa = _round(number.scaleb(-exponent), 5)
     if mantissa >= 10:
         mantissa = mantissa / 10
         exponent += 1
-    return f"{sign}{_plain(mantissa)}E{'-' if exponent < 0 else '+'}{abs(exponent):02}"
+    digits = _write_without_exponent(mantissa)
+    return f"{sign}{digits}E{'-' if exponent < 0 else '+'}{abs(exponent):02}"
 
 
-def _plain(number: Decimal) -> str:
+def _write_without_exponent(number: Decimal) -> str:
     """Write a number without an exponent and without zeros at its end."""
     text = format(number, "f")
     if "." in text:
@@ -102,7 +103,7 @@ def _plain(number: Decimal) -> str:
     return text
 
 
-def _rounded(number: Decimal, places: int) -> Decimal:
+def _round(number: Decimal, places: int) -> Decimal:
     return number.quantize(_UNITS[min(places, _MAX_PLACES)], context=_HALF_UP)
 
 
@@ -152,10 +153,10 @@ def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
         before = kinds[:point][::-1]
         thousands += next(at for at, kind in enumerate([*before, ""]) if kind != "comma")
     places = kinds[point:].count("digit")
-    number = _rounded(number.scaleb(-3 * thousands), places)
+    number = _round(number.scaleb(-3 * thousands), places)
     whole, _, decimals = format(number, "f").partition(".")
     first_digit = kinds.index("digit")
-    is_grouped = "comma" in kinds[first_digit : min(point, last_digit)] and _groups(
+    is_grouped = "comma" in kinds[first_digit : min(point, last_digit)] and _has_grouping(
         kinds[: min(point, last_digit + 1)]
     )
     written = _write_whole(whole.lstrip("0"), tokens[:point], is_grouped=is_grouped)
@@ -170,7 +171,7 @@ def _count_commas(kinds: Sequence[str], start: int) -> int:
     return count
 
 
-def _groups(kinds: Sequence[str]) -> bool:
+def _has_grouping(kinds: Sequence[str]) -> bool:
     """Tell whether a comma stands between two places for digits."""
     digits = [at for at, kind in enumerate(kinds) if kind == "digit"]
     return any(kind == "comma" and digits[0] < at < digits[-1] for at, kind in enumerate(kinds))
@@ -240,14 +241,14 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
         exponent = number.adjusted() // step * step
     else:
         exponent = 0
-    if _rounded(number.scaleb(-exponent), places) >= 10**step:
+    if _round(number.scaleb(-exponent), places) >= 10**step:
         exponent += step
     scaled = number.scaleb(-exponent)
     if "digit" in kinds[:at]:
         shown = _write_decimal(scaled, mantissa)
     else:
-        shown = _plain(_rounded(scaled, places))
-    length = _run_length(rest, "digit")
+        shown = _write_without_exponent(_round(scaled, places))
+    length = _count_run(rest, "digit")
     if exponent < 0:
         sign = "-"
     else:
@@ -256,7 +257,7 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
     return f"{shown}{tokens[at].text[0]}{sign}{abs(exponent):0{length or 1}}{tail}"
 
 
-def _run_length(tokens: Sequence[Token], kind: str) -> int:
+def _count_run(tokens: Sequence[Token], kind: str) -> int:
     return next((at for at, token in enumerate(tokens) if token.kind != kind), len(tokens))
 
 
@@ -283,7 +284,7 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
         under = int(below)
         above = int(part * under + Fraction(1, 2))
     else:
-        above, under = _convergent(part, 10 ** min(len(below), 9) - 1)
+        above, under = _find_convergent(part, 10 ** min(len(below), 9) - 1)
     if has_whole and above == under:
         whole += 1
         above = 0
@@ -296,7 +297,7 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
     return f"{before}{above}/{under}{tail}"
 
 
-def _convergent(number: Fraction, most: int) -> tuple[int, int]:
+def _find_convergent(number: Fraction, most: int) -> tuple[int, int]:
     """Return the last convergent of a number's continued fraction with denominator up to `most`.
 
     This is the fraction that Excel chooses.

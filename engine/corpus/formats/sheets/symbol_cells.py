@@ -7,7 +7,7 @@ from html import unescape
 from typing import Any
 from xml.sax.saxutils import escape
 
-from engine.corpus.formats.runs.symbols import FONT_NAMES, shown_in, symbol_font
+from engine.corpus.formats.runs.symbols import FONT_NAMES, find_symbol_font, show_symbols
 
 _MAY_HAVE_SYMBOLS = re.compile(rb"<rFont\s[^>]*(?:%b)" % FONT_NAMES)
 _RUN = re.compile(rb"<rPr>(?:(?!</rPr>).)*</rPr>\s*<t\b[^>]*>[^<]*</t>", re.DOTALL)
@@ -25,7 +25,7 @@ def show_text(text: bytes, font: str) -> bytes:
 
     def show(found: re.Match[bytes]) -> bytes:
         letters = unescape(found[2].decode("utf-8", "replace"))
-        return found[1] + escape(shown_in(font, letters)).encode()
+        return found[1] + escape(show_symbols(font, letters)).encode()
 
     return _TEXT.sub(show, text)
 
@@ -38,7 +38,9 @@ def find_symbol_styles(styles: Any) -> dict[int, str]:
     if styles is None:
         return {}
     names = [one.find("{*}name") for one in styles.iterfind("{*}fonts/{*}font")]
-    fonts = [symbol_font(str(name.get("val") or "")) if name is not None else "" for name in names]
+    fonts = [
+        find_symbol_font(str(name.get("val") or "")) if name is not None else "" for name in names
+    ]
     if not any(fonts):
         return {}
     found: dict[int, str] = {}
@@ -51,5 +53,5 @@ def find_symbol_styles(styles: Any) -> dict[int, str]:
 
 def _show_run(found: re.Match[bytes]) -> bytes:
     name = _FONT.search(found[0])
-    font = symbol_font(name[1].decode("utf-8", "replace")) if name else ""
+    font = find_symbol_font(name[1].decode("utf-8", "replace")) if name else ""
     return show_text(found[0], font) if font else found[0]

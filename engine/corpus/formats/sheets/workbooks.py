@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from engine.corpus.formats.containers import package_of, with_parts
+from engine.corpus.formats.containers import open_package, replace_parts
 from engine.corpus.formats.sheets.cells import SHEET
 
 _CELLS = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData>", re.DOTALL)
@@ -19,11 +19,11 @@ _ROWS_LOST = " rows not shown "
 _MAX_CELLS = 2**20
 
 
-def represented(workbook: Any, content: bytes) -> str:
+def represent_workbook(workbook: Any, content: bytes) -> str:
     """Return the JSON of a workbook as office_oxide represents it.
 
     If the workbook is too large for that, each sheet is one table with its rows as `plain`, a list
-    of texts for each. Raises as office_oxide does, and as `package_of`.
+    of texts for each. Raises as office_oxide does, and as `open_package`.
     """
     plain = workbook.plain_text()
     lines = plain.split("\n")
@@ -34,9 +34,9 @@ def represented(workbook: Any, content: bytes) -> str:
         said = _ROWS_LOST
     if _ROWS_LOST not in said:
         return said
-    package = package_of(content)
+    package = open_package(content)
     sheets = filter(SHEET.fullmatch, package.namelist())
-    bare = with_parts(package, {name: _CELLS.sub(b"", package.read(name)) for name in sheets})
+    bare = replace_parts(package, {name: _CELLS.sub(b"", package.read(name)) for name in sheets})
     found = json.loads(type(workbook).from_bytes(bare, "xlsx").to_ir_json())
     sections = found["sections"]
     rest = f"\n\n{plain}\n"
