@@ -78,11 +78,11 @@ def report_failed_text(
     Raises `failed` if there is no file inside.
     """
     try:
-        for found in inside:
-            if failed is not None and isinstance(found, Member):
+        for finding in inside:
+            if failed is not None and isinstance(finding, Member):
                 yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
                 failed = None
-            yield found
+            yield finding
     except UnreadableFileError as error:
         yield LeftOut(_FILES_INSIDE, "quarantined", error.kind, error.why or error.what)
     if failed is not None:
@@ -115,7 +115,10 @@ def find_reader(format: str) -> Reader:
     """Return the reader of a format that a scan names."""
     module = import_module(_READERS[format])
     readers: Sequence[Reader] = getattr(module, "READERS", None) or (module.READER,)
-    return next(reader for reader in readers if format in reader.formats)
+    for reader in readers:
+        if format in reader.formats:
+            return reader
+    raise KeyError(format)
 
 
 def read_bytes(path: Path, data: bytes | None = None) -> bytes:
@@ -123,12 +126,11 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
 
     Raises OSError, and UnreadableFileError if it is too large or empty.
     """
-    if (path.stat().st_size if data is None else len(data)) > MAX_FILE:
+    size = path.stat().st_size if data is None else len(data)
+    if size > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     if data is None:
         data = path.read_bytes()
-    else:
-        data = data
     if not data or data.isspace():
         raise UnreadableFileError(path, "empty")
     return data

@@ -48,10 +48,12 @@ def replace_parts(
     Raises as reading the parts does.
     """
     file = BytesIO()
-    with zipfile.ZipFile(file, "w") as made:
+    with zipfile.ZipFile(file, "w") as written:
         for name in dict.fromkeys((*package.namelist(), *changed)):
-            if not name.startswith(without):
-                made.writestr(name, changed[name] if name in changed else package.read(name))
+            if name.startswith(without):
+                continue
+            part = changed[name] if name in changed else package.read(name)
+            written.writestr(name, part)
     return file.getvalue()
 
 
@@ -67,7 +69,8 @@ class CompoundFile:
         self.lost = ""
         try:
             self._file = OleFileIO(BytesIO(data))
-            self._names = {name.lower(): name for name in map("/".join, self._file.listdir())}
+            paths = ["/".join(parts) for parts in self._file.listdir()]
+            self._names = {path.lower(): path for path in paths}
         except MemoryError:
             raise
         # A damaged file may lead olefile to any error.
@@ -125,8 +128,11 @@ def decode_property(text: str, content: bytes) -> str:
     It reads code pages that it does not know as Latin-1. Property 1 of the summary names the right
     code page (MS-OLEPS).
     """
+    if text.isascii():
+        return text
     with suppress(ValueError):
-        if not text.isascii() and (page := open_compound(content).code_page) in _PAGES:
+        page = open_compound(content).code_page
+        if page in _PAGES:
             return text.encode("latin-1").decode(f"cp{page}")
     return text
 

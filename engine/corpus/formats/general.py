@@ -58,15 +58,11 @@ _RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
 # page.
 _RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
-_TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
+_DURATION = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _KEYWORD = re.compile("<meta:keyword>([^<]*)</meta:keyword>")
 _QUOTED = re.compile(r"'([^']+)'")
 # xberg's readers that warn of sheets, slides and chapters; others warn of pictures and objects.
-_OF_PARTS = (
-    "epub",
-    "excel",
-    "pptx",
-)
+_READERS_OF_PARTS = ("epub", "excel", "pptx")
 _UNBOUNDED = (
     "max_archive_size",
     "max_compression_ratio",
@@ -76,6 +72,8 @@ _UNBOUNDED = (
 )
 _CONTENT = "content.xml"
 _MANIFEST = "META-INF/manifest.xml"
+# A node of xberg's document, and the number of its page.
+_PlacedNode = tuple[Mapping[str, Any], int | None]
 # A reference to a note, as Markdown writes it.
 _REFERENCE = re.compile(r"\[\^\w+\]:?")
 
@@ -103,11 +101,11 @@ def require_text(
 
     Raises UnreadableFileError if it is empty: because of what was lost, else `why`.
     """
-    if not text.text.strip():
-        raise UnreadableFileError(
-            path, *((lost[0].reason, lost[0].kind) if lost else (why, "empty"))
-        )
-    return text
+    if text.text.strip():
+        return text
+    if lost:
+        raise UnreadableFileError(path, lost[0].reason, lost[0].kind)
+    raise UnreadableFileError(path, why, "empty")
 
 
 def extract_document(
@@ -119,7 +117,7 @@ def extract_document(
     """
     if format == "rtf":
         content = _RTF_PAIR.sub(_join_surrogates, rewrite(content))
-        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
+        content = _RTF_SIGN.sub(lambda match: _RTF_SIGNS[match[1]], content)
     with suppress(*DAMAGED, KeyError):
         # xberg needs a list of parts.
         if format == "ods":
@@ -129,38 +127,36 @@ def extract_document(
         elif format in ("odt", "odp"):
             package = open_package(content)
             body = package.read(_CONTENT)
-            shown = write_shown_characters(body)
-            if shown is body:
-                content = content
-            else:
-                content = replace_parts(package, {_CONTENT: shown})
-    found = extract_with_xberg(path, content, format)
-    if format == "epub":
-        read = _read_content_with_superscripts
-    else:
-        read = _read_content
-    nodes = [(read(node), node.page) for node in (found.document.nodes if found.document else ())]
-    said = found.metadata
-    authors = said.authors or said.created_by
-    metadata = {
-        "title": said.title,
-        "authors": authors,
-        "created_at": said.created_at,
-        "modified_at": said.modified_at,
-        "keywords": _read_keywords(content) if format in _OPEN_DOCUMENT else said.keywords,
-    }
-    # xberg leaves the escapes in titles and names of authors.
+            changed = write_shown_characters(body)
+            if changed is not body:
+                content = replace_parts(package, {_CONTENT: changed})
+    result = extract_with_xberg(path, content, format)
+    read = _read_content_with_superscripts if format == "epub" else _read_content
+    nodes: list[_PlacedNode] = []
+    if result.document:
+        nodes = [(read(node), node.page) for node in result.document.nodes]
+    lost = list(_find_lost_parts(path, result.processing_warnings))
+    return _build_text(nodes, format), _read_metadata(result.metadata, content, format), lost
+
+
+def _read_metadata(metadata: Any, content: bytes, format: str) -> Mapping[str, Any]:
+    title = metadata.title
+    authors = metadata.authors or metadata.created_by
+    keywords = metadata.keywords
     if format == "rtf":
-        metadata["title"] = _decode_rtf_letters(said.title or "", content)
-        metadata["authors"] = [
-            _decode_rtf_letters(name, content)
-            for name in ([authors] if isinstance(authors, str) else authors or ())
-        ]
-    return (
-        _build_text(nodes, format),
-        metadata,
-        [*_find_lost_parts(path, found.processing_warnings)],
-    )
+        # xberg leaves the escapes in titles and names of authors.
+        names = [authors] if isinstance(authors, str) else authors or ()
+        title = _decode_rtf_letters(title or "", content)
+        authors = [_decode_rtf_letters(name, content) for name in names]
+    elif format in _OPEN_DOCUMENT:
+        keywords = _read_keywords(content)
+    return {
+        "title": title,
+        "authors": authors,
+        "created_at": metadata.created_at,
+        "modified_at": metadata.modified_at,
+        "keywords": keywords,
+    }
 
 
 def _read_keywords(content: bytes) -> list[str]:
@@ -179,9 +175,10 @@ def _read_content(node: Any) -> dict[str, Any]:
 def _read_content_with_superscripts(node: Any) -> dict[str, Any]:
     """Return the text of a node, with its raised digits as superscripts."""
     content = _read_content(node)
-    raised = [
-        (one.start, one.end) for one in node.annotations or () if "superscript" in str(one.kind)
-    ]
+    raised: list[tuple[int, int]] = []
+    for annotation in node.annotations or ():
+        if "superscript" in str(annotation.kind):
+            raised.append((annotation.start, annotation.end))
     if raised and isinstance(content.get("text"), str):
         content["text"] = _write_superscripts(content["text"], raised)
     return content
@@ -201,43 +198,40 @@ def _write_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
 
 def _decode_rtf_letters(written: str, content: bytes) -> str:
     """Decode RTF's escapes for letters in the metadata of a file."""
-    page = _RTF_PAGE.search(content)
+    declared = _RTF_PAGE.search(content)
+    page = declared[1].decode() if declared else "1252"
 
-    def letters(found: re.Match[str]) -> str:
-        if found[1]:
-            return chr(
-                int(found[1]) & 0xFFFF if found[1].startswith("-") else min(int(found[1]), 0x10FFFF)
-            )
-        raw = bytes.fromhex(found[2].replace("\\'", ""))
+    def decode(match: re.Match[str]) -> str:
+        if match[1]:
+            code = int(match[1])
+            return chr(code & 0xFFFF if match[1].startswith("-") else min(code, 0x10FFFF))
+        letters = bytes.fromhex(match[2].replace("\\'", ""))
         # Python does not know every code page.
         with suppress(LookupError):
-            return raw.decode(f"cp{page[1].decode() if page else 1252}", "replace")
-        return raw.decode("cp1252", "replace")
+            return letters.decode(f"cp{page}", "replace")
+        return letters.decode("cp1252", "replace")
 
-    return (
-        _RTF_LETTERS.sub(letters, written)
-        .encode("utf-16", "surrogatepass")
-        .decode("utf-16", "replace")
-    )
+    text = _RTF_LETTERS.sub(decode, written)
+    # Two halves of a surrogate pair become one character.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _join_surrogates(found: re.Match[bytes]) -> bytes:
-    high = int(found[1]) & 0xFFFF
-    low = int(found[2]) & 0xFFFF
-    is_pair = 0xD800 <= high < 0xDC00 <= low < 0xE000
-    if is_pair:
-        return b"\\u%d" % (((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000)
-    return found[0]
+def _join_surrogates(match: re.Match[bytes]) -> bytes:
+    high = int(match[1]) & 0xFFFF
+    low = int(match[2]) & 0xFFFF
+    if not 0xD800 <= high < 0xDC00 <= low < 0xE000:
+        return match[0]
+    code = ((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000
+    return b"\\u%d" % code
 
 
 def _find_lost_parts(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
     for warning in warnings:
-        if warning.source in _OF_PARTS:
+        if warning.source in _READERS_OF_PARTS:
             error = _make_error(path, warning.message)
             part = _QUOTED.search(warning.message)
-            yield LeftOut(
-                part[1] if part else "some of its parts", "quarantined", error.kind, error.why
-            )
+            name = part[1] if part else "some of its parts"
+            yield LeftOut(name, "quarantined", error.kind, error.why)
 
 
 def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
@@ -258,13 +252,13 @@ def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
         security_limits=xberg.SecurityLimits(**dict.fromkeys(_UNBOUNDED, 2**40)),
     )
 
-    async def answer() -> Any:
-        return await xberg.extract(
-            xberg.ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format]), config
-        )
+    source = xberg.ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format])
+
+    async def extract() -> Any:
+        return await xberg.extract(source, config)
 
     try:
-        result = asyncio.run(answer())
+        result = asyncio.run(extract())
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     # A panic of the library is not an Exception.
@@ -276,16 +270,16 @@ def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
 
 
 def _make_error(path: Path, message: str) -> UnreadableFileError:
-    said = remove_names(message).lower()
+    plain = remove_names(message).lower()
     rest = clean(message.partition(": ")[2] or message)
-    if "(drm)" in said:
+    if "(drm)" in plain:
         return UnreadableFileError(path, f"encrypted: {rest}", "encrypted")
-    if "password" in said or "encrypted" in said:
+    if "password" in plain or "encrypted" in plain:
         return UnreadableFileError(path, explain_lock(), "encrypted")
     return UnreadableFileError(path, describe_damage(rest), "damaged")
 
 
-def _build_text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: str) -> Text:
+def _build_text(nodes: Iterable[_PlacedNode], format: str) -> Text:
     if format in _SLIDES:
         return from_slides(_build_slides(nodes, is_titled=format != "odp"))
     built = Builder()
@@ -300,15 +294,17 @@ def _build_text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: s
     return built.done()
 
 
-def _build_slides(
-    nodes: Iterable[tuple[Mapping[str, Any], int | None]], *, is_titled: bool
-) -> dict[int, str]:
+def _build_slides(nodes: Iterable[_PlacedNode], *, is_titled: bool) -> dict[int, str]:
     slides: dict[int, Builder] = {}
     number = 1
     for node, page in nodes:
-        number = page or (node.get("number") if node["node_type"] == "slide" else None) or number
+        is_slide = node["node_type"] == "slide"
+        if page:
+            number = page
+        elif is_slide:
+            number = node.get("number") or number
         # A slide node holds the title, or else a name that nobody sees.
-        if node["node_type"] == "slide" and not is_titled:
+        if is_slide and not is_titled:
             continue
         _add(slides.setdefault(number, Builder()), node)
     return {at: slides[at].done().text for at in sorted(slides)}
@@ -325,13 +321,14 @@ def _add(built: Builder, node: Mapping[str, Any]) -> None:
         case "definition_item":
             built.block(f"{clean(node.get('term') or '')}: {clean(node.get('definition') or '')}")
         case "image":
-            said = clean(node.get("description") or "")
-            built.block(said if " " in said else "")
+            description = clean(node.get("description") or "")
+            built.block(description if " " in description else "")
         case "slide":
             built.block(clean(node.get("title") or ""))
         case "raw_block":
-            notes = str(node.get("format")).endswith("notes")
-            built.block(f"{NOTES}\n{_read_line(node)}" if notes else _read_line(node))
+            line = _read_line(node)
+            is_note = str(node.get("format")).endswith("notes")
+            built.block(f"{NOTES}\n{line}" if is_note else line)
         case _:
             built.block(_read_line(node))
 
@@ -343,17 +340,16 @@ def _read_line(node: Mapping[str, Any]) -> str:
 def _read_rows(grid: Mapping[str, Any]) -> list[list[str]]:
     rows: dict[int, dict[int, str]] = {}
     for cell in grid["cells"]:
-        rows.setdefault(cell["row"], {})[cell["col"]] = _format_time(
-            " ".join(clean(cell["content"] or "").split())
-        )
-    width = max((max(row) for row in rows.values() if row), default=-1) + 1
+        text = " ".join(clean(cell["content"] or "").split())
+        rows.setdefault(cell["row"], {})[cell["col"]] = _format_time(text)
+    width = max((max(row) for row in rows.values()), default=-1) + 1
     return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
 
 
 def _format_time(cell: str) -> str:
     """Return a day or a time of a sheet as a reader sees it, to the second."""
-    if found := _TIME.fullmatch(cell):
-        return ":".join(part.zfill(2) for part in found.groups())
+    if duration := _DURATION.fullmatch(cell):
+        return ":".join(part.zfill(2) for part in duration.groups())
     if day := _DAY.fullmatch(cell):
         return f"{day[1]} {day[2]}"
     return cell

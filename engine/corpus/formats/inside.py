@@ -48,10 +48,7 @@ def find_embedded_files(content: bytes) -> Iterator[Inner]:
         else:
             yield inner
     for why, names in others.items():
-        if len(names) > 1:
-            more = f" and {len(names) - 1} more"
-        else:
-            more = ""
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         yield LeftOut(f"{names[0]}{more}", "skipped", "unsupported", why)
 
 
@@ -59,15 +56,15 @@ def _read_embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
     """Yield (name, content) of everything in a package's folder for embedded files."""
     try:
         package = open_package(content)
-        behind = _find_chart_workbooks(package)
+        chart_workbooks = _find_chart_workbooks(package)
     except DAMAGED:
         return
     for part in package.namelist():
-        found = _EMBEDDED.fullmatch(part)
-        if found is None:
+        match = _EMBEDDED.fullmatch(part)
+        if match is None:
             continue
-        name = found[1]
-        if name in behind:
+        name = match[1]
+        if name in chart_workbooks:
             yield name, "the workbook behind a chart, whose words and numbers are read"
             continue
         try:
@@ -77,12 +74,11 @@ def _read_embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
 
 
 def _find_chart_workbooks(package: ZipFile) -> set[str]:
-    parts = filter(_OF_CHART.fullmatch, package.namelist())
-    return {
-        name.decode("utf-8", "replace")
-        for part in parts
-        for name in _TARGET.findall(package.read(part))
-    }
+    names: set[str] = set()
+    for part in filter(_OF_CHART.fullmatch, package.namelist()):
+        targets = _TARGET.findall(package.read(part))
+        names.update(target.decode("utf-8", "replace") for target in targets)
+    return names
 
 
 def _read_object(name: str, data: bytes) -> Inner | str:
@@ -98,7 +94,8 @@ def _read_object(name: str, data: bytes) -> Inner | str:
         return LeftOut(name, "quarantined", "damaged", describe_damage(error))
     if native := _read_native(name, compound.read(_NATIVE)):
         return native
-    content = next(filter(None, map(compound.read, _WHOLE)), b"") or data
+    # An object without such a stream is itself a document.
+    content = next(filter(None, map(compound.read, _WHOLE)), data)
     try:
         format = find_true_format(Path(name), "zip", content)
     except UnreadableFileError as error:
@@ -122,6 +119,5 @@ def _read_native(name: str, stream: bytes) -> Member | None:
     content = rest[start : start + size]
     if not size or len(content) != size:
         return None
-    return Member(
-        label.decode("cp1252", "replace").replace("\\", "/").rpartition("/")[2] or name, content
-    )
+    path = label.decode("cp1252", "replace").replace("\\", "/")
+    return Member(path.rpartition("/")[2] or name, content)

@@ -36,13 +36,13 @@ def read_passwords(path: Path) -> tuple[str, ...]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            reason = "It is not UTF-8 text."
+        else:
+            reason = f"{error.strerror}."
         raise InputError(
             f"The file of passwords {path} cannot be read.",
-            (
-                "It is not UTF-8 text."
-                if isinstance(error, UnicodeDecodeError)
-                else f"{error.strerror}."
-            ),
+            reason,
             "Correct corpus.passwords_file, or leave it empty.",
             code="passwords-unreadable",
         ) from None
@@ -77,16 +77,13 @@ def unlock(path: Path, data: bytes) -> bytes:
     from msoffcrypto.exceptions import InvalidKeyError
 
     end = time.monotonic() + _seconds
-    tried = 0
+    passwords = [*known_passwords()]
     if path.suffix.lower().startswith(".xl"):
-        passwords = [*known_passwords(), _OPEN_TO_ALL]
-    else:
-        passwords = [*known_passwords()]
-    for password in passwords:
-        if tried and time.monotonic() > end:
-            shown = f"the first {tried:,} of {len(passwords):,} passwords"
-            raise _make_error(path, f"{shown} do not open it; the others take too long")
-        tried += 1
+        passwords.append(_OPEN_TO_ALL)
+    for count, password in enumerate(passwords):
+        if count and time.monotonic() > end:
+            tried = f"the first {count:,} of {len(passwords):,} passwords"
+            raise _make_error(path, f"{tried} do not open it; the others take too long")
         try:
             return _decrypt(data, password)
         except InvalidKeyError:
@@ -100,9 +97,8 @@ def unlock(path: Path, data: bytes) -> bytes:
             raise
         # A damaged file may lead its parsers to any error.
         except Exception as error:
-            raise _make_error(
-                path, f"it cannot be decrypted ({type(error).__name__}: {error})"[:_MAX_LENGTH]
-            ) from error
+            reason = f"it cannot be decrypted ({type(error).__name__}: {error})"
+            raise _make_error(path, reason[:_MAX_LENGTH]) from error
     raise UnreadableFileError(path, explain_lock(), "encrypted")
 
 

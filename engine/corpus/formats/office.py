@@ -90,14 +90,14 @@ class OfficeReader:
         format = path.suffix.lstrip(".").lower()
         content = read_bytes(path, data)
         failed: UnreadableFileError | None = None
-        found: Node = {"metadata": {}}
+        parsed: Node = {"metadata": {}}
         text = Text("")
-        metadata = cast(Node, {})
-        lost = list[LeftOut]()
+        metadata: Node = {}
+        lost: list[LeftOut] = []
         try:
-            found = _parse(path, content, format)
-            text = _build_text(_find_sections(found, format, lost), format)
-            metadata = _read_metadata(found, content)
+            parsed = _parse(path, content, format)
+            text = _build_text(_find_sections(parsed, format, lost), format)
+            metadata = _read_metadata(parsed, content)
         except UnreadableFileError as error:
             if error.kind == "encrypted":
                 raise
@@ -106,19 +106,18 @@ class OfficeReader:
             # The charts of a sheet show its own numbers.
             lines = _read_drawings(path, content, lost, numbers=format != "xlsx")
             text = with_more(text, lacking_in(text.text, lines))
-        if cut := found["metadata"].get("cut"):
+        if cut := parsed["metadata"].get("cut"):
             lost.append(LeftOut("some of its parts", "quarantined", "too large", cut))
-        elif found["metadata"].get("text_truncated") and not lost:
+        elif parsed["metadata"].get("text_truncated") and not lost:
             lost.append(LeftOut("some of its parts", "quarantined", "damaged", describe_damage("")))
         if not text.text.strip():
             with suppress(UnreadableFileError):
-                text, metadata, more = extract_document(path, content, format)
-                lost = more or lost
+                text, metadata, lost_to_xberg = extract_document(path, content, format)
+                lost = lost_to_xberg or lost
         if failed and not text.text.strip():
             raise failed
-        yield document_of(
-            path, format, require_text(path, text, lost, _NO_TEXT[format in _PACKAGES]), metadata
-        )
+        text = require_text(path, text, lost, _NO_TEXT[format in _PACKAGES])
+        yield document_of(path, format, text, metadata)
         yield from lost
 
 
@@ -132,27 +131,20 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
     """
     from office_oxide import Document
 
-    if format in _PREPARED:
-        prepared = _PREPARED[format](content)
-    else:
-        prepared = content
+    prepared = _PREPARED[format](content) if format in _PREPARED else content
     try:
-        if format == "doc":
-            shown = write_shown_symbols(content)
-        else:
-            shown = ShownSymbols(prepared)
-        document = Document.from_bytes(shown.content, cast(Any, format))
+        symbols = write_shown_symbols(content) if format == "doc" else ShownSymbols(prepared)
+        document = Document.from_bytes(symbols.content, cast(Any, format))
         if format == "xlsx":
-            said = represent_workbook(document, prepared)
+            represented = represent_workbook(document, prepared)
         else:
-            said = shown.replace_in(document.to_ir_json())
-        found = cast(Node, json.loads(_CUT.sub("", said)))
-        cut = _CUT.search(said)
+            represented = symbols.replace_in(document.to_ir_json())
+        parsed = cast(Node, json.loads(_CUT.sub("", represented)))
         if format == "xls":
-            put_shown_numbers(found["sections"], content)
-        if cut:
-            return {**found, "metadata": {**found["metadata"], "cut": cut[1]}}
-        return found
+            put_shown_numbers(parsed["sections"], content)
+        if cut := _CUT.search(represented):
+            return {**parsed, "metadata": {**parsed["metadata"], "cut": cut[1]}}
+        return parsed
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     # A panic of the library is not an Exception.
@@ -170,25 +162,22 @@ def _prepare(content: bytes) -> bytes:
     with suppress(*DAMAGED, KeyError):
         package = open_package(content)
         changed: dict[str, bytes] = {}
-        if _WORD_BODY in package.namelist():
-            body = package.read(_WORD_BODY)
-        else:
-            body = b""
+        body = package.read(_WORD_BODY) if _WORD_BODY in package.namelist() else b""
         styles = read_styles(package, body)
         for name in package.namelist():
             if not may_show_symbols(name):
                 continue
-            try:
-                if name == _WORD_BODY:
-                    part = body
-                else:
+            if name == _WORD_BODY:
+                part = body
+                numbered = write_numbers(body, package)
+            else:
+                try:
                     part = package.read(name)
-            except DAMAGED:
-                # `_read_drawings` reports this part.
-                continue
-            written = write_symbols(
-                write_numbers(part, package) if name == _WORD_BODY else part, name, styles
-            )
+                except DAMAGED:
+                    # `_read_drawings` reports this part.
+                    continue
+                numbered = part
+            written = write_symbols(numbered, name, styles)
             if written is not part:
                 changed[name] = written
         if changed:
@@ -199,40 +188,40 @@ def _prepare(content: bytes) -> bytes:
 _PREPARED = {"docx": _prepare, "pptx": _prepare, "xlsx": write_shown_cells}
 
 
-def _find_sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
+def _find_sections(parsed: Node, format: str, lost: list[LeftOut]) -> list[Node]:
     """Return the sheets, slides or sections of a document.
 
     Those that cannot be read are empty, and noted in `lost`.
     """
-    sections: list[Node] = [*found["sections"]]
-    for at, section in enumerate(sections if found["metadata"].get("text_truncated") else ()):
-        if why := _LOST.fullmatch(_build_blocks(section["elements"]).text):
-            if format in _SLIDES:
-                name = f"slide {at + 1}"
-            else:
-                name = f"sheet {section.get('title')}"
-            lost.append(LeftOut(name, "quarantined", "damaged", describe_damage(why[1])))
+    sections: list[Node] = [*parsed["sections"]]
+    if not parsed["metadata"].get("text_truncated"):
+        return sections
+    for at, section in enumerate(sections):
+        match = _LOST.fullmatch(_build_blocks(section["elements"]).text)
+        if match:
+            name = f"slide {at + 1}" if format in _SLIDES else f"sheet {section.get('title')}"
+            lost.append(LeftOut(name, "quarantined", "damaged", describe_damage(match[1])))
             sections[at] = {**section, "elements": ()}
     return sections
 
 
-def _read_metadata(found: Node, content: bytes) -> Node:
+def _read_metadata(parsed: Node, content: bytes) -> Node:
     """Return the metadata of the document, without a title that is the first sheet's name."""
-    said = found["metadata"]
-    sections = found["sections"]
-    own, author = (
-        unescape_characters(decode_property(said.get(name) or "", content)).strip()
-        for name in ("title", "author")
-    )
-    is_name = bool(sections) and own == sections[0].get("title")
+    metadata = parsed["metadata"]
+    sections = parsed["sections"]
+
+    def decode(text: str) -> str:
+        return unescape_characters(decode_property(text, content))
+
+    title = decode(metadata.get("title") or "").strip()
+    if sections and title == sections[0].get("title"):
+        title = ""
     return {
-        "title": "" if is_name else own,
-        "authors": author,
-        "keywords": [
-            unescape_characters(decode_property(tag, content)) for tag in said.get("keywords") or ()
-        ],
-        "created_at": said.get("created"),
-        "modified_at": said.get("modified"),
+        "title": title,
+        "authors": decode(metadata.get("author") or "").strip(),
+        "keywords": [decode(tag) for tag in metadata.get("keywords") or ()],
+        "created_at": metadata.get("created"),
+        "modified_at": metadata.get("modified"),
     }
 
 
@@ -251,13 +240,7 @@ def _build_text(sections: Iterable[Node], format: str) -> Text:
         text = built.done()
         if not text.text or len(text.pages) < 2:
             text = Text(text.text, text.headings)
-    margins = (
-        line
-        for section in sections
-        for name in _MARGINS
-        for line in _read_margin(section.get(name) or {})
-    )
-    return with_more(text, lacking_in(text.text, margins))
+    return with_more(text, lacking_in(text.text, _read_margins(sections)))
 
 
 def _build_slide(section: Node) -> str:
@@ -284,11 +267,11 @@ def _build_workbook(sections: Iterable[Node]) -> Text:
             if node["type"] != "heading" or _read_line(node) != name
         ]
         # Comments are stored in any order.
-        said = _build_blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))
-        if said.text:
+        content = _build_blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))
+        if content.text:
             built.page(number, f"sheet {name}")
             built.heading(1, name)
-            built.block(said.text)
+            built.block(content.text)
     return built.done()
 
 
@@ -326,12 +309,13 @@ def _read_lines(node: Node) -> Iterator[str]:
     return filter(None, _build_blocks(node.get("content") or ()).text.split("\n"))
 
 
-def _read_margin(node: Node) -> Iterator[str]:
-    """Yield the lines of a header or footer, without page numbers and other fields of a sheet's."""
-    for line in _read_lines(node):
-        yield from filter(
-            None, (" ".join(piece.split()) for piece in _FIELDS.sub("", line).split("\t"))
-        )
+def _read_margins(sections: Iterable[Node]) -> Iterator[str]:
+    """Yield the lines of headers and footers, without page numbers and other fields of sheets."""
+    for section in sections:
+        for name in _MARGINS:
+            for line in _read_lines(section.get(name) or {}):
+                pieces = _FIELDS.sub("", line).split("\t")
+                yield from filter(None, (" ".join(piece.split()) for piece in pieces))
 
 
 def _read_line(node: Node) -> str:
@@ -339,16 +323,17 @@ def _read_line(node: Node) -> str:
     runs: list[str] = []
     for run in node["content"]:
         text = run.get("text") or ("\n" if run["type"] == "line_break" else "")
-        raised = run.get("vertical_align") == "superscript"
-        runs.append(write_superscript(text, "".join(runs[-3:])) if raised else text)
+        if run.get("vertical_align") == "superscript":
+            text = write_superscript(text, "".join(runs[-3:]))
+        runs.append(text)
     return clean(remove_private_letters("".join(runs))).replace("\u2011", "-").strip()
 
 
 def _read_description(picture: Node) -> str:
     """Return the description of a picture, unless it is a file name or the name of an object."""
-    said = clean(picture.get("alt_text") or "")
-    if len(said.split()) >= _MIN_WORDS and not said.startswith("Embedded "):
-        return said
+    description = clean(picture.get("alt_text") or "")
+    if len(description.split()) >= _MIN_WORDS and not description.startswith("Embedded "):
+        return description
     return ""
 
 
@@ -384,8 +369,8 @@ def _read_drawings(
 
 
 def _read_drawn_line(paragraph: bytes) -> str:
-    written = unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))
-    text = " ".join(clean(unescape_characters(written)).split())
+    words = unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))
+    text = " ".join(clean(unescape_characters(words)).split())
     try:
         return f"{float(text):.12g}"
     except ValueError:
@@ -414,14 +399,16 @@ def _read_rows(table: Node) -> list[list[str]]:
     reached: dict[int, int] = {}
     for row in table["rows"]:
         cells: list[str] = []
-        left = {column: many - 1 for column, many in reached.items() if many > 1}
+        left = {column: count - 1 for column, count in reached.items() if count > 1}
         for cell in row["cells"]:
             while reached.get(len(cells)):
                 cells.append("")
-            wide = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
-            if (tall := cell.get("row_span") or 1) > 1:
-                left |= dict.fromkeys(range(len(cells), len(cells) + wide), tall - 1)
-            cells += [_read_cell(cell), *[""] * (wide - 1)]
+            width = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
+            height = cell.get("row_span") or 1
+            if height > 1:
+                columns = range(len(cells), len(cells) + width)
+                left |= dict.fromkeys(columns, height - 1)
+            cells += [_read_cell(cell), *[""] * (width - 1)]
         reached = left
         rows.append(cells)
     width = max(map(len, rows), default=0)

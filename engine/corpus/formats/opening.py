@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from engine.core.characters import clean
-from engine.core.records import ReadDocument
+from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import (
     OFFICE,
     Finding,
@@ -66,7 +66,7 @@ def read_everything(
     itself cannot be read.
     """
     try:
-        yield from _Opening(frozenset(without), begin).file(path, format)
+        yield from _Opening(frozenset(without), begin).open_file(path, format)
     finally:
         forget_containers()
 
@@ -82,7 +82,7 @@ class _Opening:
     # Number of members seen by name.
     names: dict[str, int] = field(default_factory=dict)
 
-    def file(self, path: Path, format: str) -> DocumentsAndGaps:
+    def open_file(self, path: Path, format: str) -> DocumentsAndGaps:
         # What is stored as it is, such as the mails of a mailbox, does not count as unpacked.
         self.size = path.stat().st_size
         yield from self._read(path, format, None, "", 0)
@@ -93,85 +93,80 @@ class _Opening:
         if data is None and format in OFFICE:
             # Read once, for its format and for what is in it.
             data = read_bytes(path)
-        found_format, data = _find_format(path, format, data)
-        inner = path
-        if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
+        true_format, data = _find_format(path, format, data)
+        renamed = path
+        if true_format != ending_of(path.name).lstrip(".") and true_format not in STREAMED:
             # Readers of several formats go by the ending.
             data = read_bytes(path, data)
-            inner = path.with_name(f"{path.stem}.{found_format}")
-        more = data is not None and may_embed_files(found_format, data)
+            renamed = path.with_name(f"{path.stem}.{true_format}")
+        may_embed = data is not None and may_embed_files(true_format, data)
         failed: UnreadableFileError | None = None
         try:
-            yield from self._all_of(
-                _catch_crashes(find_reader(found_format).read(inner, data), path),
-                path,
-                within,
-                depth,
-            )
+            findings = _catch_crashes(find_reader(true_format).read(renamed, data), path)
+            yield from self._open_all(findings, path, within, depth)
         except UnreadableFileError as error:
-            if not more:
+            if not may_embed:
                 raise
             failed = error
-        if more and data is not None:
+        if may_embed and data is not None:
             if not within:
                 # What the file gave so far stays, whatever happens now.
                 self.begin("")
-            inside = _catch_crashes(find_embedded_files(data), path)
-            yield from self._all_of(report_failed_text(inside, failed), path, within, depth)
+            embedded = _catch_crashes(find_embedded_files(data), path)
+            yield from self._open_all(report_failed_text(embedded, failed), path, within, depth)
 
-    def _all_of(
+    def _open_all(
         self, findings: Iterator[Finding], path: Path, within: str, depth: int
     ) -> DocumentsAndGaps:
-        for found in findings:
-            if isinstance(found, Member):
-                yield from self._member(found, within, depth + 1)
-            elif isinstance(found, LeftOut):
-                yield replace(found, member=self._unique(_join_path(within, found.member)))
+        for finding in findings:
+            if isinstance(finding, Member):
+                yield from self._open_member(finding, within, depth + 1)
+            elif isinstance(finding, LeftOut):
+                yield replace(finding, member=self._make_unique(_join_path(within, finding.member)))
             else:
-                if found.member:
-                    member = self._unique(_join_path(within, found.member))
-                else:
-                    member = within
-                yield from self._document(replace(found, member=member), path)
+                member = within
+                if finding.member:
+                    member = self._make_unique(_join_path(within, finding.member))
+                yield self._check_length(replace(finding, member=member), path)
 
-    def _document(self, found: ReadDocument, path: Path) -> DocumentsAndGaps:
-        found = made_visible(found)
-        self.characters += len(found.text)
-        if found.member and self.characters > MAX_TEXT:
+    def _check_length(self, document: ReadDocument, path: Path) -> ReadDocument | LeftOut:
+        document = made_visible(document)
+        length = len(document.text)
+        self.characters += length
+        if document.member and self.characters > MAX_TEXT:
             why = f"all texts in the file have more than {MAX_TEXT:,} characters"
-            yield LeftOut(found.member, "quarantined", "too large", why)
-        elif len(found.text) <= MAX_TEXT_LENGTH:
-            yield found
-        elif found.member:
-            yield LeftOut(found.member, "quarantined", "too large", _describe_length(found))
-        else:
-            raise UnreadableFileError(path, _describe_length(found), "too large")
+            return LeftOut(document.member, "quarantined", "too large", why)
+        if length <= MAX_TEXT_LENGTH:
+            return document
+        why = f"its text has {length:,} characters; at most {MAX_TEXT_LENGTH:,} are read"
+        if document.member:
+            return LeftOut(document.member, "quarantined", "too large", why)
+        raise UnreadableFileError(path, why, "too large")
 
-    def _member(self, member: Member, within: str, depth: int) -> DocumentsAndGaps:
-        if is_lock_file(member.path, len(member.data)):
+    def _open_member(self, member: Member, within: str, depth: int) -> DocumentsAndGaps:
+        size = len(member.data)
+        if is_lock_file(member.path, size):
             return
-        name = self._unique(_join_path(within, member.path))
+        name = self._make_unique(_join_path(within, member.path))
         self.members += 1
-        self.unpacked += len(member.data)
-        problem = self._refusal(depth, len(member.data))
+        self.unpacked += size
+        problem = self._find_exceeded_limit(depth, size)
         if problem:
-            yield LeftOut(
-                name, "quarantined", "too large" if depth <= MAX_DEPTH else "unsupported", problem
-            )
+            kind: Kind = "too large" if depth <= MAX_DEPTH else "unsupported"
+            yield LeftOut(name, "quarantined", kind, problem)
             return
         format = find_member_format(name, member.data)
         if not format:
             yield _report_unsupported(name)
         elif name not in self.without:
             self.begin(name)
+            path = Path(PurePosixPath(name).name)
             try:
-                yield from self._read(
-                    Path(PurePosixPath(name).name), format, member.data, name, depth
-                )
+                yield from self._read(path, format, member.data, name, depth)
             except UnreadableFileError as error:
                 yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
 
-    def _refusal(self, depth: int, size: int) -> str:
+    def _find_exceeded_limit(self, depth: int, size: int) -> str:
         if depth > MAX_DEPTH:
             return f"nested more than {MAX_DEPTH} deep"
         if self.members > MAX_MEMBERS:
@@ -182,19 +177,20 @@ class _Opening:
             return f"the file unpacks to more than {MAX_UNPACKED // 2**20} MB"
         return ""
 
-    def _unique(self, name: str) -> str:
+    def _make_unique(self, name: str) -> str:
         """Return a name that no member has had yet.
 
         A number goes before the ending, which names the format.
         """
-        candidate = name
         number = self.names.get(name, 0) + 1
         ending = _find_ending(name)
-        while (
-            number > 1
-            and (candidate := f"{name.removesuffix(ending)} ({number}){ending}") in self.names
-        ):
+        stem = name.removesuffix(ending)
+        candidate = name
+        if number > 1:
+            candidate = f"{stem} ({number}){ending}"
+        while number > 1 and candidate in self.names:
             number += 1
+            candidate = f"{stem} ({number}){ending}"
         self.names[name] = number
         self.names.setdefault(candidate, 1)
         return candidate
@@ -218,14 +214,14 @@ def _find_format(path: Path, format: str, data: bytes | None) -> tuple[str, byte
         return find_true_format(path, format, content), content
 
 
-def _catch_crashes(found: Iterator[Finding], path: Path) -> Iterator[Finding]:
+def _catch_crashes(findings: Iterator[Finding], path: Path) -> Iterator[Finding]:
     """Yield what a reader finds, and report its internal errors as reasons like any other.
 
     A panic of the reader's library counts as an internal error.
     """
     while True:
         try:
-            item = next(found)
+            finding = next(findings)
         except StopIteration:
             return
         except (
@@ -242,7 +238,7 @@ def _catch_crashes(found: Iterator[Finding], path: Path) -> Iterator[Finding]:
             raise UnreadableFileError(
                 path, f"its reader failed ({type(error).__name__})", "crashed"
             ) from error
-        yield item
+        yield finding
 
 
 def find_member_format(name: str, data: bytes) -> str:
@@ -278,11 +274,10 @@ def _report_unsupported(name: str) -> LeftOut:
 
 
 def _join_path(within: str, name: str) -> str:
-    parts = [
-        part for part in clean(name).replace("\\", "/").split("/") if part not in ("", ".", "..")
-    ]
-    shown = "/".join(map(_shorten, parts)) or "unnamed"
-    return f"{within}/{shown}" if within else shown
+    parts = clean(name).replace("\\", "/").split("/")
+    named_parts = [_shorten(part) for part in parts if part not in ("", ".", "..")]
+    path = "/".join(named_parts) or "unnamed"
+    return f"{within}/{path}" if within else path
 
 
 def _shorten(name: str) -> str:
@@ -298,7 +293,3 @@ def _find_ending(name: str) -> str:
     if length <= _MAX_ENDING_LENGTH:
         return name[len(name) - length :]
     return ""
-
-
-def _describe_length(found: ReadDocument) -> str:
-    return f"its text has {len(found.text):,} characters; at most {MAX_TEXT_LENGTH:,} are read"

@@ -10,7 +10,6 @@ import re
 from codecs import lookup
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from engine.core.characters import clean
@@ -36,9 +35,9 @@ _NAMES_WIDE = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
 _MAX_BAD = 0.01
 # A single bad character among so many is ignored.
 _MIN_AROUND = 4
-_PIECE = 2**20
+_MAX_BINARY_SAMPLE = 2**20
 _HIGH = bytes(range(0x80, 0x100))
-_OF_NAMES = (
+_CODE_PAGES_OF_NAMES = (
     "cp437",
     "cp850",
     "cp852",
@@ -60,7 +59,7 @@ _OF_NAMES = (
 _MAX_SAMPLE_LENGTH = 64 * 1024
 _MAX_LINES = 2000
 _AROUND = 200
-_BEYOND = re.compile(rb"[\x80-\xff]")
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 # The likeliest encoding of a word or two.
 _WESTERN = "cp1252"
 _MIN_CONFIDENCE = 0.05
@@ -111,9 +110,10 @@ class PlainReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
-        first = next(line.strip() for line in text.split("\n") if line.strip())
-        short = len(first) <= _MAX_TITLE_LENGTH and any(map(str.isalpha, first))
-        yield ReadDocument(first if short else title_from_name(path), text, format="txt", note=note)
+        title = next(line.strip() for line in text.split("\n") if line.strip())
+        if len(title) > _MAX_TITLE_LENGTH or not any(map(str.isalpha, title)):
+            title = title_from_name(path)
+        yield ReadDocument(title, text, format="txt", note=note)
 
 
 READER = PlainReader()
@@ -165,19 +165,22 @@ def _decode(data: bytes, path: Path) -> tuple[str, str]:
             return _decode_by_mark(data, encoding, path)
     if data.isascii() and _ESCAPE.search(data):
         return _note_unread(data.decode(guess_encoding(data) or "ascii", "replace"), "")
-    nuls = ""
+    nul_note = ""
     if b"\0" in data:
         if wide := _decode_wide(data):
             return wide
         data, runs = _NULS.subn(b"\0", data)
         if runs > max(1, _MAX_CONTROL * len(data)):
             raise UnreadableFileError(path, "binary content, not text", "binary")
-        nuls = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
+        nul_note = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
     try:
-        return data.decode("utf-8"), nuls
+        return data.decode("utf-8"), nul_note
     except UnicodeDecodeError:
-        text, note = _mend_utf8(data) or _decode_by_guess(data, path)
-    return text, "; ".join(filter(None, (note, nuls)))
+        if is_mostly_utf8(data):
+            text, note = _note_unread(data.decode("utf-8", "replace"), "")
+        else:
+            text, note = _decode_by_guess(data, path)
+    return text, "; ".join(filter(None, (note, nul_note)))
 
 
 def _decode_by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
@@ -195,10 +198,9 @@ def _decode_by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
 def _note_unread(text: str, note: str) -> tuple[str, str]:
     """Return a text and its note, with the number of characters that could not be read."""
     bad = text.count("\ufffd")
-    if bad:
-        unread = f"{bad} character{'' if bad == 1 else 's'} could not be read"
-    else:
-        unread = ""
+    if not bad:
+        return text, note
+    unread = f"{bad} character{'' if bad == 1 else 's'} could not be read"
     return text, "; ".join(filter(None, (note, unread)))
 
 
@@ -210,13 +212,6 @@ def _decode_wide(data: bytes) -> tuple[str, str] | None:
     text = data.decode(encoding, "replace")
     if _USUAL.search(text):
         return _note_unread(text, f"read as {encoding.upper()}, which it does not say")
-    return None
-
-
-def _mend_utf8(data: bytes) -> tuple[str, str] | None:
-    """Decode UTF-8 with a few bad bytes, which are replaced, None for anything else."""
-    if is_mostly_utf8(data):
-        return _note_unread(data.decode("utf-8", "replace"), "")
     return None
 
 
@@ -232,9 +227,8 @@ def is_mostly_utf8(data: bytes) -> bool:
 def _decode_by_guess(data: bytes, path: Path) -> tuple[str, str]:
     encoding = guess_encoding(data)
     if not encoding:
-        sample = data[:_PIECE].decode("latin-1")
-        binary = len(_CONTROL.findall(sample)) > _MAX_CONTROL * len(sample)
-        if binary:
+        sample = data[:_MAX_BINARY_SAMPLE].decode("latin-1")
+        if len(_CONTROL.findall(sample)) > _MAX_CONTROL * len(sample):
             raise UnreadableFileError(path, "binary content, not text", "binary")
         raise UnreadableFileError(path, "unknown text encoding")
     return _note_unread(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")
@@ -248,8 +242,6 @@ def find_codec(label: str) -> str:
     label = label.strip().strip("\"';").lower()
     if label not in _LABELS:
         label = label.removeprefix("x-")
-    else:
-        label = label
     if label in _LABELS:
         return _LABELS[label]
     if page := _NUMBERED.fullmatch(label):
@@ -274,16 +266,17 @@ def guess_encoding(data: bytes) -> str:
 def guess_encoding_of_names(names: bytes) -> str:
     """Return the most likely code page of names in an archive, one per line."""
     if names:
-        return _detect(names[:_MAX_SAMPLE_LENGTH], _OF_NAMES)[0]
+        return _detect(names[:_MAX_SAMPLE_LENGTH], _CODE_PAGES_OF_NAMES)[0]
     return ""
 
 
 def _detect(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float]:
     from chardet import detect
 
-    found = detect(data, include_encodings=among, no_match_encoding="cp437" if among else "ascii")
-    encoding = lookup(find_codec(found["encoding"] or "ascii")).name
-    return "" if encoding == "ascii" else encoding, found["confidence"] or 0.0
+    fallback = "cp437" if among else "ascii"
+    guess = detect(data, include_encodings=among, no_match_encoding=fallback)
+    encoding = lookup(find_codec(guess["encoding"] or "ascii")).name
+    return "" if encoding == "ascii" else encoding, guess["confidence"] or 0.0
 
 
 def find_informative_sample(data: bytes) -> bytes:
@@ -291,8 +284,13 @@ def find_informative_sample(data: bytes) -> bytes:
 
     Without such bytes it is the beginning of the text.
     """
-    found = ((line, _BEYOND.search(line)) for line in data.splitlines())
-    pieces = (
-        line[max(0, at.start() - _AROUND) : at.start() + 10 * _AROUND] for line, at in found if at
-    )
-    return b"\n".join(islice(pieces, _MAX_LINES))[:_MAX_SAMPLE_LENGTH] or data[:_MAX_SAMPLE_LENGTH]
+    pieces: list[bytes] = []
+    for line in data.splitlines():
+        match = _NOT_ASCII.search(line)
+        if match is None:
+            continue
+        start = match.start()
+        pieces.append(line[max(0, start - _AROUND) : start + 10 * _AROUND])
+        if len(pieces) == _MAX_LINES:
+            break
+    return b"\n".join(pieces)[:_MAX_SAMPLE_LENGTH] or data[:_MAX_SAMPLE_LENGTH]

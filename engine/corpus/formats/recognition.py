@@ -10,7 +10,6 @@ import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from contextlib import AbstractContextManager, nullcontext, suppress
 from io import BytesIO
-from operator import attrgetter
 from pathlib import Path
 
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
@@ -101,7 +100,9 @@ def _is_tabbed(head: bytes) -> bool:
     """
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         head = head.decode("utf-16", "replace").encode()
-    return all(map(_TABBED.match, head.splitlines()[:-1] or [head]))
+    # The head may end within its last line.
+    lines = head.splitlines()[:-1] or [head]
+    return all(map(_TABBED.match, lines))
 
 
 def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
@@ -122,35 +123,35 @@ def is_bomb(packed: int, unpacked: int) -> bool:
 
 def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
     with _open_package(path, data) as archive:
-        names = archive.namelist()
-        kind = next(
-            (kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)),
-            "",
-        )
-        if "[Content_Types].xml" not in names or not kind:
-            declared = _read_part(archive, "mimetype", 200).decode("ascii", "replace").strip()
-            kind = _DECLARED.get(declared.removesuffix("-template"), "")
+        kind = _find_package_kind(archive)
         if not kind:
             if format in _PACKAGES:
-                raise UnreadableFileError(
-                    path, f"its content is a ZIP archive, not a .{format} file", "damaged"
-                )
+                reason = f"its content is a ZIP archive, not a .{format} file"
+                raise UnreadableFileError(path, reason, "damaged")
             return "zip"
-        packed, unpacked = (
-            sum(map(attrgetter(f"{size}_size"), archive.infolist()))
-            for size in ("compress", "file")
-        )
+        packed = sum(member.compress_size for member in archive.infolist())
+        unpacked = sum(member.file_size for member in archive.infolist())
         if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
             raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
-        if kind.startswith("od") and b"encryption-data" in _read_part(
-            archive, "META-INF/manifest.xml", MAX_FILE // 16
-        ):
-            raise UnreadableFileError(
-                path, "encrypted: passwords of OpenDocument files are not tried", "encrypted"
-            )
+        if kind.startswith("od"):
+            manifest = _read_part(archive, "META-INF/manifest.xml", MAX_FILE // 16)
+            if b"encryption-data" in manifest:
+                reason = "encrypted: passwords of OpenDocument files are not tried"
+                raise UnreadableFileError(path, reason, "encrypted")
     if data is None and path.stat().st_size > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     return kind
+
+
+def _find_package_kind(archive: zipfile.ZipFile) -> str:
+    """Return the format of an office file or a book, empty for any other archive."""
+    names = archive.namelist()
+    if "[Content_Types].xml" in names:
+        for folder, kind in _FOLDERS:
+            if any(name.startswith(folder) for name in names):
+                return kind
+    declared = _read_part(archive, "mimetype", 200).decode("ascii", "replace").strip()
+    return _DECLARED.get(declared.removesuffix("-template"), "")
 
 
 def _open_package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
@@ -181,11 +182,11 @@ def _find_compound_format(path: Path, data: bytes | None) -> str:
         raise UnreadableFileError(path, describe_damage(error)) from error
     if "EncryptedPackage" in compound or "EncryptionInfo" in compound:
         raise UnreadableFileError(path, explain_lock(), "encrypted")
-    kind = next((kind for stream, kind in DOCUMENT_STREAMS if stream in compound), "")
-    if not kind and "__properties_version1.0" in compound:
+    for stream, kind in DOCUMENT_STREAMS:
+        if stream in compound:
+            return kind
+    if "__properties_version1.0" in compound:
         return "msg"
-    if not kind:
-        raise UnreadableFileError(
-            path, "a compound file that holds no document of a kind that is read", "unsupported"
-        )
-    return kind
+    raise UnreadableFileError(
+        path, "a compound file that holds no document of a kind that is read", "unsupported"
+    )

@@ -132,7 +132,7 @@ def test_names_are_reported_once_and_addresses_are_none() -> None:
 )
 def test_front_matter_in_yaml(fields: str, said: Said) -> None:
     found = split_front_matter(f"---\n{fields}\n---\nBody\n")
-    assert (found.body.strip(), found.said) == ("Body", said)
+    assert (found.body.strip(), found.metadata) == ("Body", said)
     assert len(found.body) == len(found.text)
     before = len(f"---\n{fields}\n---\n".splitlines())
     assert found.text[: found.text.index("Body")].count("\n") == before
@@ -163,7 +163,7 @@ def test_fields_are_text(source: str, text: str) -> None:
 
 def test_fields_in_toml() -> None:
     fields = 'title = "On"\nauthors = ["Ann", "Bo"]\ndate = 2031-04-29\n[params]\nkey = 1'
-    assert split_front_matter(f"+++\n{fields}\n+++\nBody").said == Said("On", "Ann, Bo", NOON)
+    assert split_front_matter(f"+++\n{fields}\n+++\nBody").metadata == Said("On", "Ann, Bo", NOON)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_fields_in_toml() -> None:
     ],
 )
 def test_tags_of_front_matter(fields: str, tags: str) -> None:
-    assert split_front_matter(f"---\n{fields}\n---\nBody\n").said.tags == tags
+    assert split_front_matter(f"---\n{fields}\n---\nBody\n").metadata.tags == tags
 
 
 def test_tags_are_few_and_short() -> None:

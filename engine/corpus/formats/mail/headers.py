@@ -252,7 +252,7 @@ def _decode_word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
             yield _decode_base64(packed)
             packed = ""
             yield _HEX.sub(
-                lambda found: bytes([int(found[1], 16)]), _encode(word.text).replace(b"_", b" ")
+                lambda match: bytes([int(match[1], 16)]), _encode(word.text).replace(b"_", b" ")
             )
             continue
         packed += "".join(word.text.split())

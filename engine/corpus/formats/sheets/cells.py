@@ -104,7 +104,7 @@ def _join_lines(part: bytes) -> bytes:
 def unescape_characters(text: str) -> str:
     """Replace `_x000D_` in a text of an office file by the character of that number."""
     if "_x" in text:
-        return _ESCAPES.sub(lambda found: _unescape(found[0]), text)
+        return _ESCAPES.sub(lambda match: _unescape(match[0]), text)
     return text
 
 
@@ -163,19 +163,19 @@ class _CellWriter:
             return _TEXT_CELL.sub(self._add_to_text, sheet)
         return sheet
 
-    def _show_inline(self, found: re.Match[bytes]) -> bytes:
-        style = _STYLE.search(found[1])
+    def _show_inline(self, match: re.Match[bytes]) -> bytes:
+        style = _STYLE.search(match[1])
         font = self._symbols.get(int(style[1])) if style else None
-        return found[0] if font is None else show_text(found[0], font)
+        return match[0] if font is None else show_text(match[0], font)
 
-    def _add_to_text(self, found: re.Match[bytes]) -> bytes:
-        attributes, number = found.groups()
+    def _add_to_text(self, match: re.Match[bytes]) -> bytes:
+        attributes, number = match.groups()
         style = _STYLE.search(attributes)
         number_of_style = int(style[1]) if style else 0
         added = self._added.get(number_of_style)
         font = self._symbols.get(number_of_style)
         if (added is None and font is None) or int(number) >= len(self._strings):
-            return found[0]
+            return match[0]
         text = self._strings[int(number)]
         if font is not None and b"<r>" not in text:
             text = show_text(text, font)
@@ -191,12 +191,12 @@ class _CellWriter:
             after,
         )
 
-    def _replace(self, found: re.Match[bytes]) -> bytes:
-        prefix, attributes, raw = found.groups()
+    def _replace(self, match: re.Match[bytes]) -> bytes:
+        prefix, attributes, raw = match.groups()
         style = _STYLE.search(attributes)
         text = self._show(raw, int(style[1]) if style else 0)
         if text is None:
-            return found[0]
+            return match[0]
         if b"t" in attributes:
             kept = _TYPE.sub(b"", attributes)
         else:
@@ -275,8 +275,8 @@ def _read_xml(package: ZipFile, name: re.Pattern[str]) -> Any:
     return None
 
 
-def _unescape_part(found: re.Match[bytes]) -> bytes:
-    return escape(_unescape(found[0].decode())).encode()
+def _unescape_part(match: re.Match[bytes]) -> bytes:
+    return escape(_unescape(match[0].decode())).encode()
 
 
 def _unescape(escapes: str) -> str:

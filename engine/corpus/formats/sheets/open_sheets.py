@@ -23,5 +23,5 @@ def write_shown_values(content: bytes) -> bytes:
     return _CELL.sub(_write_as_text, _MANY.sub(b"1", content))
 
 
-def _write_as_text(found: re.Match[bytes]) -> bytes:
-    return b'<%b%b office:value-type="string">' % (found[1], _VALUE.sub(b"", found[2]))
+def _write_as_text(match: re.Match[bytes]) -> bytes:
+    return b'<%b%b office:value-type="string">' % (match[1], _VALUE.sub(b"", match[2]))

@@ -23,9 +23,9 @@ def show_symbol_runs(part: bytes) -> bytes:
 def show_text(text: bytes, font: str) -> bytes:
     """Return the XML of the text of a run, as its symbol font shows it."""
 
-    def show(found: re.Match[bytes]) -> bytes:
-        letters = unescape(found[2].decode("utf-8", "replace"))
-        return found[1] + escape(show_symbols(font, letters)).encode()
+    def show(match: re.Match[bytes]) -> bytes:
+        letters = unescape(match[2].decode("utf-8", "replace"))
+        return match[1] + escape(show_symbols(font, letters)).encode()
 
     return _TEXT.sub(show, text)
 
@@ -51,7 +51,7 @@ def find_symbol_styles(styles: Any) -> dict[int, str]:
     return found
 
 
-def _show_run(found: re.Match[bytes]) -> bytes:
-    name = _FONT.search(found[0])
+def _show_run(match: re.Match[bytes]) -> bytes:
+    name = _FONT.search(match[0])
     font = find_symbol_font(name[1].decode("utf-8", "replace")) if name else ""
-    return show_text(found[0], font) if font else found[0]
+    return show_text(match[0], font) if font else match[0]
