@@ -28,7 +28,7 @@ def parsed(header: bytes) -> Message:
 
 def subject(field: bytes, content_type: bytes = b"text/plain") -> str:
     message = parsed(b"Subject: " + field + b"\nContent-Type: " + content_type)
-    return FieldDecoder(message).field(message, "subject")
+    return FieldDecoder(message).read_field(message, "subject")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_raw_bytes_are_in_the_encoding_that_a_body_without_charset_is_likely_in(
     subject = "Smlouva o údržbě jeřábu"
     content = f"Subject: {subject}\n\n{body}\n".encode("cp1250")
     message = BytesParser().parsebytes(content)
-    assert FieldDecoder(message).field(message, "subject") == subject
+    assert FieldDecoder(message).read_field(message, "subject") == subject
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_raw_bytes_are_in_the_encoding_that_a_body_without_charset_is_likely_in(
 )
 def test_a_short_raw_name_of_a_file(encoding: str, name: str) -> None:
     part = parsed(b'Content-Disposition: attachment; filename="%b"' % name.encode(encoding))
-    assert FieldDecoder(part).file_name(part) == name
+    assert FieldDecoder(part).read_file_name(part) == name
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,14 @@ def test_text_between_encoded_words_stays() -> None:
 )
 def test_names_of_attachments(disposition: bytes) -> None:
     part = parsed(b"Content-Disposition: " + disposition)
-    assert FieldDecoder(part).file_name(part) == "Übergabe.txt"
+    assert FieldDecoder(part).read_file_name(part) == "Übergabe.txt"
 
 
 def test_a_name_that_the_type_alone_gives() -> None:
     part = parsed(
         'Content-Type: text/plain; name="Übergabe.txt"\nContent-Disposition: attachment'.encode()
     )
-    assert FieldDecoder(part).file_name(part) == "Übergabe.txt"
+    assert FieldDecoder(part).read_file_name(part) == "Übergabe.txt"
 
 
 def test_mail_mailbox_and_report_show_the_same(tmp_path: Path) -> None:

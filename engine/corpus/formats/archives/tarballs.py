@@ -55,10 +55,7 @@ class TarReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
-            if data is None:
-                size = path.stat().st_size
-            else:
-                size = len(data)
+            size = path.stat().st_size if data is None else len(data)
             kind = _find_compression(file)
             try:
                 pieces = _Pieces(_open_decompressed(file, kind))
@@ -104,7 +101,10 @@ def _find_compression(file: IO[bytes]) -> str:
     """Return how a file is compressed, empty if it is not."""
     head = file.read(8)
     file.seek(0)
-    return next((kind for magic, kind in COMPRESSED.items() if head.startswith(magic)), "")
+    for magic, kind in COMPRESSED.items():
+        if head.startswith(magic):
+            return kind
+    return ""
 
 
 def _open_decompressed(file: IO[bytes], kind: str) -> IO[bytes]:
@@ -164,32 +164,33 @@ def _read_members(path: Path, content: IO[bytes], size: int, kind: str) -> Itera
     What follows damage is lost, what precedes it is not.
     """
     left = MAX_UNPACKED
-    files = 0
-    shown = 0
+    has_files = False
+    are_all_hidden = True
     try:
         with tarfile.open(
             fileobj=content, mode="r|", bufsize=_BLOCK, encoding="utf-8", errors="surrogateescape"
         ) as archive:
             for member in archive:
-                files += not member.isdir()
+                has_files = has_files or not member.isdir()
                 if is_bomb(size, member.size):
                     yield report_bomb(_decode_name(member.name), member.size)
                     yield LeftOut(
                         _REST, "quarantined", "too large", "it comes after a decompression bomb"
                     )
                     return
-                found = _read_member(archive, member, left)
-                if found is not None:
-                    shown += 1
-                    left -= len(found.data) if isinstance(found, Member) else 0
-                    yield found
+                finding = _read_member(archive, member, left)
+                if finding is not None:
+                    are_all_hidden = False
+                    if isinstance(finding, Member):
+                        left -= len(finding.data)
+                    yield finding
     except _list_errors(kind) as error:
-        if not shown:
+        if are_all_hidden:
             raise UnreadableFileError(path, describe_damage(error)) from error
         yield LeftOut(_REST, "quarantined", "damaged", describe_damage(error))
         return
-    if not shown:
-        raise UnreadableFileError(path, HIDDEN_ONLY if files else NO_FILES, "empty")
+    if are_all_hidden:
+        raise UnreadableFileError(path, HIDDEN_ONLY if has_files else NO_FILES, "empty")
 
 
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> Finding | None:
@@ -206,10 +207,7 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -
     if member.size > min(left, MAX_MEMBER):
         return report_too_large(name, left)
     file = archive.extractfile(member)
-    if file is None:
-        content = b""
-    else:
-        content = file.read()
+    content = b"" if file is None else file.read()
     if len(content) < member.size:
         raise EOFError("the archive ends in the middle of a file")
     return Member(name, content)

@@ -43,14 +43,15 @@ class ZipReader:
             if not members:
                 raise UnreadableFileError(path, NO_FILES, "empty")
             left = MAX_UNPACKED
-            hidden = True
+            are_all_hidden = True
             for member, name in zip(members, decode_names(members), strict=True):
-                found = _read_member(archive, member, name, left)
-                if found is not None:
-                    hidden = False
-                    left -= len(found.data) if isinstance(found, Member) else 0
-                    yield found
-            if hidden:
+                finding = _read_member(archive, member, name, left)
+                if finding is not None:
+                    are_all_hidden = False
+                    if isinstance(finding, Member):
+                        left -= len(finding.data)
+                    yield finding
+            if are_all_hidden:
                 raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
 
 
@@ -66,13 +67,13 @@ def _read_member(
         return None
     if stat.S_ISLNK(member.external_attr >> 16):
         return report_link(name)
-    locked = bool(member.flag_bits & _ENCRYPTED)
     if is_bomb(member.compress_size, member.file_size):
         return report_bomb(name, member.file_size)
+    passwords: Sequence[str | None] = (None,)
+    if member.flag_bits & _ENCRYPTED:
+        passwords = known_passwords()
     try:
-        content = _read_unlocked(
-            archive, member, min(left, MAX_MEMBER), known_passwords() if locked else (None,)
-        )
+        content = _read_unlocked(archive, member, min(left, MAX_MEMBER), passwords)
         if content is None:
             return LeftOut(name, "quarantined", "encrypted", explain_lock())
         return Member(name, content)
@@ -80,12 +81,8 @@ def _read_member(
         return report_too_large(name, left)
     # This is also a RuntimeError, so it comes first.
     except NotImplementedError:
-        return LeftOut(
-            name,
-            "quarantined",
-            "unsupported",
-            f"its packing method {member.compress_type} is not known",
-        )
+        reason = f"its packing method {member.compress_type} is not known"
+        return LeftOut(name, "quarantined", "unsupported", reason)
     except MemoryError:
         raise
     # A damaged archive may lead to any error.
@@ -118,8 +115,11 @@ def _open_for_aes(
     from pyzipper import AESZipFile
 
     assert archive.fp is not None
-    same = AESZipFile(archive.fp)
-    return same, next(one for one in same.infolist() if one.header_offset == member.header_offset)
+    reopened = AESZipFile(archive.fp)
+    same_offset = (
+        other for other in reopened.infolist() if other.header_offset == member.header_offset
+    )
+    return reopened, next(same_offset)
 
 
 def decode_names(members: Sequence[zipfile.ZipInfo]) -> list[str]:
@@ -127,11 +127,16 @@ def decode_names(members: Sequence[zipfile.ZipInfo]) -> list[str]:
 
     The others are read in the code page that fits all of them best.
     """
-    stored = [_read_stored_name(member) for member in members]
-    encoding = guess_encoding_of_names(
-        b"\n".join(sorted({name for name in stored if isinstance(name, bytes)}))
-    )
-    return [_decode_name(name, encoding) if isinstance(name, bytes) else name for name in stored]
+    stored_names = [_read_stored_name(member) for member in members]
+    undeclared = {name for name in stored_names if isinstance(name, bytes)}
+    encoding = guess_encoding_of_names(b"\n".join(sorted(undeclared)))
+    names: list[str] = []
+    for name in stored_names:
+        if isinstance(name, bytes):
+            names.append(_decode_name(name, encoding))
+        else:
+            names.append(name)
+    return names
 
 
 def _read_stored_name(member: zipfile.ZipInfo) -> str | bytes:
