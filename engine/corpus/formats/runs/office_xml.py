@@ -60,12 +60,12 @@ _FONT_KINDS = ("ascii", "hAnsi", "cs")
 class Styles:
     """The symbol font of each style of Word by id, and the styles that raise their text.
 
-    `named` is how a part names any of them.
+    A part that names any of them contains one of `marks`.
     """
 
     fonts: Mapping[str, str] = field(default_factory=dict)
     raised: frozenset[str] = frozenset()
-    named: tuple[bytes, ...] = ()
+    marks: tuple[bytes, ...] = ()
 
 
 def may_show_symbols(name: str) -> bool:
@@ -78,8 +78,7 @@ def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
 
     `name` is the part's name in the package. A part without symbols is returned unchanged.
     """
-    is_styled = any(style in part for style in styles.named)
-    if not is_styled and not any(mark in part for mark in _MARKS):
+    if not any(mark in part for mark in (*styles.marks, *_MARKS)):
         return part
     from lxml import etree
 
@@ -102,10 +101,7 @@ def _rewrite_word(root: Any, styles: Styles) -> None:
             if node.tag == f"{_W}sym":
                 _replace_sym(node)
             elif node.tag in (f"{_W}t", f"{_W}delText") and node.text:
-                if font:
-                    node.text = show_symbols(font, node.text)
-                else:
-                    node.text = remove_private_letters(node.text)
+                node.text = _show_text(font, node.text)
         if properties is not None and _read_value(properties, "rStyle") in styles.raised:
             _raise(properties)
 
@@ -119,15 +115,14 @@ def _replace_sym(node: Any) -> None:
     node.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
     if not re.fullmatch(r"[0-9a-fA-F]{1,6}", code):
         return
-    if int(code, 16) <= 0x10FFFF:
-        char = chr(int(code, 16))
-    else:
-        char = ""
-    if font:
-        text = show_symbols(font, char)
-    else:
-        text = remove_private_letters(char)
+    number = int(code, 16)
+    char = chr(number) if number <= 0x10FFFF else ""
+    text = _show_text(font, char)
     node.text = text if text.isprintable() else ""
+
+
+def _show_text(font: str, text: str) -> str:
+    return show_symbols(font, text) if font else remove_private_letters(text)
 
 
 def _find_run_font(run: Any, properties: Any, styles: Styles) -> str:
@@ -144,13 +139,12 @@ def _find_run_font(run: Any, properties: Any, styles: Styles) -> str:
     paragraph = run.getparent()
     while paragraph is not None and paragraph.tag != f"{_W}p":
         paragraph = paragraph.getparent()
-    if paragraph is not None:
-        of_paragraph = paragraph.find(f"{_W}pPr")
-    else:
-        of_paragraph = None
-    if of_paragraph is not None:
-        return styles.fonts.get(_read_value(of_paragraph, "pStyle"), "")
-    return ""
+    if paragraph is None:
+        return ""
+    of_paragraph = paragraph.find(f"{_W}pPr")
+    if of_paragraph is None:
+        return ""
+    return styles.fonts.get(_read_value(of_paragraph, "pStyle"), "")
 
 
 def _choose_symbol_font(names: list[str], run: Any) -> str:
@@ -188,25 +182,23 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
     if b"Style w:val=" not in body or _STYLES not in package.namelist():
         return Styles()
     sheet = package.read(_STYLES)
-    if _RAISED_STYLE in sheet:
-        used = _RUN_STYLE.findall(body)
-    else:
-        used = []
-    raises = any(not style.endswith(_REFERENCES) for style in used)
-    if not raises and not any(mark in sheet for mark in _FONT_MARKS):
+    used = _RUN_STYLE.findall(body) if _RAISED_STYLE in sheet else []
+    may_raise = any(not style.endswith(_REFERENCES) for style in used)
+    if not may_raise and not any(mark in sheet for mark in _FONT_MARKS):
         return Styles()
     styles = {
-        str(one.get(f"{_W}styleId") or ""): one
-        for one in parse_xml(sheet).iterchildren(f"{_W}style")
+        str(style.get(f"{_W}styleId") or ""): style
+        for style in parse_xml(sheet).iterchildren(f"{_W}style")
     }
-    fonts = {name: font for name in styles if (font := _find_style_font(name, styles))}
-    raised = frozenset(
-        name
-        for name, style in styles.items()
-        if _is_raised(style) and not name.encode().endswith(_REFERENCES)
-    )
-    named = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
-    return Styles(fonts, raised, named)
+    fonts: dict[str, str] = {}
+    raised: set[str] = set()
+    for name, style in styles.items():
+        if font := _find_style_font(name, styles):
+            fonts[name] = font
+        if _is_raised(style) and not name.encode().endswith(_REFERENCES):
+            raised.add(name)
+    marks = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
+    return Styles(fonts, frozenset(raised), marks)
 
 
 def _find_style_font(name: str, styles: Mapping[str, Any]) -> str:
@@ -228,10 +220,10 @@ def _is_raised(style: Any) -> bool:
 
 
 def _read_value(parent: Any, name: str) -> str:
-    found = parent.find(f"{_W}{name}")
-    if found is None:
+    child = parent.find(f"{_W}{name}")
+    if child is None:
         return ""
-    return str(found.get(f"{_W}val") or "")
+    return str(child.get(f"{_W}val") or "")
 
 
 def _rewrite_slide(root: Any) -> None:
@@ -245,22 +237,16 @@ def _rewrite_slide(root: Any) -> None:
             text.text = show_symbols(font, text.text)
             continue
         font = find_symbol_font(_read_typeface(properties, "sym"))
-        if font and (PRIVATE_LETTER.search(text.text) or _is_one_sign(text.text)):
-            text.text = show_symbols(font, text.text)
-        else:
-            text.text = remove_private_letters(text.text)
-
-
-def _is_one_sign(text: str) -> bool:
-    """Tell whether a text may be a symbol alone, as PowerPoint's `à` in Wingdings for an arrow."""
-    return len(text.strip()) == 1 and not text.isascii()
+        # PowerPoint's arrow may be `à` in Wingdings.
+        is_one_sign = len(text.text.strip()) == 1 and not text.text.isascii()
+        is_symbol = is_one_sign or PRIVATE_LETTER.search(text.text) is not None
+        text.text = _show_text(font if is_symbol else "", text.text)
 
 
 def _read_typeface(properties: Any, kind: str) -> str:
-    if properties is not None:
-        found = properties.find(f"{_A}{kind}")
-    else:
-        found = None
-    if found is None:
+    if properties is None:
         return ""
-    return str(found.get("typeface") or "")
+    font = properties.find(f"{_A}{kind}")
+    if font is None:
+        return ""
+    return str(font.get("typeface") or "")

@@ -31,11 +31,8 @@ _LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
 _MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|[\x00-\xff]\xf0")
 _MAX_RUNS = 100_000
 _NAME_AT = 40
-_STAND_INS = [
-    letter
-    for letter in (bytes((code,)).decode("cp1252", "ignore") for code in range(0xFF, 0x7F, -1))
-    if letter and letter.isalpha()
-]
+_HIGH_CHARACTERS = bytes(range(0xFF, 0x7F, -1)).decode("cp1252", "ignore")
+_STAND_INS = [char for char in _HIGH_CHARACTERS if char.isalpha()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class ShownSymbols:
         """Write the symbols into a text of the file."""
         if not self.stand_ins:
             return text
-        return text.translate({ord(letter): shown for letter, shown in self.stand_ins.items()})
+        return text.translate(str.maketrans(self.stand_ins))
 
 
 def write_shown_symbols(content: bytes) -> ShownSymbols:
@@ -90,7 +87,7 @@ def write_shown_symbols(content: bytes) -> ShownSymbols:
         flags = struct.unpack_from("<H", stream, 0x0A)[0]
         table = file.read("1Table" if flags & 0x0200 else "0Table")
         fonts = _read_fonts(_read_part(stream, table, 0x0112))
-        runs = [*_read_runs(stream, _read_part(stream, table, 0x00FA), fonts)]
+        runs = list(_read_runs(stream, _read_part(stream, table, 0x00FA), fonts))
         if not runs:
             return ShownSymbols(content)
         pieces = _read_pieces(_read_part(stream, table, 0x01A2))
@@ -159,10 +156,11 @@ def _read_symbol(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]
         elif kind == _SYMBOL and operand + 4 <= len(properties):
             number, code = struct.unpack_from("<HH", properties, operand)
             if number in fonts:
-                shown = show_symbols(fonts[number], chr(code))
+                symbol = show_symbols(fonts[number], chr(code))
             else:
-                shown = remove_private_letters(chr(code))
-            symbol = shown if shown.isprintable() and shown else " "
+                symbol = remove_private_letters(chr(code))
+            if not symbol or not symbol.isprintable():
+                symbol = " "
         at = operand + length
     return font, symbol
 
@@ -178,9 +176,13 @@ def _read_pieces(table: bytes) -> list[_Piece]:
     pieces: list[_Piece] = []
     for number in range(count):
         (place,) = struct.unpack_from("<I", places, 4 * (count + 1) + 8 * number + 2)
-        width = 1 if place & 0x40000000 else 2
-        start = (place & 0x3FFFFFFF) // (2 if width == 1 else 1)
-        pieces.append(_Piece(start, start + width * (bounds[number + 1] - bounds[number]), width))
+        width = 2
+        start = place & 0x3FFFFFFF
+        if place & 0x40000000:
+            width = 1
+            start //= 2
+        end = start + width * (bounds[number + 1] - bounds[number])
+        pieces.append(_Piece(start, end, width))
     return pieces
 
 
@@ -195,15 +197,17 @@ def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piec
             char = stream[at : at + piece.width].decode(codec, "replace")
             if char < " " and not run.symbol:
                 continue
-            shown = run.symbol or show_symbols(run.font, char) or " "
-            if piece.width == 1 or ord(shown) > 0xFFFF:
-                if shown not in letters:
-                    letters[shown] = _take_letter(shown, free)
-                shown = letters[shown]
-            written[at : at + piece.width] = shown.encode(codec)
+            symbol = run.symbol or show_symbols(run.font, char) or " "
+            if piece.width == 1 or ord(symbol) > 0xFFFF:
+                if symbol not in letters:
+                    letters[symbol] = _take_letter(symbol, free)
+                symbol = letters[symbol]
+            written[at : at + piece.width] = symbol.encode(codec)
     if written == stream:
         return ShownSymbols(content)
-    stand_ins = {letter: shown for shown, letter in letters.items() if letter not in (" ", shown)}
+    stand_ins = {
+        letter: symbol for symbol, letter in letters.items() if letter not in (" ", symbol)
+    }
     return ShownSymbols(_replace_stream(content, bytes(written)), stand_ins)
 
 
@@ -217,16 +221,14 @@ def _find_overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Ru
             yield run, piece
 
 
-def _take_letter(shown: str, free: list[str]) -> str:
+def _take_letter(symbol: str, free: list[str]) -> str:
     """Return what is written for a symbol: itself, or a letter that the file does not use.
 
     It is a blank if no such letter is left.
     """
-    if shown.encode("cp1252", "ignore"):
-        return shown
-    if free:
-        return free.pop(0)
-    return " "
+    if symbol.encode("cp1252", "ignore"):
+        return symbol
+    return free.pop(0) if free else " "
 
 
 def _find_unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:

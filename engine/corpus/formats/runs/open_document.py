@@ -6,7 +6,6 @@ Source: ODF 1.3 part 3, 20.391 and 20.192.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from engine.corpus.formats.runs.superscripts import write_superscript
@@ -45,31 +44,25 @@ def write_shown_characters(content: bytes) -> bytes:
         name = str(style.get(f"{_STYLE}name"))
         if _RAISED.match(properties.get(f"{_STYLE}text-position") or ""):
             raised.add(name)
-        if font := _find_font(properties, faces):
+        # The properties name a font themselves or by a face.
+        family = properties.get(f"{_FORMAT}font-family")
+        face = properties.get(f"{_STYLE}font-name")
+        if font := find_symbol_font(family or faces.get(face) or face or ""):
             fonts[name] = font
     changed = False
     for span in root.iter(f"{_TEXT}span"):
         style_name = span.get(f"{_TEXT}style-name")
-        font = fonts.get(style_name, "")
-        if span.text and (font or style_name in raised):
-            if font:
-                span.text = show_symbols(font, span.text)
-            else:
-                span.text = write_superscript(span.text, _find_text_before(span))
+        if not span.text:
+            continue
+        if style_name in fonts:
+            span.text = show_symbols(fonts[style_name], span.text)
+            changed = True
+        elif style_name in raised:
+            span.text = write_superscript(span.text, _find_text_before(span))
             changed = True
     if changed:
         return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
     return content
-
-
-def _find_font(properties: Any, faces: Mapping[str, str]) -> str:
-    """Return the symbol font that properties name, themselves or by a face.
-
-    Empty for a font of letters.
-    """
-    family = properties.get(f"{_FORMAT}font-family")
-    face = properties.get(f"{_STYLE}font-name")
-    return find_symbol_font(family or faces.get(face) or face or "")
 
 
 def _find_text_before(span: Any) -> str:

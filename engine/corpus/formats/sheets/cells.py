@@ -71,21 +71,19 @@ def write_shown_cells(content: bytes) -> bytes:
         )
         for name in package.namelist():
             is_sheet = SHEET.fullmatch(name)
-            if not is_sheet and not _STRINGS.fullmatch(name) and not _ESCAPED_PARTS.fullmatch(name):
+            has_cells = is_sheet or _STRINGS.fullmatch(name)
+            if not has_cells and not _ESCAPED_PARTS.fullmatch(name):
                 continue
             with suppress(*DAMAGED):
                 part = package.read(name)
-                if _ESCAPED_PARTS.fullmatch(name):
-                    new = part
-                else:
-                    new = _join_lines(part)
-                if b"_x" in new:
-                    new = _ESCAPES_IN_PART.sub(_unescape_part, new)
-                new = show_symbol_runs(new)
+                written = _join_lines(part) if has_cells else part
+                if b"_x" in written:
+                    written = _ESCAPES_IN_PART.sub(_unescape_part, written)
+                written = show_symbol_runs(written)
                 if is_sheet:
-                    new = writer.rewrite(new)
-                if new != part:
-                    changed[name] = new
+                    written = writer.rewrite(written)
+                if written != part:
+                    changed[name] = written
         if changed:
             return replace_parts(package, changed, without=_UNREAD)
         return content
@@ -118,17 +116,15 @@ def split_rows(rows: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
             yield row
             continue
         parts = [cell.partition(ALL_DIGITS) for cell in row]
-        yield [shown for shown, _, _ in parts]
+        yield [text for text, _, _ in parts]
         yield [digits for _, _, digits in parts]
 
 
 def show_cell(value: float, code: str, *, from_1904: bool = False) -> str:
     """Return what a cell shows of a number, and all digits after `ALL_DIGITS` if shortened."""
     digits = find_hidden_digits(value, code)
-    shown = show_number(value, code, from_1904=from_1904)
-    if digits:
-        return f"{shown}{ALL_DIGITS}{digits}"
-    return shown
+    text = show_number(value, code, from_1904=from_1904)
+    return f"{text}{ALL_DIGITS}{digits}" if digits else text
 
 
 class _CellWriter:
@@ -148,9 +144,10 @@ class _CellWriter:
         self._codes = codes
         self._strings = strings
         self._symbols = symbols
-        self._added = {
-            style: added for style, code in enumerate(codes) if (added := find_added_text(code))
-        }
+        self._added: dict[int, tuple[str, str]] = {}
+        for style, code in enumerate(codes):
+            if added := find_added_text(code):
+                self._added[style] = added
         self._from_1904 = from_1904
         self._show = lru_cache(_KNOWN)(self._write)
 
@@ -164,32 +161,24 @@ class _CellWriter:
         return sheet
 
     def _show_inline(self, match: re.Match[bytes]) -> bytes:
-        style = _STYLE.search(match[1])
-        font = self._symbols.get(int(style[1])) if style else None
+        font = self._symbols.get(_read_style(match[1], -1))
         return match[0] if font is None else show_text(match[0], font)
 
     def _add_to_text(self, match: re.Match[bytes]) -> bytes:
-        attributes, number = match.groups()
-        style = _STYLE.search(attributes)
-        number_of_style = int(style[1]) if style else 0
-        added = self._added.get(number_of_style)
-        font = self._symbols.get(number_of_style)
-        if (added is None and font is None) or int(number) >= len(self._strings):
+        attributes, digits = match.groups()
+        number = int(digits)
+        style = _read_style(attributes, 0)
+        added = self._added.get(style)
+        font = self._symbols.get(style)
+        if (added is None and font is None) or number >= len(self._strings):
             return match[0]
-        text = self._strings[int(number)]
+        text = self._strings[number]
         if font is not None and b"<r>" not in text:
             text = show_text(text, font)
         runs = text if b"<r>" in text else b"<r>%b</r>" % text
-        before, after = (
-            b'<r><t xml:space="preserve">%b</t></r>' % escape(piece).encode()
-            for piece in added or ("", "")
-        )
-        return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (
-            _TEXT_TYPE.sub(b"", attributes),
-            before,
-            runs,
-            after,
-        )
+        before, after = map(_write_text_run, added or ("", ""))
+        kept = _TEXT_TYPE.sub(b"", attributes)
+        return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (kept, before, runs, after)
 
     def _replace(self, match: re.Match[bytes]) -> bytes:
         prefix, attributes, raw = match.groups()
@@ -198,31 +187,29 @@ class _CellWriter:
         if text is None:
             return match[0]
         if b"t" in attributes:
-            kept = _TYPE.sub(b"", attributes)
-        else:
-            kept = attributes
-        return b'<%bc%b t="inlineStr"><%bis><%bt>%b</%bt></%bis>' % (
-            prefix,
-            kept,
-            prefix,
-            prefix,
-            text,
-            prefix,
-            prefix,
-        )
+            attributes = _TYPE.sub(b"", attributes)
+        content = b"<%bis><%bt>%b</%bt></%bis>" % (prefix, prefix, text, prefix, prefix)
+        return b'<%bc%b t="inlineStr">%b' % (prefix, attributes, content)
 
     def _write(self, raw: bytes, style: int) -> bytes | None:
         """Return the text of a number, None if it is shown as it stands or is not a number."""
-        if style < len(self._codes):
-            code = self._codes[style]
-        else:
-            code = GENERAL
+        code = self._codes[style] if style < len(self._codes) else GENERAL
         if code == GENERAL and _AS_IT_STANDS.fullmatch(raw):
             return None
         try:
             return escape(show_cell(float(raw), code, from_1904=self._from_1904)).encode()
         except (ValueError, ArithmeticError):
             return None
+
+
+def _read_style(attributes: bytes, default: int) -> int:
+    """Return the number of a cell's style, `default` if its attributes name none."""
+    style = _STYLE.search(attributes)
+    return int(style[1]) if style else default
+
+
+def _write_text_run(text: str) -> bytes:
+    return b'<r><t xml:space="preserve">%b</t></r>' % escape(text).encode()
 
 
 def _read_codes(root: Any) -> list[str]:
@@ -232,13 +219,16 @@ def _read_codes(root: Any) -> list[str]:
     """
     if root is None:
         return []
-    formats = root.iterfind("{*}numFmts/{*}numFmt")
-    codes = {one.get("numFmtId"): one.get("formatCode") for one in formats}
-    styles = [one.get("numFmtId") or "0" for one in root.iterfind("{*}cellXfs/{*}xf")]
-    return [
-        choose_code(int(number) if number.isdecimal() else 0, codes.get(number))
-        for number in styles
-    ]
+    codes = {
+        format.get("numFmtId"): format.get("formatCode")
+        for format in root.iterfind("{*}numFmts/{*}numFmt")
+    }
+    chosen: list[str] = []
+    for style in root.iterfind("{*}cellXfs/{*}xf"):
+        format_id = style.get("numFmtId") or "0"
+        number = int(format_id) if format_id.isdecimal() else 0
+        chosen.append(choose_code(number, codes.get(format_id)))
+    return chosen
 
 
 def _read_strings(package: ZipFile) -> list[bytes]:
@@ -249,16 +239,15 @@ def _read_strings(package: ZipFile) -> list[bytes]:
     with suppress(*DAMAGED):
         strings = _join_lines(package.read(part))
         strings = show_symbol_runs(_ESCAPES_IN_PART.sub(_unescape_part, strings))
-        return [found[1] or b"" for found in _STRING.finditer(strings)]
+        return [match[1] or b"" for match in _STRING.finditer(strings)]
     return []
 
 
 def _counts_from_1904(package: ZipFile) -> bool:
     root = _read_xml(package, _BOOK)
     if root is None:
-        settings = None
-    else:
-        settings = root.find("{*}workbookPr")
+        return False
+    settings = root.find("{*}workbookPr")
     return settings is not None and settings.get("date1904") in ("1", "true")
 
 

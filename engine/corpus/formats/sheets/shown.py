@@ -7,7 +7,13 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
 from engine.corpus.formats.sheets.dates import show_date
-from engine.corpus.formats.sheets.number_formats import PlainNumber, Section, Token, parse_format
+from engine.corpus.formats.sheets.number_formats import (
+    PlainNumber,
+    Section,
+    Token,
+    count_run,
+    parse_format,
+)
 
 # Maximum length of a number in the format General, without its sign.
 _MAX_GENERAL = 11
@@ -31,12 +37,15 @@ def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
     section, is_signed = format.section_for(value)
     if section.is_date:
         text = show_date(value, section, from_1904=from_1904)
-        return " ".join((show_general(value) if text is None else text).split())
+        if text is None:
+            text = show_general(value)
+        return " ".join(text.split())
     if section.plain is None:
         text = _write(value, section)
     else:
         text = _write_plain(value, section.plain)
-    return " ".join(f"{'-' if is_signed else ''}{text}".split())
+    sign = "-" if is_signed else ""
+    return " ".join(f"{sign}{text}".split())
 
 
 def find_added_text(code: str) -> tuple[str, str] | None:
@@ -46,16 +55,15 @@ def find_added_text(code: str) -> tuple[str, str] | None:
     """
     section = parse_format(code).text
     if section is None:
-        kinds = []
-    else:
-        kinds = [token.kind for token in section.tokens]
-    if section is None or kinds.count("text") != 1:
+        return None
+    kinds = [token.kind for token in section.tokens]
+    if kinds.count("text") != 1:
         return None
     at = kinds.index("text")
     before = "".join(token.text for token in section.tokens[:at])
     after = "".join(token.text for token in section.tokens[at + 1 :])
     if before.strip() or after.strip():
-        return (before, after)
+        return before, after
     return None
 
 
@@ -144,37 +152,23 @@ def _write_plain(value: float, plain: PlainNumber) -> str:
 def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
     kinds = [token.kind for token in tokens]
     last_digit = len(kinds) - 1 - kinds[::-1].index("digit")
-    if "point" in kinds:
-        point = kinds.index("point")
-    else:
-        point = len(kinds)
-    thousands = _count_commas(kinds, last_digit + 1)
-    if point < last_digit and kinds[point - 1 :: -1][:1] == ["comma"]:
-        before = kinds[:point][::-1]
-        thousands += next(at for at, kind in enumerate([*before, ""]) if kind != "comma")
+    point = kinds.index("point") if "point" in kinds else len(kinds)
+    # Each comma after the digits, or right before the point, divides by a thousand.
+    thousands = count_run(tokens[last_digit + 1 :], "comma")
+    if point < last_digit:
+        thousands += count_run(tokens[:point][::-1], "comma")
     places = kinds[point:].count("digit")
     number = _round(number.scaleb(-3 * thousands), places)
     whole, _, decimals = format(number, "f").partition(".")
-    first_digit = kinds.index("digit")
-    is_grouped = "comma" in kinds[first_digit : min(point, last_digit)] and _has_grouping(
-        kinds[: min(point, last_digit + 1)]
-    )
+    is_grouped = _has_grouping(kinds[: min(point, last_digit + 1)])
     written = _write_whole(whole.lstrip("0"), tokens[:point], is_grouped=is_grouped)
     return written + _write_places(decimals, tokens[point:])
-
-
-def _count_commas(kinds: Sequence[str], start: int) -> int:
-    """Count the commas that follow at once; each divides by a thousand."""
-    count = 0
-    while start + count < len(kinds) and kinds[start + count] == "comma":
-        count += 1
-    return count
 
 
 def _has_grouping(kinds: Sequence[str]) -> bool:
     """Tell whether a comma stands between two places for digits."""
     digits = [at for at, kind in enumerate(kinds) if kind == "digit"]
-    return any(kind == "comma" and digits[0] < at < digits[-1] for at, kind in enumerate(kinds))
+    return bool(digits) and "comma" in kinds[digits[0] : digits[-1]]
 
 
 def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> str:
@@ -194,7 +188,8 @@ def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> s
             pieces.append(token.text)
             continue
         left -= 1
-        for _ in range(max(1, len(digits) if not left else 1)):
+        count = 1 if left else max(1, len(digits))
+        for _ in range(count):
             sign = digits[-1:] or {"0": "0", "?": " "}.get(token.text, "")
             digits = digits[:-1]
             if sign.isdigit() and is_grouped and written and written % 3 == 0:
@@ -215,7 +210,10 @@ def _write_places(decimals: str, tokens: Sequence[Token]) -> str:
     at = 0
     for token in tokens:
         if token.kind == "digit":
-            pieces.append(decimals[at : at + 1] if at < kept else {"?": " "}.get(token.text, ""))
+            if at < kept:
+                pieces.append(decimals[at : at + 1])
+            elif token.text == "?":
+                pieces.append(" ")
             at += 1
         elif token.kind != "comma":
             pieces.append(token.text)
@@ -231,34 +229,22 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
     at = kinds.index("exponent")
     mantissa = tokens[:at]
     rest = tokens[at + 1 :]
-    if "point" in kinds[:at]:
-        point = kinds.index("point")
-    else:
-        point = at
+    point = kinds.index("point") if "point" in kinds[:at] else at
     step = max(1, kinds[:point].count("digit"))
     places = kinds[point:at].count("digit")
-    if number:
-        exponent = number.adjusted() // step * step
-    else:
-        exponent = 0
+    exponent = number.adjusted() // step * step if number else 0
     if _round(number.scaleb(-exponent), places) >= 10**step:
         exponent += step
     scaled = number.scaleb(-exponent)
     if "digit" in kinds[:at]:
-        shown = _write_decimal(scaled, mantissa)
+        written = _write_decimal(scaled, mantissa)
     else:
-        shown = _write_without_exponent(_round(scaled, places))
-    length = _count_run(rest, "digit")
-    if exponent < 0:
-        sign = "-"
-    else:
-        sign = tokens[at].text[1].replace("-", "")
+        written = _write_without_exponent(_round(scaled, places))
+    letter, plus = tokens[at].text
+    sign = "-" if exponent < 0 else plus.replace("-", "")
+    length = count_run(rest, "digit")
     tail = "".join(token.text for token in rest[length:])
-    return f"{shown}{tokens[at].text[0]}{sign}{abs(exponent):0{length or 1}}{tail}"
-
-
-def _count_run(tokens: Sequence[Token], kind: str) -> int:
-    return next((at for at, token in enumerate(tokens) if token.kind != kind), len(tokens))
+    return f"{written}{letter}{sign}{abs(exponent):0{length or 1}}{tail}"
 
 
 def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
@@ -275,10 +261,7 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
         return ""
     whole_tokens = tokens[:start]
     has_whole = any(token.kind == "digit" for token in whole_tokens)
-    if has_whole:
-        whole = int(number)
-    else:
-        whole = 0
+    whole = int(number) if has_whole else 0
     part = Fraction(number) - whole
     if below.isdecimal() and int(below):
         under = int(below)
@@ -291,9 +274,10 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
     tail = "".join(token.text for token in tokens[end:])
     if has_whole and not above:
         return _write_decimal(Decimal(whole), [*whole_tokens[:-1], Token("digit", "0")]) + tail
-    before = "".join(token.text for token in whole_tokens)
     if has_whole:
         before = _write_decimal(Decimal(whole), whole_tokens)
+    else:
+        before = "".join(token.text for token in whole_tokens)
     return f"{before}{above}/{under}{tail}"
 
 

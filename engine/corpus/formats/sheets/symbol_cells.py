@@ -17,7 +17,9 @@ _TEXT = re.compile(rb"(<t\b[^>]*>)([^<]*)(?=</t>)")
 
 def show_symbol_runs(part: bytes) -> bytes:
     """Write what runs in symbol fonts show as text into a part with texts of cells."""
-    return _RUN.sub(_show_run, part) if _MAY_HAVE_SYMBOLS.search(part) else part
+    if _MAY_HAVE_SYMBOLS.search(part):
+        return _RUN.sub(_show_run, part)
+    return part
 
 
 def show_text(text: bytes, font: str) -> bytes:
@@ -37,18 +39,18 @@ def find_symbol_styles(styles: Any) -> dict[int, str]:
     """
     if styles is None:
         return {}
-    names = [one.find("{*}name") for one in styles.iterfind("{*}fonts/{*}font")]
-    fonts = [
-        find_symbol_font(str(name.get("val") or "")) if name is not None else "" for name in names
-    ]
+    fonts: list[str] = []
+    for font in styles.iterfind("{*}fonts/{*}font"):
+        name = font.find("{*}name")
+        fonts.append("" if name is None else find_symbol_font(str(name.get("val") or "")))
     if not any(fonts):
         return {}
-    found: dict[int, str] = {}
+    symbol_styles: dict[int, str] = {}
     for number, style in enumerate(styles.iterfind("{*}cellXfs/{*}xf")):
-        font = str(style.get("fontId") or "")
-        if font.isdecimal() and int(font) < len(fonts) and fonts[int(font)]:
-            found[number] = fonts[int(font)]
-    return found
+        font_id = str(style.get("fontId") or "")
+        if font_id.isdecimal() and int(font_id) < len(fonts) and fonts[int(font_id)]:
+            symbol_styles[number] = fonts[int(font_id)]
+    return symbol_styles
 
 
 def _show_run(match: re.Match[bytes]) -> bytes:

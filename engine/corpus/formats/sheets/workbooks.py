@@ -29,23 +29,22 @@ def represent_workbook(workbook: Any, content: bytes) -> str:
     lines = plain.split("\n")
     width = max(1 + line.rstrip("\t").count("\t") for line in lines)
     if len(lines) * width <= _MAX_CELLS:
-        said = str(workbook.to_ir_json())
-    else:
-        said = _ROWS_LOST
-    if _ROWS_LOST not in said:
-        return said
+        represented = str(workbook.to_ir_json())
+        if _ROWS_LOST not in represented:
+            return represented
     package = open_package(content)
     sheets = filter(SHEET.fullmatch, package.namelist())
-    bare = replace_parts(package, {name: _CELLS.sub(b"", package.read(name)) for name in sheets})
-    found = json.loads(type(workbook).from_bytes(bare, "xlsx").to_ir_json())
-    sections = found["sections"]
+    empty_sheets = {name: _CELLS.sub(b"", package.read(name)) for name in sheets}
+    empty_workbook = type(workbook).from_bytes(replace_parts(package, empty_sheets), "xlsx")
+    parsed = json.loads(empty_workbook.to_ir_json())
+    sections = parsed["sections"]
     rest = f"\n\n{plain}\n"
     for section, following in zip(sections, [*sections[1:], {}], strict=True):
         # The name of a sheet precedes its rows, after a blank line.
         rest = rest.removeprefix(f"\n\n{section.get('title')}\n")
-        own, _, left = f"\n{rest}".partition(name := f"\n\n{following.get('title', chr(0))}\n")
-        section["elements"] = [
-            {"type": "table", "plain": [line.split("\t") for line in own.split("\n")]}
-        ]
-        rest = f"{name}{left}"
-    return json.dumps(found)
+        next_name = f"\n\n{following.get('title', chr(0))}\n"
+        text, _, left = f"\n{rest}".partition(next_name)
+        rows = [line.split("\t") for line in text.split("\n")]
+        section["elements"] = [{"type": "table", "plain": rows}]
+        rest = f"{next_name}{left}"
+    return json.dumps(parsed)
