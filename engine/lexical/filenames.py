@@ -42,16 +42,16 @@ class FilenameMatch:
     names: tuple[str, ...] = ()
 
 
-def searched_label(title: str, path: str) -> str:
+def build_search_label(title: str, path: str) -> str:
     """Return what is searched of a document with each of its chunks.
 
     It is the title, and the file's name repeated `NAME_WEIGHT` times. `path` is empty for an entry
     of a data set, which is not a file.
     """
-    return "\n".join(filter(str.strip, (title, *(NAME_WEIGHT * searched_names(path)))))
+    return "\n".join(filter(str.strip, (title, *(NAME_WEIGHT * find_search_names(path)))))
 
 
-def searched_names(path: str) -> tuple[str, ...]:
+def find_search_names(path: str) -> tuple[str, ...]:
     """Return the names of the files that a document is or lies in.
 
     They have no extension, and joined words are split. An archive or a mailbox is not a document,

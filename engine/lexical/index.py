@@ -37,8 +37,8 @@ from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Ranking, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
-from engine.lexical.codes import plain_stem, readings_of
-from engine.lexical.storage import Manifest, damaged
+from engine.lexical.codes import find_readings, strip_language
+from engine.lexical.storage import Manifest, damage_error
 from engine.lexical.writing import (
     CODES,
     ID,
@@ -48,7 +48,7 @@ from engine.lexical.writing import (
     Languages,
     NotedSpellings,
     StoredChunk,
-    analyzers_of,
+    build_analyzers,
     panics_are_damage,
     put_manifest,
     register,
@@ -77,12 +77,12 @@ class LexicalIndex:
         self.manifest = manifest
         self._index = index
         self._searcher = index.searcher()
-        self._counted, self._deleted = storage.documents_of(self._files)
+        self._counted, self._deleted = storage.count_documents(self._files)
         self._frequencies: dict[str, int] = {}
         self._scorer: PostingsScorer | None = None
         self._has_bonus = True
         self._spellings = NotedSpellings(folder)
-        self._analyzers = analyzers_of(manifest, self._spellings)
+        self._analyzers = build_analyzers(manifest, self._spellings)
 
     @classmethod
     def build(
@@ -113,7 +113,7 @@ class LexicalIndex:
         manifest = storage.read_manifest(folder)
         files = storage.files_folder(folder)
         with panics_are_damage(folder):
-            place = storage.lockable(files)
+            place = storage.ensure_lockable(files)
             index = tantivy.Index.open(str(place))
             register(index)
             opened = cls(folder, manifest, index)
@@ -121,7 +121,7 @@ class LexicalIndex:
         if place != files:
             weakref.finalize(opened, shutil.rmtree, place, ignore_errors=True)
         if found != manifest.count:
-            raise damaged(folder, f"It holds {found} chunks instead of {manifest.count}")
+            raise damage_error(folder, f"It holds {found} chunks instead of {manifest.count}")
         return opened
 
     @property
@@ -243,11 +243,11 @@ class LexicalIndex:
         keep = np.isin(ids, ignored, invert=True)
         return ids[keep][:k], scores[keep][:k]
 
-    def leaves_out(self, word: str) -> bool:
+    def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in a language that chunks are analysed in."""
-        return self._analyzers.leaves_out(word)
+        return self._analyzers.is_stop_word(word)
 
-    def holding(self, text: str) -> npt.NDArray[np.int64] | None:
+    def find_with_words(self, text: str) -> npt.NDArray[np.int64] | None:
         """Return the ids (n,) of the chunks that contain each word of a text in any form.
 
         None if BM25 knows none of the words (the).
@@ -257,11 +257,11 @@ class LexicalIndex:
             return self._matching([self._any_of(terms) for terms in words])
         return None
 
-    def holding_any(self, terms: Iterable[str]) -> npt.NDArray[np.int64]:
+    def find_with_any(self, terms: Iterable[str]) -> npt.NDArray[np.int64]:
         """Return the ids (n,) of the chunks that contain any of these terms."""
         return self._matching([self._any_of(terms)])
 
-    def stems(self, beginning: str) -> set[str]:
+    def find_stems(self, beginning: str) -> set[str]:
         """Return the terms of the words that may begin like this.
 
         After three letters, a stem may be shorter than the beginning, and its last two letters may
@@ -270,12 +270,12 @@ class LexicalIndex:
         spelt = spell_out(normalise(beginning))
         stems = set[str]()
         # German stems have o for oe.
-        german = map(plain_stem, self.analyse(spelt, "de"))
+        german = map(strip_language, self.analyse(spelt, "de"))
         for spelling in dict.fromkeys((normalise(beginning), spelt, *german)):
             stems |= self._stems_as_spelt(spelling).union(self.analyse(spelling))
         begun = fold(spelt)
         for term, others in self._spellings().items():
-            if plain_stem(term).startswith(begun[: max(3, len(begun) - 2)]):
+            if strip_language(term).startswith(begun[: max(3, len(begun) - 2)]):
                 stems.update(others)
         return stems
 
@@ -284,14 +284,14 @@ class LexicalIndex:
             return {
                 term
                 for letters, typed in zip(
-                    *map(self._analyzers.marked, (beginning[:2], beginning)), strict=True
+                    *map(self._analyzers.mark_beginnings, (beginning[:2], beginning)), strict=True
                 )
                 for term, _ in self._searcher.terms_with_prefix(WORDS, letters)
                 if typed.startswith(term[: max(len(letters) + 1, len(term) - 2)])
                 or term.startswith(typed)
             }
 
-    def codes_in(self, text: str) -> list[str]:
+    def find_codes(self, text: str) -> list[str]:
         """Return the codes of a text as they are indexed.
 
         They include numbers of five digits or more, such as order numbers.
@@ -299,12 +299,12 @@ class LexicalIndex:
         return list(
             dict.fromkeys(
                 code
-                for readings in readings_of(self.query_terms(text, bonus=True))
+                for readings in find_readings(self.query_terms(text, bonus=True))
                 for code in readings
             )
         )
 
-    def part_holders(self, text: str) -> npt.NDArray[np.int64]:
+    def find_with_parts(self, text: str) -> npt.NDArray[np.int64]:
         """Return the ids (n,) of the chunks that contain all parts of a text's codes anywhere.
 
         Empty for a text without codes.
@@ -314,10 +314,10 @@ class LexicalIndex:
             return self._matching([self._any_of(terms) for terms in parts])
         return np.empty(0, np.int64)
 
-    def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
+    def find_with_codes(self, text: str) -> list[npt.NDArray[np.int64]]:
         """Return, for each code of a text, the ids (n,) of the chunks that contain it whole."""
         return [
-            self.holding_any(terms) for terms in readings_of(self.query_terms(text, bonus=True))
+            self.find_with_any(terms) for terms in find_readings(self.query_terms(text, bonus=True))
         ]
 
     def _any_of(self, terms: Iterable[str]) -> tantivy.Query:
@@ -337,7 +337,7 @@ class LexicalIndex:
         both = tantivy.Query.boolean_query([(tantivy.Occur.Must, query) for query in queries])
         return self._hits(tantivy.Query.const_score_query(both, 1.0), max(self.count, 1))[0]
 
-    def near(self, word: str) -> list[str]:
+    def find_similar_terms(self, word: str) -> list[str]:
         """Return the terms most like a `word` that no chunk contains, with its first letter.
 
         There are up to five stems for each language; none if a chunk contains the word, or if it is
@@ -354,16 +354,16 @@ class LexicalIndex:
         ):
             return []
         known = defaultdict[str, list[str]](list)
-        for term in self.stems(word[0]):
-            known[plain_stem(term)].append(term)
+        for term in self.find_stems(word[0]):
+            known[strip_language(term)].append(term)
         near = {
             stem: None
-            for own in set(map(plain_stem, forms[0]))
+            for own in set(map(strip_language, forms[0]))
             for stem in get_close_matches(own, known, 5, LIKE)
         }
         return [term for stem in near for term in known[stem]]
 
-    def spelt(self, term: str, text: str) -> set[str]:
+    def find_spellings(self, term: str, text: str) -> set[str]:
         """Return the words of a text, in lower case, that are indexed as a term."""
         language = term.rpartition(":")[0]
         return {

@@ -76,7 +76,7 @@ def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
     return code, f"{percent}% of the text is in {name}"
 
 
-def margin_over(text: str, code: str) -> float:
+def measure_language_margin(text: str, code: str) -> float:
     """Return by how much a text looks more like its best language than like `code`.
 
     The margin is 0 if `code` is the best or unknown. It is the difference of the naive Bayes scores
@@ -85,7 +85,7 @@ def margin_over(text: str, code: str) -> float:
     """
     data = text.encode("utf-8", "ignore")
     best: dict[str, float] = {}
-    for name, score in identifier().rank(data):
+    for name, score in load_identifier().rank(data):
         name = SAME_AS.get(name, name)
         best[name] = max(best.get(name, score), score)
     if code not in best:
@@ -112,12 +112,12 @@ def _is_data(text: str) -> bool:
 
 
 def _classified(text: str) -> str:
-    code = str(identifier().classify(text.encode("utf-8", "ignore"))[0])
+    code = str(load_identifier().classify(text.encode("utf-8", "ignore"))[0])
     return SAME_AS.get(code, code)
 
 
 @cache
-def identifier() -> Any:
+def load_identifier() -> Any:
     """Return py3langid, restricted to the languages of ISO 639-1.
 
     Without the restriction it takes short texts in Chinese, Arabic, French or English for dialects
@@ -131,7 +131,7 @@ def identifier() -> Any:
     return py3langid
 
 
-def analysed_in(language: str, length: int, main: str) -> str:
+def choose_analysis_language(language: str, length: int, main: str) -> str:
     """Return the language that a document of `length` characters is analysed in.
 
     It is its own `language` if that has a stemmer, else the corpus' `main` one.

@@ -120,19 +120,19 @@ class Analyzers:
             term for word in words for terms in self._forms(word).values() for term in terms
         )
 
-    def leaves_out(self, word: str) -> bool:
+    def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in one of the languages."""
         words = self.main.unstemmed(word).words
         return bool(words) and any(not all(self._forms(one).values()) for one in words)
 
-    def marked(self, beginning: str) -> list[str]:
+    def mark_beginnings(self, beginning: str) -> list[str]:
         """Return how terms begin, in every language, for words that begin like this."""
         return [
             mark + fold(normalise(beginning))
             for mark in ("", *(f"{code}:" for code in self._others))
         ]
 
-    def noted_spellings(self) -> dict[str, set[str]]:
+    def collect_spellings(self) -> dict[str, set[str]]:
         """Return the spellings of the words of all texts analysed so far."""
         noted: dict[str, set[str]] = {}
         for analyzer in (self.main, *self._others.values()):

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import DamagedError, SettingsError, nearest, reason_of
 from engine.core.records import Chunk
 from engine.core.text import language_name
-from engine.lexical.filenames import searched_label
-from engine.lexical.languages import analysed_in, identifier
+from engine.lexical.filenames import build_search_label
+from engine.lexical.languages import choose_analysis_language, load_identifier
 from engine.lexical.storage import read_manifest
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, ThrottledProgress
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
@@ -80,7 +80,7 @@ class IndexStage(Stage):
         with ThreadPoolExecutor(1) as beside:
             if unknown := context.store.count_without_language():
                 # While its model is decompressed, the interpreter is free for what follows.
-                beside.submit(identifier)
+                beside.submit(load_identifier)
             live = context.store.chunk_ids()
             if former is not None:
                 with suppress(DamagedError):  # A damaged index is rebuilt.
@@ -155,7 +155,7 @@ def _labels(snapshot: ProjectSnapshot) -> dict[int, str]:
         return {}
     with_title = snapshot.settings.corpus.context != "title"
     labels = {
-        key: searched_label(title if with_title else "", path)
+        key: build_search_label(title if with_title else "", path)
         for key, title, path in snapshot.store.titled_paths()
     }
     return {key: label for key, label in labels.items() if label}
@@ -180,7 +180,7 @@ def _wanted(context: StageContext) -> _Wanted:
     if context.settings.lexical.language != "auto":
         return _Wanted(language, titles, {})
     analysed = {
-        key: analysed_in(code, length, language)
+        key: choose_analysis_language(code, length, language)
         for key, code, length in context.store.languages_but(language)
     }
     others = {key: code for key, code in analysed.items() if code != language}

@@ -44,7 +44,7 @@ class Manifest:
     languages: dict[str, int] = field(default_factory=dict)
 
 
-def damaged(folder: Path, why: str) -> DamagedError:
+def damage_error(folder: Path, why: str) -> DamagedError:
     """Build the error for an index that cannot be trusted."""
     return DamagedError(
         f"The keyword index in {folder} is damaged.",
@@ -61,7 +61,7 @@ def files_folder(folder: Path) -> Path:
     return folder / "generation-1"
 
 
-def lockable(folder: Path) -> Path:
+def ensure_lockable(folder: Path) -> Path:
     """Return the folder, or a private copy if it is read-only.
 
     tantivy needs a lock file even to read. The copy is held in memory if there is room, and is
@@ -105,7 +105,7 @@ def drop_stale_copies(place: Path) -> None:
             continue
 
 
-def describe(
+def describe_files(
     folder: Path, known: Mapping[str, tuple[int, str]] = MappingProxyType({})
 ) -> dict[str, tuple[int, str]]:
     """Return size and sha256 of each of tantivy's files, which are made private.
@@ -141,7 +141,7 @@ def link_files(source: Path, target: Path) -> None:
         shutil.copyfile(path, target / path.name)
 
 
-def documents_of(folder: Path) -> tuple[int, int]:
+def count_documents(folder: Path) -> tuple[int, int]:
     """Return (documents that tantivy's statistics count, deleted ones among them).
 
     Raises ValueError, KeyError or OSError.
@@ -162,7 +162,7 @@ def read_manifest(folder: Path) -> Manifest:
         data = json.loads((folder / MANIFEST).read_text("utf-8"))
         version = data["version"]
         if version != FORMAT_VERSION:
-            raise damaged(
+            raise damage_error(
                 folder, f"It has format {version}; this version reads format {FORMAT_VERSION}"
             )
         files = {
@@ -175,9 +175,9 @@ def read_manifest(folder: Path) -> Manifest:
             languages={str(code): int(count) for code, count in data.get("languages", {}).items()},
         )
     except FileNotFoundError as error:
-        raise damaged(folder, f"{MANIFEST} is missing") from error
+        raise damage_error(folder, f"{MANIFEST} is missing") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(
+        raise damage_error(
             folder, f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
         ) from error
     _check_files(folder, manifest)
@@ -187,15 +187,15 @@ def read_manifest(folder: Path) -> Manifest:
 def _check_files(folder: Path, manifest: Manifest) -> None:
     current = files_folder(folder)
     if not manifest.files:
-        raise damaged(folder, f"{MANIFEST} names no files")
+        raise damage_error(folder, f"{MANIFEST} names no files")
     for name, (size, digest) in manifest.files.items():
         path = current / name
         try:
             found = remembered_sha256(path)
             actual = path.stat().st_size
         except OSError as error:
-            raise damaged(folder, f"{name} cannot be read ({error.strerror})") from error
+            raise damage_error(folder, f"{name} cannot be read ({error.strerror})") from error
         if actual != size:
-            raise damaged(folder, f"{name} has {actual} bytes instead of {size}")
+            raise damage_error(folder, f"{name} has {actual} bytes instead of {size}")
         if found != digest:
-            raise damaged(folder, f"The contents of {name} have changed since it was written")
+            raise damage_error(folder, f"The contents of {name} have changed since it was written")

@@ -16,7 +16,7 @@ import tantivy
 from engine.core.disk import write_text
 from engine.lexical import storage
 from engine.lexical.several import Analyzers, Spellings
-from engine.lexical.storage import Manifest, damaged
+from engine.lexical.storage import Manifest, damage_error
 
 ID = "id"
 WORDS = "words"
@@ -31,7 +31,7 @@ Languages = Mapping[int, str]
 """Chunk id → the language that it is analysed in, if that is not the main one."""
 
 
-def analyzers_of(
+def build_analyzers(
     manifest: Manifest, spellings: Callable[[], Spellings] = dict[str, list[str]]
 ) -> Analyzers:
     """Return the analyzers for the languages of a manifest."""
@@ -44,7 +44,7 @@ class ChunkAnalysis:
     def __init__(self, settings: Manifest, others: Languages) -> None:
         self._language = settings.language
         self._others = others
-        self._analyzers = analyzers_of(replace(settings, languages=Counter(others.values())))
+        self._analyzers = build_analyzers(replace(settings, languages=Counter(others.values())))
 
     def analyse(self, chunks: Iterable[tuple[int, str]]) -> Iterator[StoredChunk]:
         """Yield the id, words and codes of each chunk."""
@@ -54,7 +54,7 @@ class ChunkAnalysis:
 
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
         """Return the recorded spellings, together with the `known` ones."""
-        noted = self._analyzers.noted_spellings()
+        noted = self._analyzers.collect_spellings()
         return {
             term: sorted({*noted.get(term, ()), *known.get(term, ())})
             for term in sorted(noted.keys() | known)
@@ -106,7 +106,7 @@ def put_manifest(
         several = {**counts, former.language: len(ids) - counts.total()}
     else:
         several = {}
-    files = storage.describe(target, former.files)
+    files = storage.describe_files(target, former.files)
     manifest = replace(former, count=len(ids), languages=several, files=files)
     storage.write_manifest(folder, manifest)
 
@@ -179,8 +179,8 @@ def panics_are_damage(folder: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        raise damaged(folder, f"tantivy cannot read it ({error})") from error
+        raise damage_error(folder, f"tantivy cannot read it ({error})") from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        raise damaged(folder, f"tantivy failed on it ({error})") from error
+        raise damage_error(folder, f"tantivy failed on it ({error})") from error
