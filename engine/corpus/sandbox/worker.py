@@ -64,8 +64,8 @@ def _load_readers() -> None:
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     from engine.core.records import ReadDocument
     from engine.corpus.formats import OFFICE, UnreadableFileError, pictures
-    from engine.corpus.formats.locked import use
-    from engine.corpus.formats.opening import everything_in
+    from engine.corpus.formats.locked import use_passwords
+    from engine.corpus.formats.opening import read_everything
 
     # Frames that are sent with the next one: another wake-up of the parent costs as much as a small
     # file.
@@ -91,11 +91,11 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
         return str(answer["text"]), str(answer["problem"])
 
     limit_time(seconds)
-    use(asked["passwords"], seconds / 2)
-    pictures.use(None if asked["ocr"] is None else recognised, float(asked["ocr"] or 0))
+    use_passwords(asked["passwords"], seconds / 2)
+    pictures.use_recogniser(None if asked["ocr"] is None else recognised, float(asked["ocr"] or 0))
     path = Path(asked["path"])
     try:
-        for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
+        for found in read_everything(path, asked["format"], without=asked["without"], begin=begin):
             if isinstance(found, ReadDocument) and not found.member:
                 own = found.format
             else:
