@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from engine.core.messages.report import SearchMode
 from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name
+from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.choosing import (
     Choosing,
     Preferences,
@@ -31,8 +32,6 @@ from engine.evaluation.reporting.diagnostics import (
 )
 from engine.evaluation.studies.forgetting import general_folder, general_set, measure_answers
 from engine.evaluation.studies.fusion import (
-    EQUAL,
-    FOREIGN,
     FusionChoice,
     HybridFusion,
     default_share,

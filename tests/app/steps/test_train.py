@@ -424,7 +424,7 @@ def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
         await until(pilot, lambda: change.has_class("-asking"), "what it makes stale")
         effect = str(change.query_one(".change-effect", SafeStatic).render())
         assert all(part in effect for part in ("ettin", "8,500", "5 hours", "Train"))
-        assert folder.settings().training.teacher == "auto"
+        assert folder.settings().training.teacher is None
         await pilot.press("enter")
         await until(
             pilot, lambda: folder.settings().training.teacher == "cross-encoder", "the teacher"

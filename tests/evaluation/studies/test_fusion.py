@@ -8,20 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies import fusion
 from engine.evaluation.studies.fusion import (
-    EQUAL,
-    FOREIGN,
     FOREIGN_SHARES,
-    SHARES,
     FusionChoice,
     HybridFusion,
     default_share,
     weighted_label,
 )
 from engine.lexical.filenames import FilenameMatch
+from engine.models.catalogue import SHARES
 from engine.settings.load import validate
 
 
