@@ -90,6 +90,7 @@ class ProjectTools:
             "path": document.path,
             "type": document.format,
             "author": document.author,
+            "tags": document.tags,
             "language": document.language,
             "date": day(date_of(document)),
             "lines": str(lines),

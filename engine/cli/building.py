@@ -404,7 +404,7 @@ def benchmark(
     from engine.cli.run_view import RunView
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
-    from engine.experiments.benchmark import benchmark as measure
+    from engine.lab.benchmark import benchmark as measure
     from engine.settings.edit import apply_changes
 
     settings = apply_changes(

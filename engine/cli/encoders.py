@@ -73,7 +73,7 @@ def encoders(
         files = _files(name)
         print_json(files) if as_json else _show_files(files)
         return
-    from engine.evaluation.studies.encoders import compare_encoders
+    from engine.evaluation.choosing.encoders import compare_encoders
 
     with opened(name or "") as project:
         with stoppable() as stop:

@@ -120,6 +120,10 @@ def search(
             metavar="NAME", help="only documents with this in the author's name; may repeat"
         ),
     ] = None,
+    tag: Annotated[
+        Texts,
+        typer.Option(metavar="TAG", help="only documents with this tag; may repeat"),
+    ] = None,
     language: Annotated[
         Texts,
         typer.Option(
@@ -142,7 +146,8 @@ def search(
     facets: Annotated[
         bool,
         typer.Option(
-            "--facets", help="also count the documents by type, author, language, year and folder"
+            "--facets",
+            help="also count the documents by type, author, tag, language, year and folder",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -177,7 +182,13 @@ def search(
     start = parse_date(after) if after else None
     end = parse_date(before) if before else None
     where = SearchFilter(
-        tuple(path or ()), types, start, end, tuple(author or ()), tuple(language or ())
+        tuple(path or ()),
+        types,
+        start,
+        end,
+        tuple(author or ()),
+        tuple(language or ()),
+        tuple(tag or ()),
     )
     text = query or ""
     if like:

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,18 +38,11 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEstimated(Event):
-    """The estimated seconds of the stages with work to do; those of `unknown` are not known.
-
-    `rough`: the machine was busy when its speed was measured. `nominal`: the work of each stage
-    with the `encoder` (its fingerprint, device and precision), in seconds of a nominal machine.
-    """
+    """The estimated seconds of the stages with work to do; those of `unknown` are not known."""
 
     chunks: int
     seconds: dict[str, float]
     unknown: list[str]
-    rough: bool = False
-    nominal: dict[str, float] = field(default_factory=dict)
-    encoder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,8 @@ class Document:
     `path`: relative to the source folder, with forward slashes; `corpus.jsonl#ID` for a BEIR entry
     (with `external_id = ID`), `mail.eml/attachment.pdf` for a part of a file. `modified`: that of
     the file, in seconds since the epoch, UTC. `created` and `changed`: what the document itself
-    says. `content_hash`: hex sha256 of the bytes read.
+    says. `tags`: those that the document gives itself, separated by commas. `content_hash`: hex
+    sha256 of the bytes read.
     """
 
     path: str
@@ -68,6 +69,7 @@ class Document:
     author: str = ""
     created: float | None = None
     changed: float | None = None
+    tags: str = ""
     language: str = ""
 
     @property
@@ -237,6 +239,7 @@ class ReadDocument:
     author: str = ""
     created: float | None = None
     changed: float | None = None
+    tags: str = ""
     member: str = ""
     note: str = ""
     marked: tuple[Marked, ...] = ()

@@ -98,13 +98,11 @@ def examine(
 
 
 def _choose_encoder(settings: Settings, model: str | None) -> EncoderSettings:
-    """Return the project's encoder, changed by the model or file of vectors that was named."""
+    """Return the project's encoder, or the model that was named."""
     encoder = settings.encoder
     if not model:
         return encoder
-    if model.endswith((".npy", ".safetensors")):
-        return encoder.model_copy(update={"vectors": model})
-    return encoder.model_copy(update={"model": model, "endpoint": "", "vectors": ""})
+    return encoder.model_copy(update={"model": model, "endpoint": ""})
 
 
 def _estimate_needs(
@@ -218,21 +216,12 @@ def _examine_documents(project: ProjectFolder, settings: Settings) -> list[Findi
 
 def _examine_model(encoder: EncoderSettings) -> list[Finding]:
     from engine.encoders.kinds.chosen import encoder_source
-    from engine.encoders.kinds.given_vectors import read_vectors
 
     source = encoder_source(encoder)
     if source.server:
         where = f"at {source.server}, which gets the text of chunks and queries"
     else:
         where = "on this machine"
-    if encoder.vectors:
-        rows, dimensions = read_vectors(encoder.vectors).rows.shape
-        found = f"{source.name} with {rows} vectors of {dimensions} dimensions, {where}"
-        follows = (
-            "a map makes those of queries, and of chunks without a given one; the model that made"
-            " these is not trained"
-        )
-        return [Finding("model", "good", found, follows)]
     if encoder.small_model:
         follows = (
             f"an adapter is trained and exported of {Path(encoder.small_model).name} alone, whose"

@@ -347,7 +347,7 @@ def _examine_index(
     if recall >= MIN_RECALL:
         return Finding("vectors", "good", found, "a graph names candidates, which are compared")
     to_do = (
-        "'engine embed --force' builds the index anew; where that does not help, another encoder"
+        "'engine embed --force' rebuilds the index; if that does not help, another encoder"
         " may tell texts apart better"
     )
     return Finding("vectors", "problem", found, to_do)

@@ -30,6 +30,7 @@ _KINDS = {
     "document": "keyword",
     "content_hash": "keyword",
     "author": "keyword",
+    "tags": "text",
     "language": "keyword",
     "codes": "keyword",
 }

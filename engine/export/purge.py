@@ -208,7 +208,7 @@ def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
     )
     why = (
         "It was sent text of the documents, and may have been sent judged questions"
-        " (evaluation.robustness) or what was searched for (encoder.endpoint)."
+        " ('engine lab --robustness') or what was searched for (encoder.endpoint)."
     )
     for url in known_servers(project.path):
         yield Elsewhere("a server that made queries or vectors", why, url, True)

@@ -62,6 +62,7 @@ def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
         "headings": [*chunk.headings],
         "page": chunk.page,
         "author": document.author,
+        "tags": document.tags,
         "language": document.language,
         "modified": document.modified,
         "text": chunk.text,

@@ -218,7 +218,7 @@ def check_target(name: str) -> None:
         raise UsageError(
             f"There is a model {name} already.",
             f"It lies in {own_folder() / name}.",
-            f"To get it anew, remove it first: 'engine models remove {name}'.",
+            f"To fetch it again, remove it first: 'engine models remove {name}'.",
             code="target-exists",
         )
 

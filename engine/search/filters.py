@@ -1,4 +1,4 @@
-"""Filters by path glob, file type, author, language and date, and counts of documents by these."""
+"""Filters by path glob, file type, author, tag, language and date, and counts by these."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ class SearchFilter:
         `zip` and `mbox` mean the files inside.
     `authors`: texts, of which one must be part of the author's name, in any case; a text in double
         quotes must be the whole name.
+    `tags`: tags, of which the document must have one, in any case; `project` also means
+        `project/alpha`.
     `languages`: codes such as `en`, or `unknown`.
     `after` (inclusive), `before` (exclusive): seconds since the epoch, compared with the date that
         a document states, otherwise with that of its file.
@@ -50,6 +52,7 @@ class SearchFilter:
     before: float | None = None
     authors: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -80,6 +83,8 @@ class SearchFilter:
             if formats and formats.isdisjoint(_formats_of(document, containers)):
                 return False
             if languages and resolve_language(document.language) not in languages:
+                return False
+            if self.tags and not any(_has_tag(document, tag) for tag in self.tags):
                 return False
             return self._has_author(document) and self._has_date(document)
 
@@ -154,6 +159,9 @@ def find_unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
     for author in where.authors:
         if not any(_is_author(author, document.author) for document in documents):
             problems.append(f"No document is by '{author}'.")
+    for tag in where.tags:
+        if not any(_has_tag(document, tag) for document in documents):
+            problems.append(f"No document has the tag '{tag}'.")
     for glob in where.paths:
         matches = path_filter((glob,))
         if not any(matches(document.path) for document in documents):
@@ -186,6 +194,16 @@ def _is_author(wanted: str, author: str) -> bool:
     return wanted in author
 
 
+def _has_tag(document: Document, wanted: str) -> bool:
+    wanted = compose_accents(wanted).casefold().strip().lstrip("#")
+    if not document.tags:
+        return False
+    for tag in compose_accents(document.tags).casefold().split(", "):
+        if tag == wanted or tag.startswith(f"{wanted}/"):
+            return True
+    return False
+
+
 def compose_accents(text: str) -> str:
     """Return a text with each accented letter as one character (NFC).
 
@@ -206,7 +224,7 @@ def date_of(document: Document) -> float:
 
 
 def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
-    """Count documents by type, author, language, year and folder.
+    """Count documents by type, author, tag, language, year and folder.
 
     The `MAX_FACETS` most frequent values of each, the most frequent first. Folders are those of the
     outermost level at which the documents differ; `contracts/.` counts the files directly in it.
@@ -217,6 +235,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
     counts = {
         "type": Counter(document.format for document in documents),
         "author": Counter(authors),
+        "tag": _count_tags(documents),
         "language": Counter(languages),
         "year": Counter(map(_year, documents)),
         "folder": _count_folders(
@@ -237,6 +256,17 @@ def _year(document: Document) -> str:
     seconds = max(-6e10, min(date_of(document), 2e11))
     moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
     return f"{moment.astimezone():%Y}"
+
+
+def _count_tags(documents: list[Document]) -> Counter[str]:
+    """Count documents by tag; tags that differ only in case count as one, as written first."""
+    counter: Counter[str] = Counter()
+    names: dict[str, str] = {}
+    for document in documents:
+        if document.tags:
+            for tag in compose_accents(document.tags).split(", "):
+                counter[names.setdefault(tag.casefold(), tag)] += 1
+    return counter
 
 
 def _count_folders(folders: list[list[str]]) -> Counter[str]:

@@ -144,6 +144,7 @@ class Listing:
             page=page,
             place=place,
             author=document.author,
+            tags=document.tags,
             created=document.created,
             changed=document.changed,
             id=document.stable_id,

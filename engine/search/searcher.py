@@ -111,7 +111,7 @@ class Searcher:
         """Return the best `top` chunks for `query`, best first.
 
         Arguments that are None come from project.toml. `with_facets`: also count the documents
-        found by type, author, language, year and folder (see `Found`). `syntax`: the query may
+        found by type, author, tag, language, year and folder (see `Found`). `syntax`: the query may
         contain operators (`engine.search.syntax`). `by_document`: only the best chunk of each
         document. `by_date`: newest first, of the best `top` or, if the query has conditions, of all
         hits. `min_score`: the minimum score of a hit. `rerank`: whether the reranker orders the
@@ -328,7 +328,7 @@ class Searcher:
 
     @_with_run_hints
     def facets(self) -> dict[str, dict[str, int]]:
-        """Count all documents by type, author, language, year and folder (see `Found`)."""
+        """Count all documents by type, author, tag, language, year and folder (see `Found`)."""
         self._loaded.follow_repair()
         return facets(self._loaded.documents().values())
 

@@ -19,7 +19,7 @@ from engine.core.messages.encoders import (
     EncoderTrial,
     TrialFigures,
 )
-from engine.evaluation.studies import encoders
+from engine.evaluation.choosing import encoders
 from engine.project.folder import ProjectFolder
 
 FIGURES = TrialFigures((0.5,), (0.5,), (0.5,), (1,))

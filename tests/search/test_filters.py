@@ -167,6 +167,27 @@ def test_an_author_in_quotes_is_the_whole_name() -> None:
     assert SearchFilter(authors=('"ann, bo"', "joa")).allowed(people) == {1, 2}
 
 
+def test_a_tag_is_met_whole_or_as_the_beginning_of_a_path_of_tags() -> None:
+    tagged = [
+        replace(document(1, "a.md"), tags="Travel, project/alpha"),
+        replace(document(2, "b.md"), tags="travelling"),
+        replace(document(3, "c.md"), tags="project"),
+        document(4, "d.md"),
+    ]
+
+    def find(*tags: str) -> set[int]:
+        return SearchFilter(tags=tags).allowed(tagged)
+
+    assert find("travel") == find("#TRAVEL") == {1}
+    assert find("project") == {1, 3}
+    assert find("project/alpha") == {1}
+    assert find("alpha") == find("") == set()
+    assert find("travel", "travelling") == {1, 2}
+    assert facets(tagged)["tag"] == {"Travel": 1, "project/alpha": 1, "travelling": 1, "project": 1}
+    assert len(find_unmet(SearchFilter(tags=("harbour",)), tagged)) == 1
+    assert find_unmet(SearchFilter(tags=("Travel",)), tagged) == []
+
+
 def test_letters_written_apart_from_their_marks_are_the_same() -> None:
     """macOS writes names of files so; keyboards write them together."""
     together = ("B\u00fcro", "M\u00fcller")

@@ -18,6 +18,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.document_written import find_untrained
+from engine.runs.estimate import Forecast
 from engine.service import offer
 from engine.service.offer import adaptation_offer
 from engine.written_queries.document_queries import document_queries
@@ -28,12 +29,12 @@ OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 197, ("judge", "encode
 def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    estimated = RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["evaluate"], rough=True)
+    estimated = RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["evaluate"])
     asked: list[list[str]] = []
 
-    def estimate(_snapshot: object, stages: list[str], _should_stop: object) -> RunEstimated:
+    def estimate(_snapshot: object, stages: list[str]) -> Forecast:
         asked.append(stages)
-        return estimated
+        return Forecast(estimated, {})
 
     monkeypatch.setattr(offer, "estimate", estimate)
     found = adaptation_offer(project)
@@ -43,7 +44,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
         written = find_untrained(snapshot, store.chunks(), document_queries(store))
         judged = store.counts()["judged_queries"]
         titles = {one.text for one in written}
-    assert (found.seconds, found.unknown, found.rough) == ({"train": 60.0}, ("evaluate",), True)
+    assert (found.seconds, found.unknown) == ({"train": 60.0}, ("evaluate",))
     assert "rank" not in asked[0]  # is done
     assert asked[0][-3:] == ["train", "evaluate", "embed"]
     # k = ((1.960 + 0.842) / 0.04)² = 4906; N = k (0.2² + 1/N) where N = 98.1 + √(98.1² + k) = 218.7

@@ -11,7 +11,7 @@ from itertools import islice
 from engine.core.messages.search import Hit, Mode, Reranked, Search
 
 ALL = "all"
-FACETS = ("type", "author", "language")
+FACETS = ("type", "author", "tag", "language")
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "keywords", ALL: "all three"}
 Span = tuple[int, int]
 MAX_MATCHES = 50_000
@@ -87,6 +87,7 @@ class Filters:
             before=self.before.strip() or None,
             authors=authors or None,
             languages=self.get_values("language") or None,
+            tags=self.get_values("tag") or None,
             facets=facets,
             series=f"typed-{mode}",
             by_document=by_document,
@@ -112,7 +113,7 @@ class Question:
 
     query: str
     filters: Filters = Filters()
-    facets: bool = False  # whether to count types, authors and languages
+    facets: bool = False  # whether to count types, authors, tags and languages
     by_document: bool = True  # the best passage of each document, not every passage
     by_date: bool = False  # newest first
 

@@ -65,7 +65,7 @@ class AdaptationOffer:
     """What an adaptation would take and what it could show.
 
     `seconds`: of each stage with work to do; `unknown`: stages whose time is not known; both are
-    empty for a minute or two, or if all is `up_to_date`. `rough`: the machine was busy. `rung`: the
+    empty for a minute or two, or if all is `up_to_date`. `rung`: the
     best kind of evidence, with `queries` of them; `needed` of them show a gain of `points` of
     nDCG@10. Judged questions decide from `judged_needed` on. `helps`: what would help more, the
     least effort first. `possible`: whether any kind has enough queries to decide at all.
@@ -86,7 +86,6 @@ class AdaptationOffer:
     helps: tuple[Help, ...] = ()
     up_to_date: bool = False
     possible: bool = True
-    rough: bool = False
     measured: bool = False
     counted: bool = True
     expects: bool = False
@@ -152,9 +151,7 @@ class AdaptationOffer:
         if self.up_to_date:
             return "none, as nothing has changed since the last adaptation"
         if self.seconds or self.unknown:
-            return estimate_line(self.seconds, self.unknown, self.rough)
-        if self.rough:
-            return "a minute or two, longer while this machine is as busy as now"
+            return estimate_line(self.seconds, self.unknown)
         return "a minute or two"
 
     def _describe_outlook(self) -> Iterator[str]:

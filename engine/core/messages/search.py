@@ -42,8 +42,9 @@ class Hit:
     one ranker was asked or the score is 0). `start` and `end`: character offsets in the document's
     text; `line`: where it starts there, from 1. `page`: number of the page, slide or sheet with the
     first matched term, or where the chunk starts; `place`: its name (`slide 4`, `sheet Budget`);
-    None and empty for a text without pages. `author`, `created` and `changed` (seconds since the
-    epoch): what the document itself says. `id`: that of the document, the same in every run.
+    None and empty for a text without pages. `author`, `tags` (separated by commas), `created`
+    and `changed` (seconds since the epoch): what the document itself says. `id`: that of the
+    document, the same in every run.
     `more`: if hits are grouped by document, how many others of the best passages belong to it.
     `rerank_score`: on the reranker's scale; None if it did not reach the passage. `copies`: how
     many of the documents found have the same text, including this one; they take one place.
@@ -71,6 +72,7 @@ class Hit:
     author: str = ""
     created: float | None = None
     changed: float | None = None
+    tags: str = ""
     id: str = ""
     more: int = 0
     rerank_score: float | None = None
@@ -117,9 +119,9 @@ class Found:
     """The answer to one search.
 
     `notes`: what the user should know, such as a mode that was not available. `facets`, if asked
-    for: the number of documents found by type, author, language, year and folder; BM25 finds all
-    that hold a word of the query, semantic search those of the nearest 100 chunks. `commands`: the
-    `engine` commands that the notes advise. `suggestion`: the query with unknown words in the
+    for: the number of documents found by type, author, tag, language, year and folder; BM25 finds
+    all that hold a word of the query, semantic search those of the nearest 100 chunks. `commands`:
+    the `engine` commands that the notes advise. `suggestion`: the query with unknown words in the
     spelling of documents; empty without a correction. `reranked`: None if no reranker was asked.
     `can_rerank`: none was, but one is in use and could reorder these hits. `problem`: the query has
     nothing to look for, or names a document or file type that does not exist; `notes` explain it.
@@ -170,6 +172,7 @@ class Search(Request[Found], method="search"):
     before: str | None = None
     authors: tuple[str, ...] | None = None
     languages: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
     facets: bool = False
     series: str | None = None
     syntax: bool = True

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ MIME = {
 }
 _SHEETS = ("ods", "xlsx", "xls")
 _SLIDES = ("odp", "pptx", "ppt")
+_OPEN_DOCUMENT = ("odt", "ods", "odp")
 # xberg leaves these escapes as they are written.
 _RTF_SIGN = re.compile(rb"\\([\\~_])")
 _RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
@@ -57,6 +59,7 @@ _RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
 _RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
+_KEYWORD = re.compile("<meta:keyword>([^<]*)</meta:keyword>")
 _QUOTED = re.compile(r"'([^']+)'")
 # xberg's readers that warn of sheets, slides and chapters; others warn of pictures and objects.
 _OF_PARTS = (
@@ -144,6 +147,7 @@ def extracted(
         "authors": authors,
         "created_at": said.created_at,
         "modified_at": said.modified_at,
+        "keywords": _keywords(content) if format in _OPEN_DOCUMENT else said.keywords,
     }
     # xberg leaves the escapes in titles and names of authors.
     if format == "rtf":
@@ -153,6 +157,14 @@ def extracted(
             for name in ([authors] if isinstance(authors, str) else authors or ())
         ]
     return _text(nodes, format), metadata, [*_lost(path, found.processing_warnings)]
+
+
+def _keywords(content: bytes) -> list[str]:
+    """Return the keywords of an OpenDocument file; xberg gives only the first one."""
+    with suppress(*DAMAGED, KeyError):
+        meta = package_of(content).read("meta.xml").decode("utf-8", "replace")
+        return [unescape(keyword) for keyword in _KEYWORD.findall(meta)]
+    return []
 
 
 def _plain_content_of(node: Any) -> dict[str, Any]:

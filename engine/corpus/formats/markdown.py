@@ -15,7 +15,7 @@ from typing import Any
 from engine.core.records import Heading, Marked, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain import decoded
-from engine.corpus.text.metadata import Said, first_moment, joined, title_from_name
+from engine.corpus.text.metadata import Said, first_moment, joined, tags_of, title_from_name
 
 _MARKED = re.compile(
     r"(?P<picture>!?)\[(?P<shown>[^\[\]\n]{2,200})\]\([ ]*<?(?P<target>[^\s<>()]{1,500})>?(?:["
@@ -52,6 +52,8 @@ _CHANGED = (
     "dateupdated",
 )
 
+_TAGS = ("tags", "tag", "keywords", "categories", "category")
+
 
 class MarkdownReader:
     """A reader of .md files.
@@ -80,6 +82,7 @@ class MarkdownReader:
             author=said.author,
             created=said.created,
             changed=said.changed,
+            tags=said.tags,
             marked=tuple(_marked(front.body)),
         )
 
@@ -174,6 +177,7 @@ def _said_in(fields: Mapping[str, list[str]]) -> Said:
         joined(name for key in _AUTHOR for name in fields.get(key, ())),
         first_moment(date for key in _CREATED for date in fields.get(key, ())),
         first_moment(date for key in _CHANGED for date in fields.get(key, ())),
+        tags_of([tag for key in _TAGS for tag in fields.get(key, ())]),
     )
 
 

@@ -228,6 +228,9 @@ def _metadata(found: Node, content: bytes) -> Node:
     return {
         "title": "" if is_name else own,
         "authors": author,
+        "keywords": [
+            unescape_characters(in_code_page(tag, content)) for tag in said.get("keywords") or ()
+        ],
         "created_at": said.get("created"),
         "modified_at": said.get("modified"),
     }

@@ -159,6 +159,7 @@ def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Doc
         author=named(read.author),
         created=read.created,
         changed=read.changed,
+        tags=read.tags,
     )
 
 

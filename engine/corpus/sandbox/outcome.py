@@ -28,7 +28,7 @@ MOST_NAMES = 2**26
 # Dates lie in the years 1 to 9999.
 _EARLIEST = -62_135_596_800
 _LATEST = 253_402_300_799
-_PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "note")
+_PLAIN = ("title", "text", "format", "author", "created", "changed", "tags", "member", "note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
         if state not in ("skipped", "quarantined"):
             raise ValueError("a state that there is none of")
         return LeftOut(member, state, known(message["kind"], Kind), reason)
-    for name in ("title", "text", "format", "author", "member", "note"):
+    for name in ("title", "text", "format", "author", "tags", "member", "note"):
         text_of(message[name])
     for name in ("created", "changed"):
         if message[name] is not None and not _EARLIEST <= message[name] <= _LATEST:

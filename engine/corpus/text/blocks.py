@@ -223,7 +223,8 @@ def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
 
 def made_visible(document: ReadDocument) -> ReadDocument:
     """Return a document without invisible characters, its headings and pages still in place."""
-    if all(visible(one) == one for one in (document.text, document.title, document.author)):
+    texts = (document.text, document.title, document.author, document.tags)
+    if all(visible(text) == text for text in texts):
         return document
     text = document.text
     cuts = sorted(
@@ -246,6 +247,7 @@ def made_visible(document: ReadDocument) -> ReadDocument:
         document,
         title=visible(document.title),
         author=visible(document.author),
+        tags=visible(document.tags),
         text="".join(pieces),
         headings=tuple(headings),
         pages=tuple(pages),

@@ -1,4 +1,4 @@
-"""Title, author and dates that a document gives itself, as people and programs write them."""
+"""Title, author, dates and tags that a document gives itself, as people and programs write them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from engine.core.records import ReadDocument
 from engine.corpus.text.blocks import Text
 
 _MAX_LENGTH = 300  # characters
+_MAX_TAGS = 50
+_MAX_TAG_LENGTH = 100  # characters; longer ones are sentences
 # A day stored as its noon in Greenwich is the same day everywhere on earth.
 _NOON = 12
 _NO_TITLE = re.compile(
@@ -48,12 +50,13 @@ _NOBODY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Title and author, empty if not given; dates are seconds since the epoch."""
+    """Title, author and tags, empty if not given; dates are seconds since the epoch."""
 
     title: str = ""
     author: str = ""
     created: float | None = None
     changed: float | None = None
+    tags: str = ""
 
 
 def moment(text: str) -> float | None:
@@ -104,7 +107,7 @@ def joined(names: Iterable[str]) -> str:
 def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]) -> ReadDocument:
     """Build a document from its text and its metadata.
 
-    The keys are `title`, `authors`, `created_at` and `modified_at`.
+    The keys are `title`, `authors`, `created_at`, `modified_at` and `keywords`.
     """
     return ReadDocument(
         title_of(metadata, text, path),
@@ -115,6 +118,7 @@ def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]
         author=author_of(metadata),
         created=seconds(metadata.get("created_at")),
         changed=seconds(metadata.get("modified_at")),
+        tags=tags_of(metadata.get("keywords")),
     )
 
 
@@ -138,6 +142,21 @@ def author_of(metadata: Mapping[str, Any]) -> str:
         for name in ([authors] if isinstance(authors, str) else authors)
     ]
     return ", ".join(filter(None, names))[:_MAX_LENGTH]
+
+
+def tags_of(keywords: Any) -> str:
+    """Return the tags in a text, or in a list of texts, separated by commas, each once.
+
+    Commas and semicolons separate tags; a leading `#` is dropped.
+    """
+    texts = [keywords] if isinstance(keywords, str) else keywords or ()
+    tags: dict[str, str] = {}
+    for text in texts:
+        for tag in re.split("[,;\n]", clean(str(text))):
+            tag = " ".join(tag.split()).lstrip("#").strip()
+            if tag and "://" not in tag and len(tag) <= _MAX_TAG_LENGTH:
+                tags.setdefault(tag.casefold(), tag)
+    return ", ".join(list(tags.values())[:_MAX_TAGS])
 
 
 def seconds(date: Any) -> float | None:

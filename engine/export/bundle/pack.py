@@ -295,9 +295,7 @@ def _describe_missing_models(
     if info is not None:
         model = "" if info.endpoint else info.model
         available = {"", *BUNDLED_NAMES, *places}
-        missing = [
-            name for name in (model, info.small_model, info.given_vectors) if name not in available
-        ]
+        missing = [name for name in (model, info.small_model) if name not in available]
     what = "It is not in the bundle: {}."
     to_do = "Have it on the other machine ('engine unbundle --model'), or add --with-model."
     notes = [

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sized
 from contextlib import closing, suppress
 from pathlib import Path
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 _DOCUMENT_QUERIES = """
 CREATE TABLE document_queries (
     id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, origin TEXT NOT NULL, chunk_id INTEGER,
@@ -17,7 +17,7 @@ CREATE INDEX document_queries_by_document ON document_queries (document_id);
 """  # noqa: E501
 _OVERVIEWS = """
 CREATE INDEX documents_overview ON documents (
-    id, live, language, file_id, path, source, external_id, format, title, content_hash, size, modified, author, created, changed);
+    id, live, language, file_id, path, source, external_id, format, title, content_hash, size, modified, author, created, changed, tags);
 CREATE INDEX chunks_overview ON chunks (id, live, document_id, content_hash);
 """  # noqa: E501
 """Indexes over all short columns.
@@ -51,7 +51,7 @@ CREATE TABLE documents (
     id INTEGER PRIMARY KEY, file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE, path TEXT NOT NULL,
     source TEXT NOT NULL, external_id TEXT, format TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
     content_hash TEXT NOT NULL, size INTEGER NOT NULL, modified REAL NOT NULL, live INTEGER NOT NULL DEFAULT 1,
-    author TEXT NOT NULL DEFAULT '', created REAL, changed REAL, language TEXT NOT NULL DEFAULT '');
+    author TEXT NOT NULL DEFAULT '', created REAL, changed REAL, tags TEXT NOT NULL DEFAULT '', language TEXT NOT NULL DEFAULT '');
 CREATE INDEX documents_by_file ON documents (file_id);
 CREATE TABLE chunks (
     id INTEGER PRIMARY KEY AUTOINCREMENT, document_id INTEGER NOT NULL REFERENCES documents(id) ON DELETE CASCADE,

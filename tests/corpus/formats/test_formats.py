@@ -56,6 +56,37 @@ def test_titles_and_authors_are_the_documents_own(tmp_path: Path, name: str) -> 
     assert (document.title, document.author) == ("Harbour plan", "Ada Quay")
 
 
+KEYWORDS = "Lease; notice period"
+TAGGED = {
+    name: changed(
+        TITLED[name],
+        "docProps/core.xml",
+        "</dc:creator>",
+        f"</dc:creator><cp:keywords>{KEYWORDS}</cp:keywords>",
+    )
+    for name in ("a.docx", "a.pptx", "a.xlsx")
+} | {
+    "a.odt": changed(
+        TITLED["a.odt"],
+        "meta.xml",
+        "</dc:creator>",
+        "</dc:creator><meta:keyword>Lease</meta:keyword><meta:keyword>notice period</meta:keyword>",
+    ),
+    "a.epub": changed(
+        TITLED["a.epub"],
+        "book.opf",
+        "</dc:creator>",
+        "</dc:creator><dc:subject>Lease</dc:subject><dc:subject>notice period</dc:subject>",
+    ),
+    "a.pdf": PDF.replace(b"/Author", b"/Keywords (Lease; notice period) /Author"),
+}
+
+
+@pytest.mark.parametrize("name", TAGGED)
+def test_keywords_of_a_document_are_its_tags(tmp_path: Path, name: str) -> None:
+    assert only(opened(tmp_path, name, TAGGED[name])).tags == "Lease, notice period"
+
+
 @pytest.mark.parametrize(
     ("page", "codec", "title", "author"),
     [

@@ -626,6 +626,7 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
     (documents / "later.eml").write_bytes(
         office.eml(text="The pelican is late.").replace(b"2031", b"2033")
     )
+    (documents / "note.md").write_text("---\ntags: [Berths, plan/2031]\n---\nA pelican.\n")
     stage_here(project, "ingest")
     stage_here(project, "index")
     searcher = Searcher(ProjectFolder(project))
@@ -643,15 +644,19 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
         "mail.eml/plan.pdf",
         "brief.txt",
         "later.eml",
+        "note.md",
     }
     assert paths(SearchFilter()) == everything
-    assert paths(SearchFilter(authors=("quay",))) == everything - {"brief.txt"}
+    assert paths(SearchFilter(authors=("quay",))) == everything - {"brief.txt", "note.md"}
+    assert paths(SearchFilter(tags=("berths",))) == {"note.md"}
+    assert paths(SearchFilter(tags=("plan", "rent"))) == {"note.md"}
     assert paths(SearchFilter(authors=("quay",), formats=("eml",))) == {"mail.eml", "later.eml"}
     assert paths(SearchFilter(languages=("de",))) == {"brief.txt"}
     assert paths(SearchFilter(after=parse_date("2033-01-01"))) == {"later.eml"}
     found = searcher.search("pelican", mode="bm25", top=1, with_facets=True)
     searcher.close()
-    assert found.facets["type"] == {"pdf": 2, "eml": 2, "docx": 1, "xlsx": 1, "txt": 1}
+    assert found.facets["type"] == {"pdf": 2, "eml": 2, "docx": 1, "xlsx": 1, "txt": 1, "md": 1}
+    assert found.facets["tag"] == {"Berths": 1, "plan/2031": 1}
     assert found.facets["author"] == {"Ada Quay": 4, "Ada Quay <ada@harbour.example>": 2}
     assert found.facets["language"]["de"] == 1
     assert (found.facets["year"]["2031"], found.facets["year"]["2033"]) == (5, 1)

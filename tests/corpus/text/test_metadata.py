@@ -17,7 +17,7 @@ from engine.corpus.formats.html.nodes import parsed
 from engine.corpus.formats.markdown import FrontMatter, split_front_matter
 from engine.corpus.ingest.former import document_of
 from engine.corpus.scan.scan import ScannedFile
-from engine.corpus.text.metadata import Said, joined, moment, named
+from engine.corpus.text.metadata import Said, joined, moment, named, tags_of
 
 NOON = 1_935_230_400.0  # 2031-04-29T12:00:00Z
 
@@ -109,7 +109,7 @@ def test_names_are_reported_once_and_addresses_are_none() -> None:
         ),
         ("title: \"Front: \\\"m\\\" # no\"\nauthor: 'Ann''s'", Said('Front: "m" # no', "Ann's")),
         ('Title: C# guide\nauthors: [Ann, "Heron, Bo"]', Said("C# guide", "Ann, Heron, Bo")),
-        ("authors:\n- Ann\n- Bo # the second\ntags:\n  - x", Said("", "Ann, Bo")),
+        ("authors:\n- Ann\n- Bo # the second\ntags:\n  - x", Said("", "Ann, Bo", tags="x")),
         (
             "author:\n  - name: Ann Heron\n    affiliation: Pier 3\n  - name: 'Bo'\n",
             Said("", "Ann Heron, Bo"),
@@ -164,6 +164,34 @@ def test_fields_are_text(source: str, text: str) -> None:
 def test_fields_in_toml() -> None:
     fields = 'title = "On"\nauthors = ["Ann", "Bo"]\ndate = 2031-04-29\n[params]\nkey = 1'
     assert split_front_matter(f"+++\n{fields}\n+++\nBody").said == Said("On", "Ann, Bo", NOON)
+
+
+@pytest.mark.parametrize(
+    ("fields", "tags"),
+    [
+        ("tags: [Travel, refunds]", "Travel, refunds"),
+        ("tags:\n- '#travel'\n- project/alpha\n- Travel", "travel, project/alpha"),
+        ("tags: travel, office rules", "travel, office rules"),
+        ("tag: one\nkeywords: two; three\ncategories:\n  - four", "one, two, three, four"),
+        ("tags: ~", ""),
+        ("tags: 2031", "2031"),
+        ("tags: [https://example.org/travel, a]", "a"),
+        ("tags: [Übergabe, 契約]", "Übergabe, 契約"),
+    ],
+)
+def test_tags_of_front_matter(fields: str, tags: str) -> None:
+    assert split_front_matter(f"---\n{fields}\n---\nBody\n").said.tags == tags
+
+
+def test_tags_are_few_and_short() -> None:
+    found = tags_of([*(f"tag {number}" for number in range(200)), "x" * 101])
+    assert found.split(", ") == [f"tag {number}" for number in range(50)]
+
+
+def test_keywords_of_a_page_are_its_tags() -> None:
+    source = """<head><meta name="keywords" content="Lease, notice period"><meta
+        property="article:tag" content="Harbour"><meta property="article:tag" content="lease">"""
+    assert said_in(parsed(source)).tags == "Lease, notice period, Harbour"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from engine.corpus.formats.html.tables import Tables
 from engine.corpus.formats.plain import decode_as, decoded
 from engine.corpus.formats.word_numbers import in_figures, whole_number
 from engine.corpus.text.blocks import Builder, Text
-from engine.corpus.text.metadata import Said, first_moment, joined, title_from_name
+from engine.corpus.text.metadata import Said, first_moment, joined, tags_of, title_from_name
 
 # Number of bytes or characters. On some pages, what belongs at the beginning follows long scripts.
 _SEARCHED = 2**18
@@ -47,6 +47,7 @@ _CHANGED = (
     "last-modified", "revised", "modified",
 )
 # fmt: on
+_TAGS = ("keywords", "article:tag", "news_keywords", "parsely-tags")
 
 
 def declared_encoding(source: bytes) -> str:
@@ -74,6 +75,7 @@ def said_in(page: ParsedPage) -> Said:
         author=next(filter(None, authors), ""),
         created=first_moment(value for name in _CREATED for value in stated.get(name, ())),
         changed=first_moment(value for name in _CHANGED for value in stated.get(name, ())),
+        tags=tags_of([value for name in _TAGS for value in stated.get(name, ())]),
     )
 
 
@@ -119,6 +121,7 @@ class HtmlReader:
             format="html",
             note=note,
             author=said.author,
+            tags=said.tags,
             created=said.created,
             changed=said.changed,
             marked=tuple(_marked(page)),

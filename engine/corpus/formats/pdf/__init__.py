@@ -171,14 +171,15 @@ def _within(own: str, text: str) -> bool:
 
 
 def _metadata(document: Any) -> Mapping[str, str]:
-    title, author, created, modified = (
+    title, author, keywords, created, modified = (
         said(partial(document.get_metadata_value, key))
-        for key in ("Title", "Author", "CreationDate", "ModDate")
+        for key in ("Title", "Author", "Keywords", "CreationDate", "ModDate")
     )
     authors = ", ".join(filter(None, map(str.strip, author.split(";"))))
     return {
         "title": title,
         "authors": authors,
+        "keywords": keywords,
         "created_at": iso_date(created),
         "modified_at": iso_date(modified),
     }
