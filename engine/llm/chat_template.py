@@ -9,9 +9,9 @@ import os
 import secrets
 import subprocess
 import sys
-from contextlib import suppress
 from typing import Any, NamedTuple
 
+from engine.core.platforms.processes import limit_memory
 from engine.core.subprocesses import import_path
 
 SECONDS = 20.0  # Time limit for rendering a template.
@@ -116,8 +116,5 @@ def _refuse(reason: Any) -> None:
 if __name__ == "__main__":
     # The process ends by itself even if its parent has been killed.
     faulthandler.dump_traceback_later(SECONDS, exit=True)
-    with suppress(ImportError, ValueError, OSError):  # Not every system has `resource`.
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    limit_memory(MEMORY)
     json.dump(_render_around_texts(*json.load(sys.stdin)), sys.stdout)

@@ -22,7 +22,8 @@ from pydantic import BaseModel
 
 from engine.core.errors import EngineError, StageError
 from engine.core.extras import check_llm
-from engine.core.subprocesses import GRACE_SECONDS, describe_exit_code, spawn
+from engine.core.platforms.processes import describe_exit_code
+from engine.core.subprocesses import GRACE_SECONDS, spawn
 from engine.endpoint.address import Address
 from engine.endpoint.client import POLL_SECONDS, Client
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
+import threading
 
 from engine.core.environment import prepare_process
 from engine.core.errors import EngineError
-from engine.core.subprocesses import exit_with_parent, to_dict
+from engine.core.platforms.stopping import obey_parent, take_input
+from engine.core.subprocesses import to_dict
 from engine.llm.model_process import Served, ServedFile
 
 
 def main() -> None:
     """Load the model, say so, and serve."""
-    file = ServedFile.model_validate_json(sys.stdin.readline())
-    exit_with_parent()
+    source = take_input()
+    file = ServedFile.model_validate_json(source.readline())
+    obey_parent(source, threading.Event())
     prepare_process()
     # A file of settings that the user's environment names for other servers of this kind.
     os.environ.pop("CONFIG_FILE", None)
