@@ -344,7 +344,7 @@ class LoadedProject:
 
         Without a document, the main language of the index; "none" if there is no index.
         """
-        from engine.lexical.languages import analysed_in
+        from engine.lexical.languages import choose_analysis_language
 
         artifact = self.artifact(LexicalInfo)
         if artifact is None:
@@ -352,7 +352,9 @@ class LoadedProject:
         main = artifact.info.language
         if document is None or document.language not in artifact.info.languages:
             return main
-        return analysed_in(document.language, self.store.text_length(document.id), main)
+        return choose_analysis_language(
+            document.language, self.store.text_length(document.id), main
+        )
 
     def _open_current(
         self, kind: type[Info], load: Callable[[Path], Opened]
