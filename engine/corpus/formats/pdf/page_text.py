@@ -206,7 +206,7 @@ class PageText:
 
         0 if it is not near.
         """
-        object_of = self._fast.object_of
+        object_of = self._fast.find_object
         own = object_of(start)
         index = min(max(about, start + 1), self._count - 1)
         for _ in range(_MAX_STEPS):
@@ -230,7 +230,7 @@ class PageText:
 
     def _begins_at(self, index: int, piece: Piece) -> bool:
         """Tell whether a letter stands where a piece begins."""
-        box = self._fast.box_of(index)
+        box = self._fast.read_box(index)
         # Left, bottom, right or top: where the text begins.
         side = self.quarters
         left, bottom, right, top = box
