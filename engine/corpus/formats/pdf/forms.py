@@ -146,7 +146,9 @@ def _read_field(form: Any, note: Any, known: set[str]) -> str:
         return ""
     if path:
         known.add(path)
-    value = _read_chosen(form, note) if kind in lists else ""
+    value = ""
+    if kind in lists:
+        value = _read_chosen(form, note)
     value = value or _read_string(partial(raw.FPDFAnnot_GetFormFieldValue, form, note))
     if value.strip() in _OFF:
         return ""

@@ -178,7 +178,9 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
 
 
 def _find_usual_height(pieces: Sequence[Piece]) -> float:
-    return median([piece.top - piece.bottom for piece in pieces]) if pieces else 0.0
+    if pieces:
+        return median([piece.top - piece.bottom for piece in pieces])
+    return 0.0
 
 
 def _count_most_common(numbers: Sequence[int]) -> int:

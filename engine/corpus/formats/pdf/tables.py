@@ -359,7 +359,9 @@ def _make_table(block: Block, size: float, rules: Rules) -> Block | None:
 
     None if it would have rows of very many lines, or a single row, since that is not a table.
     """
-    bands = _find_bands(block, rules) if rules else []
+    bands: list[float] = []
+    if rules:
+        bands = _find_bands(block, rules)
     pitch = min(_CONTINUED_PITCH * size, _CLOSER * _measure_pitch(block))
     for region in _split_regions(block, bands):
         if bands and _is_one_row(block, region, size):
@@ -416,7 +418,9 @@ def _measure_pitch(block: Block) -> float:
     for at in range(1, len(block.lines)):
         if min(len(block.cells[at - 1]), len(block.cells[at])) >= min_cells:
             pitches.append(block.measure_pitch(at))
-    return median(pitches) if pitches else inf
+    if pitches:
+        return median(pitches)
+    return inf
 
 
 def _continues_row(block: Block, at: int, pitch: float) -> bool:
