@@ -199,7 +199,9 @@ def _write_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
 def _decode_rtf_letters(written: str, content: bytes) -> str:
     """Decode RTF's escapes for letters in the metadata of a file."""
     declared = _RTF_PAGE.search(content)
-    page = declared[1].decode() if declared else "1252"
+    page = "1252"
+    if declared:
+        page = declared[1].decode()
 
     def decode(match: re.Match[str]) -> str:
         if match[1]:
@@ -230,7 +232,9 @@ def _find_lost_parts(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
         if warning.source in _READERS_OF_PARTS:
             error = _make_error(path, warning.message)
             part = _QUOTED.search(warning.message)
-            name = part[1] if part else "some of its parts"
+            name = "some of its parts"
+            if part:
+                name = part[1]
             yield LeftOut(name, "quarantined", error.kind, error.why)
 
 

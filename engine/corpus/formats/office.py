@@ -131,9 +131,14 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
     """
     from office_oxide import Document
 
-    prepared = _PREPARED[format](content) if format in _PREPARED else content
+    prepared = content
+    if format in _PREPARED:
+        prepared = _PREPARED[format](content)
     try:
-        symbols = write_shown_symbols(content) if format == "doc" else ShownSymbols(prepared)
+        if format == "doc":
+            symbols = write_shown_symbols(content)
+        else:
+            symbols = ShownSymbols(prepared)
         document = Document.from_bytes(symbols.content, cast(Any, format))
         if format == "xlsx":
             represented = represent_workbook(document, prepared)
@@ -162,7 +167,9 @@ def _prepare(content: bytes) -> bytes:
     with suppress(*DAMAGED, KeyError):
         package = open_package(content)
         changed: dict[str, bytes] = {}
-        body = package.read(_WORD_BODY) if _WORD_BODY in package.namelist() else b""
+        body = b""
+        if _WORD_BODY in package.namelist():
+            body = package.read(_WORD_BODY)
         styles = read_styles(package, body)
         for name in package.namelist():
             if not may_show_symbols(name):
@@ -199,7 +206,9 @@ def _find_sections(parsed: Node, format: str, lost: list[LeftOut]) -> list[Node]
     for at, section in enumerate(sections):
         match = _LOST.fullmatch(_build_blocks(section["elements"]).text)
         if match:
-            name = f"slide {at + 1}" if format in _SLIDES else f"sheet {section.get('title')}"
+            name = f"sheet {section.get('title')}"
+            if format in _SLIDES:
+                name = f"slide {at + 1}"
             lost.append(LeftOut(name, "quarantined", "damaged", describe_damage(match[1])))
             sections[at] = {**section, "elements": ()}
     return sections

@@ -69,7 +69,9 @@ class JsonReader:
             problem = "nested too deep, kept as it is"
         if not body.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
-        title = "" if is_by_line else _find_title(records[0])
+        title = ""
+        if not is_by_line:
+            title = _find_title(records[0])
         yield ReadDocument(
             title or title_from_name(path),
             clean(body),
@@ -110,7 +112,9 @@ def _parse_values(text: str) -> tuple[list[Any], bool, str]:
         return [text.strip()], False, f"not JSON, kept as it is: {reason}"
     if not bad_lines:
         return values, True, ""
-    more = f" and {len(bad_lines) - 1} more" if len(bad_lines) > 1 else ""
+    more = ""
+    if len(bad_lines) > 1:
+        more = f" and {len(bad_lines) - 1} more"
     return values, True, f"line {bad_lines[0]}{more}: not JSON, kept as it is"
 
 
