@@ -72,22 +72,23 @@ def moment(text: str) -> float | None:
         return None
     with_dots = "." in words.partition(" ")[0]
     year_first = words[:4].isdecimal()
-    found = set()
+    readings = set()
     with suppress(ValueError, OverflowError):
-        # The two results differ if nothing in the text names the year.
-        for year, day_first in (
-            (2000, with_dots),
-            (2001, not year_first),
-        ):
+        # The two readings differ if nothing in the text names the year.
+        for year, day_first in ((2000, with_dots), (2001, True)):
             noon = datetime(year, 1, 1, _NOON, tzinfo=UTC)
-            moment = parse(words, default=noon, dayfirst=day_first and not year_first)
-            found.add(moment.replace(microsecond=0).timestamp())
-    return found.pop() if len(found) == 1 else None
+            date = parse(words, default=noon, dayfirst=day_first and not year_first)
+            readings.add(date.replace(microsecond=0).timestamp())
+    return readings.pop() if len(readings) == 1 else None
 
 
 def first_moment(texts: Iterable[str]) -> float | None:
     """Return the first of several texts that is a date, as seconds since the epoch."""
-    return next((found for found in map(moment, texts) if found is not None), None)
+    for text in texts:
+        seconds = moment(text)
+        if seconds is not None:
+            return seconds
+    return None
 
 
 def named(authors: str) -> str:
@@ -98,10 +99,9 @@ def named(authors: str) -> str:
 
 def joined(names: Iterable[str]) -> str:
     """Join names with commas, each once, without addresses of pages."""
-    cleaned = (" ".join(name.split()) for name in names)
-    return ", ".join(dict.fromkeys(name for name in cleaned if name and "://" not in name))[
-        :_MAX_LENGTH
-    ]
+    squeezed = (" ".join(name.split()) for name in names)
+    unique = dict.fromkeys(name for name in squeezed if name and "://" not in name)
+    return ", ".join(unique)[:_MAX_LENGTH]
 
 
 def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]) -> ReadDocument:
@@ -124,23 +124,22 @@ def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]
 
 def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
     """Return a document's own title, else its first heading, else the file's name."""
-    own = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_LENGTH]
-    if own and not _NO_TITLE.match(own) and "\ufffd" not in own:
-        return own
-    sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
-    first = next(
-        (heading.title for heading in text.headings if heading.level == 1 and not sheets), ""
-    )
-    return first or title_from_name(path)
+    title = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_LENGTH]
+    if title and not _NO_TITLE.match(title) and "\ufffd" not in title:
+        return title
+    has_sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
+    top_titles = [heading.title for heading in text.headings if heading.level == 1]
+    if top_titles and top_titles[0] and not has_sheets:
+        return top_titles[0]
+    return title_from_name(path)
 
 
 def author_of(metadata: Mapping[str, Any]) -> str:
     """Return the authors that a document names, separated by commas."""
     authors = metadata.get("authors") or ()
-    names = [
-        " ".join(clean(str(name)).split())
-        for name in ([authors] if isinstance(authors, str) else authors)
-    ]
+    if isinstance(authors, str):
+        authors = [authors]
+    names = [" ".join(clean(str(name)).split()) for name in authors]
     return ", ".join(filter(None, names))[:_MAX_LENGTH]
 
 
@@ -166,8 +165,10 @@ def seconds(date: Any) -> float | None:
     """
     # None has no `strip`.
     with suppress(ValueError, OverflowError, AttributeError):
-        moment = datetime.fromisoformat(date.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        parsed = datetime.fromisoformat(date.strip())
+        if not parsed.tzinfo:
+            parsed = parsed.replace(tzinfo=UTC)
+        return parsed.timestamp()
     return None
 
 
