@@ -18,10 +18,7 @@ def policy_files() -> tuple[Path, ...]:
     from platformdirs import site_config_path
 
     site = site_config_path("bmembed", appauthor=False)
-    if os.name == "nt":
-        folders = [site]
-    else:
-        folders = [Path("/etc/bmembed"), site]
+    folders = [site] if os.name == "nt" else [Path("/etc/bmembed"), site]
     return tuple(dict.fromkeys(folder / POLICY for folder in folders))
 
 
@@ -47,10 +44,7 @@ def find_prohibition(file: Path) -> str:
     except (OSError, ValueError) as error:
         return f"The policy {file} cannot be read: {error}."
     models = policy.get("models", {})
-    if isinstance(models, dict):
-        allowed = models.get("fetch", True)
-    else:
-        allowed = None
+    allowed = models.get("fetch", True) if isinstance(models, dict) else None
     if allowed is True:
         return ""
     if allowed is False:

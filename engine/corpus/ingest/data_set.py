@@ -18,13 +18,12 @@ def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:
     Raises UnreadableFileError if it is damaged.
     """
     try:
-        for found in reader_for(file.format).read(file.absolute):
-            if isinstance(found, ReadDocument):
-                yield made_visible(found)
+        for finding in reader_for(file.format).read(file.absolute):
+            if isinstance(finding, ReadDocument):
+                yield made_visible(finding)
     except MalformedError as error:
         place = error.place.removeprefix(str(file.absolute)).lstrip(", ")
-        raise UnreadableFileError(
-            file.absolute, ": ".join(filter(None, ("damaged", place, error.problem)))
-        ) from error
+        reason = ": ".join(filter(None, ("damaged", place, error.problem)))
+        raise UnreadableFileError(file.absolute, reason) from error
     except DatasetError as error:
         raise UnreadableFileError(file.absolute, f"damaged: {error.why.rstrip('.')}") from error

@@ -15,7 +15,7 @@ from engine.corpus.formats import reader_for
 from engine.corpus.formats.html import said_in
 from engine.corpus.formats.html.nodes import parsed
 from engine.corpus.formats.markdown import FrontMatter, split_front_matter
-from engine.corpus.ingest.former import document_of
+from engine.corpus.ingest.former import build_stored_document
 from engine.corpus.scan.scan import ScannedFile
 from engine.corpus.text.metadata import Said, joined, moment, named, tags_of
 
@@ -67,7 +67,8 @@ def test_dates(text: str) -> None:
 def test_authors_who_are_somebody(authors: str, found: str) -> None:
     assert named(authors) == found
     file = ScannedFile("/d", "a.pdf", Path("/d/a.pdf"), 1, 0, "pdf")
-    assert document_of(file, "h", ReadDocument("A", "Text", author=authors)).author == found
+    read = ReadDocument("A", "Text", author=authors)
+    assert build_stored_document(file, "h", read).author == found
 
 
 def test_dates_without_a_day_are_their_first() -> None:
