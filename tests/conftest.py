@@ -15,7 +15,7 @@ from fixtures.tiny_model import build_tiny_model
 from hypothesis import HealthCheck, settings
 
 from engine.core.environment import QUIET, restore_child_signal
-from engine.encoders.deferred import uncollected
+from engine.encoders.deferred import pause_collection
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -76,7 +76,7 @@ def pytest_collection() -> Iterator[None]:
     """Python looks for no garbage while test modules are imported, nor later among what they
     have imported.
     """
-    with uncollected():
+    with pause_collection():
         yield
     gc.freeze()
 

@@ -20,7 +20,7 @@ from engine.encoders.encoder import Encoder, EncoderSource, Progress, Report, un
 from engine.encoders.fingerprint import ALL_WEIGHTS, QUERY_MAP, adapter_digest, check_adapter
 from engine.encoders.kinds.augmented import joined_arrays
 from engine.encoders.kinds.given_vectors import GivenVectors, read_vectors, vectors_digest
-from engine.encoders.weights_file import metadata
+from engine.encoders.weights_file import read_metadata
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,7 +128,7 @@ class GivenEncoder:
 
         Raises ModelError if it is not the file that the map was fitted to.
         """
-        if metadata(self._adapter / WEIGHTS)["vectors"] != vectors_digest(self._path):
+        if read_metadata(self._adapter / WEIGHTS)["vectors"] != vectors_digest(self._path):
             raise ModelError(
                 f"The vectors in {self._path} have changed.",
                 "The file has changed since the map was fitted.",
