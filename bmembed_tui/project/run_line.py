@@ -79,5 +79,4 @@ def _format_estimate(run: RunState) -> str:
         scope = f"without {format_step_titles(estimate.unknown)}"
     else:
         scope = "in all"
-    precision = "roughly" if estimate.rough else "about"
-    return f" · {approximate_duration(sum(estimate.seconds.values()), precision)} {scope}"
+    return f" · {approximate_duration(sum(estimate.seconds.values()))} {scope}"

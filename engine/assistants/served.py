@@ -10,7 +10,7 @@ from typing import Any
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.report import SearchMode
 from engine.core.messages.search import Found, Mode, Search
-from engine.core.messages.wire import params_of
+from engine.core.messages.wire import from_json
 from engine.core.records import Document
 from engine.core.text import short_names
 from engine.project.folder import ProjectFolder, known_projects
@@ -102,7 +102,7 @@ class ServedProject:
         if self._is_loaded:
             return self._search_fully(params)
         by_keyword = {**params, "mode": "bm25"}
-        task = HANDLERS[Search](params_of(Search, {**by_keyword, "rerank": False}))
+        task = HANDLERS[Search](from_json(Search, {**by_keyword, "rerank": False}, strict=True))
         found: Found = task(self._light)
         if params.get("mode") == "bm25" or self.folder.settings().search.mode == "keywords":
             if found.can_rerank:
@@ -114,7 +114,7 @@ class ServedProject:
 
     def _search_fully(self, params: dict[str, Any]) -> Found:
         """Search in the thread that uses the encoder and the reranker."""
-        task = HANDLERS[Search](params_of(Search, params))
+        task = HANDLERS[Search](from_json(Search, params, strict=True))
         found: Found = self._thread.submit(task, self._full).result()
         return found
 

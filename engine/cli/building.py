@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -220,6 +221,29 @@ def _run(
             else:
                 more = offer
             print(f"Next: engine search {quoted} 'your question', or {more}", file=sys.stderr)
+            if "train" in stages:
+                _offer_teacher(project, quoted)
+
+
+def _offer_teacher(project: Project, quoted: str) -> None:
+    """Say that a reranker of this machine could teach the encoder, if none does."""
+    from engine.core.text import harmless
+    from engine.project.stage import ProjectSnapshot
+    from engine.runs.teaching import find_teacher
+
+    settings = project.folder.settings()
+    if settings.training.teacher == "cross-encoder":
+        return
+    with closing(project.folder.store()) as store:
+        name = find_teacher(ProjectSnapshot(project.folder, settings, store))
+    if name:
+        print(
+            harmless(
+                f"The reranker {name} could teach the encoder: engine adapt {quoted} --dry-run says"
+                " how long it takes"
+            ),
+            file=sys.stderr,
+        )
 
 
 def _detach(
@@ -380,7 +404,7 @@ def benchmark(
     from engine.cli.run_view import RunView
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
-    from engine.experiments.benchmark import benchmark as measure
+    from engine.lab.benchmark import benchmark as measure
     from engine.settings.edit import apply_changes
 
     settings = apply_changes(

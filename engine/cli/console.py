@@ -223,7 +223,7 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
 
     A table with more columns than fit is printed in several parts below each other.
     """
-    from engine.experiments.study.tables import column_name, shown, shown_interval
+    from engine.lab.study.tables import column_name, shown, shown_interval
 
     names = [column_name(column) for column in found["columns"]]
     labels = [harmless(row["label"]) for row in found["rows"]]

@@ -57,7 +57,7 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
 
 def _steering_command(action: str, done: str, text: str) -> None:
     def command(name: ProjectName) -> None:
-        from engine.experiments.study.workspace import sweeping
+        from engine.lab.study.workspace import sweeping
         from engine.project import control
 
         with opened(name) as project:

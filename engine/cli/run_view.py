@@ -105,7 +105,7 @@ class RunView:
         """Print a line for an event that should stay visible."""
         match event:
             case events.RunEstimated():
-                estimate = estimate_line(event.seconds, event.unknown, event.rough)
+                estimate = estimate_line(event.seconds, event.unknown)
                 self._say("  · ", estimate, style="bold")
             case events.StageStarted():
                 if self._bars.disable or self._verbose:  # otherwise the bars show the stage

@@ -46,7 +46,7 @@ class Status:
     Its fields are the keys of `--json`. `in_use` is None before the first evaluation; `progress`
     without a run in progress; `resumes_at` without a training to resume; `broken_off` unless the
     last run was stopped or killed (else it is how far the run was, and `to_resume` says what to
-    do); `sweep` (engine.experiments.study.workspace.unfinished) and `sweep_progress` without a
+    do); `sweep` (engine.lab.study.workspace.unfinished) and `sweep_progress` without a
     sweep.
     """
 
@@ -69,7 +69,7 @@ class Status:
 def status_of(project: Project) -> Status:
     """Return the current status."""
     from engine.core.errors import EngineError
-    from engine.experiments.study.workspace import sweeping, unfinished
+    from engine.lab.study.workspace import sweeping, unfinished
     from engine.project.control import find_run, latest_run, read_run_stages
     from engine.project.stage import SEARCH
     from engine.runs.pipeline import how_to_resume

@@ -1,4 +1,8 @@
-"""`engine study`: tables and figures of four papers on the user's data; `engine sweep`: a grid."""
+"""The commands of the lab.
+
+`engine study`: tables and figures of four papers on the user's data. `engine sweep`: a grid.
+`engine lab`: checks of a project's encoders that decide nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.api import Project
-    from engine.experiments.study.catalogue import Study
-    from engine.experiments.study.grid import Cell
-    from engine.experiments.study.running import StudyRun
+    from engine.lab.study.catalogue import Study
+    from engine.lab.study.grid import Cell
+    from engine.lab.study.running import StudyRun
 ALL = "all"
 """In place of a study: every one that the data has what it takes for."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="list the trainings; start nothing")]
@@ -111,7 +115,7 @@ def study(
     """
     from engine.core.errors import UsageError
     from engine.encoders.kinds.chosen import named_model
-    from engine.experiments.study.catalogue import study_of
+    from engine.lab.study.catalogue import study_of
 
     if listed:
         _list(names[0] if names else table, as_json)
@@ -127,7 +131,7 @@ def study(
         names,
         [one if "://" in one else named_model(one) for one in model or ()],
         seeds,
-        assigned(changes or []),
+        _assign_settings(changes or []),
         queries or [],
         validation or _find_dev_split(queries or []),
         output,
@@ -140,6 +144,21 @@ def study(
     found = _make(study_of(table), request, force, alone=len(names) == 1)
     if len(found) > 1:
         _show_all(found, as_json)
+
+
+def _assign_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of `--set`, and the options of the lab among them (`lab.…`)."""
+    from engine.lab.checks.options import PREFIX, split_options
+    from engine.settings.load import parse_value
+
+    own = [text for text in texts if not text.startswith(PREFIX)]
+    values = assigned(own)
+    for text in texts:
+        if text.startswith(PREFIX):
+            key, _, value = text.partition("=")
+            values[key.strip()] = parse_value(value.strip())
+    split_options(values)
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +182,7 @@ def _make_all(request: _Request, force: bool) -> None:
     Raises StageError at the end where cells could not be trained.
     """
     from engine.core.errors import DatasetError, StageError
-    from engine.experiments.study.catalogue import catalogue
+    from engine.lab.study.catalogue import catalogue
 
     found: list[dict[str, Any]] = []
     failed: StageError | None = None
@@ -188,8 +207,8 @@ def _make_all(request: _Request, force: bool) -> None:
 def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[dict[str, Any]]:
     """Make a study of each of the data sets, and return what the pages' JSON says."""
     from engine.core.errors import UsageError
-    from engine.experiments.study.running import DATA_SECTIONS, StudyRun, study_cells
-    from engine.experiments.study.workspace import basis_of
+    from engine.lab.study.running import DATA_SECTIONS, StudyRun, study_cells
+    from engine.lab.study.workspace import basis_of
 
     found: list[dict[str, Any]] = []
     names = request.names
@@ -251,15 +270,85 @@ def sweep(
         queries, which flatter it, as they
     are made from the documents. Ctrl-C stops the sweep, and the same command continues it.
     """
-    from engine.experiments.study.catalogue import sweep_of
-    from engine.experiments.study.grid import make_grid
-    from engine.experiments.study.running import StudyRun
-    from engine.experiments.study.workspace import basis_of
+    from engine.lab.study.catalogue import sweep_of
+    from engine.lab.study.grid import make_grid
+    from engine.lab.study.running import StudyRun
+    from engine.lab.study.workspace import basis_of
 
     with opened(name) as project:
         basis, chunks = basis_of(project.folder)
         cells = make_grid(grid or (), project.settings(), chunks)
         _run(StudyRun(project.folder, sweep_of(cells), cells, basis), name, dry_run, force, as_json)
+
+
+@app.command()
+def lab(
+    name: ProjectName,
+    robustness: Annotated[
+        bool,
+        typer.Option(
+            "--robustness",
+            help=(
+                "also measure queries with typos, masked and replaced words; judged questions go to"
+                " the server that writes queries, if any"
+            ),
+        ),
+    ] = False,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=(
+                "sentence pairs that people scored: .jsonl, .csv, .tsv (sentence1, sentence2,"
+                " score)"
+            ),
+        ),
+    ] = None,
+    general: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="BEIR folder for the forgetting check, instead of the bundled questions",
+        ),
+    ] = None,
+    changes: Annotated[
+        Texts,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="top_k, samples, sample_size or psi of the diagnostics, such as top_k=3",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure properties of a project's encoders.
+
+    They decide nothing. Writes an HTML page and JSON: diagnostics of vectors and similarities, what
+    adaptation forgot of general knowledge, and if wanted robustness and agreement with people's
+    scores. The report links to the page.
+    """
+    from engine.cli.run_view import RunView
+    from engine.lab.checks.measuring import measure_project
+    from engine.lab.checks.options import parse_options
+    from engine.lab.checks.page import write_lab
+    from engine.settings.load import parse_value
+
+    values: dict[str, Any] = {"robustness": robustness}
+    if pairs is not None:
+        values["sentence_pairs"] = str(pairs)
+    if general is not None:
+        values["general_set"] = str(general)
+    for change in changes or ():
+        key, _, value = change.partition("=")
+        values[key.strip()] = parse_value(value.strip())
+    options = parse_options(values)
+    with opened(name) as project, stoppable() as stop, RunView() as view:
+        figures, report = measure_project(project.folder, options, view, stop)
+        data = write_lab(project.folder, figures, report)
+    if as_json:
+        print_json(data)
+    else:
+        print(harmless(f"Page: {Path(data['folder']) / 'lab.html'}"))
 
 
 def _find_dev_split(queries: Sequence[Path]) -> Path | None:
@@ -281,7 +370,7 @@ def _project(
     for every --model, and another for other `queries` and `settings` of the data.
     """
     from engine.cli.run_view import RunView
-    from engine.experiments.benchmark import beir_project
+    from engine.lab.benchmark import beir_project
     from engine.project.folder import locate
     from engine.project.stage import fingerprint
 
@@ -317,7 +406,7 @@ def _project(
 def _show_all(found: list[dict[str, Any]], as_json: bool) -> None:
     """The mean over data sets; as JSON with what each came to, which else was shown before."""
     from engine.cli.console import output, show_study
-    from engine.experiments.study.measures import over_sets
+    from engine.lab.study.measures import over_sets
 
     mean = over_sets(found)
     if as_json:
@@ -332,7 +421,7 @@ def _run(
     """What the page's JSON says; nothing of a dry run."""
     from engine.cli.console import output, show_study
     from engine.cli.run_view import RunView
-    from engine.experiments.study.running import failure
+    from engine.lab.study.running import failure
 
     if force and not dry_run:
         work.forget()
@@ -368,7 +457,7 @@ def _run(
 
 def _announce(work: StudyRun, name: str) -> None:
     """What it will cost, before it starts."""
-    from engine.experiments.study.grid import steps_of, twin_of
+    from engine.lab.study.grid import steps_of, twin_of
 
     left = work.to_do()
     twins = sum(twin_of(work.cells, cell) is not None for cell in work.cells)
@@ -389,7 +478,7 @@ def _announce(work: StudyRun, name: str) -> None:
 
 
 def _list(name: str | None, as_json: bool) -> None:
-    from engine.experiments.study.listing import listing
+    from engine.lab.study.listing import listing
 
     if name and (Path(name).expanduser() / "corpus.jsonl").is_file():
         name = None  # a BEIR folder has no project yet

@@ -8,11 +8,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from engine.core.messages.wire import from_json
+from engine.core.platforms.files import open_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +39,11 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEstimated(Event):
-    """The estimated seconds of the stages with work to do; those of `unknown` are not known.
-
-    `rough`: the machine was busy when its speed was measured. `nominal`: the work of each stage
-    with the `encoder` (its fingerprint, device and precision), in seconds of a nominal machine.
-    """
+    """The estimated seconds of the stages with work to do; those of `unknown` are not known."""
 
     chunks: int
     seconds: dict[str, float]
     unknown: list[str]
-    rough: bool = False
-    nominal: dict[str, float] = field(default_factory=dict)
-    encoder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +216,7 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         self._warned = {event for event, _ in read(path) if isinstance(event, Warned)}
-        self._file: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file: int | None = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._torn = False
 
     def __call__(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Hyperbolic similarity (Lorentz model), and how an index of cosines serves it (METHODS.md §4)."""
+"""Hyperbolic similarity (Lorentz model), and an index's rows for it (METHODS.md §4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.similarity import IndexForm, InnerProduct, unit_rows
+from engine.core.similarity import IndexForm, InnerProduct
 
 Floats = NDArray[np.float32]
 
@@ -51,73 +51,41 @@ class Lorentz(InnerProduct):
 
 @dataclass(frozen=True, slots=True)
 class LorentzForm(IndexForm):
-    """Rows of unit length whose cosines give Lorentz products.
+    """Rows [x, x_time], whose inner products with [q, −q_time] are Lorentz products.
 
-    A row is [x, x_time, √(M² − ‖x‖² − x_time²)]/M, where M = `largest` is the greatest ‖[x,
-    x_time]‖ of an index. Its cosine with [q, −q_time, 0], times M and the length of that, is ⟨q,
-    x⟩_L. Normalising rows in another way would change the ranking. The time and the last number are
-    stored as two numbers each, since float16 would lose too much of one: a high and a low part of
-    the time, and two that bring the stored row to unit length.
+    An index compares a query with all of them, in float32: float16 would lose too much of the time.
     """
 
-    name: ClassVar[str] = "lorentz"
-    added: ClassVar[int] = 4
+    name: ClassVar[str] = "hyperbolic"
+    added: ClassVar[int] = 1
     of_cosines: ClassVar[bool] = False
     curvature: float = 1.0
-    largest: float = 0.0
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The curvature c and the largest norm M."""
-        return {"curvature": self.curvature, "largest_norm": self.largest}
+        """The curvature c."""
+        return {"curvature": self.curvature}
 
     def with_parameters(self, manifest: Mapping[str, Any]) -> IndexForm:
-        """Return the form with the parameters of an index."""
+        """Return the form with the curvature of an index."""
         curvature = float(manifest["curvature"])
-        largest = float(manifest["largest_norm"])
-        if not (0 < curvature < np.inf and 0 < largest < np.inf):
-            raise ValueError(f"a curvature of −{curvature}, vectors of at most {largest}")
-        return LorentzForm(curvature, largest)
+        if not 0 < curvature < np.inf:
+            raise ValueError(f"a curvature of −{curvature}")
+        return LorentzForm(curvature)
 
-    def fit(self, chunks: Floats) -> IndexForm:
-        """Return the form whose M covers these vectors and those it already covers."""
-        return LorentzForm(self.curvature, max(self.largest, self._largest(chunks)) or 1.0)
-
-    def takes(self, chunks: Floats) -> bool:
-        """Return whether no vector is longer than M."""
-        return self._largest(chunks) <= self.largest
-
-    def rows(self, chunks: Floats, precision: type[np.floating]) -> Floats:
-        """Return the rows that the class describes."""
-        scaled = Lorentz(self.curvature).chunk_form(chunks) / np.float32(self.largest)
-        high, low = _two_parts(scaled[:, -1:])
-        parts = np.concatenate([scaled[:, :-1], high, low], axis=1).astype(precision)
-        squared = np.square(parts, dtype=np.float32).sum(axis=1, keepdims=True)
-        most = _two_parts(np.sqrt(np.maximum(1 - squared, 0)))[0]
-        rest = np.sqrt(np.maximum(1 - squared - np.square(most), 0))
-        return np.concatenate([parts, most, rest], axis=1, dtype=np.float32)
+    def rows(self, chunks: Floats) -> Floats:
+        """Return the rows [x, x_time]."""
+        return Lorentz(self.curvature).chunk_form(chunks)
 
     def query_rows(self, queries: Floats) -> Floats:
-        """Return the rows [q, −q_time, −q_time, 0, 0] of queries."""
-        form = Lorentz(self.curvature).query_form(queries)
-        zeros = np.zeros_like(form[..., :2])
-        return np.concatenate([form, form[..., -1:], zeros], axis=-1)
+        """Return the rows [q, −q_time]."""
+        return Lorentz(self.curvature).query_form(queries)
 
-    def similarities(self, cosines: Floats, query_row: Floats) -> Floats:
+    def similarities(self, values: Floats) -> Floats:
         """Return −d_L."""
-        length = np.float32(self.largest * np.linalg.norm(query_row))
-        return Lorentz(self.curvature).of_products(cosines * length)
+        return Lorentz(self.curvature).of_products(values)
 
     def vectors(self, rows: NDArray[Any]) -> Floats:
-        """Return the vectors without the added numbers."""
-        return unit_rows(rows)[:, : -self.added] * np.float32(self.largest)
-
-    def _largest(self, chunks: Floats) -> float:
-        form = Lorentz(self.curvature).chunk_form(chunks)
-        return float(np.linalg.norm(form, axis=1).max(initial=0.0))
-
-
-def _two_parts(values: Floats) -> tuple[Floats, Floats]:
-    """Split numbers in [0, 1] into a part that float16 keeps exactly and a non-negative rest."""
-    high: Floats = np.floor(values * np.float32(1024)) / np.float32(1024)
-    return high, values - high
+        """Return the points without their time."""
+        points: Floats = rows[:, : -self.added].astype(np.float32)
+        return points

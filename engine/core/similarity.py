@@ -1,7 +1,7 @@
 """The similarity of a query's vector and a chunk's: the inner product of a form of each.
 
-Everything that ranks uses these forms. An `IndexForm` says how an index of cosines serves a
-similarity, over rows that may be wider than the vectors.
+Everything that ranks uses these forms. An `IndexForm` says which rows an index stores for a
+similarity.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ def unit_rows(rows: NDArray[Any], least: float = 0.0) -> NDArray[np.float32]:
 
 
 class IndexForm:
-    """How an index of cosines serves a similarity; here the cosine of the vectors themselves.
+    """The rows that an index stores, and how it compares them; here the vectors, by cosine.
 
     `name`: the form's name in a manifest. `added`: how many numbers a row has more than a vector.
-    `of_cosines`: whether its similarities are cosines.
+    `of_cosines`: whether rows are compared by cosine. Otherwise it is by their inner product, and
+    always with all of them.
     """
 
     name: ClassVar[str] = "cosine"
@@ -49,28 +50,17 @@ class IndexForm:
         """
         return self
 
-    def fit(self, chunks: Floats) -> IndexForm:
-        """Return the form for an index of these vectors (n, d) and those it already covers."""
-        return self
-
-    def takes(self, chunks: Floats) -> bool:
-        """Return whether vectors (n, d) can join an index of this form without a new build."""
-        return True
-
-    def rows(self, chunks: Floats, precision: type[np.floating]) -> Floats:
-        """Return the rows (n, d + added) that the index stores for chunk vectors (n, d).
-
-        `precision`: that of the stored rows.
-        """
+    def rows(self, chunks: Floats) -> Floats:
+        """Return the rows (n, d + added) that the index stores for chunk vectors (n, d)."""
         return chunks
 
     def query_rows(self, queries: Floats) -> Floats:
         """Return rows (…, d + added) of queries (…, d), to be compared with those of chunks."""
         return queries
 
-    def similarities(self, cosines: Floats, query_row: Floats) -> Floats:
-        """Return the similarities for cosines (n,) of stored rows with a query's row."""
-        return cosines
+    def similarities(self, values: Floats) -> Floats:
+        """Return the similarities for cosines or inner products (n,) of stored rows and a query."""
+        return values
 
     def vectors(self, rows: NDArray[Any]) -> Floats:
         """Return the encoder's vectors (n, d) of stored rows (n, d + added), up to rounding."""
@@ -87,7 +77,7 @@ class Similarity:
 
     @property
     def index_form(self) -> IndexForm:
-        """How an index serves it, before it is fitted to the vectors."""
+        """The rows that an index stores for it."""
         return IndexForm()
 
     def query_form(self, queries: Floats) -> Floats:

@@ -176,7 +176,7 @@ def language_name(code: str) -> str:
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 45)
 
 
-def approximate_duration(seconds: float, nearly: str = "about") -> str:
+def approximate_duration(seconds: float) -> str:
     """Return an estimated duration: `less than a minute`, `about 10 minutes`, `about 2 hours`.
 
     Returns `?` for an infinite one.
@@ -187,9 +187,9 @@ def approximate_duration(seconds: float, nearly: str = "about") -> str:
         return "less than a minute"
     if seconds >= 52 * 60:
         hours = round(seconds / 3600)
-        return f"{nearly} {hours} hour{'s' if hours > 1 else ''}"
+        return f"about {hours} hour{'s' if hours > 1 else ''}"
     minutes = min(_MINUTES, key=lambda rounded: abs(math.log(60 * rounded / seconds)))
-    return f"{nearly} {minutes} minute{'s' if minutes > 1 else ''}"
+    return f"about {minutes} minute{'s' if minutes > 1 else ''}"
 
 
 def about_count(count: int) -> str:
@@ -198,11 +198,10 @@ def about_count(count: int) -> str:
     return f"{-(-count // unit) * unit:,}"
 
 
-def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str], rough: bool = False) -> str:
+def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str]) -> str:
     """Return `about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`.
 
-    Stages are listed if several take a minute. `rough`: the machine was busy when its speed was
-    measured.
+    Stages are listed if several take a minute.
     """
     missing = f"not known: {', '.join(unknown)}"
     if not seconds:
@@ -212,14 +211,11 @@ def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str], rough: b
         for stage, taken in seconds.items()
         if 45 <= taken < math.inf
     ]
-    nearly = "roughly" if rough else "about"
     total = sum(seconds.values())
     if len(stages) > 1 and total < 3600:
-        known = f"{nearly} {round(total / 60)} minutes on this machine"
+        known = f"about {round(total / 60)} minutes on this machine"
     else:
-        known = f"{approximate_duration(total, nearly)} on this machine"
-    if rough:
-        known += ", which is busy now"
+        known = f"{approximate_duration(total)} on this machine"
     if len(stages) > 1:
         known += ": " + ", ".join(stages)
     return f"{known}; {missing}" if unknown else known

@@ -75,6 +75,7 @@ def examine(
         "memory": _examine_memory,
         "disk": lambda: _examine_disk(project),
         "ocr": lambda: _examine_ocr(settings),
+        "reading": _examine_reading,
         "documents": lambda: _examine_documents(project, settings) if project else [],
         "model": lambda: _examine_model(encoder),
         "languages": lambda: _examine_languages(project, encoder) if project else [],
@@ -87,7 +88,17 @@ def examine(
         "vectors": lambda: examine_vector_index(project) if project else [],
     }
     if offline:
-        wanted = ("python", "packages", "files", "model", "llm", "ocr", *EXTRA_USES, "network")
+        wanted = (
+            "python",
+            "packages",
+            "files",
+            "model",
+            "llm",
+            "ocr",
+            "reading",
+            *EXTRA_USES,
+            "network",
+        )
         checks |= {"packages": examine_packages, "files": examine_files}
         checks |= {name: partial(examine_extra, name, use) for name, use in EXTRA_USES.items()}
         checks = {topic: checks[topic] for topic in wanted}
@@ -98,13 +109,11 @@ def examine(
 
 
 def _choose_encoder(settings: Settings, model: str | None) -> EncoderSettings:
-    """Return the project's encoder, changed by the model or file of vectors that was named."""
+    """Return the project's encoder, or the model that was named."""
     encoder = settings.encoder
     if not model:
         return encoder
-    if model.endswith((".npy", ".safetensors")):
-        return encoder.model_copy(update={"vectors": model})
-    return encoder.model_copy(update={"model": model, "endpoint": "", "vectors": ""})
+    return encoder.model_copy(update={"model": model, "endpoint": ""})
 
 
 def _estimate_needs(
@@ -206,6 +215,15 @@ def _examine_ocr(settings: Settings) -> list[Finding]:
     return [Finding("ocr", "good", found, follows)]
 
 
+def _examine_reading() -> list[Finding]:
+    """Return what the system refuses to the processes that read documents."""
+    from engine.corpus.sandbox.limits import describe_confinement
+
+    refused, means, is_all = describe_confinement()
+    found = f"refused to reading processes: {refused}"
+    return [Finding("reading", "good" if is_all else "absent", found, f"by {means}")]
+
+
 def _examine_documents(project: ProjectFolder, settings: Settings) -> list[Finding]:
     """Return the folders of documents that are missing, such as on an unmounted disk."""
     follows = "what was read of it stays searchable; connect its disk"
@@ -218,21 +236,12 @@ def _examine_documents(project: ProjectFolder, settings: Settings) -> list[Findi
 
 def _examine_model(encoder: EncoderSettings) -> list[Finding]:
     from engine.encoders.kinds.chosen import encoder_source
-    from engine.encoders.kinds.given_vectors import read_vectors
 
     source = encoder_source(encoder)
     if source.server:
         where = f"at {source.server}, which gets the text of chunks and queries"
     else:
         where = "on this machine"
-    if encoder.vectors:
-        rows, dimensions = read_vectors(encoder.vectors).rows.shape
-        found = f"{source.name} with {rows} vectors of {dimensions} dimensions, {where}"
-        follows = (
-            "a map makes those of queries, and of chunks without a given one; the model that made"
-            " these is not trained"
-        )
-        return [Finding("model", "good", found, follows)]
     if encoder.small_model:
         follows = (
             f"an adapter is trained and exported of {Path(encoder.small_model).name} alone, whose"

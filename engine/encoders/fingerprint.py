@@ -15,10 +15,8 @@ from engine.encoders.model_folder import ModelFolder, read_object
 from engine.encoders.weights_file import tensor_names
 
 ENCODING_VERSION = 1
-QUERY_MAP = "QUERY_MAP"
-"""Type, in place of "LORA", of an adapter that is a linear map of query vectors."""
 ALL_WEIGHTS = "ALL_WEIGHTS"
-"""Type of an adapter that holds all trained weights of a model rather than additions to them."""
+"""Type, in place of "LORA", of an adapter that holds all weights of a model, trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +125,13 @@ def adapter_digest(folder: Path) -> str:
 
     Raises ModelError for an invalid adapter folder.
     """
-    config = check_adapter(folder, ("LORA", ALL_WEIGHTS, QUERY_MAP))
+    config = check_adapter(folder)
     config.pop("base_model_name_or_path", None)
     parts = [remembered_sha256(folder / "adapter_model.safetensors"), config]
     return json_sha256(parts)
 
 
-def check_adapter(folder: Path, types: Sequence[str] = ("LORA", ALL_WEIGHTS)) -> dict[str, Any]:
+def check_adapter(folder: Path) -> dict[str, Any]:
     """Check an adapter's files and return its settings. Raises ModelError."""
     if not (folder / "adapter_config.json").is_file():
         raise _adapter_error(
@@ -144,7 +142,7 @@ def check_adapter(folder: Path, types: Sequence[str] = ("LORA", ALL_WEIGHTS)) ->
             f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded."
         )
     config = read_object(folder / "adapter_config.json")
-    if config.get("peft_type") not in types:
+    if config.get("peft_type") not in ("LORA", ALL_WEIGHTS):
         raise _adapter_error(
             f"The adapter {folder} cannot be used.",
             "Only LoRA adapters and all weights of a model can be merged and scaled.",

@@ -14,7 +14,6 @@ from engine.core.records import Chunk
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import base_source, encoder_source, is_gguf
-from engine.encoders.kinds.given import GivenEncoder
 from engine.endpoint.servers import note_server
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext, ThrottledProgress
@@ -82,7 +81,6 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
         "endpoint": info.endpoint,
         "endpoint_model": info.endpoint_model,
         "small_model": info.small_model,
-        "vectors": info.given_vectors,
     }
     chosen = settings.encoder.model_copy(update=fields)
     keyed = info.endpoint == settings.encoder.endpoint
@@ -135,7 +133,7 @@ def load_encoder(
         source = encoder_source(chosen, width)
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
     # Each interpolation asks the black box for the same vectors.
-    if isinstance(encoder, AugmentedEncoder | GivenEncoder):
+    if isinstance(encoder, AugmentedEncoder):
         encoder.black_box = add_cache(context, encoder.black_box)
         return encoder
     if source.server:
@@ -156,7 +154,7 @@ def _forget_other_model(context: StageContext) -> None:
         for folder in (cache, cache / QUERIES):
             EmbeddingCache(folder).drop_others(())
         context.warn(
-            "The embedding server has another model now: all documents are embedded anew. 'engine"
+            "The embedding server has another model now: all documents are embedded again. 'engine"
             " adapt --force' compares."
         )
 
@@ -166,7 +164,7 @@ def _watch_server(project: ProjectFolder, encoder: Encoder) -> Encoder:
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
     server = encoder
-    if isinstance(encoder, AugmentedEncoder | GivenEncoder):
+    if isinstance(encoder, AugmentedEncoder):
         server = encoder.black_box
     if isinstance(server, EndpointEncoder):
         probes = project.path / "cache" / server.fingerprint / PROBES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,18 @@ from numpy.typing import NDArray
 
 from engine.core.messages.report import SearchMode
 from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name
-from engine.evaluation.choosing import (
+from engine.encoders.choosing.shares import EQUAL, FOREIGN
+from engine.evaluation.choosing.fusion import (
+    FusionChoice,
+    HybridFusion,
+    default_share,
+    weighted_label,
+)
+from engine.evaluation.document_set import document_set
+from engine.evaluation.lists.focused import split_focused
+from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.rankers import Rankers, build_plain_index
+from engine.evaluation.selection import (
     Choosing,
     Preferences,
     Selection,
@@ -18,27 +28,6 @@ from engine.evaluation.choosing import (
     experience_for,
     preferences_of,
 )
-from engine.evaluation.document_set import document_set
-from engine.evaluation.lists.focused import split_focused
-from engine.evaluation.query_sets import QuerySet, query_sets
-from engine.evaluation.rankers import Rankers, build_plain_index
-from engine.evaluation.reporting.diagnostics import (
-    EncoderDiagnostics,
-    Similarities,
-    general_similarities,
-    geometry_of,
-    sampling_of,
-)
-from engine.evaluation.studies.forgetting import general_folder, general_set, measure_answers
-from engine.evaluation.studies.fusion import (
-    EQUAL,
-    FOREIGN,
-    FusionChoice,
-    HybridFusion,
-    default_share,
-    weighted_label,
-)
-from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo
 
@@ -47,7 +36,6 @@ if TYPE_CHECKING:
     from engine.evaluation.candidates import Candidate
     from engine.evaluation.rankers import Among
     from engine.evaluation.reranking import RerankerChoice
-    from engine.evaluation.studies.robustness import Robustness
 
 UNTRAINED = (
     "on validation queries every step of the training was clearly worse than the encoder it began"
@@ -82,21 +70,10 @@ class Evaluation:
         self._among: dict[str, Among] = {}
         for queries in self._ranked:
             self._among[queries.kind] = self._allowed(queries)
-        self._sampling = sampling_of(self._settings)
-        ids = self.rankers.ids
-        owners = self.rankers.document_of(ids)
-        self.diagnostics = EncoderDiagnostics(self._corpus_sets(), ids, owners, self._sampling)
         self._fuser = HybridFusion(self._settings, self._bm25_scores)
         self._choosing = self._build_choosing()
-        self.robustness: Robustness | None = None
         self.reranker: RerankerChoice | None = None
         self.threshold: dict[str, Any] = {}
-        self.known = general_set(general_folder(context), self._settings.training.seed)
-        self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
-        self.general_geometry: dict[str, Mapping[str, Any]] = {}
-        self.general_similarities: dict[str, Similarities] = {}
-        self.sentences = SentencePairs(context)
-        self.distances: dict[str, NDArray[np.float64]] = {}
 
     def _build_choosing(self) -> Choosing:
         context = self._context
@@ -142,19 +119,12 @@ class Evaluation:
         if self.adapter:
             weights += [*sorted(self._settings.evaluation.interpolation_weights), 1.0]
         for weight in weights:
-            self._rank_by(self.rankers.candidate(weight), general=self.adapter is not None)
+            self._rank_by(self.rankers.candidate(weight))
 
-    def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
-        """Rank every query by a candidate and take its diagnostics.
-
-        `general`: also measure how it answers questions of general knowledge, and how far the
-        chunks lie from that.
-        """
-        self.sentences.take(candidate.name, candidate)
+    def _rank_by(self, candidate: Candidate) -> None:
+        """Rank every query by a candidate."""
         for rankers in self._distinct:
             chunks = candidate.chunk_vectors(rankers.chunks)
-            if general and rankers is self.rankers:
-                self._measure_general(candidate, chunks)
             for queries in self._ranked:
                 if self._corpora[queries.kind] is rankers:
                     self._rank_set(candidate, queries, rankers, chunks)
@@ -180,27 +150,6 @@ class Evaluation:
         queries.cross_scores[name] = rankers.scores_of(
             vectors, chunks, queries.rankings["bm25"], similarity
         )
-        if queries is not self.focused:
-            self.diagnostics.take(name, queries, vectors, chunks, similarity)
-
-    def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
-        """Measure a candidate on questions of general knowledge, and the chunks' distance to it."""
-        from engine.metrics.geometry import nearest_distances
-
-        known = self.known
-        similarity = candidate.similarity
-        passages = candidate.passage_vectors(known.passages)
-        questions = candidate.query_vectors(known.questions)
-        query_form = similarity.query_form(questions)
-        chunk_form = similarity.chunk_form(passages)
-        self.general[candidate.name] = measure_answers(query_form, chunk_form, known.right)
-        # Distances of other vectors would be on another scale than those of base.
-        if not similarity.of_unit_vectors:
-            return
-        self.distances[candidate.name] = nearest_distances(vectors, passages)
-        self.general_geometry[candidate.name] = geometry_of(passages)
-        if similarities := general_similarities(known, questions, passages, self._sampling):
-            self.general_similarities[candidate.name] = similarities
 
     def select(self) -> Selection:
         """Choose each search mode's encoder: base, the adapted one, or an interpolation."""
@@ -246,7 +195,6 @@ class Evaluation:
 
         Base has the share of an unadapted project, other encoders their own.
         """
-        self.diagnostics.alias(IN_USE, selection.semantic.encoder)
         chosen = selection.hybrid
         way = "rrf_" if chosen.share is None else "weighted_"
         for queries in self.sets:
@@ -296,17 +244,9 @@ class Evaluation:
             return False
         return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"
 
-    def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
-        """Measure queries with typos, masked words and substituted words."""
-        from engine.evaluation.studies.robustness import RobustnessStudy
-
-        weights = selection.semantic.weight, selection.hybrid.weight
-        study = RobustnessStudy(self._context, self.rankers, weights, fusion, self._allowed)
-        self.robustness = study.measure(self._corpus_sets(), self.rankers.document_of)
-
     def learn_threshold(self) -> None:
         """Learn how similar to the query a hit of semantic search must be not to count as weak."""
-        from engine.evaluation.studies.similarity_threshold import learn_threshold
+        from engine.evaluation.choosing.threshold import learn_threshold
 
         settings = self._settings
         sets = self._corpus_sets()

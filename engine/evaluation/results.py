@@ -37,11 +37,11 @@ from engine.version import __version__
 
 if TYPE_CHECKING:
     from engine.core.messages.report import QuerySetReport
-    from engine.evaluation.choosing import ModeSelection, Selection
+    from engine.evaluation.choosing.fusion import FusionChoice
     from engine.evaluation.comparison import Comparison
     from engine.evaluation.evaluating import Evaluation
     from engine.evaluation.reporting.report import ReportData
-    from engine.evaluation.studies.fusion import FusionChoice
+    from engine.evaluation.selection import ModeSelection, Selection
 
     Compared = Sequence[tuple[QuerySet, Comparison]]
 
@@ -157,9 +157,7 @@ def _build_report(
     fusion: FusionChoice,
     compared: Compared,
 ) -> ReportData:
-    from engine.evaluation.reporting.diagnostics import densities
     from engine.evaluation.reporting.report import ReportData, read_choices_and_warnings
-    from engine.evaluation.studies.forgetting import measure_general
     from engine.training.history import history_of
 
     events = context.project.path / "runs" / context.run / "events.jsonl"
@@ -167,14 +165,6 @@ def _build_report(
     reranker = None
     if work.reranker is not None:
         reranker = asdict(work.reranker)
-    general = measure_general(
-        work.known,
-        work.general,
-        work.general_geometry,
-        work.distances,
-        context.settings.evaluation.bootstrap_samples,
-        similarities=densities(work.general_similarities, "general", work.known.name),
-    )
     return ReportData(
         advice=_advice(context, fusion, compared),
         project=context.project.name,
@@ -189,12 +179,7 @@ def _build_report(
         choices=choices,
         warnings=warnings,
         sizes=context.store.counts(),
-        diagnostics=work.diagnostics.diagnostics,
-        similarities=work.diagnostics.similarities(),
-        robustness=work.robustness,
         threshold=work.threshold,
-        sentences=work.sentences.figures(),
-        general=general,
     )
 
 

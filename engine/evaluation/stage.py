@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from engine.core.errors import DamagedError, NotBuiltError
@@ -13,12 +12,10 @@ from engine.evaluation.judgments import judgments_fingerprint
 from engine.evaluation.lists.preferences import preferences_fingerprint
 from engine.evaluation.marks import focused_fingerprint
 from engine.evaluation.results import publish_results
-from engine.evaluation.studies.forgetting import general_folder, general_set
-from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
 
-VERSION = 31
+VERSION = 32
 
 
 class EvaluateStage(Stage):
@@ -44,40 +41,26 @@ class EvaluateStage(Stage):
         experience = ""
         if settings.evaluation.gate == "expected":
             experience = experience_fingerprint()
-        inputs = {
+        return {
             "adapter": adapter.fingerprint,
             "judged": judgments_fingerprint(snapshot.store),
             "preferences": preferences_fingerprint(snapshot.project),
             "focused": focused_fingerprint(snapshot.project),
             "experience": experience,
-            "evaluation": _evaluation_settings(snapshot),
+            "evaluation": settings.evaluation.model_dump(),
             "search": settings.search.model_dump(include=_search_settings(snapshot)),
             "lexical": [settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
             "base": encoder_fingerprint_of(snapshot, None, 1.0),
-            **_synonyms_input(snapshot),
             **_reranker_input(snapshot),
         }
-        if settings.evaluation.sentence_pairs:
-            inputs["pairs"] = pairs_fingerprint(snapshot)
-        if folder := general_folder(snapshot):
-            inputs["general"] = _modification_times(folder)
-        return inputs
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
         """Check that everything the evaluation needs can be used.
 
-        Raises DatasetError for unusable sentence pairs or general text, ModelError for an unusable
-        reranker, UsageError for a missing device.
+        Raises ModelError for an unusable reranker, UsageError for a missing device.
         """
         check_device(snapshot.settings)
         _reranker_input(snapshot)
-        general_set(general_folder(snapshot))
-        if not snapshot.settings.evaluation.sentence_pairs:
-            return
-        from engine.evaluation.studies.sentence_pairs import pairs_file, read_pairs
-
-        if path := pairs_file(snapshot.project, snapshot.settings):
-            read_pairs(path)
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raise DamagedError if the report is missing or the chosen adapter has been replaced."""
@@ -102,8 +85,6 @@ class EvaluateStage(Stage):
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Compare, choose what comes into use, write the report."""
-        from engine.evaluation.studies.robustness import drop_unused_substitutes
-
         work = Evaluation(context)
         work.rank_bm25()
         work.rank_candidates()
@@ -111,33 +92,10 @@ class EvaluateStage(Stage):
         fusion = work.fusion_of(selection)
         work.learn_threshold()
         work.choose_reranker(fusion)
-        drop_unused_substitutes(context)
-        if context.settings.evaluation.robustness:
-            work.perturb(selection, fusion)
         return publish_results(context, work, selection, fusion)
 
 
 STAGE = EvaluateStage()
-
-
-def _evaluation_settings(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """Return the section [evaluation].
-
-    `plain_bm25` was added later and only counts if set, so earlier evaluations stay up to date.
-    """
-    settings = snapshot.settings.evaluation
-    if settings.plain_bm25:
-        return settings.model_dump()
-    return settings.model_dump(exclude={"plain_bm25"})
-
-
-def _synonyms_input(snapshot: ProjectSnapshot) -> dict[str, str]:
-    """Return the language model whose synonyms measure robustness, empty without one."""
-    from engine.evaluation.studies.robustness import language_model_of
-
-    if name := language_model_of(snapshot):
-        return {"synonyms": name}
-    return {}
 
 
 def _reranker_input(snapshot: ProjectSnapshot) -> dict[str, Any]:
@@ -154,11 +112,6 @@ def _reranker_input(snapshot: ProjectSnapshot) -> dict[str, Any]:
     if reranker is None:
         return {}
     return {"reranker": {"fingerprint": reranker.fingerprint, "seconds": search.rerank_seconds}}
-
-
-def _modification_times(folder: Path) -> list[int]:
-    files = [*sorted(folder.glob("*.jsonl")), *sorted(folder.glob("qrels/test.tsv"))]
-    return [file.stat().st_mtime_ns for file in files]
 
 
 def _search_settings(snapshot: ProjectSnapshot) -> set[str]:

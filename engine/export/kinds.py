@@ -9,7 +9,6 @@ from pathlib import Path
 from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown_name
 from engine.core.extras import EXTRAS, check_extra
 from engine.encoders.geometry import Hyperbolic, read_geometry
-from engine.encoders.kinds.given import is_map
 from engine.encoders.loading import WHOLE
 from engine.encoders.weights_file import tensor_names
 from engine.export.arrow import write_lance, write_parquet
@@ -41,14 +40,6 @@ class Kind:
 
 def _check_adapter(source: Source) -> None:
     folder, _ = source.adapter()
-    if is_map(folder):
-        raise UsageError(
-            "There is no adapter to export.",
-            "The project has a map to encoder.vectors, which works only with these.",
-            "Export something else, such as vectors or chunks.",
-            code="encoder-not-exportable",
-            command="export",
-        )
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
         to_do = "Export the model (--only model)."
         if source.settings.encoder.small_model:

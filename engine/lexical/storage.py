@@ -20,6 +20,8 @@ from types import MappingProxyType
 
 from engine.core.disk import file_sha256, remembered_sha256, write_text
 from engine.core.errors import DamagedError, ResourceError
+from engine.core.platforms.files import remove_tree
+from engine.core.platforms.processes import is_alive
 
 FORMAT_VERSION = 1
 MANIFEST = "bm25.json"
@@ -95,12 +97,8 @@ def drop_stale_copies(place: Path) -> None:
     """Remove the copies of processes that no longer run."""
     for path in place.glob(f"{_COPY}*"):
         process_id = path.name.removeprefix(_COPY).partition("-")[0]
-        try:
-            os.kill(int(process_id), 0)
-        except ProcessLookupError:
-            shutil.rmtree(path, ignore_errors=True)
-        except (ValueError, OverflowError, PermissionError):
-            continue
+        if process_id.isdecimal() and not is_alive(int(process_id)):
+            remove_tree(path)
 
 
 def describe_files(

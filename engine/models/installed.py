@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import disk_errors, sync, sync_tree, write_text
+from engine.core.disk import disk_errors, sync_tree, write_text
 from engine.core.errors import ModelError, UsageError
+from engine.core.platforms.files import sync
 from engine.models.catalogue import KINDS, CatalogueModel, Kind, find_model
 from engine.models.files import ModelPart, altered_error, check_name, check_part
 
@@ -218,7 +219,7 @@ def check_target(name: str) -> None:
         raise UsageError(
             f"There is a model {name} already.",
             f"It lies in {own_folder() / name}.",
-            f"To get it anew, remove it first: 'engine models remove {name}'.",
+            f"To fetch it again, remove it first: 'engine models remove {name}'.",
             code="target-exists",
         )
 

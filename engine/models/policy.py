@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 from engine.core.errors import UsageError
+from engine.core.platforms import SYSTEM
 
 VARIABLE = "BMEMBED_OFFLINE"
 POLICY = "policy.toml"
@@ -18,7 +19,10 @@ def policy_files() -> tuple[Path, ...]:
     from platformdirs import site_config_path
 
     site = site_config_path("bmembed", appauthor=False)
-    folders = [site] if os.name == "nt" else [Path("/etc/bmembed"), site]
+    if SYSTEM == "windows":
+        folders = [site]
+    else:
+        folders = [Path("/etc/bmembed"), site]
     return tuple(dict.fromkeys(folder / POLICY for folder in folders))
 
 

@@ -145,7 +145,7 @@ def _check_texts(
         if query_id not in queries:
             raise UsageError(
                 f"There is no query {query_id}.",
-                "Queries may have been generated anew.",
+                "Queries may have been generated again.",
                 "Look again.",
                 code="query-missing",
             )

@@ -36,15 +36,17 @@ from engine.core.events import (
     RunFinished,
     RunStarted,
     StageFailed,
+    StageFinished,
     StageSkipped,
     StageStarted,
     Warned,
 )
 from engine.core.messages.offer import FEWER, MIN_TO_DECIDE
 from engine.core.messages.project import UP_TO_DATE, StageState
+from engine.core.platforms.processes import describe_exit_code
+from engine.core.platforms.stopping import ask_to_stop
 from engine.core.subprocesses import (
     crash_error,
-    describe_exit_code,
     end_child,
     run_folder_missing,
     spawn,
@@ -160,6 +162,7 @@ class Run:
         self._should_stop = should_stop or (lambda: False)
         self._offset = 0
         self._alone = False
+        self._work: dict[str, tuple[str, float]] = {}
 
     def execute(self, stages: Sequence[str], forced: frozenset[str]) -> None:
         """Run `stages` in order.
@@ -273,6 +276,10 @@ class Run:
         """Pass on every event that the log has gained, from this process or a child."""
         for event, offset in events.read(self.folder / "events.jsonl", self._offset):
             self._offset = offset
+            if isinstance(event, StageFinished) and event.stage in self._work:
+                from engine.runs.estimate import keep_rate
+
+                keep_rate(*self._work.pop(event.stage), event.seconds)
             self._on_event(event)
 
     def _stopping(self) -> bool:
@@ -328,9 +335,10 @@ class Run:
                 if most < MIN_TO_DECIDE:
                     text = _describe_shortage(snapshot.project, most)
                     self._emit(Warned(stage="run", text=text, code="too-few-questions"))
-            estimated = estimate(snapshot, due, self._stopping) if due else None
-            if estimated:
-                self._emit(estimated)
+            forecast = estimate(snapshot, due) if due else None
+            if forecast:
+                self._work = dict(forecast.work)
+                self._emit(forecast.event)
 
     def _files_left(self) -> int:
         with closing(self.project.store()) as store:
@@ -404,7 +412,7 @@ class Run:
         asked = False
         while child.poll() is None:
             if self._stopping() and not asked:
-                child.send_signal(signal.SIGTERM)
+                ask_to_stop(child)
                 asked = True
             if not self.folder.is_dir():
                 raise run_folder_missing(stage, self.folder)

@@ -15,7 +15,7 @@ from engine.core.messages.search import (
     Search,
     WarmUp,
 )
-from engine.core.messages.wire import Request, params_of, to_json
+from engine.core.messages.wire import Request, from_json, to_json
 from engine.search.filters import SearchFilter, parse_date
 from engine.search.workers import ThreadSearcher
 
@@ -98,7 +98,7 @@ def task_of(method: str, params: dict[str, Any]) -> Task:
 
     Raises TypeError, ValueError or EngineError for invalid params.
     """
-    request = params_of(METHODS[method], params)
+    request = from_json(METHODS[method], params, strict=True)
     task = HANDLERS[type(request)](request)
     return lambda own: to_json(task(own))
 

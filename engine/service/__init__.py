@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from engine.core.messages.wire import Request, params_of, to_json
+from engine.core.messages.wire import Request, from_json, to_json
 from engine.project.folder import ProjectFolder
 from engine.service import answers, documents, judging, options, preferring, queries, status
 
@@ -41,5 +41,5 @@ def _build_task(
     /,
     **params: Any,
 ) -> Task:
-    request = params_of(kind, params)
+    request = from_json(kind, params, strict=True)
     return lambda: to_json(handler(project, request))

@@ -14,15 +14,15 @@ from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, VectorsInfo
-from engine.runs.estimate import estimate, is_busy
+from engine.runs.estimate import estimate
+from engine.runs.teaching import estimate_teacher
 from engine.settings.schema import DEFAULT_MODEL
 
 
 def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOffer:
     """Return what an adaptation takes and could prove.
 
-    `timed`: also how long it takes, for which the speed of this machine is measured for some
-    seconds. Raises NotBuiltError before the documents are read.
+    `timed`: also how long it takes. Raises NotBuiltError before the documents are read.
     """
     from engine.runs.pipeline import find_due_stages
 
@@ -35,7 +35,8 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         forecast = None
         if timed:
             with suppress(EngineError):  # such as a model that cannot be loaded: the run reports it
-                forecast = estimate(snapshot, due, lambda: False)
+                if found := estimate(snapshot, due):
+                    forecast = found.event
         needed: dict[str, int] = dict.fromkeys(CERTIFYING, TYPICAL)
         measured, advised = _read_needs(snapshot)
         needed.update(measured)
@@ -51,6 +52,12 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
             helps.append("judge")
         if encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL:
             helps.append("encoder")
+        teacher = None
+        if timed:
+            with suppress(EngineError):  # such as a reranker that cannot be loaded: as above
+                teacher = estimate_teacher(snapshot)
+        if teacher and not teacher.chosen:
+            helps.append("teacher")
     return AdaptationOffer(
         dict(forecast.seconds) if forecast else {},
         tuple(forecast.unknown) if forecast else (),
@@ -62,11 +69,11 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         tuple(helps),
         not due,
         max(counts.values()) >= MIN_TO_DECIDE,
-        forecast.rough if forecast else is_busy(),
         advised not in (None, TYPICAL),
         rung != "document" or is_generated,
         expects,
         megabytes,
+        teacher,
     )
 
 
@@ -100,7 +107,7 @@ def _read_needs(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | Non
 
 def _has_experience(snapshot: ProjectSnapshot) -> bool:
     """Return whether experience alone can bring an encoder into use."""
-    from engine.evaluation.choosing import experience_for
+    from engine.evaluation.selection import experience_for
     from engine.training.recipe import resolve_config
 
     try:

@@ -203,7 +203,7 @@ def _read_query(store: Store, query_id: int) -> messages.QueryInChunk:
     if query is None:
         raise UsageError(
             f"There is no query {query_id}.",
-            "Queries may have been generated anew.",
+            "Queries may have been generated again.",
             "Look again.",
             code="query-missing",
         )

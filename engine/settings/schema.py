@@ -100,11 +100,6 @@ class EncoderSettings(Section):
         "second model, adapted instead of an encoder.model that cannot be trained; vectors are"
         " joined (Mafin)",
     )
-    vectors: str = key(
-        "",
-        "chunk vectors from elsewhere (.npy with ids beside it, .safetensors); a map to them"
-        " replaces the adapter",
-    )
     device: str = key(
         "auto",
         "device: auto, cpu, cuda or cuda:N",
@@ -267,31 +262,10 @@ class EvaluationSettings(Section):
         common=True,
     )
     use_judged: bool = key(True, "let judged questions decide what is used, if there are enough")
-    robustness: bool = key(
-        False,
-        "also measure queries with typos, masked and replaced words; takes several times as long,"
-        " and judged questions go to the server that writes queries, if any",
-    )
     plain_bm25: bool = key(
         False,
         "compare with plain BM25: without the bonus for whole codes, and without titles before the"
         " chunks",
-    )
-    top_k: int = key(5, "K of the diagnostics: best chunks per query", ge=1, le=10)
-    samples: int = key(500, "m of the diagnostics: bootstrap samples", ge=10, le=100_000)
-    sample_size: int = key(
-        100, "l of the diagnostics: queries per bootstrap sample", ge=1, le=100_000
-    )
-    psi: float = key(
-        5.0, "ψ of COE and ROE: percentile of the similarities of the best K chunks", ge=0, le=100
-    )
-    sentence_pairs: str = key(
-        "",
-        "sentence pairs with human scores to compare encoders on: .jsonl, .csv, .tsv (sentence1,"
-        " sentence2, score)",
-    )
-    general_set: str = key(
-        "", "BEIR folder for the forgetting check, instead of the bundled questions"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -17,7 +17,6 @@ from engine.encoders.for_project import (
     project_model,
 )
 from engine.encoders.kinds.chosen import encoder_source
-from engine.encoders.kinds.given_vectors import read_vectors
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
@@ -61,12 +60,14 @@ class TrainStage(Stage):
                 command="adapt",
             )
         config = resolve_config(snapshot)
-        recipe = asdict(config) | added_inputs(snapshot.settings)
+        recipe = config.numbers() | added_inputs(snapshot.settings)
         # A cross-encoder counts by its content, not by its path, and only if it teaches.
         teacher = teacher_folder(snapshot, config)
         recipe["cross_encoder"] = teacher.fingerprint if teacher else ""
         lists = snapshot.settings.ranking.model_dump(include={"m", "strategy"})
-        if config.uses_lists:
+        if config.uses_candidates:
+            lists = {"candidates": config.teacher_candidates}
+        elif config.uses_lists:
             lists["evidence_score"] = "own"
         inputs = {
             "rankings": rankings.fingerprint,
@@ -84,15 +85,13 @@ class TrainStage(Stage):
     def preflight(self, snapshot: ProjectSnapshot) -> None:
         """Check that the recipe can be trained on this machine.
 
-        Raises SettingsError for values that do not go together, ModelError for an unusable teacher
-        or vectors, UsageError for a missing device, ResourceError for a model that is too large.
+        Raises SettingsError for values that do not go together, ModelError for an unusable
+        teacher, UsageError for a missing device, ResourceError for a model that is too large.
         """
         config = resolve_config(snapshot)
         teacher_folder(snapshot, config)
         check_device(snapshot.settings, "train")
         _check_memory(snapshot.settings, config)
-        if vectors := snapshot.settings.encoder.vectors:
-            read_vectors(vectors)
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raise DamagedError or ModelError if the adapter on disk is not the trained one."""
@@ -113,8 +112,6 @@ class TrainStage(Stage):
         A training that the user asked to finish early counts as a complete one: it is up to date
         until an input or setting changes, and a forced one starts from the untouched encoder.
         """
-        if context.settings.encoder.vectors:
-            return _publish_map(context)
         from engine.training.dataset import training_data, why_untrained
 
         queries = context.store.queries()
@@ -257,18 +254,6 @@ def publish_adapter(
         adapter_scope=config.adapter_scope,
         digest=adapter_digest(context.project.path / building.name),
     )
-
-
-def _publish_map(context: StageContext) -> dict[str, Any]:
-    """Fit and publish the map to given vectors, which replaces a training."""
-    from engine.training.model.query_map import fit_map
-
-    with context.project.building("adapters", context.fingerprint) as building:
-        summary = fit_map(context, building.folder)
-    digest = adapter_digest(context.project.path / building.name)
-    info = AdapterInfo(building.name, digest=digest, model=model_fingerprint(context))
-    context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
-    return {"adapter": building.name, "reason": "", **summary}
 
 
 def _publish_reason(context: StageContext, reason: str) -> dict[str, Any]:

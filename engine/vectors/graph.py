@@ -30,25 +30,16 @@ def graph_of(path: Path) -> Path:
     return path.with_suffix(".usearch")
 
 
-def write_graph(
-    path: Path, blocks: Iterable[NDArray[Any]], width: int, *, of_cosines: bool
-) -> None:
+def write_graph(path: Path, blocks: Iterable[NDArray[Any]], width: int) -> None:
     """Build and save the graph of rows, which come in `blocks` (m, D), keyed by their places.
 
-    `of_cosines`: False if the rows have another similarity, for which int8 is too coarse. Raises
-    OSError.
+    Raises OSError.
     """
     prepare_for_usearch()
     from usearch.index import Index
 
-    if of_cosines:
-        metric = "l2sq"
-        dtype = "i8"
-    else:
-        metric = "cos"
-        dtype = "f16"
     index = Index(
-        ndim=width, metric=metric, dtype=dtype, connectivity=CONNECTIVITY, expansion_add=EXPANSION
+        ndim=width, metric="l2sq", dtype="i8", connectivity=CONNECTIVITY, expansion_add=EXPANSION
     )
     pivots = np.empty((0, width), np.float32)
     for block in blocks:
@@ -59,7 +50,7 @@ def write_graph(
         # are still in the processor's cache.
         nearest_pivot = (rows @ pivots.T).argmax(axis=1)
         order = np.argsort(nearest_pivot, kind="stable")
-        added = _scale_to_int8(rows[order]) if of_cosines else rows[order]
+        added = _scale_to_int8(rows[order])
         threads = 1 if len(rows) <= ONE_THREAD else 0  # 0 means all
         index.add((len(index) + order).astype(np.uint64), added, threads=threads)
     try:
@@ -70,10 +61,7 @@ def write_graph(
 
 
 def map_graph(path: Path) -> Any:
-    """Map the graph of a file whose checksum has been checked. Raises RuntimeError.
-
-    int8 graphs of older projects, which compare by cosine, can be read, too.
-    """
+    """Map the graph of a file whose checksum has been checked. Raises RuntimeError."""
     prepare_for_usearch()
     from usearch.index import Index
 
@@ -91,21 +79,16 @@ def find_candidates(
     """
     places = [np.empty(0, np.int64)]
     distances = [np.empty(0, np.float32)]
-    row = query_row.astype(np.float32)
+    row = _scale_to_int8(query_row.astype(np.float32)[None])[0]
     count = sum(len(graph) for _, graph in graphs)
     for start, graph in graphs:
         share = math.ceil(wanted * math.sqrt(len(graph) / count))
         depth = min(share, len(graph))
         graph.expansion_search = depth
-        if graph.metric_kind.name == "L2sq":
-            matches = graph.search(_scale_to_int8(row[None])[0], depth)
-            # For vectors of equal length r, the squared distance is 2 r² (1 − cosine).
-            distance = matches.distances / (2 * _int8_length(len(row)) ** 2)
-        else:
-            matches = graph.search(row, depth)
-            distance = matches.distances
+        matches = graph.search(row, depth)
         places.append(start + matches.keys.astype(np.int64))
-        distances.append(distance)
+        # For vectors of equal length r, the squared distance is 2 r² (1 − cosine).
+        distances.append(matches.distances / (2 * _int8_length(len(row)) ** 2))
     return np.concatenate(places), np.concatenate(distances)
 
 

@@ -64,7 +64,7 @@ class Rows(Protocol):
 
 
 class VectorIndex:
-    """An index of chunk vectors by cosine, in the form that a similarity needs.
+    """An index of chunk vectors, in the form that a similarity needs.
 
     `build` and `updated` write one, `open` reads it. The place of a row is its number among the
     rows of all files.
@@ -112,13 +112,9 @@ class VectorIndex:
         _check_ids(ids, vectors)
         form = similarity.index_form
         starts = range(0, len(ids), BLOCK)
-        if not form.of_cosines:
-            for start in starts or (0,):
-                form = form.fit(vectors[start : start + BLOCK])
-        width = form.rows(vectors[:0], _precision(dtype)).shape[1]
         manifest = {
             "version": FORMAT_VERSION,
-            "dimension": width,
+            "dimension": vectors.shape[1] + form.added,
             "dtype": dtype,
             "removed": 0,
             "form": form.name,
@@ -135,8 +131,8 @@ class VectorIndex:
         """Write this index, with keys removed and added, into another `folder`.
 
         A key that is added again replaces the former one. Small files are merged into the new one,
-        so that there are never many. Returns None if the index must be rebuilt: because many keys
-        are removed or replaced, or because a vector does not fit the form. Raises like `build`.
+        so that there are never many. Returns None if the index must be rebuilt because many keys
+        are removed or replaced. Raises like `build`.
         """
         import numpy as np
 
@@ -145,7 +141,7 @@ class VectorIndex:
         _check_ids(add, vectors)
         replaced = self._find_places(np.concatenate([np.fromiter(remove, np.int64), add]))
         removed = int(self.manifest["removed"]) + len(replaced)
-        if removed > REBUILD_SHARE * max(1, self.count) or not self._fits(vectors):
+        if removed > REBUILD_SHARE * max(1, self.count):
             return None
         gone = distinct(np.concatenate([self._gone, replaced]))
         dtype = self.manifest["dtype"]
@@ -174,13 +170,6 @@ class VectorIndex:
         manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
         return self._write(folder, manifest, np.concatenate(ids), chain.from_iterable(blocks), gone)
 
-    def _fits(self, vectors: Rows) -> bool:
-        """Return whether vectors can be stored in the form that this index has."""
-        if self.form.of_cosines:
-            return True
-        starts = range(0, vectors.shape[0], BLOCK)
-        return all(self.form.takes(vectors[start : start + BLOCK]) for start in starts)
-
     @classmethod
     def _write(
         cls,
@@ -208,7 +197,7 @@ class VectorIndex:
                 write_part(path, ids, blocks)
                 parts[path.name] = (len(ids), file_sha256(path))
             total = sum(rows for rows, _ in parts.values())
-            if total > EXACT_UP_TO:
+            if total > EXACT_UP_TO and index_form(manifest).of_cosines:
                 # Files from the time when the index was smaller may have no graph yet.
                 for name, (rows, _) in parts.items():
                     if rows > GRAPH_FROM and name not in graphs:
@@ -273,10 +262,14 @@ class VectorIndex:
 
     def similarities(self, rows: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the exact similarities (n,) of a query's vector (d,) with rows from `stored`."""
-        from engine.vectors.exact import cosines
+        return self._compare(rows, self.query_row(vector))
 
-        query_row = self.query_row(vector)
-        return self.form.similarities(cosines([rows], query_row), query_row)
+    def _compare(self, rows: NDArray[Any], query_row: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the similarities (n,) of stored rows with a query's row."""
+        from engine.vectors.exact import cosines, inner_products
+
+        compare = cosines if self.form.of_cosines else inner_products
+        return self.form.similarities(compare([rows], query_row))
 
     def keys(self) -> NDArray[np.int64]:
         """Return all chunk ids in the index, ascending (n,)."""
@@ -306,7 +299,7 @@ class VectorIndex:
         Both (min(k, n),), best first, ties by id.
         """
         query_row = self.query_row(vector)
-        if self.count <= EXACT_UP_TO:
+        if self.count <= EXACT_UP_TO or not self.form.of_cosines:
             return self._find_nearest(self._places, query_row, k)
         return self._find_nearest(self._find_candidates(query_row, k), query_row, k)
 
@@ -333,7 +326,7 @@ class VectorIndex:
         k = max(0, min(k, len(places)))
         if not k:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        similarities = self.form.similarities(self._cosines(places, query_row), query_row)
+        similarities = self._compare_places(places, query_row)
         kth = len(similarities) - k
         threshold = np.partition(similarities, kth)[kth]
         best = np.flatnonzero(similarities >= threshold)
@@ -341,13 +334,11 @@ class VectorIndex:
         order = np.lexsort((ids, -similarities[best]))[:k]
         return ids[order], similarities[best][order]
 
-    def _cosines(
+    def _compare_places(
         self, places: NDArray[np.int64], query_row: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Return the cosines (n,) of a query's row with the rows at `places` (n,)."""
+        """Return the similarities (n,) of a query's row with the rows at `places` (n,)."""
         import numpy as np
-
-        from engine.vectors.exact import cosines
 
         values = np.empty(len(places), np.float32)
         for start, part in zip(self._starts, self._parts, strict=False):
@@ -355,9 +346,9 @@ class VectorIndex:
             rows = places[here] - start
             if 2 * len(here) > len(part.ids):
                 # Reading the whole file in order is faster than selecting most of its rows.
-                values[here] = cosines([part.rows], query_row)[rows]
+                values[here] = self._compare(part.rows, query_row)[rows]
             elif len(here):
-                values[here] = cosines([part.rows[rows]], query_row)
+                values[here] = self._compare(part.rows[rows], query_row)
         return values
 
     def _find_candidates(self, query_row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
@@ -428,7 +419,7 @@ def _write_graph(path: Path, count: int, manifest: dict[str, Any]) -> None:
         map_part(path, count, width, dtype).rows[start : start + BLOCK]
         for start in range(0, count, BLOCK)
     )
-    write_graph(graph_of(path), blocks, width, of_cosines=index_form(manifest).of_cosines)
+    write_graph(graph_of(path), blocks, width)
 
 
 def _convert(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:
@@ -438,14 +429,7 @@ def _convert(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArr
     from engine.vectors.exact import round_to
 
     _refuse_not_finite(vectors)
-    return round_to(form.rows(vectors, _precision(dtype)), np.dtype(DTYPES[dtype]))
-
-
-def _precision(dtype: str) -> type[np.floating]:
-    """Return the precision in which rows are computed for a storage type: at least float16."""
-    import numpy as np
-
-    return np.float32 if dtype == "f32" else np.float16
+    return round_to(form.rows(vectors), np.dtype(DTYPES[dtype]))
 
 
 def _check_ids(ids: NDArray[np.int64], vectors: Rows) -> None:

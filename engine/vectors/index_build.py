@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import DamagedError
-from engine.core.events import Warned
 from engine.core.text import approximate_duration
 from engine.encoders.for_project import chunk_rows, encoder_fingerprint_of, load_encoder, open_cache
 from engine.encoders.graph.query_graph import take_over, write_query_graph
 from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
-from engine.encoders.kinds.given import GivenEncoder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import SemanticVectorsInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -200,8 +198,6 @@ class IndexBuild:
                 context, encoder, self._chosen.chunk_adapter, self._chosen.weight
             ),
         )
-        if isinstance(encoder, GivenEncoder):
-            _warn_of_missing(context, encoder, hashes)
         if partial is not None:
             index = partial.index
         return rows, index
@@ -213,7 +209,7 @@ def _build_info(
     """Return the record of an index of so many chunks, which `encoder` embeds."""
     settings = context.settings.encoder
     small_dimension = 0
-    if isinstance(encoder, AugmentedEncoder | GivenEncoder):
+    if isinstance(encoder, AugmentedEncoder):
         small_dimension = encoder.dimension - encoder.black_box.dimension
     return VectorsInfo(
         model=settings.model,
@@ -232,34 +228,17 @@ def _build_info(
         endpoint_model=settings.endpoint_model,
         small_model=settings.small_model if small_dimension else "",
         small_dimension=small_dimension,
-        given_vectors=settings.vectors if small_dimension else "",
     )
-
-
-def _warn_of_missing(context: StageContext, encoder: GivenEncoder, hashes: Sequence[str]) -> None:
-    missing = int((encoder.given.find(hashes) < 0).sum())
-    if missing:
-        where = context.settings.encoder.vectors
-        text = (
-            f"{missing} of {len(hashes)} chunks have no vector in {where}: the map makes theirs."
-            " 'engine export' writes all."
-        )
-        context.emit(Warned(stage=context.stage, text=text, code="vectors-incomplete"))
 
 
 def _storage_type(context: StageContext, encoder: Encoder) -> str:
-    """Return the type of stored numbers: that of `vectors.dtype`, or f16 if int8 is too coarse.
+    """Return the type of stored numbers: that of `vectors.dtype`, or f32 for a hyperbolic encoder.
 
-    With int8, most of the ten nearest by Lorentz distance would be wrong.
+    Lorentz distances need more than half precision.
     """
-    dtype = context.settings.vectors.dtype
-    if dtype != "i8" or encoder.similarity.index_form.of_cosines:
-        return dtype
-    context.warn(
-        "Vectors are stored as f16, not i8: distances of this hyperbolic encoder need more than 8"
-        " bits."
-    )
-    return "f16"
+    if encoder.similarity.index_form.of_cosines:
+        return context.settings.vectors.dtype
+    return "f32"
 
 
 def _open_similar(

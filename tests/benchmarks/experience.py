@@ -34,11 +34,11 @@ from engine.core.events import Event, TrainStep
 from engine.core.systems import BM25, candidate_name
 from engine.encoders.for_project import model_fingerprint, project_model, training_hardware
 from engine.evaluation.candidates import Candidate
+from engine.evaluation.choosing.fusion import HybridFusion
 from engine.evaluation.comparison import measure
 from engine.evaluation.experience import document_digests
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
-from engine.evaluation.studies.fusion import HybridFusion
 from engine.project.stage import StageContext
 from engine.settings.load import parse_value, validate
 from engine.training.config import TrainingConfig

@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from engine.core.figures import Difference
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.systems import BASE, BM25, weight_of
-from engine.evaluation.choosing import ProjectExperience, pair
+from engine.encoders.choosing.shares import EQUAL
 from engine.evaluation.evidence import Evidence, RungName
 from engine.evaluation.experience import Experience, QueryOrigin, parse_experience
 from engine.evaluation.gate import Decision, Option, decide
-from engine.evaluation.studies.fusion import EQUAL
+from engine.evaluation.selection import ProjectExperience, pair
 from engine.metrics.differences import paired_difference
 from tests.benchmarks.experience_results import ORIGINS, SEMANTIC, SHARES, Figures, Line
 

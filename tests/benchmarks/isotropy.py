@@ -22,7 +22,7 @@ sys.path.insert(0, str(REPOSITORY))
 from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model  # noqa: E402
 from engine.encoders.transformer import TransformerEncoder  # noqa: E402
 from engine.evaluation.rankers import rank_all  # noqa: E402
-from engine.experiments.study.transformations import remove_top, standardise, whiten  # noqa: E402
+from engine.lab.study.transformations import remove_top, standardise, whiten  # noqa: E402
 from engine.metrics.bootstrap import bootstrap_means, interval  # noqa: E402
 from engine.metrics.differences import paired_difference  # noqa: E402
 from engine.metrics.geometry import isoscore, isotropy_a  # noqa: E402

@@ -16,11 +16,9 @@ from engine.core.messages.queries import ReadQueries
 from engine.core.messages.report import GateOutcome, GateRow, GateTable
 from engine.core.messages.search import Explained, Found, Hit, RankComparison, Ranked, Search
 from engine.core.messages.wire import (
-    OLD_NAMES,
     MessageError,
     Request,
     from_json,
-    params_of,
     to_json,
 )
 
@@ -131,7 +129,7 @@ def test_what_is_no_such_message(data: Any) -> None:
 )
 def test_params_are_read_strictly(kind: Any, params: dict[str, Any]) -> None:
     with pytest.raises(MessageError):
-        params_of(kind, params)
+        from_json(kind, params, strict=True)
 
 
 def test_params_that_are_none_are_not_sent() -> None:
@@ -147,16 +145,6 @@ def test_params_that_are_none_are_not_sent() -> None:
 
 def test_every_method_has_one_request() -> None:
     assert sorted(kind.method for kind in REQUESTS) == sorted({kind.method for kind in REQUESTS})
-
-
-def test_old_names_are_taken_for_this_version() -> None:
-    """Whoever renames a param adds it here; the names go with the next version."""
-    assert OLD_NAMES == {"search": {"formats": "types"}}
-    assert params_of(Search, {"query": "q", "formats": ["md"]}) == Search("q", types=("md",))
-    assert params_of(Search, {"query": "q", "formats": ["md"], "types": ["pdf"]}).types == (
-        "pdf",
-        "md",
-    )
 
 
 def test_the_messages_need_no_library() -> None:

@@ -1,5 +1,5 @@
-"""A server's vectors joined with others: neither another model in its place nor its death leaves
-a wrong vector.
+"""A server's vectors joined with a small model's: neither another model in its place nor its death
+leaves a wrong vector.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, serving
-from safetensors.numpy import save_file
+from fixtures.two_encoders import save_adapter
 
 from engine.core.errors import ModelError, StageError
 from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
 from engine.encoders.encoder import Encoder
 from engine.encoders.for_project import add_query_cache, load_encoder, open_cache
 from engine.encoders.kinds.chosen import encoder_source
-from engine.encoders.kinds.given_vectors import vectors_digest
+from engine.encoders.kinds.folder import FolderSource
+from engine.encoders.model_folder import resolve_model
 from engine.endpoint import asking
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -32,7 +33,6 @@ from engine.project.stage import StageContext
 TEXTS = [f"passage number {number}" for number in range(6)]
 HASHES = [sha256(text.encode()).hexdigest() for text in TEXTS]
 WIDTH = 16
-GIVEN = 4
 
 
 @dataclass
@@ -50,13 +50,11 @@ class Server:
         ]
         return np.array(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    def joined(self, texts: list[str]) -> np.ndarray:
-        """With the first four numbers at unit length beside them: what the map of `adapter`
-        makes.
-        """
-        own = self.vectors(texts)
-        beside = own[:, :GIVEN] / np.linalg.norm(own[:, :GIVEN], axis=1, keepdims=True)
-        return np.concatenate([own, beside], axis=1) / np.sqrt(2)
+    def joined(self, texts: list[str], small: Encoder) -> np.ndarray:
+        """With the small model's vectors beside them, as Mafin joins both."""
+        return np.concatenate([self.vectors(texts), small.encode_chunks(texts)], axis=1) / np.sqrt(
+            2
+        )
 
     def answer(self, _path: str, request: dict[str, Any]) -> Raw:
         self.left -= len(request["input"])
@@ -79,26 +77,29 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def project(server: Server, tmp_path: Path) -> ProjectFolder:
-    np.save(tmp_path / "given.npy", np.eye(GIVEN, dtype=np.float32)[:1])
-    (tmp_path / "given.ids.txt").write_text("0" * 64 + "\n")
-    encoder = {"endpoint": server.url, "endpoint_batch": 2, "vectors": str(tmp_path / "given.npy")}
+def project(server: Server, tiny_model: Path, tmp_path: Path) -> ProjectFolder:
+    encoder = {
+        "endpoint": server.url,
+        "endpoint_batch": 2,
+        "small_model": str(tiny_model),
+        "device": "cpu",
+        "dtype": "float32",
+    }
     return ProjectFolder.create(tmp_path / "project", {"encoder": encoder})
 
 
 @pytest.fixture
-def adapter(project: ProjectFolder, tmp_path: Path) -> Path:
-    """The map from the server's vectors to the given ones."""
-    (tmp_path / "map").mkdir()
-    file = tmp_path / "map" / "adapter_model.safetensors"
-    given = str(tmp_path / "given.npy")
-    save_file(
-        {"query_map": np.eye(WIDTH, GIVEN, dtype=np.float32)},
-        file,
-        {"vectors": vectors_digest(given)},
-    )
-    (tmp_path / "map" / "adapter_config.json").write_text('{"peft_type": "QUERY_MAP"}')
-    return tmp_path / "map"
+def adapter(tiny_model: Path, tmp_path: Path) -> Path:
+    """An adapter of the small model."""
+    save_adapter(tiny_model, tmp_path / "adapter", seed=0)
+    return tmp_path / "adapter"
+
+
+@pytest.fixture
+def small(tiny_model: Path, adapter: Path) -> Encoder:
+    """The small model with its adapter."""
+    source = FolderSource.of(resolve_model(str(tiny_model)), "cpu", "float32")
+    return source.load(256, adapter)
 
 
 @pytest.fixture
@@ -117,15 +118,15 @@ def searching(project: ProjectFolder, adapter: Path | None) -> Encoder:
 
 
 def test_embedding_by_force_asks_the_other_model_for_every_vector(
-    server: Server, project: ProjectFolder, adapter: Path, context: StageContext
+    server: Server, project: ProjectFolder, adapter: Path, small: Encoder, context: StageContext
 ) -> None:
     for model in ("first", "other"):
         server.model = model
         encoder = load_encoder(replace(context, forced=model == "other"), adapter)
         found = encode_cached(encoder, HASHES, TEXTS, open_cache(context))[:]
-        np.testing.assert_allclose(found, server.joined(TEXTS), atol=2e-3)
+        np.testing.assert_allclose(found, server.joined(TEXTS, small), atol=2e-3)
         query = searching(project, adapter).encode_queries(["alarm"])
-        np.testing.assert_allclose(query, server.joined(["alarm"]), atol=2e-3)
+        np.testing.assert_allclose(query, server.joined(["alarm"], small), atol=2e-3)
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -155,7 +156,7 @@ def test_who_may_only_read_searches_before_a_run_has_kept_anything(
 
 
 def test_a_server_that_dies_leaves_no_vectors_of_its_own_among_the_joined(
-    server: Server, project: ProjectFolder, adapter: Path, context: StageContext
+    server: Server, project: ProjectFolder, adapter: Path, small: Encoder, context: StageContext
 ) -> None:
     source = encoder_source(project.settings().encoder, WIDTH)
     for encoder in (load_encoder(context, adapter), source.load(256, adapter)):
@@ -167,6 +168,6 @@ def test_a_server_that_dies_leaves_no_vectors_of_its_own_among_the_joined(
         server.left = float("inf")
         again = EmbeddingCache(project.path / "cache")
         np.testing.assert_allclose(
-            encode_cached(encoder, HASHES, TEXTS, again)[:], server.joined(TEXTS), atol=2e-3
+            encode_cached(encoder, HASHES, TEXTS, again)[:], server.joined(TEXTS, small), atol=2e-3
         )
         assert again.damaged == 0

@@ -19,7 +19,7 @@ from fixtures.errors import error_of, fails
 from fixtures.pipeline import SAMPLE, SETTINGS, environment
 
 from engine.core.errors import UsageError
-from engine.experiments.benchmark import benchmark
+from engine.lab.benchmark import benchmark
 from engine.project.folder import ProjectFolder
 
 

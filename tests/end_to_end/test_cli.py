@@ -17,6 +17,7 @@ from unittest import mock
 import pytest
 from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, environment
+from lxml import html
 
 from engine.cli.app import GROUPS
 from engine.core.systems import label_of
@@ -253,20 +254,17 @@ def test_status_and_report_as_json(finished: Path) -> None:
         }
 
 
-def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(
-    project: Path,
-) -> None:
-    ProjectFolder(project).change_settings(
-        {"evaluation.robustness": True, "search.hide_weak": True}
-    )
-    before = json.loads(engine_here("report", str(project), "--json").stdout)
-    engine_here("evaluate", str(project))
+def test_the_lab_measures_robustness_and_search_hides_weak_hits(project: Path) -> None:
+    ProjectFolder(project).change_settings({"search.hide_weak": True})
+    lab = json.loads(engine_here("lab", str(project), "--robustness", "--json").stdout)
     after = json.loads(engine_here("report", str(project), "--json").stdout)
-    assert after["tables"]["judged"]["systems"] == before["tables"]["judged"]["systems"], (
-        "asking for more changes no figure"
-    )
-    report = json.loads((Path(after["folder"]) / "report.json").read_text())
-    robustness = report["robustness"]
+    folder = Path(after["folder"])
+    assert folder.name == lab["evaluation"]
+    page = project / "studies" / "lab.html"
+    assert page.is_file()
+    (address,) = html.parse(str(folder / "report.html")).xpath("//a/@href")
+    assert (folder / address).resolve() == page.resolve()
+    robustness = lab["robustness"]
     assert (robustness["kind"], len(robustness["rows"])) == ("judged", 16)
     found = set(robustness["rows"][0]["systems"]) - {"adapted"}  # where it is not what is served
     assert found == {"bm25", "base", "in_use", "hybrid base", "hybrid in use"}
@@ -275,8 +273,8 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(
         assert clean == pytest.approx(
             after["tables"]["judged"]["systems"][system]["ndcg@10"]["value"]
         )
-    assert report["general"]["questions"] == 60
-    assert {"alignment", "uniformity", "COE, percent"} <= set(report["diagnostics"]["adapted"])
+    assert lab["general"]["questions"] == 60
+    assert {"alignment", "uniformity", "COE, percent"} <= set(lab["diagnostics"]["adapted"])
     assert "weighted_in_use − weighted_base" in after["tables"]["judged"]["pairs"]
     text = engine_here("report", str(project), "--full").stdout
     if after["in_use"]["hybrid"]["name"] == "base":

@@ -12,7 +12,7 @@ import pytest
 from fixtures.pipeline import SAMPLE, engine_here
 from fixtures.tiny_model import build_tiny_model
 
-from engine.experiments.study.catalogue import STEP, UNTRAINED, Study, catalogue
+from engine.lab.study.catalogue import STEP, UNTRAINED, Study, catalogue
 
 QUICK = ("domain-t1", "domain-t8", "bmembed-t1", "bmembed-t4", "bmembed-t2", "bmembed-t3")
 """Those without a training, and one whose trainings others share; the rest takes minutes."""
@@ -25,7 +25,7 @@ SETTINGS = {
     "training.heldout_queries": 20,
     "training.max_tokens": 48,
     "evaluation.bootstrap_samples": 200,
-    "evaluation.samples": 50,
+    "lab.samples": 50,
 }
 COMPARED_WITH = ("base", "black box", "bm25")
 """Systems that differences are to, or that have none."""
@@ -84,7 +84,7 @@ def make_study(folder: Path, study: Study) -> dict[str, Any]:
         chosen["encoder.small_model"] = str(folder / "small")
         chosen["training.label_smoothing"] = 0.1
     if "sentence pairs" in study.needs:
-        chosen["evaluation.sentence_pairs"] = str(folder / "pairs.tsv")
+        chosen["lab.sentence_pairs"] = str(folder / "pairs.tsv")
     place = "out"
     queries: tuple[str, ...] = ()
     if study.name.startswith("mafin"):  # supervised and unsupervised rows

@@ -15,11 +15,10 @@ from fixtures.pipeline import engine_here
 from engine.project.folder import ProjectFolder
 
 
-def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_are_in_its_status(
+def test_an_unusable_reranker_ends_a_run_before_it_begins_and_is_in_its_status(
     project: Path,
 ) -> None:
-    (project / "pairs.csv").write_text("one,other,1\n")
-    ProjectFolder.open(project).change_settings({"evaluation.sentence_pairs": "pairs.csv"})
+    ProjectFolder.open(project).change_settings({"search.reranker": "no-such-folder"})
     done = engine_here("adapt", str(project), "--force", "--json", check=False)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["event"] for one in events] == ["run_started", "stage_failed", "run_finished"]
@@ -27,8 +26,8 @@ def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_are_in_its_statu
     run = json.loads(max((project / "runs").glob("*/run.json")).read_text())
     assert (run["state"], run["error"]["code"]) == ("failed", events[1]["error"]["code"])
     shown = engine_here("status", str(project)).stdout
-    assert all(data in shown for data in ("pairs.csv", "1 pairs", ".jsonl"))
-    ProjectFolder.open(project).change_settings({"evaluation.sentence_pairs": ""})
+    assert "no-such-folder" in shown
+    ProjectFolder.open(project).change_settings({"search.reranker": ""})
     engine_here("run", str(project), "--only", "ingest")
     assert "failed" not in engine_here("status", str(project)).stdout
 

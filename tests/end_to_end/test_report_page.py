@@ -50,23 +50,6 @@ def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     questions = project / "more.jsonl"
     questions.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     engine_here("import-judgments", str(project), str(questions))
-    pairs = [f"{texts[row][:40]!r}\t{texts[row + 1][:40]!r}\t{row % 7}" for row in range(20)]
-    (project / "pairs.tsv").write_text("\n".join(pairs).replace('"', ""), encoding="utf-8")
-    beir = project / "wiki"
-    (beir / "qrels").mkdir(parents=True)
-    entries = [{"_id": str(row), "text": text} for row, text in enumerate(texts[:12])]
-    (beir / "corpus.jsonl").write_text("\n".join(map(json.dumps, entries)), encoding="utf-8")
-    (beir / "queries.jsonl").write_text("\n".join(map(json.dumps, entries[:10])), encoding="utf-8")
-    (beir / "qrels" / "test.tsv").write_text(
-        "\n".join(f"{row}\t{row}\t1" for row in range(10)), encoding="utf-8"
-    )
-    folder.change_settings(
-        {
-            "evaluation.robustness": True,
-            "evaluation.sentence_pairs": "pairs.tsv",
-            "evaluation.general_set": "wiki",
-        }
-    )
     engine_here("run", str(project), "--only", "ingest,evaluate")
     found = json.loads(engine_here("report", str(project), "--json").stdout)
     return read_report(Path(found["folder"]))
@@ -123,17 +106,6 @@ def test_the_page_begins_with_the_verdict_and_all_else_is_folded_up(report: dict
     ]
     assert figures
     assert page.xpath("//div[@class='bars']/b/text()") == figures
-
-
-def test_general_knowledge_is_that_of_the_set_that_is_named(report: dict[str, Any]) -> None:
-    found = report["general"]
-    assert (found["name"], found["questions"], found["passages"]) == ("wiki", 10, 12)
-    assert found["systems"]["base"]["hit@5"]["value"] == 100.0  # every passage is its own question
-    assert found["geometry"]["base"].keys() == {
-        "uniformity",
-        "isotropy I_A",
-        "isotropy I_B (IsoScore)",
-    }
 
 
 def documented() -> dict[Path_, str]:
@@ -258,7 +230,7 @@ def shown(page: str, report: dict[str, Any]) -> Iterator[tuple[str, str]]:
         [text for text in quoted if (len(text) > 40) is wanted] for wanted in (True, False)
     )
     whole = {" ".join(str(value).split()) for _, value in leaves(report) if isinstance(value, str)}
-    for node in body.xpath(".//text()[not(ancestor::*[@class='tick'])]"):
+    for node in body.xpath(".//text()[not(ancestor::*[@id='tick'])]"):
         text = rest = " ".join(node.split())
         if text in whole:
             continue

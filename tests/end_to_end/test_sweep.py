@@ -23,7 +23,7 @@ from fixtures.shown_numbers import numbers
 
 from engine import Project
 from engine.core import events
-from engine.experiments.study.measures import SETS
+from engine.lab.study.measures import SETS
 from engine.project.folder import ProjectFolder
 
 LONG = (

@@ -1,4 +1,4 @@
-"""How long a run will take: what its stages encode, counted by hand."""
+"""How long a run will take: the work of its stages, counted by hand, at this machine's rates."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot, stage_fingerprint
 from engine.queries.document_written import find_untrained
 from engine.runs import estimate, pipeline
-from engine.runs.estimate import Rates, Workload
+from engine.runs.estimate import Forecast, count_passes, count_units, keep_rate, read_rates
 from engine.training.config import TrainingConfig
 from engine.training.stage import TrainStage
 from engine.written_queries.document_queries import document_queries
 
-STAGES = ("index", "generate", "rank", "train", "evaluate", "embed")
 RECIPE = TrainingConfig(
     steps=100,
     queries_per_step=40,
@@ -32,103 +31,67 @@ RECIPE = TrainingConfig(
     heldout_queries=200,
     heldout_pool=800,
 )
-WORK = Workload(
-    chunks=1000,
-    cached=0,
-    queries=2000,
-    questions=400,
-    written=100,
-    candidates=3,
-    config=replace(RECIPE, adapter_scope="queries", shared_chunks=8192),
-)
 
 
-def test_queries_alone_are_trained_against_vectors_that_are_encoded_once() -> None:
-    # train: 1000 chunks; evaluate: 3 × 400 × 0.15, 100 passages once
-    assert WORK.encodings(STAGES) == pytest.approx(
-        {"index": 0, "generate": 0, "rank": 0, "train": 1000, "evaluate": 180 + 100, "embed": 0}
-    )
-    assert (
-        WORK.passes() == WORK.passes(again=True) == pytest.approx(1800 + 90)
-    )  # 3 × 100 steps × 40 × 0.15, 3 checks × 200 × 0.15
+def test_the_passes_of_a_training_are_those_of_its_steps_and_checks() -> None:
+    queries_alone = replace(RECIPE, adapter_scope="queries", shared_chunks=8192)
+    # 3 × 100 steps × 40 × 0.15, 3 checks × 200 × 0.15
+    assert count_passes(queries_alone, 1000, 2000) == pytest.approx(1800 + 90)
+    # 3 × 100 × 40 × (0.15 + 2), 3 × (800 + 30)
+    assert count_passes(RECIPE, 1000, 2000) == pytest.approx(25_800 + 2490)
+    assert count_passes(RECIPE, 1000, 19) == 0, "too little to train on"
 
 
-def test_each_candidate_encodes_the_chunks_where_these_are_trained_too() -> None:
-    work = replace(WORK, config=RECIPE)
-    # train: 1000 of the teacher; evaluate: 180, 2 × 1000, 3 × 100
-    assert work.encodings(("train", "evaluate")) == pytest.approx({"train": 1000, "evaluate": 2480})
-    # 3 × 100 × 40 × (0.15 + 2), 3 × (800 + 30); once more over each text where graphs are too large
-    assert (work.passes(), work.passes(again=True)) == pytest.approx((25_800 + 2490, 34_400 + 2490))
+@pytest.fixture
+def own_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of rates, which does not exist yet."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "bmembed" / "rates.json"
 
 
-def test_gradients_of_all_weights_take_a_pass_more() -> None:
-    work = replace(WORK, config=replace(RECIPE, weights="all"))
-    assert work.passes() == pytest.approx(34_400 + 2490)
-    assert work.passes(again=True) == pytest.approx(43_000 + 2490)
-
-
-def test_what_is_too_little_to_train_on_costs_the_vectors_alone() -> None:
-    work = replace(WORK, queries=19)
-    assert (work.encodings(("train",)), work.passes()) == ({"train": 1000}, 0)
-
-
-def test_vectors_that_are_there_cost_nothing() -> None:
-    assert replace(WORK, cached=1000).encodings(("embed",)) == {"embed": 0}
-    assert replace(WORK, cached=400).encodings(("evaluate", "embed")) == pytest.approx(
-        {"evaluate": 880, "embed": 0}
+def snapshot_of(project: ProjectFolder, **changed: str) -> ProjectSnapshot:
+    settings = project.settings()
+    encoder = settings.encoder.model_copy(update=changed)
+    return ProjectSnapshot(
+        project, settings.model_copy(update={"encoder": encoder}), project.store()
     )
 
 
-def test_seconds_are_those_of_encoding_and_of_all_else() -> None:
-    assert WORK.seconds(STAGES, Rates(0.01, 0.002)) == pytest.approx(
-        {
-            "index": 1,
-            "generate": 40,
-            "rank": 0.6,
-            "train": 10 + 3.78 + 6,
-            "evaluate": 2.8 + 6 + 12,
-            "embed": 6 + 1,
-        }
-    )
+@pytest.mark.usefixtures("own_rates")
+def test_the_rate_at_which_a_stage_was_done_here_counts_the_next_time(finished_built: Path) -> None:
+    project = ProjectFolder(finished_built)
+    snapshot = snapshot_of(project)
+    with closing(snapshot.store):
+        key = estimate.rate_key(snapshot, "embed")
+        keep_rate(key, 2000, 10.0)
+        keep_rate(key, 10, 100.0)  # too little to tell
+        assert read_rates() == {key: 0.005}
+        units = {"train": 4000.0, "embed": 1000.0, "rank": 10_000.0}
+        seconds, unknown = estimate.estimate_seconds(snapshot, units)
+        assert seconds == pytest.approx({"train": 20, "embed": 5, "rank": 3})
+        assert unknown == []
+        keep_rate(estimate.rate_key(snapshot, "train"), 4000, 100.0)
+        assert estimate.estimate_seconds(snapshot, units)[0]["train"] == pytest.approx(100)
 
 
-def test_what_a_stage_took_in_the_newest_run_that_did_all_of_it_counts(tmp_path: Path) -> None:
-    project = ProjectFolder.create(tmp_path / "project", {})
+@pytest.mark.usefixtures("own_rates")
+@pytest.mark.parametrize("changed", [{"dtype": "bfloat16"}, {"device": "auto"}])
+def test_what_another_precision_or_device_took_does_not_count(
+    finished_built: Path, changed: dict[str, str]
+) -> None:
+    project = ProjectFolder(finished_built)
+    snapshot = snapshot_of(project)
+    other = snapshot_of(project, **changed)
+    with closing(snapshot.store), closing(other.store):
+        keep_rate(estimate.rate_key(snapshot, "embed"), 2000, 10.0)
+        assert estimate.estimate_seconds(snapshot, {"embed": 10.0})[1] == []
+        assert estimate.estimate_seconds(other, {"embed": 10.0})[1] == ["embed"]
 
-    def run(name: str, *made: events.Event) -> None:
-        folder = project.path / "runs" / name
-        folder.mkdir(parents=True)
-        (folder / "run.json").write_text(json.dumps({"run": name, "state": "done"}))
-        log = events.EventLog(folder / "events.jsonl")
-        for event in made:
-            log(event)
-        log.close()
 
-    def finished(stage: str, seconds: float) -> events.StageFinished:
-        return events.StageFinished(stage=stage, seconds=seconds, peak_memory_mb=1, summary={})
-
-    def foreseen(encoder: str = "this", **nominal: float) -> events.RunEstimated:
-        return events.RunEstimated(
-            chunks=5, seconds={}, unknown=[], nominal=nominal, encoder=encoder
-        )
-
-    run(
-        "1",
-        foreseen(train=10, embed=4, rank=0),
-        finished("train", 30),
-        finished("embed", 2),
-        finished("rank", 1),
-    )
-    resumed = events.Choice(stage="train", setting="first step", value="50", reason="")
-    run("2", foreseen(train=10, evaluate=8), resumed, finished("train", 5), finished("evaluate", 4))
-    run("3", foreseen(embed=4), finished("index", 1))  # broken off
-    run("4", finished("embed", 9))  # too little to foresee
-    run("5", foreseen("another", train=10), finished("train", 900))
-    assert estimate.read_former_rates(project, "this") == {
-        "train": 3,
-        "embed": 0.5,
-        "evaluate": 0.5,
-    }
+def test_damaged_rates_are_none(own_rates: Path) -> None:
+    keep_rate("rank", 2000, 10.0)
+    own_rates.write_text("[")
+    assert read_rates() == {}
 
 
 @pytest.fixture
@@ -162,9 +125,10 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """What is to be estimated."""
     asked: list[tuple[str, ...]] = []
 
-    def answer(_snapshot: object, stages: list[str], _should_stop: object) -> events.RunEstimated:
+    def answer(_snapshot: object, stages: list[str]) -> Forecast:
         asked.append(tuple(stages))
-        return events.RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["generate"])
+        event = events.RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["generate"])
+        return Forecast(event, {})
 
     monkeypatch.setattr(estimate, "estimate", answer)
     return asked
@@ -196,64 +160,22 @@ def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(
     assert found[-1].state == "done"
 
 
-def test_the_measurement_is_made_on_the_projects_own_chunks(
-    finished_built: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
-    project = ProjectFolder(finished_built)
-    with closing(project.store()) as store:
-        snapshot = ProjectSnapshot(project, project.settings(), store)
-        found = estimate.estimate(snapshot, ["train", "evaluate"], lambda: False)
-        assert found is not None
-        assert found.chunks == store.counts()["chunks"]
-    assert list(found.seconds) == ["train", "evaluate"]
-    assert all(seconds >= estimate.LOADING for seconds in found.seconds.values())
-    assert found.unknown == []
-    assert found.nominal["train"] > 0
+@pytest.mark.usefixtures("own_rates")
+def test_a_finished_stage_leaves_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = events.RunEstimated(chunks=5, seconds={}, unknown=["train"])
+    forecast = Forecast(event, {"train": ("train key", 5000.0)})
+    monkeypatch.setattr(estimate, "estimate", lambda *_: forecast)
 
+    def finish(run: pipeline.Run, stage: str, **_options: object) -> None:
+        log = events.EventLog(run.folder / "events.jsonl")
+        log(events.StageFinished(stage=stage, seconds=50.0, peak_memory_mb=1, summary={}))
+        log.close()
+        run.relay()
 
-def test_what_was_done_before_is_not_measured(
-    finished_built: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
-    monkeypatch.setattr(estimate, "read_former_rates", lambda *_: {"train": 2.0, "embed": 3.0})
-    monkeypatch.setattr(estimate, "run_in_subprocess", lambda *_: pytest.fail("it measures"))
-    project = ProjectFolder(finished_built)
-    with closing(project.store()) as store:
-        found = estimate.estimate(
-            ProjectSnapshot(project, project.settings(), store), ["train", "embed"], lambda: False
-        )
-    assert found is not None
-    assert {
-        stage: round(found.seconds[stage] / found.nominal[stage], 1) for stage in found.seconds
-    } == {
-        "train": 2,
-        "embed": 3,
-    }
-    assert not found.rough
-
-
-@pytest.mark.parametrize("changed", [{"dtype": "bfloat16"}, {"device": "auto"}])
-def test_what_another_precision_or_device_took_does_not_count(
-    finished_built: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str]
-) -> None:
-    monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
-    asked: list[str] = []
-    monkeypatch.setattr(
-        estimate, "read_former_rates", lambda _, encoder: asked.append(encoder) or {"train": 1.0}
-    )
-    project = ProjectFolder(finished_built)
-    with closing(project.store()) as store:
-        snapshot = ProjectSnapshot(project, project.settings(), store)
-        encoder = snapshot.settings.encoder.model_copy(update=changed)
-        other = replace(
-            snapshot, settings=snapshot.settings.model_copy(update={"encoder": encoder})
-        )
-        found = [
-            estimate.estimate(one, ["train"], lambda: False) for one in (snapshot, snapshot, other)
-        ]
-    assert asked[0] == asked[1] != asked[2]
-    assert [one and one.encoder for one in found] == asked
+    monkeypatch.setattr(pipeline.Run, "run_stage", finish)
+    project = ProjectFolder.create(tmp_path / "project", {})
+    pipeline.run(project, stages=["train"])
+    assert read_rates() == {"train key": 0.01}
 
 
 @pytest.mark.parametrize(("place", "left"), [("", (0, 23)), ("pretraining", (83, 40))])
@@ -268,8 +190,6 @@ def test_steps_that_are_done_are_not_counted(
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _: recipe)
     monkeypatch.setattr("engine.training.stage.resolve_config", lambda _: recipe)
     monkeypatch.setattr(estimate, "resolve_config", lambda _: recipe)
-    monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
-    monkeypatch.setattr(estimate, "read_former_rates", lambda *_: {"train": 1.0})
     project = ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "project")))
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
@@ -277,37 +197,37 @@ def test_steps_that_are_done_are_not_counted(
         folder = project.path / "checkpoints" / wanted / place / "step-000017"
         folder.mkdir(parents=True)
         (folder / "state.json").write_text(json.dumps({"state": {"step": 17}}))
-        work = estimate.read_workload(snapshot)
-        resumed = estimate.estimate(snapshot, ["train"], lambda: False)
-        anew = estimate.estimate(snapshot, ["rank", "train"], lambda: False)
-    rest = replace(work, config=replace(recipe, pretrain_steps=left[0], steps=left[1]))
-    assert resumed is not None
-    assert anew is not None
-    assert resumed.nominal == rest.seconds(["train"], estimate.NOMINAL)
-    assert (
-        anew.nominal["train"]
-        == work.seconds(["train"], estimate.NOMINAL)["train"]
-        > resumed.nominal["train"]
+        resumed = count_units(snapshot, ["train"])["train"]
+        anew = count_units(snapshot, ["rank", "train"])["train"]
+        chunks = store.counts()["chunks"]
+        queries = store.counts()["queries"]
+    rest = replace(recipe, pretrain_steps=left[0], steps=left[1])
+    assert anew - resumed == pytest.approx(
+        count_passes(recipe, chunks, queries) - count_passes(rest, chunks, queries)
     )
+    assert anew > resumed
 
 
 def test_as_many_queries_are_expected_as_will_be_asked(finished_built: Path) -> None:
     project = ProjectFolder(finished_built)
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
-        work = estimate.read_workload(snapshot)
         written = document_queries(store)
         asked = deciding_groups(
             snapshot, find_untrained(snapshot, store.chunks(), written), store.chunks()
         )
         judged = len(store.judged())
+        queries = store.counts()["queries"]
+        units = count_units(snapshot, ["evaluate"])["evaluate"]
     assert 0 < len(asked) < len(written)
-    held_out = round(project.settings().evaluation.heldout_share * 2 / 3 * work.queries)
-    assert (work.written, work.questions) == (len(asked), held_out + len(asked) + judged)
+    held_out = round(project.settings().evaluation.heldout_share * 2 / 3 * queries)
+    # Three candidates; the vectors of the chunks are there, and the adapter is of queries alone.
+    questions = held_out + len(asked) + judged
+    assert units == pytest.approx(len(asked) + questions * (3 * 0.15 + 3))
 
 
-def test_too_little_work_is_not_measured(finished_built: Path) -> None:
+def test_too_little_work_is_not_estimated(finished_built: Path) -> None:
     project = ProjectFolder(finished_built)
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
-        assert estimate.estimate(snapshot, ["index", "embed"], lambda: False) is None
+        assert estimate.estimate(snapshot, ["index", "embed"]) is None

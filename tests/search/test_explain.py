@@ -137,8 +137,8 @@ class Distances(IndexForm):
 
     of_cosines = False
 
-    def similarities(self, cosines: np.ndarray, query_row: np.ndarray) -> np.ndarray:
-        return -np.arccosh(2 - cosines)
+    def similarities(self, values: np.ndarray) -> np.ndarray:
+        return -np.arccosh(np.maximum(2 - values, 1))
 
 
 def test_a_similarity_that_is_no_dot_product_explains_itself(

@@ -17,10 +17,10 @@ from engine.core.errors import (
 )
 from engine.core.messages.report import SEARCH_MODES, QuerySetReport, SearchMode
 from engine.core.records import Chunk
-from engine.evaluation.choosing import ModeSelection
 from engine.evaluation.comparison import Comparison, compare
 from engine.evaluation.gate import Decision
 from engine.evaluation.judgments import judge_queries, judgments_fingerprint
+from engine.evaluation.selection import ModeSelection
 from engine.evaluation.stage import STAGE
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot

@@ -11,13 +11,14 @@ from fixtures.shown_numbers import numbers
 
 from engine.core.errors import NotBuiltError
 from engine.core.events import RunEstimated
-from engine.core.messages.offer import AdaptationOffer
+from engine.core.messages.offer import AdaptationOffer, TeacherCost
 from engine.core.messages.report import KINDS
 from engine.evaluation.evidence import CERTIFYING
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.document_written import find_untrained
+from engine.runs.estimate import Forecast
 from engine.service import offer
 from engine.service.offer import adaptation_offer
 from engine.written_queries.document_queries import document_queries
@@ -28,12 +29,12 @@ OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 197, ("judge", "encode
 def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    estimated = RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["evaluate"], rough=True)
+    estimated = RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["evaluate"])
     asked: list[list[str]] = []
 
-    def estimate(_snapshot: object, stages: list[str], _should_stop: object) -> RunEstimated:
+    def estimate(_snapshot: object, stages: list[str]) -> Forecast:
         asked.append(stages)
-        return estimated
+        return Forecast(estimated, {})
 
     monkeypatch.setattr(offer, "estimate", estimate)
     found = adaptation_offer(project)
@@ -43,7 +44,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
         written = find_untrained(snapshot, store.chunks(), document_queries(store))
         judged = store.counts()["judged_queries"]
         titles = {one.text for one in written}
-    assert (found.seconds, found.unknown, found.rough) == ({"train": 60.0}, ("evaluate",), True)
+    assert (found.seconds, found.unknown) == ({"train": 60.0}, ("evaluate",))
     assert "rank" not in asked[0]  # is done
     assert asked[0][-3:] == ["train", "evaluate", "embed"]
     # k = ((1.960 + 0.842) / 0.04)² = 4906; N = k (0.2² + 1/N) where N = 98.1 + √(98.1² + k) = 218.7
@@ -144,3 +145,28 @@ def test_of_documents_that_were_not_read_nothing_is_foretold(tmp_path: Path) -> 
     with pytest.raises(NotBuiltError) as error:
         adaptation_offer(unread)
     assert error.value.stage == "ingest"
+
+
+def test_a_reranker_that_could_teach_is_offered_with_its_hours() -> None:
+    cost = TeacherCost("ettin", 8500, 0.5)
+    offered = replace(OFFER, helps=("teacher",), teacher=cost)
+    *_, line = offered.lines()
+    assert all(part in line for part in ("ettin", "8,500", "5 hours", "training.cross_encoder"))
+    chosen = replace(OFFER, teacher=replace(cost, chosen=True))
+    assert len([*chosen.lines()]) == len([*OFFER.lines()]) + 1
+    assert "5 hours" in [*chosen.lines()][1]
+    done = replace(chosen, up_to_date=True)
+    assert [*done.lines()] == [*replace(OFFER, up_to_date=True).lines()]
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_the_teacher_is_measured_only_where_time_is_asked_for(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, chosen: bool
+) -> None:
+    cost = TeacherCost("ettin", 85, 17.0, chosen)
+    monkeypatch.setattr(offer, "estimate", lambda *_: None)
+    monkeypatch.setattr(offer, "estimate_teacher", lambda _: cost)
+    found = adaptation_offer(project)
+    assert found.teacher == cost
+    assert ("teacher" in found.helps) == (not chosen)
+    assert adaptation_offer(project, timed=False).teacher is None

@@ -44,9 +44,8 @@ ENCODERS = (
     ("bundled", "bundled"),
     ("folder", "on this machine"),
     ("server", "on a server"),
-    ("vectors", "with given vectors"),
 )
-ALONE = {"encoder.endpoint": None, "encoder.endpoint_model": None, "encoder.vectors": None}
+ALONE = {"encoder.endpoint": None, "encoder.endpoint_model": None}
 BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 DEVICES = tuple((name, name) for name in ("auto", "cpu", "cuda"))
 PRECISIONS = tuple((name, name) for name in ("auto", "float32", "bfloat16", "float16"))
@@ -103,13 +102,6 @@ class ModelPane(StepPane):
                     placeholder="its model; empty where it has one only", id="model-endpoint-model"
                 )
                 yield SafeButton("Use", id="model-server")
-            with Horizontal(classes="encoder-row for-vectors"):
-                yield PathField(
-                    files=True,
-                    placeholder="vectors of the chunks: .npy or .safetensors",
-                    id="model-vectors",
-                )
-                yield SafeButton("Check", id="model-vectors-check")
             yield SafeStatic(LOOKING, id="model-note", classes="model-reason")
             yield ChoiceRow("Device", DEVICES, id="model-device")
             yield SafeStatic(LOOKING, id="device-note", classes="model-reason")
@@ -168,9 +160,7 @@ class ModelPane(StepPane):
         """Show the encoder that is set."""
         encoder = self._encoder
         is_bundled = encoder.model in BUNDLED
-        if encoder.vectors:
-            kind = "vectors"
-        elif encoder.endpoint:
+        if encoder.endpoint:
             kind = "server"
         elif is_bundled:
             kind = "bundled"
@@ -180,8 +170,6 @@ class ModelPane(StepPane):
         self._show_encoder(kind)
         if not is_bundled:
             self.query_one("#model-folder", PathField).pick(Path(encoder.model))
-        if encoder.vectors:
-            self.query_one("#model-vectors", PathField).pick(Path(encoder.vectors))
         self.query_one("#model-endpoint", Field).value = visible(encoder.endpoint)
         self.query_one("#model-endpoint-model", Field).value = visible(encoder.endpoint_model)
         self._show_choices()
@@ -201,7 +189,7 @@ class ModelPane(StepPane):
         models = self.query_one(ModelList)
         if kind == "folder" and not models.display:
             models.find(self._find_encoders())
-        for name in ("folder", "server", "vectors"):
+        for name in ("folder", "server"):
             self.query(f".for-{name}").set(display=kind == name)
 
     def _compare_hint(self, encoders: Sequence[EncoderFile | EncoderOffer]) -> str:
@@ -252,8 +240,8 @@ class ModelPane(StepPane):
         self.query_one("#machine", HangingStatic).show(format_machine(findings))
 
     @work(exclusive=True, group="doctor")
-    async def check(self, path: str, key: str = "encoder.model") -> None:
-        """Check an encoder or a file of vectors; if it is good, propose it as the setting `key`."""
+    async def check(self, path: str) -> None:
+        """Check an encoder, and propose it if it is good."""
         note = self.query_one("#model-note", SafeStatic)
         note.update(plain(LOOKING, "$text-muted"))
         answer = await await_or_show_error(self, self.ask(Examine(path)), note.update)
@@ -264,9 +252,7 @@ class ModelPane(StepPane):
             note.update(format_topic(answer.findings, "model"))
             return
         self._show_findings(answer.findings)
-        changes: dict[str, str | None] = {key: path}
-        if key != "encoder.vectors":
-            changes |= ALONE
+        changes: dict[str, str | None] = {"encoder.model": path, **ALONE}
         if any(
             (value or "") != attrgetter(name)(self._settings) for name, value in changes.items()
         ):
@@ -292,13 +278,7 @@ class ModelPane(StepPane):
                 " small one beside it can be (encoder.small_model)."
             )
             self.query_one("#model-endpoint").focus()
-        elif event.value == "vectors":
-            note.update(
-                "A file with a vector for each chunk, by the content_hash that 'engine export"
-                " --only chunks' gives. Queries are encoded by the encoder that is set now."
-            )
-            self.query_one("#model-vectors").focus()
-        elif self._encoder.model not in BUNDLED or self._encoder.endpoint or self._encoder.vectors:
+        elif self._encoder.model not in BUNDLED or self._encoder.endpoint:
             change.propose({"encoder.model": None, **ALONE})
         else:
             self.examine()
@@ -331,26 +311,20 @@ class ModelPane(StepPane):
             "encoder.endpoint": "#model-endpoint",
             "encoder.endpoint_model": "#model-endpoint-model",
         }
-        changes = {key: self.query_one(field, Input).value.strip() for key, field in fields.items()}
+        changes: dict[str, str | None] = {
+            key: self.query_one(field, Input).value.strip() for key, field in fields.items()
+        }
         if changes["encoder.endpoint"]:
-            self.query_one(ChangeLine).propose({**changes, "encoder.vectors": None})
+            self.query_one(ChangeLine).propose(changes)
         else:
             self.query_one("#model-note", SafeStatic).update("✗ Type the server's address first.")
 
     @on(Input.Submitted, "#model-folder")
     @on(Button.Pressed, "#model-check")
     def _check_folder(self) -> None:
-        self._check_path("#model-folder", "encoder.model")
-
-    @on(Input.Submitted, "#model-vectors")
-    @on(Button.Pressed, "#model-vectors-check")
-    def _check_vectors(self) -> None:
-        self._check_path("#model-vectors", "encoder.vectors")
-
-    def _check_path(self, field: str, key: str) -> None:
-        path = self.query_one(field, PathField).path
+        path = self.query_one("#model-folder", PathField).path
         if path is not None:
-            self.check(str(path), key)
+            self.check(str(path))
         else:
             self.query_one("#model-note", SafeStatic).update("✗ Type a path first.")
 

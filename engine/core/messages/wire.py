@@ -33,12 +33,6 @@ _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
     Path: ((str,), "a string"),
 }
 
-OLD_NAMES = {"search": {"formats": "types"}}
-"""Parameters renamed in this version, by method: old → new.
-
-Old names are accepted until the next version.
-"""
-
 
 class MessageError(TypeError):
     """JSON that is not a valid message: a missing key, or a value of the wrong type."""
@@ -105,22 +99,6 @@ def from_json(kind: type[T], data: Any, *, strict: bool = False) -> T:
         if unknown:
             raise MessageError(f"there is no parameter {' or '.join(map(repr, unknown))}")
     return cast(T, _read(kind, data, ""))
-
-
-def params_of(request: type[T], params: dict[str, Any]) -> T:
-    """Return a request from its parameters, strictly, accepting `OLD_NAMES` too.
-
-    Lists under the old and the new name are joined.
-    """
-    renamed = dict(params)
-    for old, new in OLD_NAMES.get(request.method, {}).items():  # type: ignore[attr-defined]
-        if old in renamed:
-            value = renamed.pop(old)
-            current = renamed.get(new)
-            if isinstance(current, list) and isinstance(value, list):
-                value = [*current, *value]
-            renamed[new] = value
-    return from_json(request, renamed, strict=True)
 
 
 @cache

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.core.errors import NoDocumentsError
+from engine.core.platforms.files import open_private
 from engine.core.records import Document, ReadDocument
 from engine.corpus.formats import UnreadableFileError
 from engine.corpus.formats.locked import read_passwords
@@ -360,7 +361,7 @@ def hash_file(path: Path) -> str:
 
     Raises OSError, also if a pipe or device has replaced the file.
     """
-    descriptor = os.open(
+    descriptor = open_private(
         path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     )
     with os.fdopen(descriptor, "rb") as file:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.errors import SettingsError
 from engine.encoders.fingerprint import Prompts, missing_prompts, read_prompts
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
@@ -25,19 +24,8 @@ BLOB = "sha256-"
 def encoder_source(
     chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True
 ) -> EncoderSource:
-    """Return `base_source` combined with `encoder.small_model` or `encoder.vectors`."""
+    """Return `base_source`, combined with `encoder.small_model` if that is set."""
     base = base_source(chosen, dimension, keyed=keyed)
-    if chosen.small_model and chosen.vectors:
-        raise SettingsError(
-            "encoder.small_model and encoder.vectors cannot be used together.",
-            "Each adds vectors to those of the encoder.",
-            "Empty one; with encoder.vectors, the small model can be encoder.model.",
-            code="encoder-ambiguous",
-        )
-    if chosen.vectors:
-        from engine.encoders.kinds.given import GivenSource
-
-        return GivenSource.of(base, chosen.vectors)
     if not chosen.small_model:
         return base
     from engine.encoders.kinds.augmented import AugmentedSource

@@ -162,6 +162,6 @@ def default_list_mode(snapshot: ProjectSnapshot) -> ListMode:
 
 def _reference_fusion(snapshot: ProjectSnapshot) -> FusionInfo:
     """Return how hybrid search fuses in an unadapted project."""
-    from engine.evaluation.studies.fusion import default_share
+    from engine.evaluation.choosing.fusion import default_share
 
     return FusionInfo.of_share(default_share(snapshot))

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 from engine.core.assets import asset_path
 from engine.core.messages.report import EVIDENCE, SCALE
 from engine.core.systems import (
-    ADAPTED,
     BASE,
     BM25,
     IN_USE,
-    INTERPOLATED,
     WAYS,
     find_twins,
     label_of,
@@ -21,7 +19,6 @@ from engine.core.systems import (
     system_of,
 )
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
-from engine.evaluation.reporting.diagnostics import KINDS
 from engine.evaluation.reporting.verdict import gates_of, own_systems_of, query_sets_of, verdict_of
 
 if TYPE_CHECKING:
@@ -29,21 +26,18 @@ if TYPE_CHECKING:
 
 MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
 """Metrics whose differences are shown directly; those of the others are folded up."""
-PERTURBED = {
-    "typo": "mistyped words",
-    "mask": "masked words",
-    "substitute": "words replaced",
-    "corrupt": "words mistyped or replaced",
-}
 _TEMPLATE = "report/report.html.j2"
 
 
 def render(
-    report: Mapping[str, Any], template: Path | None = None, project: str = "PROJECT"
+    report: Mapping[str, Any],
+    template: Path | None = None,
+    project: str = "PROJECT",
+    lab: str = "",
 ) -> str:
     """Return the HTML page of a report as `read_report` returns it.
 
-    `project` is what commands call it.
+    `project` is what commands call it, `lab` the address of the lab's page, empty without one.
     """
     from markupsafe import Markup
 
@@ -51,21 +45,18 @@ def render(
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     own = own_systems_of(report)
-    hidden = find_twins(own) | _interpolated_systems(report)
+    hidden = find_twins(own)
     # A base encoder that is in use does not differ from itself.
     hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS if f"{way}{BASE}" in own}
     query_sets = query_sets_of(report)
     measured: set[str] = set()
     for part in report["query_sets"]:
         measured.update(part["comparison"]["systems"])
-    diagnosed: dict[str, None] = {}
-    for row in report["diagnostics"].values():
-        diagnosed.update(dict.fromkeys(row))
     environment = build_environment()
     environment.filters |= {
         "about": about_count,
         "metric": metric_name,
-        "system": _system_labels(report),
+        "system": label_systems(report),
         "label": label_of,
     }
     # Charts are safe to insert, because charts.py escapes every label.
@@ -82,11 +73,8 @@ def render(
         lopsided=[queries.comparison.format_lopsided for queries in query_sets],
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
-        blows={name: Markup(svg) for name, svg in _robustness(report).items()},
-        densities=[(name, Markup(svg)) for name, svg in _densities(report)],
-        distances=Markup(_distances(report)),
         known=[system_of(name) for name in sort_systems(measured - hidden)],
-        diagnosed=list(diagnosed),
+        lab=lab,
     )
 
 
@@ -106,20 +94,12 @@ def build_environment() -> Environment:
     return environment
 
 
-def _interpolated_systems(report: Mapping[str, Any]) -> set[str]:
-    """Return the interpolations, which are only shown where the gate's choice is explained."""
-    names = list(report["diagnostics"])
-    for part in ("similarities", "sentences"):
-        if report[part]:
-            names += report[part].get("systems", {})
-    return {name for name in names if name.startswith(INTERPOLATED)}
-
-
-def _without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+def without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    """Return the rows of the systems that have none of the `names`."""
     return {name: row for name, row in rows.items() if name not in names}
 
 
-def _system_labels(report: Mapping[str, Any]) -> Callable[[str], str]:
+def label_systems(report: Mapping[str, Any]) -> Callable[[str], str]:
     """Return a function from a system to its label on the page."""
     own = own_systems_of(report)
 
@@ -133,8 +113,8 @@ def _system_labels(report: Mapping[str, Any]) -> Callable[[str], str]:
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """Return a chart of nDCG@10 with a bar for each system."""
-    systems = _without(query_set["comparison"]["systems"], find_twins(own_systems_of(report)))
-    label = _system_labels(report)
+    systems = without(query_set["comparison"]["systems"], find_twins(own_systems_of(report)))
+    label = label_systems(report)
     bars = []
     for name, figures in systems.items():
         cell = figures["ndcg@10"]
@@ -147,7 +127,7 @@ def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
 
     The changes are those of the changed system against base.
     """
-    label = _system_labels(report)
+    label = label_systems(report)
     base = label(query_set["comparison"]["base"])
     changed = label(query_set["changed_system"])
     title = f"Change of nDCG@10 from {base} to {changed} in semantic search, query by query"
@@ -172,92 +152,6 @@ def _curves(report: Mapping[str, Any]) -> dict[str, str]:
         "loss": line_chart("Training loss by step", [losses], "step", "loss"),
         "held_out": line_chart("nDCG@10 by step", [held_out], "step", "nDCG@10, percent"),
     }
-
-
-def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
-    """Return charts of every system's nDCG@10 by number of changed words, by kind of change."""
-    robustness = report["robustness"]
-    if not robustness:
-        return {}
-    label = _system_labels(report)
-    twin_systems = find_twins(own_systems_of(report))
-    charts = {}
-    for kind, what in PERTURBED.items():
-        rows = [row for row in robustness["rows"] if row["kind"] in ("clean", kind)]
-        if len(rows) == 1:
-            continue
-        lines = []
-        for number, system in enumerate(_without(rows[0]["systems"], twin_systems)):
-            points = []
-            whiskers = []
-            for row in rows:
-                cell = row["systems"][system]["ndcg@10"]
-                points.append((row["words"], cell["value"]))
-                whiskers.append((cell["low"], cell["high"]))
-            lines.append(Line(label(system), points, number, whiskers))
-        title = f"nDCG@10 by {what} per query"
-        charts[kind] = line_chart(title, lines, f"{what} per query", "nDCG@10, percent")
-    return charts
-
-
-def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return charts of the similarities before and after adaptation, by system."""
-    if not report["similarities"]:
-        return []
-    systems = _without(report["similarities"]["systems"], find_twins(own_systems_of(report)))
-    after = [name for name in (IN_USE, ADAPTED) if name in systems]
-    labels = {name: label_of(name) for name in (BASE, *after[:1])}
-    return density_charts(report["similarities"], labels)
-
-
-def density_charts(
-    densities: Mapping[str, Any], labels: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Return each system's chart of three densities, on axes that all share.
-
-    `densities` is what the function of that name returned; `labels` maps the systems to show to
-    their names.
-    """
-    names = {
-        "correct": "correct chunks",
-        "top": f"best {densities['k']} chunks",
-        "random": "random chunks",
-    }
-    colours = {"correct": 1, "top": 2, "random": 0}
-    systems = densities["systems"]
-    highest = 0.0
-    for name in labels:
-        highest = max(highest, *(max(systems[name][kind]["density"]) for kind in KINDS))
-    charts = []
-    for name, label in labels.items():
-        lines = []
-        for kind in KINDS:
-            density = systems[name][kind]["density"]
-            points = list(zip(densities["cosines"], density, strict=True))
-            lines.append(Line(names[kind], points, colours[kind]))
-        title = f"Density of similarities to correct, best and random chunks: {label}"
-        charts.append((name, line_chart(title, lines, "cosine with the query", "density", highest)))
-    return charts
-
-
-def _distances(report: Mapping[str, Any]) -> str:
-    distances = (report["general"] or {}).get("distances")
-    if not distances:
-        return ""
-    label = _system_labels(report)
-    names = [name for name in distances["systems"] if not name.startswith(INTERPOLATED)]
-    return distance_chart(distances, {name: label(name) for name in names})
-
-
-def distance_chart(distances: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-    """Return a chart of the chunks' distances to general knowledge, by encoders and their names."""
-    lines = []
-    for number, (name, label) in enumerate(labels.items()):
-        density = distances["systems"][name]["density"]
-        points = list(zip(distances["axis"], density, strict=True))
-        lines.append(Line(label, points, number))
-    title = "Density of distances to general knowledge"
-    return line_chart(title, lines, "distance to the nearest passage", "density")
 
 
 def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:

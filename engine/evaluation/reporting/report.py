@@ -11,16 +11,12 @@ from typing import Any
 
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Warned, read
-from engine.core.figures import Interval
 from engine.core.messages.report import QuerySetReport, SearchMode
-from engine.evaluation.choosing import ModeSelection
 from engine.evaluation.reporting.verdict import query_sets_of
-from engine.evaluation.studies.forgetting import Forgetting
-from engine.evaluation.studies.robustness import Robustness
-from engine.evaluation.studies.sentence_pairs import SentenceFigures
+from engine.evaluation.selection import ModeSelection
 from engine.project.store.artifact_info import TrainingHistory
 
-SCHEMA = 4
+SCHEMA = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +24,7 @@ class ReportData:
     """Everything the report says; docs/report.md describes all of it.
 
     `created` is an ISO 8601 time in UTC, `settings` maps sections and names to values, `sizes`
-    counts what the project holds, `diagnostics` maps systems and figure names to values or means
-    with intervals.
+    counts what the project holds.
     """
 
     project: str
@@ -42,13 +37,8 @@ class ReportData:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     choices: Sequence[Choice] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
-    diagnostics: Mapping[str, Mapping[str, float | Interval]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
-    robustness: Robustness | None = None
-    general: Forgetting | None = None
     threshold: Mapping[str, Any] | None = None
-    similarities: Mapping[str, Any] | None = None
-    sentences: SentenceFigures | None = None
     advice: str = ""
     reranker: Mapping[str, Any] | None = None
 
@@ -74,13 +64,24 @@ def write_report(
     escaped. `template` None uses the one that ships with the product. `project` is what commands
     call it. Numbers that are not finite become null. Raises OSError if the disk refuses.
     """
-    from engine.evaluation.reporting.page import render
-
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = {"schema": SCHEMA, **to_json_types(asdict(data))}
     text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
-    page = render(read_report(folder), template, project)
+    return write_page(folder, template, project)
+
+
+def write_page(
+    folder: Path, template: Path | None = None, project: str = "PROJECT", lab: str = ""
+) -> Path:
+    """Write the page of a folder's report.json, and return its path.
+
+    `lab`: the relative address of the page that the lab made of the same encoders, if any. Raises
+    OSError if the disk refuses, DamagedError as `read_report`.
+    """
+    from engine.evaluation.reporting.page import render
+
+    page = render(read_report(folder), template, project, lab)
     (folder / "report.html").write_bytes(page.encode("utf-8"))
     return folder / "report.html"
 

@@ -1,12 +1,13 @@
 """Drawings by matplotlib as SVG elements that belong to an HTML page.
 
-The SVG holds no script, style sheet, address or identifier, so that a page may have any number of
-them. Its text is in the page's font, and its colours are variables of the page's style sheet, so
-that one drawing serves light and dark screens and paper.
+The SVG holds no script and no address outside itself. Its text is in the page's font, and its
+colours are variables of the page's style sheet, so that one drawing serves light and dark screens
+and paper.
 """
 
 from __future__ import annotations
 
+import html
 import io
 import logging
 import os
@@ -20,7 +21,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lxml.etree import _Element
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -37,8 +37,6 @@ RULE = "#010205"
 PAPER = "#010206"
 """Placeholder for the colour of the page."""
 SERIES = tuple(f"#02030{number}" for number in range(8))
-KINDS = ("bar", "whisker", "zero", "grid", "line", "point", "sign", "sample", "label", "tick")
-"""Values of `gid` that remain in the SVG, as class."""
 _VARIABLES = {
     INK: "--ink",
     SOFT: "--soft",
@@ -46,7 +44,11 @@ _VARIABLES = {
     PAPER: "--paper",
     **{colour: f"--c{number}" for number, colour in enumerate(SERIES)},
 }
+_COLOUR = re.compile(r"(fill|stroke): (#0\d{5})")
+"""A colour in a style attribute. In the text of a label the same is only another spelling."""
 _SETTINGS: dict[Any, object] = {
+    # Equal drawings have equal identifiers.
+    "svg.hashsalt": "bmembed",
     "svg.fonttype": "none",
     "text.parse_math": False,
     # This font comes with matplotlib. Text is laid out by its widths, which few fonts exceed.
@@ -72,7 +74,6 @@ _SETTINGS: dict[Any, object] = {
     "ytick.labelsize": 11,
     "legend.frameon": False,
 }
-_PLACES = ("d", "x", "y", "transform")
 # Metadata that matplotlib would write about itself.
 _UNKNOWN = ("Creator", "Date", "Format", "Type")
 
@@ -97,7 +98,7 @@ def draw_svg(title: str, height: float, draw: Callable[[Figure, Axes], None]) ->
             line.set(gid="grid", clip_on=False)
         file = io.StringIO()
         write(file, metadata=dict.fromkeys(_UNKNOWN))
-    return _for_page(file.getvalue(), title)
+    return _fit_into_page(file.getvalue(), title)
 
 
 @contextmanager
@@ -152,65 +153,18 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _for_page(svg: str, title: str) -> str:
-    """Return matplotlib's file as an element of an HTML page."""
-    from lxml import etree
+def _fit_into_page(svg: str, title: str) -> str:
+    """Return matplotlib's file as an element of an HTML page, with the page's colours.
 
-    root = etree.fromstring(svg[svg.index("<svg") :], etree.XMLParser(remove_blank_text=True))
-    _inline_signs(root)
-    for item in list(root.iter(etree.Element)):
-        item.tag = etree.QName(item).localname
-        kind = item.attrib.pop("id", "")
-        if kind in KINDS:
-            item.set("class", kind)
-        elif item.tag == "g" and not item.attrib:
-            item.tag = "plain"
-        _tidy(item)
-    etree.strip_tags(root, "plain")
-    # The definitions hold a style sheet, which would apply to the whole page.
-    etree.strip_elements(root, "defs")
-    head = etree.Element("svg", viewBox=root.attrib["viewBox"], role="img", **{"aria-label": title})
-    etree.SubElement(head, "title").text = title
-    head.extend(root)
-    etree.cleanup_namespaces(head)
-    return str(etree.tostring(head, encoding="unicode"))
-
-
-def _inline_signs(root: _Element) -> None:
-    """Draw signs at their points instead of by references, which would need identifiers."""
-    shapes = {path.get("id"): path.get("d") for path in root.iterfind(".//{*}defs/{*}path")}
-    for use in list(root.iterfind(".//{*}use")):
-        reference = next(value for name, value in use.attrib.items() if name.endswith("href"))
-        attributes = {
-            "id": "sign",
-            "d": shapes[reference.lstrip("#")],
-            "transform": f"translate({use.get('x')} {use.get('y')})",
-            "style": use.get("style"),
-        }
-        use.tag = "path"
-        use.attrib.clear()
-        use.attrib.update({name: value or "" for name, value in attributes.items()})
-
-
-def _tidy(item: _Element) -> None:
-    """Round positions to hundredths, name the page's colours, and remove fonts."""
-    for name in _PLACES:
-        if value := item.get(name):
-            item.set(name, re.sub(r"-?\d+\.\d+", _round_number, value))
-    # Only attributes are changed, since the text may be any words of the user.
-    for name, value in item.attrib.items():
-        item.set(name, re.sub("|".join(_VARIABLES), _name_colour, value))
-    if shape := item.get("d"):
-        item.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", shape).strip())
-    if re.match(r"rotate\(-?0 ", item.get("transform", "")):
-        del item.attrib["transform"]
-    if item.tag == "text":
-        item.set("style", re.sub(r"font-family: [^;]*;? ?", "", item.get("style", "")))
+    Its style sheet, which would apply to the whole page, and its namespaces are left out.
+    """
+    head, body = svg[svg.index("<svg ") :].split(">", 1)
+    head = re.sub(r' xmlns(:\w+)?="[^"]*"', "", head)
+    head = head.replace("<svg ", f'<svg role="img" aria-label="{html.escape(title)}" ', 1)
+    body = re.sub(r"<style.*?</style>", "", body, count=1)
+    return f"{head}>{_COLOUR.sub(_name_colour, body.replace('<use xlink:href=', '<use href='))}"
 
 
 def _name_colour(match: re.Match[str]) -> str:
-    return f"var({_VARIABLES[match[0]]})"
-
-
-def _round_number(match: re.Match[str]) -> str:
-    return f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
+    variable = _VARIABLES.get(match[2])
+    return f"{match[1]}: var({variable})" if variable else match[0]

@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zipfile import ZIP_DEFLATED
 
-from engine.core.disk import disk_errors, sync
+from engine.core.disk import disk_errors
 from engine.core.errors import DamagedError, EngineError, NotBuiltError, ProjectBusyError
 from engine.core.messages.project import Bundled, ExportNote
 from engine.core.messages.wire import to_json
+from engine.core.platforms.files import sync
 from engine.encoders.graph.shared_graphs import files_in_place_of
 from engine.encoders.kinds.chosen import model_path
 from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, module_folders
@@ -295,9 +296,7 @@ def _describe_missing_models(
     if info is not None:
         model = "" if info.endpoint else info.model
         available = {"", *BUNDLED_NAMES, *places}
-        missing = [
-            name for name in (model, info.small_model, info.given_vectors) if name not in available
-        ]
+        missing = [name for name in (model, info.small_model) if name not in available]
     what = "It is not in the bundle: {}."
     to_do = "Have it on the other machine ('engine unbundle --model'), or add --with-model."
     notes = [

@@ -252,7 +252,7 @@ class ThresholdInfo(Record):
         threshold = super().from_dict(data)
         corrected = data.get("hubness_key") or data.get("hubs")
         if corrected:
-            return replace(threshold, similarity=None, reason="'engine evaluate' learns it anew")
+            return replace(threshold, similarity=None, reason="'engine evaluate' learns it again")
         return threshold
 
 
@@ -321,8 +321,7 @@ class VectorsInfo(ArtifactInfo):
 
     `encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the
     adapters that they need. `small_model`: the second model next to `model` or `endpoint` if its
-    adapter is in use. `given_vectors`: the file of vectors, if the map to them is.
-    `small_dimension` of `dimension` belong to these.
+    adapter is in use. `small_dimension` of `dimension` belong to it.
     """
 
     kind = "vectors"
@@ -344,7 +343,6 @@ class VectorsInfo(ArtifactInfo):
     endpoint_model: str = ""
     small_model: str = ""
     small_dimension: int = 0
-    given_vectors: str = ""
 
     @property
     def folders_read(self) -> tuple[str, ...]:

@@ -6,15 +6,14 @@ Every prefix of the order covers the whole corpus, not its first files.
 from __future__ import annotations
 
 import math
-import zlib
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from engine.core.records import Chunk
-from engine.core.similarity import unit_rows
 from engine.queries.rules.extractive import seeded_key
 
 if TYPE_CHECKING:
@@ -22,30 +21,27 @@ if TYPE_CHECKING:
 
     from engine.lexical.analysis import Analyzer
 
-VERSION = 1  # Increase when the order would change.
+VERSION = 2  # Increase when the order would change.
 MAX_CLUSTERS = 256
-FITTED = 50_000
-ROUNDS = 8
-WIDTH = 256
-BLOCK = 8192
+MAX_TERMS = 4096
 
 
 def covering_order(
-    chunks: Sequence[Chunk], vectors: NDArray[np.float32], seed: int, check: Callable[[], None]
+    chunks: Sequence[Chunk], vectors: Any, seed: int, check: Callable[[], None]
 ) -> tuple[list[int], int]:
     """Return the positions of the distinct chunks in order, and the number of their clusters.
 
-    Spherical k-means (k = √n, at most 256) groups the chunks by unit `vectors` (n, d). The order
-    takes one chunk of each cluster, the largest cluster first, then a second of each, and so on.
-    Within a cluster, documents take turns in a seeded order. `check` is called regularly and may
-    raise to end the work.
+    k-means groups the chunks by unit `vectors` (n, d), dense or sparse. The order takes one chunk
+    of each cluster, the largest cluster first, then a second of each, and so on. Within a cluster,
+    documents take turns in a seeded order. `check` is called regularly and may raise to end the
+    work.
     """
     places = distinct(chunks)
     if not places:
         return [], 0
     places.sort(key=lambda place: seeded_key(seed, chunks[place]))
-    sides = vectors[places]
-    cluster = _clusters(sides, check)
+    check()
+    cluster = _find_clusters(vectors[places], seed)
     sizes = np.bincount(cluster)
     turns: Counter[tuple[int, int]] = Counter()
     queues: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
@@ -70,51 +66,31 @@ def distinct(chunks: Sequence[Chunk]) -> list[int]:
     return list(first.values())
 
 
-def word_vectors(
-    chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]
-) -> NDArray[np.float32]:
-    """Return unit TF-IDF vectors (n, 256) of the chunks.
+def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]) -> Any:
+    """Return unit TF-IDF vectors (n, d) of the chunks, a sparse matrix of the commonest terms."""
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
-    Weights are (1 + ln tf)·ln(N/df); terms are hashed with a sign into 256 dimensions.
-    """
-    frequency: Counter[str] = Counter()
-    for chunk in chunks:
+    def analyse(text: str) -> list[str]:
         check()
-        frequency.update(set(analyzer.analyse(chunk.text)))
-    weights = {term: math.log(len(chunks) / found) for term, found in frequency.items()}
-    vectors = np.zeros((len(chunks), WIDTH), dtype=np.float32)
-    for row, chunk in enumerate(chunks):
-        check()
-        for term, count in Counter(analyzer.analyse(chunk.text)).items():
-            place = zlib.crc32(term.encode("utf-8", "surrogatepass"))
-            value = (1 + math.log(count)) * weights[term]
-            vectors[row, place % WIDTH] += value if place & 0x80000000 else -value
-    return unit_rows(vectors)
+        return analyzer.analyse(text)
+
+    vectorizer = TfidfVectorizer(analyzer=analyse, sublinear_tf=True, max_features=MAX_TERMS)
+    try:
+        return vectorizer.fit_transform([chunk.text for chunk in chunks])
+    except ValueError:
+        # No chunk has a term.
+        return csr_matrix((len(chunks), 1))
 
 
-def _clusters(vectors: NDArray[np.float32], check: Callable[[], None]) -> NDArray[np.int64]:
-    """Return the cluster of each vector.
+def _find_clusters(vectors: Any, seed: int) -> NDArray[np.int64]:
+    """Return the cluster of each row, by k-means with k = √n, at most `MAX_CLUSTERS`."""
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
 
-    The rows are already in a random order, so the first ones are a sample.
-    """
-    count = max(1, min(MAX_CLUSTERS, round(math.sqrt(len(vectors)))))
-    fitted = vectors[:FITTED]
-    centres = fitted[:count].copy()
-    for _ in range(ROUNDS):
-        nearest = _nearest(fitted, centres, check)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, nearest, fitted)
-        # A centre without members stays where it is.
-        held = np.bincount(nearest, minlength=count) > 0
-        centres = np.where(held[:, None], unit_rows(sums), centres)
-    return _nearest(vectors, centres, check)
-
-
-def _nearest(
-    vectors: NDArray[np.float32], centres: NDArray[np.float32], check: Callable[[], None]
-) -> NDArray[np.int64]:
-    found = np.empty(len(vectors), dtype=np.int64)
-    for start in range(0, len(vectors), BLOCK):
-        check()
-        found[start : start + BLOCK] = (vectors[start : start + BLOCK] @ centres.T).argmax(axis=1)
-    return found
+    count = max(1, min(MAX_CLUSTERS, round(math.sqrt(vectors.shape[0]))))
+    with warnings.catch_warnings():
+        # Fewer distinct rows than clusters.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = MiniBatchKMeans(count, random_state=seed, n_init=1)
+        return np.asarray(model.fit_predict(vectors), np.int64)

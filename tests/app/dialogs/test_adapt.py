@@ -30,7 +30,7 @@ def test_all_of_it_is_seen_on_a_small_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    offer = AdaptationOffer(STEPS, ("train",), "model", 1017, 2220, 4.0, 2220, HELPS, rough=True)
+    offer = AdaptationOffer(STEPS, ("train",), "model", 1017, 2220, 4.0, 2220, HELPS)
 
     async def estimate(*_: str) -> Any:
         return to_json(offer)

@@ -11,7 +11,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fixtures.app import drive, screen_text, until
 from fixtures.german_office import write_german_office
@@ -280,8 +279,6 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
     other = Path(shutil.copytree(tiny_model, tmp_path / "models" / "english"))
     (other / "README.md").write_text("---\nlanguage: ja\n---\n")
     (tmp_path / "models" / "broken").mkdir()
-    given = tmp_path / "given.npy"
-    np.save(given, np.eye(2, dtype=np.float32))
     shutil.copy(tiny_model / "modules.json", tmp_path / "models" / "broken")
     ProjectFolder(finished_project).change_settings({"encoder.folders": [str(tmp_path / "models")]})
 
@@ -332,19 +329,6 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
             lambda: "endpoint" not in written(finished_project)["encoder"],
             "the folder again",
         )
-
-        await choose(pilot, "model-encoder", "vectors")
-        await typed(pilot, "model-vectors", str(given))
-        await until(
-            pilot, lambda: note_of(pane, "model-note").startswith("✗"), "vectors without their ids"
-        )
-        given.with_name("given.ids.txt").write_text("a\nb")
-        await pilot.click("#model-vectors-check")
-        await until(pilot, lambda: change.has_class("-asking"), "the question")
-        await pilot.press("enter")
-        await until(pilot, lambda: "vectors" in written(finished_project)["encoder"], "the vectors")
-        assert pane.query_one("#model-encoder", ChoiceRow).value == "vectors"
-        await until(pilot, lambda: "given.npy" in note_of(pane, "model-note"), "what they are")
 
     drive(story, finished_project)
 

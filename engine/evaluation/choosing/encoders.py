@@ -1,0 +1,321 @@
+"""Encoders compared on a project's own chunks and queries, each in its own process.
+
+So their memory can be measured, and a crash ends only one trial. `python -m
+engine.evaluation.choosing.encoders FOLDER CHANGES` prints an `EncoderTrial`; CHANGES is JSON with
+keys of [encoder].
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.errors import CancelledError, EngineError, NotBuiltError, TooLittleTextError
+from engine.core.events import Event, Progress
+from engine.core.figures import FigureTable
+from engine.core.messages.encoders import (
+    EncoderComparison,
+    EncoderResult,
+    EncoderTrial,
+    TrialFigures,
+)
+from engine.core.messages.wire import from_json, to_json
+from engine.core.records import Chunk
+from engine.core.subprocesses import run_as_child, run_in_subprocess
+from engine.encoders.choosing.library import list_encoders, resolve_name
+from engine.encoders.fingerprint import missing_prompts
+from engine.encoders.for_project import chunk_vectors, load_encoder
+from engine.encoders.kinds.chosen import encoder_source
+from engine.endpoint.address import KEY
+from engine.evaluation.choosing.fusion import HybridFusion, default_share
+from engine.evaluation.comparison import compare_values, measure
+from engine.evaluation.document_set import FOLDER, document_set
+from engine.evaluation.evidence import (
+    CERTIFYING,
+    RUNGS,
+    Evidence,
+    RungName,
+    choose_shown,
+    sort_from_top,
+)
+from engine.evaluation.judgments import clusters_of
+from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.rankers import Rankers
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
+from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
+from engine.settings.schema import EncoderSettings
+
+if TYPE_CHECKING:
+    from engine.encoders.encoder import Encoder
+
+SEMANTIC = "semantic"
+HYBRID = "hybrid"
+BM25 = "bm25"
+OWN = ""
+OF_A_MODEL = {
+    "endpoint",
+    "endpoint_model",
+    "endpoint_allow_public",
+    "query_prompt",
+    "document_prompt",
+    "pooling",
+}
+TIMED_TEXTS = 64
+TIMED_QUERIES = 16
+
+
+def compare_encoders(
+    project: ProjectFolder,
+    named: Sequence[str],
+    should_stop: Callable[[], bool],
+    begin: Callable[[str], object],
+) -> EncoderComparison:
+    """Measure the project's encoder (without adapter or small model) and the `named` ones.
+
+    An encoder is named by a path, as `list_encoders` calls it, or by a server's address and the
+    model's name there after a #. `begin` is called with each. One that fails has an `error`.
+    Vectors are kept.
+
+    Raises NotBuiltError, TooLittleTextError without queries, ProjectBusyError during a run,
+    CancelledError.
+    """
+    settings = project.settings()
+    trials = dict[str, EncoderTrial | EngineError]()
+    with project.locked():
+        for name in dict.fromkeys((OWN, *named)):
+            begin(name)
+            try:
+                trials[name] = _run_trial(project, name, settings.encoder, should_stop)
+            except (CancelledError, NotBuiltError, TooLittleTextError):
+                raise
+            except EngineError as error:
+                trials[name] = error
+            finally:
+                shutil.rmtree(project.path / "lexical" / FOLDER, ignore_errors=True)
+    return _compare_trials(trials, settings.evaluation.bootstrap_samples, settings.training.seed)
+
+
+def _run_trial(
+    project: ProjectFolder, name: str, settings: EncoderSettings, should_stop: Callable[[], bool]
+) -> EncoderTrial:
+    changes: dict[str, Any] = {}
+    if name != OWN:
+        changes = _changes(name, settings)
+    arguments = [str(project.path), json.dumps(changes)]
+    trial = run_in_subprocess(__name__, arguments, "The trial", should_stop, stderr=None)
+    return from_json(EncoderTrial, trial)
+
+
+def _changes(name: str, settings: EncoderSettings) -> dict[str, Any]:
+    """Return the keys of [encoder] to change for an encoder; its model sets prompts and pooling.
+
+    Raises UsageError.
+    """
+    default = EncoderSettings().model_dump(include=OF_A_MODEL)
+    changes = {key: value for key, value in default.items() if getattr(settings, key) != value}
+    address, _, model = name.partition("#")
+    # The permission for a public server covers the address that is configured with it.
+    if address == settings.endpoint:
+        changes.pop("endpoint_allow_public", None)
+    if "://" in name:
+        return changes | {"endpoint": address, "endpoint_model": model}
+    return changes | {"model": resolve_name(name, list_encoders(settings.folders))}
+
+
+def _compare_trials(
+    trials: dict[str, EncoderTrial | EngineError], samples: int, seed: int
+) -> EncoderComparison:
+    """Compare the encoders on the rung that decides between them, else on a smaller one."""
+    done: dict[str, EncoderTrial] = {}
+    results = []
+    for name, outcome in trials.items():
+        if isinstance(outcome, EncoderTrial):
+            done[name] = outcome
+            results.append(EncoderResult(name, outcome))
+        else:
+            results.append(EncoderResult(name, None, outcome))
+    if not done:
+        return EncoderComparison(tuple(results))
+    first = next(iter(done))
+    rungs = [rung for rung in RUNGS if rung in done[first].rungs]
+    shown = choose_shown(sort_from_top([_build_evidence(rung, done) for rung in rungs]), first)
+    values = {}
+    for name, trial in done.items():
+        figures = trial.rungs[shown.rung]
+        values[name] = {
+            SEMANTIC: np.array(figures.semantic),
+            HYBRID: np.array(figures.hybrid),
+            BM25: np.array(figures.bm25),
+        }
+    pairs = {}
+    if OWN in done:
+        pairs = {(name, OWN): (SEMANTIC, HYBRID) for name in done if name != OWN}
+    intervals, gaps = compare_values(values, pairs, samples, seed, shown.clusters)
+    differences = {name: gap for (name, _), gap in gaps.items()}
+    queries_of = Counter(done[first].rungs[shown.rung].documents)
+    most = max(queries_of.values())
+    table = FigureTable(OWN, shown.queries, 0, intervals, differences, one_document=most)
+    if shown.rung not in CERTIFYING:
+        table = table.of_flattering_queries()
+    needed = None
+    if not shown.suffices(first):
+        needed = shown.count_needed(first)
+    return EncoderComparison(tuple(results), shown.rung, needed, table)
+
+
+def _build_evidence(rung: RungName, trials: Mapping[str, EncoderTrial]) -> Evidence:
+    """Return the figures of hybrid search, which is the default mode."""
+    figures = {name: trial.rungs[rung] for name, trial in trials.items()}
+    documents = np.array(next(iter(figures.values())).documents)
+    systems = {name: np.array(trial.hybrid) for name, trial in figures.items()}
+    return Evidence(rung, systems, documents)
+
+
+def try_encoder(
+    project: ProjectFolder, changes: dict[str, Any], should_stop: Callable[[], bool]
+) -> EncoderTrial:
+    """Measure the project's encoder with `changes`; existing vectors are used, new ones kept.
+
+    Raises NotBuiltError before the stage `index`, TooLittleTextError without queries, and whatever
+    ends the encoder.
+    """
+    settings = project.settings()
+    encoder = settings.encoder.model_copy(update=changes | {"small_model": ""})
+    # The key in the environment belongs to the configured server only.
+    if encoder.endpoint != settings.encoder.endpoint:
+        os.environ.pop(KEY, None)
+    folder = None
+    if changes:
+        folder = encoder_source(encoder).folder
+    if folder is not None and (prompts := missing_prompts(folder)):
+        changes = changes | {"query_prompt": prompts.query, "document_prompt": prompts.document}
+        encoder = encoder.model_copy(update=changes)
+    with closing(project.store()) as store:
+        chosen = settings.model_copy(update={"encoder": encoder})
+        context = StageContext(
+            project, chosen, store, "encoders", "", "", _print_progress, should_stop
+        )
+        context.need(CorpusInfo)
+        context.need(LexicalInfo)
+        return _measure_encoder(context, changes)
+
+
+def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
+    """Measure speed, memory and retrieval of the context's encoder."""
+    chunks = context.store.chunks()
+    sets = _build_sets(context, chunks)
+    if not sets:
+        raise TooLittleTextError(
+            "There are no queries to compare encoders on.",
+            "No queries are judged, found in the documents, or held out.",
+            f"Judge some hits with 'engine judge {context.project.argument}', or make queries with"
+            " 'engine generate'.",
+            code="queries-none-to-compare",
+            command="judge",
+        )
+    source = encoder_source(context.settings.encoder)
+    encoder = load_encoder(context)
+    first_set, _ = sets[0]
+    speed, seconds, memory = _measure_speed(encoder, chunks, first_set.texts)
+    figures = {}
+    for queries, rankers in sets:
+        figures[str(queries.rung)] = _measure_set(context, encoder, queries, rankers)
+    own_memory = None if source.server else memory
+    return EncoderTrial(
+        source.name, figures, speed, seconds, own_memory, encoder.dimension, changes
+    )
+
+
+def _build_sets(context: StageContext, chunks: list[Chunk]) -> list[tuple[QuerySet, Rankers]]:
+    """Return the usable query sets on the ladder, with the corpus that each is asked of."""
+    rankers = Rankers(context, chunks)
+    sets = [(queries, rankers) for queries in query_sets(context, chunks)]
+    if written := document_set(context, chunks):
+        sets.append(written)
+    wanted = RUNGS if context.settings.evaluation.use_judged else RUNGS[1:]
+    sets = [(queries, corpus) for queries, corpus in sets if queries.rung in wanted]
+    return [(queries, corpus) for queries, corpus in sets if queries.usable()]
+
+
+def _measure_set(
+    context: StageContext, encoder: Encoder, queries: QuerySet, rankers: Rankers
+) -> TrialFigures:
+    """Return nDCG@10 per query of a set in each search mode."""
+    similarity = encoder.similarity
+    among = rankers.find_allowed(queries)
+    chunks = chunk_vectors(context, encoder, rankers.chunks)
+    vectors = encoder.encode_queries(queries.texts, lambda _done: context.check_stop())
+    queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(queries.texts, among)
+    ids, scores = rankers.nearest(vectors, chunks, among, similarity)
+    queries.rankings[OWN] = ids
+    queries.scores[OWN] = scores
+    queries.cross_scores[OWN] = rankers.scores_of(
+        vectors, chunks, queries.rankings[BM25], similarity
+    )
+    fusion = HybridFusion(
+        context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids)
+    )
+    fused = fusion.fuse(queries, OWN, default_share(context))
+    rows = queries.usable()
+    judgments = [queries.judgments[row] for row in rows]
+
+    def ndcg(ranking: NDArray[np.int64]) -> tuple[float, ...]:
+        return tuple(measure(ranking[rows], judgments, rankers.document_of)["ndcg@10"].tolist())
+
+    return TrialFigures(
+        ndcg(queries.rankings[OWN]),
+        ndcg(fused),
+        ndcg(queries.rankings[BM25]),
+        tuple(clusters_of(judgments).tolist()),
+    )
+
+
+def _measure_speed(
+    encoder: Encoder, chunks: Sequence[Chunk], queries: Sequence[str]
+) -> tuple[float, float, int]:
+    """Return texts per second, seconds per query, and bytes of memory with child processes."""
+    import psutil
+
+    def seconds(texts: Sequence[str]) -> float:
+        # Queries are encoded as chunks, too, because a server's query vectors are cached.
+        started = time.perf_counter()
+        encoder.encode_chunks(texts)
+        return time.perf_counter() - started
+
+    step = max(1, len(chunks) // TIMED_TEXTS)
+    texts = [chunk.embedded_text for chunk in chunks[::step][:TIMED_TEXTS]]
+    # The first call also loads what is loaded at first use.
+    seconds(texts[:1])
+    speed = len(texts) / seconds(texts)
+    query = median(seconds([text]) for text in queries[:TIMED_QUERIES])
+    process = psutil.Process()
+    processes = (process, *process.children(recursive=True))
+    return speed, query, sum(process.memory_info().rss for process in processes)
+
+
+def _print_progress(event: Event) -> None:
+    if isinstance(event, Progress):
+        text = f"\r  {event.done:,} of {event.total:,} {event.unit}"
+        print(text, end="", file=sys.stderr, flush=True)
+
+
+def _answer_parent(should_stop: Callable[[], bool], folder: str, changes: str) -> Any:
+    trial = try_encoder(ProjectFolder(Path(folder)), json.loads(changes), should_stop)
+    return to_json(trial)
+
+
+if __name__ == "__main__":
+    run_as_child(_answer_parent)

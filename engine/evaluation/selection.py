@@ -1,0 +1,381 @@
+"""The choice of what comes into use in each search mode, once all systems have ranked all sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.errors import EngineError
+from engine.core.messages.report import SEARCH_MODES, SearchMode, Standing
+from engine.core.systems import ADAPTED, BASE, IN_USE, candidate_name, weight_of
+from engine.encoders.choosing.shares import EQUAL, FOREIGN
+from engine.evaluation.choosing.fusion import FOREIGN_SHARES, HybridFusion
+from engine.evaluation.comparison import DocumentOf, measure
+from engine.evaluation.evidence import DECIDE_SHARE, Evidence, PreferenceEvidence
+from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
+from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
+from engine.evaluation.gate_words import explain_decision
+from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.lists.focused import FocusedSet
+from engine.evaluation.lists.preferences import (
+    count_preferences,
+    preferences_between,
+    read_preferences,
+)
+from engine.evaluation.lists.systems import SystemChoice, SystemPair
+from engine.evaluation.query_sets import QuerySet
+from engine.models.catalogue import SHARES
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import (
+    AdapterInfo,
+    ContenderInfo,
+    EvaluationInfo,
+    FusionInfo,
+)
+from engine.queries.choosing import EXTRACTIVE, made_by
+from engine.settings.schema import Settings
+
+Preferences = Mapping[SearchMode, Mapping[str, PreferenceEvidence]]
+
+
+@dataclass(frozen=True)
+class ProjectExperience:
+    """Experience with adaptations like a project's.
+
+    `widened`: it is of another encoder or another amount of training.
+    """
+
+    experience: Experience
+    queries: QueryOrigin
+    widened: bool = False
+
+    def foresee(self, mode: SearchMode, options: Sequence[Option]) -> Foreseen:
+        """Return the priors of the options and the errors of the rungs."""
+        priors = {}
+        for option in options:
+            prior = self.experience.prior(
+                self.queries, option.encoder, mode, option.share, widened=self.widened
+            )
+            if prior is not None:
+                priors[option.name] = prior
+        errors = {}
+        for rung, error_of in self.experience.rung_errors.items():
+            if mode in error_of:
+                errors[rung] = error_of[mode]
+        return Foreseen(priors, errors)
+
+
+def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExperience | None:
+    """Return the experience that applies to a project, without collections it contains.
+
+    None if the project demands proof, or was adapted in a way that no experience covers.
+    """
+    from engine.encoders.for_project import model_fingerprint
+    from engine.training.recipe import resolve_config
+
+    settings = snapshot.settings
+    if settings.evaluation.gate == "strict":
+        return None
+    if settings.encoder.small_model:
+        return None
+    queries: QueryOrigin = "model-written"
+    if made_by(snapshot) in EXTRACTIVE:
+        queries = "extractive"
+    try:
+        experience = load_experience()
+        config = resolve_config(snapshot)
+        model = model_fingerprint(snapshot)
+    except EngineError:
+        # Nothing is foreseen, for example in an installation without the file.
+        return None
+    recipe = Recipe(
+        config.objective,
+        config.weights,
+        adapter_scope,
+        config.similarity,
+        config.method,
+        config.learning_rate,
+        config.steps * config.queries_per_step,
+    )
+    measured = experience.recipes.get(queries)
+    if measured is None or not measured.trains_the_same(recipe):
+        return None
+    documents = snapshot.store.documents()
+    foreign = experience.without(document.content_hash for document in documents)
+    widened = model != experience.model or not measured.is_like(recipe)
+    return ProjectExperience(foreign, queries, widened)
+
+
+@dataclass(frozen=True, slots=True)
+class ModeSelection:
+    """What is in use in a search mode, and why.
+
+    `weight` is the interpolation weight of the encoder, `share` its share of the hybrid score
+    (None: RRF, or semantic search). `system` names the rows in tables that belong to it.
+    """
+
+    encoder: str
+    weight: float
+    standing: Standing
+    reason: str
+    decision: Decision
+    share: float | None = None
+    system: str = IN_USE
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is in use in both search modes."""
+
+    semantic: ModeSelection
+    hybrid: ModeSelection
+
+    @property
+    def by_mode(self) -> dict[SearchMode, ModeSelection]:
+        """Both selections by mode."""
+        return {"semantic": self.semantic, "hybrid": self.hybrid}
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """A choice between systems that have ranked the query sets.
+
+    `reference_share`: the semantic share of an unadapted project; None for RRF. `focused`:
+    questions that were judged only where the lists of the reference and of a mode's contender
+    differ.
+    """
+
+    settings: Settings
+    sets: Sequence[QuerySet]
+    fuser: HybridFusion
+    document_of: DocumentOf
+    reference_share: float | None
+    experience: ProjectExperience | None = None
+    preferences: Preferences = field(default_factory=dict)
+    focused: FocusedSet | None = None
+    contenders: Mapping[SearchMode, ContenderInfo] = field(default_factory=dict)
+
+    def select(self, encoders: Sequence[str], why_not: str = "") -> Selection:
+        """Choose for both modes between base and the encoders, listed nearest to base first.
+
+        `why_not` is the reason to report if there are no encoders.
+        """
+        names = [BASE, *encoders]
+        semantic_options = [Option(name, name) for name in names]
+        semantic = self._select(self.semantic(encoders), semantic_options, why_not)
+        hybrid = self._select(self.hybrid(encoders), self._pairs(names), why_not)
+        return Selection(semantic, hybrid)
+
+    def semantic(self, encoders: Sequence[str]) -> Decision:
+        """Choose the encoder of semantic search."""
+        reference = Option(BASE, BASE)
+        options = [Option(name, name) for name in encoders]
+        sets = self._deciding_sets()
+        ladder = [self._measure_options(queries, [reference, *options]) for queries in sets]
+        return self._decide("semantic", ladder, reference, options)
+
+    def hybrid(self, encoders: Sequence[str]) -> Decision:
+        """Choose the encoder of hybrid search together with its share of the score.
+
+        Only judged questions can weigh one share against another. Other queries compare each
+        encoder with the share that suited it best on public collections.
+        """
+        reference = pair(BASE, self.reference_share)
+        options = [option for option in self._pairs((BASE, *encoders)) if option != reference]
+        usual = [pair(name, self.usual_share(name)) for name in encoders]
+        ladder = []
+        for queries in self._deciding_sets():
+            compared = options if queries.rung in DECIDE_SHARE else usual
+            ladder.append(self._measure_options(queries, [reference, *compared]))
+        return self._decide("hybrid", ladder, reference, options)
+
+    def usual_share(self, encoder: str) -> float | None:
+        """Return the share of an encoder for which no judged question chooses one."""
+        if self.experience is None or self.reference_share != EQUAL:
+            return self.reference_share
+        if self.settings.search.fusion != "auto":
+            return self.reference_share
+        share = self.experience.experience.best_share(self.experience.queries, encoder, SHARES)
+        if share is None:
+            return self.reference_share
+        return share
+
+    def _pairs(self, encoders: Sequence[str]) -> list[Option]:
+        """List encoders with shares, those nearest to base with the reference share first."""
+        reference = self.reference_share
+        shares: list[float | None] = [reference]
+        if self.settings.search.fusion == "auto" and reference is not None:
+            tried = FOREIGN_SHARES if reference == FOREIGN else SHARES
+            shares = sorted(tried, key=lambda share: (round(abs(share - reference), 1), share))
+        options = []
+        for name in encoders:
+            options += [pair(name, share) for share in shares]
+        return options
+
+    def _decide(
+        self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: list[Option]
+    ) -> Decision:
+        """Let the gate decide by the ladder, preferences, and experience if it is comparable."""
+        foreseen = NOTHING_FORESEEN
+        comparable = mode == "semantic" or self.reference_share == EQUAL
+        if self.experience is not None and comparable:
+            foreseen = self.experience.foresee(mode, options)
+        return decide(
+            mode,
+            self._add_focused(mode, ladder, reference, options),
+            reference,
+            options,
+            foreseen=foreseen,
+            preferences=self.preferences.get(mode, {}),
+            samples=self.settings.evaluation.bootstrap_samples,
+            seed=self.settings.training.seed,
+        )
+
+    def _deciding_sets(self) -> list[QuerySet]:
+        """Return the sets that are on the ladder and have usable queries."""
+        sets = [queries for queries in self.sets if queries.rung and queries.usable()]
+        if not self.settings.evaluation.use_judged:
+            sets = [queries for queries in sets if queries.rung != "judged"]
+        return sets
+
+    def _measure_options(self, queries: QuerySet, options: Sequence[Option]) -> Evidence:
+        """Measure nDCG@10 per query of every option on a set."""
+        assert queries.rung is not None, "`_deciding_sets` selects sets with a rung"
+        rows = queries.usable()
+        judgments = [queries.judgments[row] for row in rows]
+        values: dict[str, NDArray[np.float64]] = {}
+        for option in options:
+            values[option.name] = self._measure(self._ranking(queries, option)[rows], judgments)
+        return Evidence(queries.rung, values, clusters_of(judgments))
+
+    def _ranking(self, queries: QuerySet, option: Option) -> NDArray[np.int64]:
+        """Return an option's ranking (q, depth): the encoder's, or fused with BM25's."""
+        if option.name == option.encoder:
+            ranking: NDArray[np.int64] = queries.rankings[option.encoder]
+            return ranking
+        return self.fuser.fuse(queries, option.encoder, option.share)
+
+    def _add_focused(
+        self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: Sequence[Option]
+    ) -> list[Evidence]:
+        """Add questions judged only where two lists differ to the evidence about that candidate.
+
+        They say nothing of other candidates, which only the fully judged questions measure.
+        """
+        contender = self._find_contender(mode, options)
+        if self.focused is None or contender is None or not self.settings.evaluation.use_judged:
+            return ladder
+        compared = (reference.name, contender.name)
+        reference_ranking = self._ranking(self.focused, reference)
+        contender_ranking = self._ranking(self.focused, contender)
+        rows = self.focused.decided_rows(reference_ranking, contender_ranking)
+        if not rows:
+            return ladder
+        values = {
+            reference.name: self.focused.values(rows, reference_ranking, self._measure),
+            contender.name: self.focused.values(rows, contender_ranking, self._measure),
+        }
+        focused = Evidence("judged", values, self.focused.clusters(rows))
+        judged = next((evidence for evidence in ladder if evidence.rung == "judged"), None)
+        if judged is None:
+            return [focused, *ladder]
+        extended = [judged.of(compared).concatenate(focused)]
+        others = [name for name in judged.systems if name not in compared]
+        if others:
+            extended.append(judged.of((reference.name, *others)))
+        below = [evidence for evidence in ladder if evidence is not judged]
+        return extended + below
+
+    def _find_contender(self, mode: SearchMode, options: Sequence[Option]) -> Option | None:
+        """Return the candidate whose lists people compared with the reference's."""
+        name = ADAPTED
+        share = None
+        contender = self.contenders.get(mode)
+        if contender is not None:
+            name = contender.name
+        if mode == "hybrid":
+            share = self.usual_share(name) if contender is None else contender.share
+        for option in options:
+            if (option.encoder, option.share) == (name, share):
+                return option
+        return None
+
+    def _measure(
+        self, ranking: NDArray[np.int64], judgments: Sequence[Judgment]
+    ) -> NDArray[np.float64]:
+        return measure(ranking, judgments, self.document_of, ("ndcg@10",))["ndcg@10"]
+
+    def _select(self, decision: Decision, options: Sequence[Option], why_not: str) -> ModeSelection:
+        """Return the selection that a decision makes, with the name of its rows in tables."""
+        chosen = next(option for option in options if option.name == decision.chosen)
+        has_own_share = decision.mode == "hybrid" and chosen.share != self.reference_share
+        system = IN_USE
+        if chosen.encoder == ADAPTED:
+            system = ADAPTED
+        elif chosen.encoder == BASE and not has_own_share:
+            system = BASE
+        return ModeSelection(
+            chosen.encoder,
+            weight_of(chosen.encoder),
+            decision.standing,
+            why_not or explain_decision(decision),
+            decision,
+            chosen.share,
+            system,
+        )
+
+
+def contenders_of(snapshot: ProjectSnapshot) -> dict[SearchMode, ContenderInfo]:
+    """Return the candidates of the last evaluation that people compare with the reference."""
+    evaluation = snapshot.store.artifact(EvaluationInfo)
+    if evaluation is not None:
+        return dict(evaluation.info.contenders)
+    return {}
+
+
+def preferences_of(
+    snapshot: ProjectSnapshot, trained: AdapterInfo, reference_share: float | None
+) -> Preferences:
+    """Return what people said of the lists of every candidate and the reference's."""
+    answered = {preference.key[1] for preference in read_preferences(snapshot.project)}
+    if not answered:
+        return {}
+    weights = (*sorted(snapshot.settings.evaluation.interpolation_weights), 1.0)
+    shares_of: dict[SearchMode, tuple[float | None, ...]] = {
+        "semantic": (reference_share,),
+        "hybrid": (reference_share,),
+    }
+    if snapshot.settings.search.fusion == "auto" and reference_share is not None:
+        tried = dict.fromkeys((reference_share, *SHARES, *FOREIGN_SHARES))
+        shares_of["hybrid"] = tuple(tried)
+    preferences: dict[SearchMode, dict[str, PreferenceEvidence]] = {}
+    for mode in SEARCH_MODES:
+        reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).identify(snapshot)
+        for weight, share in product(weights, shares_of[mode]):
+            fusion = FusionInfo.of_share(share)
+            choice = SystemChoice(mode, fusion, trained.adapter, trained.adapter_scope, weight)
+            systems = SystemPair(reference, choice.identify(snapshot))
+            # Preferences between two systems take a query of the database, so skip unknown pairs.
+            if frozenset((systems.reference, systems.candidate)) not in answered:
+                continue
+            answers = preferences_between(snapshot.project, snapshot.store, systems)
+            if not answers:
+                continue
+            name = candidate_name(weight)
+            if mode == "hybrid":
+                name = pair(name, share).name
+            counted = count_preferences(answers, systems)
+            preferences.setdefault(mode, {})[name] = PreferenceEvidence(
+                len(answers), counted.better, counted.worse, counted.wins, counted.losses
+            )
+    return preferences
+
+
+def pair(encoder: str, share: float | None) -> Option:
+    """Return an encoder with its share in hybrid search as a candidate."""
+    label = "rrf" if share is None else format(share, "g")
+    return Option(f"{encoder} {label}", encoder, share)

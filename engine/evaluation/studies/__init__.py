@@ -1,1 +1,0 @@
-"""Measurements apart from the comparison: robustness, fusion, forgetting, sentence pairs."""

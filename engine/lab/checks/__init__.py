@@ -1,0 +1,1 @@
+"""Measurements of encoders and queries that decide nothing: `engine lab`."""

@@ -1,0 +1,321 @@
+"""Properties of an encoder's vectors: geometry, isotropy, and the spread of its similarities.
+
+They decide nothing. METHODS.md §1 Geometry and §3. The densities show what adaptation moved
+("… evaluated", §2.3, figures): the similarities of correct chunks, of the best ones, or both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.figures import Interval
+from engine.core.similarity import COSINE, Similarity
+from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import pad_lists, products_of
+from engine.lab.checks.forgetting import General
+from engine.metrics.bootstrap import PAPER, Sampling, bootstrapped_mean
+from engine.metrics.density import density_curves
+from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
+from engine.metrics.relevance import Relevance
+from engine.metrics.retrieval import ndcg_at_k
+from engine.metrics.similarities import choose_threshold, overlap
+from engine.ranking.nearest import rank_all
+
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int64]
+Diagnostics = dict[str, float | Interval]
+
+KINDS = ("correct", "top", "random")
+"""Kinds of chunks whose similarities have a density each."""
+RANDOM = 20
+"""Random chunks for each query."""
+MAX_VECTORS = 20_000
+"""Size of the random sample of chunks whose isotropy is measured.
+
+A sample suffices, since isotropy depends only on sums and second moments.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Queries' vectors (q, d), and their best chunks' ids and scores (q, depth).
+
+    The scores are of the `similarity`; rows are padded with −1 and −inf.
+    """
+
+    vectors: Floats
+    ids: Ids
+    scores: Floats
+    similarity: Similarity = COSINE
+
+
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    """Similarities of m queries with answers, with their best K hits, and with random chunks.
+
+    `rows`: which queries. `answers`: per query, the rows of its answers' chunks, and `correct`:
+    their similarities. `top` (m, K): similarities of the best hits, `best` (m, K): their ids.
+    `random` (m, `RANDOM`): similarities with random chunks.
+    """
+
+    rows: Sequence[int]
+    answers: Sequence[Ids]
+    correct: Sequence[Floats]
+    top: Floats
+    best: Ids
+    random: Floats
+
+
+def similarities_of(
+    ranked: Ranked,
+    judgments: Sequence[Judgment],
+    chunks: Floats,
+    keys: Ids,
+    sampling: Sampling = PAPER,
+    owners: Ids | None = None,
+) -> Similarities | None:
+    """Return the similarities with chunks (N, d), named by the ascending `keys` (N,).
+
+    Only queries count that have an answer and K hits (or as many as there are chunks); None if no
+    query does. `owners` (N,) are the chunks' documents, which are the answers and hits of queries
+    that documents answer, each represented by its most similar chunk; without `owners` such queries
+    do not count. The random chunks are the same for every encoder.
+    """
+    query_vectors = ranked.similarity.query_form(ranked.vectors)
+    chunk_vectors = ranked.similarity.chunk_form(chunks)
+    hits = []
+    answers_of = []
+    for judgment, ids, scores, vector in zip(
+        judgments, ranked.ids, ranked.scores, query_vectors, strict=True
+    ):
+        hits.append(_collapse_hits(judgment, ids, scores, keys, owners))
+        answers_of.append(_find_answers(judgment, vector, chunk_vectors, keys, owners))
+    best, top = pad_lists(hits, min(sampling.top, ranked.ids.shape[1]))
+    has_all_hits = np.isfinite(top.min(axis=1, initial=np.inf))
+    rows = [row for row, answers in enumerate(answers_of) if len(answers) and has_all_hits[row]]
+    if not rows or not len(keys):
+        return None
+    rng = np.random.default_rng(sampling.seed)
+    random_ids = keys[rng.integers(0, len(keys), (len(rows), RANDOM))]
+    answers = [answers_of[row] for row in rows]
+    of_products = ranked.similarity.of_products
+    correct = []
+    for row, chunk_rows in zip(rows, answers, strict=True):
+        correct.append(of_products(chunk_vectors[chunk_rows] @ query_vectors[row]))
+    random = of_products(products_of(query_vectors[rows], chunk_vectors, keys, random_ids))
+    return Similarities(rows, answers, correct, top[rows], best[rows], random)
+
+
+def _collapse_hits(
+    judgment: Judgment, ids: Ids, scores: Floats, keys: Ids, owners: Ids | None
+) -> tuple[Ids, Floats]:
+    """Return a query's hits, or their documents by the best chunk if documents are judged."""
+    if judgment.level == "chunk" or owners is None:
+        return ids, scores
+    documents = owners[np.searchsorted(keys, ids[ids >= 0])]
+    first = np.sort(np.unique(documents, return_index=True)[1])
+    return documents[first], scores[first]
+
+
+def _find_answers(
+    judgment: Judgment, query: Floats, chunks: Floats, keys: Ids, owners: Ids | None
+) -> Ids:
+    """Return the rows of a query's right chunks, or of the right documents' most similar ones."""
+    if judgment.level == "chunk":
+        return np.searchsorted(keys, sorted(judgment.grades))
+    answers = []
+    for document in sorted(judgment.grades):
+        rows = np.flatnonzero(owners == document)
+        if len(rows):
+            answers.append(rows[(chunks[rows] @ query).argmax()])
+    return np.array(answers, np.int64)
+
+
+def describe(
+    ranked: Ranked,
+    similarities: Similarities | None,
+    judgments: Sequence[Judgment],
+    chunks: Floats,
+    sampling: Sampling = PAPER,
+) -> Diagnostics:
+    """Return figures of chunk vectors (N, d) by name: a value, or a mean with interval.
+
+    `similarities` are those of the queries. Alignment, uniformity and isotropy are of the
+    vectors, the others of the similarities that `ranked` ranks by. Figures that need more chunks or
+    queries are left out. Uniformity and isotropy are only defined for unit vectors; for others,
+    alignment is that of the distances whose negative is the similarity.
+    """
+    unit = ranked.similarity.of_unit_vectors
+    figures: Diagnostics = {}
+    if unit:
+        figures = geometry_of(chunks, sampling.seed)
+    if similarities is None:
+        return figures
+    query_rows = np.repeat(similarities.rows, [len(answers) for answers in similarities.answers])
+    if unit:
+        answers = chunks[np.concatenate(similarities.answers)]
+        ratios = alignment(ranked.vectors[query_rows], answers, chunks)
+    else:
+        to_answers = np.square(np.concatenate(similarities.correct))
+        to_nearest = np.square(ranked.scores[query_rows, 0])
+        ratios = alignment_of(to_answers, to_nearest)
+    if len(ratios):
+        figures["alignment"] = float(ratios.mean())
+    return figures | _describe_queries(
+        similarities, [judgments[row] for row in similarities.rows], sampling
+    )
+
+
+def _describe_queries(
+    similarities: Similarities, judgments: Sequence[Judgment], sampling: Sampling
+) -> Diagnostics:
+    """Return bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy it leaves.
+
+    From "… evaluated", §2.1 to §2.3.
+    """
+    k = sampling.top
+    relevance = Relevance.from_rankings(
+        similarities.best, [judgment.grades for judgment in judgments]
+    )
+    right = relevance.ranked > 0  # (m, K)
+    best_correct = [float(values.max()) for values in similarities.correct]
+    coe, roe = overlap(similarities.top, best_correct, similarities.random, sampling)
+    clusters = clusters_of(judgments)
+    threshold = choose_threshold(similarities.top, right, sampling, sampling.samples, clusters)
+    remaining = (right & (similarities.top >= threshold.similarity)).any(axis=1)
+    return {
+        f"accuracy@{k}, percent": bootstrapped_mean(right.any(axis=1), sampling).percent(),
+        f"nDCG@{k}, percent": bootstrapped_mean(ndcg_at_k(relevance, k), sampling).percent(),
+        "COE, percent": coe.percent(),
+        "ROE, percent": roe.percent(),
+        "threshold τ(ψ)": threshold.similarity,
+        "ψ of τ": threshold.psi,
+        f"accuracy@{k} at τ, percent": bootstrapped_mean(remaining, sampling).percent(),
+    }
+
+
+def geometry_of(chunks: Floats, seed: int = 0) -> Diagnostics:
+    """Return uniformity and both isotropy scores of unit vectors (n, d), if so few have any."""
+    if len(chunks) < 2:
+        return {}
+    sample = chunks
+    if len(chunks) > MAX_VECTORS:
+        rng = np.random.default_rng(seed)
+        sample = chunks[rng.choice(len(chunks), MAX_VECTORS, replace=False)]
+    figures: Diagnostics = {
+        "uniformity": uniformity(chunks, seed=seed),
+        "isotropy I_A": isotropy_a(sample),
+    }
+    if (sample != sample[0]).any() and sample.shape[1] > 1:
+        figures["isotropy I_B (IsoScore)"] = isoscore(sample)
+    return figures
+
+
+class EncoderDiagnostics:
+    """Diagnostics of every encoder on the first usable query set.
+
+    `keys` are the ascending ids of all chunks, `owners` their documents.
+    """
+
+    def __init__(
+        self, sets: Sequence[QuerySet], keys: Ids, owners: Ids, sampling: Sampling = PAPER
+    ) -> None:
+        self.basis = basis_of(sets)
+        self.diagnostics: dict[str, Diagnostics] = {}
+        self._keys = keys
+        self._owners = owners
+        self._sampling = sampling
+        self._similarities: dict[str, Similarities] = {}
+
+    def take(
+        self,
+        name: str,
+        queries: QuerySet,
+        query_vectors: Floats,
+        chunks: Floats,
+        similarity: Similarity = COSINE,
+    ) -> None:
+        """Describe an encoder that has ranked a query set, if it is the one to describe.
+
+        Takes vectors of its queries (q, d) and all chunks (N, d), and their similarity.
+        """
+        if queries is not self.basis:
+            return
+        ranked = Ranked(query_vectors, queries.rankings[name], queries.scores[name], similarity)
+        judgments = queries.judgments
+        similarities = similarities_of(
+            ranked, judgments, chunks, self._keys, self._sampling, self._owners
+        )
+        self.diagnostics[name] = describe(ranked, similarities, judgments, chunks, self._sampling)
+        # All densities share one axis, which is of cosines.
+        if similarities and similarity.of_unit_vectors:
+            self._similarities[name] = similarities
+
+    def alias(self, name: str, system: str) -> None:
+        """Give a name to a system that was taken already."""
+        if system in self.diagnostics:
+            self.diagnostics[name] = self.diagnostics[system]
+        if system in self._similarities:
+            self._similarities[name] = self._similarities[system]
+
+    def similarities(self) -> dict[str, Any] | None:
+        """Return the `densities` of every encoder, or None without a query set."""
+        if self.basis:
+            return densities(self._similarities, self.basis.kind, self.basis.name)
+        return None
+
+
+def densities(by_system: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
+    """Return the densities of each system's similarities as in the report, or None if empty.
+
+    `cosines` is the axis that all share; `systems` maps a system and a kind of chunk to count, mean
+    and density. `kind` and `name` are those of the query set.
+    """
+    if not by_system:
+        return None
+    samples = {}
+    for system, similarities in by_system.items():
+        for part in KINDS:
+            values = [np.ravel(row) for row in getattr(similarities, part)]
+            samples[system, part] = np.concatenate(values)
+    axis, curves = density_curves(list(samples.values()), -1.0, 1.0)
+    systems: dict[str, dict[str, Any]] = {system: {} for system in by_system}
+    for ((system, part), sample), curve in zip(samples.items(), curves, strict=True):
+        systems[system][part] = {
+            "count": len(sample),
+            "mean": float(sample.mean()),
+            "density": curve,
+        }
+    first = next(iter(by_system.values()))
+    return {
+        "kind": kind,
+        "name": name,
+        "queries": len(first.rows),
+        "k": first.top.shape[1],
+        "random_chunks": RANDOM,
+        "cosines": axis,
+        "systems": systems,
+    }
+
+
+def general_similarities(
+    known: General, questions: Floats, passages: Floats, sampling: Sampling
+) -> Similarities | None:
+    """Return similarities of unit vectors of general questions (q, d) and their passages (p, d)."""
+    keys = np.arange(len(passages), dtype=np.int64)
+    judgments = []
+    for text, right in zip(known.questions, known.right, strict=True):
+        judgments.append(Judgment(text, text, "chunk", right))
+    ids, scores = rank_all(questions, passages, keys, sampling.top)
+    return similarities_of(Ranked(questions, ids, scores), judgments, passages, keys, sampling)
+
+
+def basis_of(sets: Sequence[QuerySet]) -> QuerySet | None:
+    """Return the first of the sets that can be measured, or None."""
+    return next((queries for queries in sets if queries.usable()), None)

@@ -1,0 +1,185 @@
+"""Whether adaptation cost general skill (METHODS.md §3, forgetting check).
+
+Everyday questions are answered before and after. The report also shows how far the documents'
+chunks lie from passages of general knowledge.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.assets import asset_path
+from engine.core.figures import Differences, Figures
+from engine.core.systems import BASE
+from engine.evaluation.comparison import compare_values
+from engine.metrics.bootstrap import SAMPLES
+from engine.metrics.density import density_curves
+from engine.metrics.relevance import Relevance
+from engine.metrics.retrieval import evaluate_run
+from engine.queries.heldout import cap_queries
+from engine.ranking.nearest import rank_all
+from engine.written_queries.beir import BEIR_CORPUS, READER, MalformedError, read_beir_judgments
+
+METRICS = ("hit@1", "hit@5", "mrr@10")
+MAX_QUESTIONS = 500
+MAX_PASSAGES = 5_000
+"""Limit for a user's data set, since every encoder embeds all passages."""
+
+
+@dataclass(frozen=True, slots=True)
+class General:
+    """Questions and passages that have nothing to do with a user's documents.
+
+    `right`: per question, the rows of the passages that answer it, with grades. `name` is that of a
+    user's data set.
+    """
+
+    questions: tuple[str, ...]
+    passages: tuple[str, ...]
+    right: tuple[Mapping[int, int], ...]
+    name: str = ""
+
+
+def general_set(folder: Path | None, seed: int = 0) -> General:
+    """Read test queries, their answers and other entries of a BEIR folder, as samples if large.
+
+    None: the set that ships with the product. Raises DatasetError.
+    """
+    if folder is None:
+        return general_knowledge()
+    texts = {}
+    for entry in READER.read(folder / BEIR_CORPUS):
+        texts[str(entry.external_id)] = f"{entry.title} {entry.text}".strip()
+    judged = []
+    for query in read_beir_judgments(folder):
+        if texts.keys() & dict(query.grades).keys():
+            judged.append(query)
+    if not judged:
+        raise MalformedError(str(folder), f"none of its judgments names an entry of {BEIR_CORPUS}")
+    query_rows = cap_queries([query.key for query in judged], MAX_QUESTIONS, seed)
+    sample = [judged[row] for row in query_rows]
+    answers: set[str] = set()
+    for query in sample:
+        answers.update(key for key, _ in query.grades if key in texts)
+    others = sorted(texts.keys() - answers)
+    other_rows = cap_queries(others, max(1, MAX_PASSAGES - len(answers)), seed)
+    keys = [*sorted(answers), *(others[row] for row in other_rows)]
+    row_of = {key: row for row, key in enumerate(keys)}
+    right = []
+    for query in sample:
+        right.append({row_of[key]: grade for key, grade in query.grades if key in row_of})
+    return General(
+        tuple(query.text for query in sample),
+        tuple(texts[key] for key in keys),
+        tuple(right),
+        folder.name,
+    )
+
+
+def general_knowledge() -> General:
+    """Read the set that ships with the product, in English.
+
+    It has twelve fields of ten similar passages, of which five have a question.
+    """
+    lines = asset_path("general/knowledge.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    with_question = [row for row in rows if row["question"]]
+    without_question = [row for row in rows if not row["question"]]
+    return General(
+        tuple(row["question"] for row in with_question),
+        tuple(row["passage"] for row in with_question + without_question),
+        tuple({row: 1} for row in range(len(with_question))),
+    )
+
+
+def measure_answers(
+    questions: NDArray[np.float32],
+    passages: NDArray[np.float32],
+    right: tuple[Mapping[int, int], ...],
+) -> dict[str, NDArray[np.float64]]:
+    """Return per-question values (n,) by metric, of vectors of questions (n, d), passages (m, d).
+
+    `right` is as in `General`.
+    """
+    ids, _ = rank_all(questions, passages, np.arange(len(passages), dtype=np.int64), 10)
+    return evaluate_run(Relevance.from_rankings(ids, right), METRICS)
+
+
+def distance_summary(distances_of: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """Return each encoder's distribution of the chunks' distances (n,), as in the report.
+
+    `axis` holds the distances that all share, `systems` the mean, percentiles and density.
+    """
+    axis, curves = density_curves(list(distances_of.values()), 0.0, 2.0)
+    systems = {}
+    for (system, distances), curve in zip(distances_of.items(), curves, strict=True):
+        systems[system] = {
+            "mean": float(distances.mean()),
+            "percentile_5": float(np.percentile(distances, 5)),
+            "percentile_50": float(np.percentile(distances, 50)),
+            "percentile_95": float(np.percentile(distances, 95)),
+            "density": curve,
+        }
+    chunks = len(next(iter(distances_of.values())))
+    return {"chunks": chunks, "axis": axis, "systems": systems}
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """Figures of every encoder on questions of general knowledge, and differences to base.
+
+    All are in percent. `geometry` holds uniformity and isotropy of the passages' vectors,
+    `distances` a `distance_summary`, `similarities` the `densities`. `name` is that of a user's
+    data set.
+    """
+
+    name: str
+    questions: int
+    passages: int
+    systems: Figures
+    differences: Differences
+    geometry: Mapping[str, Mapping[str, Any]]
+    distances: Mapping[str, Any] | None
+    similarities: Mapping[str, Any] | None = None
+
+
+def measure_general(
+    known: General,
+    values: Mapping[str, Mapping[str, NDArray[np.float64]]],
+    geometry: Mapping[str, Mapping[str, Any]],
+    distances: Mapping[str, NDArray[np.float64]],
+    samples: int = SAMPLES,
+    seed: int = 0,
+    similarities: Mapping[str, Any] | None = None,
+) -> Forgetting | None:
+    """Compare every encoder with base, or return None without base or others.
+
+    `values`: encoder → what `measure_answers` returned; `geometry`: encoder → figures of the
+    passages; `distances`: encoder → each chunk's distance to its nearest passage (n,).
+    """
+    others = [name for name in values if name != BASE]
+    if BASE not in values or not others:
+        return None
+    metrics = tuple(values[BASE])
+    pairs = {(name, BASE): metrics for name in others}
+    figures, gaps = compare_values(values, pairs, samples, seed)
+    summary = None
+    if distances and len(distances[BASE]):
+        summary = distance_summary(distances)
+    return Forgetting(
+        known.name,
+        len(known.questions),
+        len(known.passages),
+        figures,
+        {name: gaps[name, BASE] for name in others},
+        geometry,
+        summary,
+        similarities,
+    )

@@ -1,0 +1,184 @@
+"""Everything the lab measures of a project's encoders; no part of it decides what is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.events import Event
+from engine.core.figures import Interval
+from engine.core.records import Chunk
+from engine.core.systems import IN_USE
+from engine.evaluation.candidates import Candidate
+from engine.evaluation.lists.focused import split_focused
+from engine.evaluation.query_sets import query_sets
+from engine.evaluation.rankers import Rankers, build_plain_index
+from engine.lab.checks.diagnostics import (
+    EncoderDiagnostics,
+    Similarities,
+    densities,
+    general_similarities,
+    geometry_of,
+)
+from engine.lab.checks.forgetting import (
+    Forgetting,
+    general_set,
+    measure_answers,
+    measure_general,
+)
+from engine.lab.checks.options import LabOptions
+from engine.lab.checks.robustness import Robustness, RobustnessStudy, drop_unused_substitutes
+from engine.lab.checks.sentence_pairs import SentenceFigures, SentencePairs
+from engine.metrics.geometry import nearest_distances
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
+from engine.project.store.artifact_info import EvaluationInfo
+
+
+@dataclass(frozen=True, slots=True)
+class LabFigures:
+    """What the checks found; docs/report.md describes all of it.
+
+    `evaluation`: the fingerprint of the evaluation whose encoders were measured. `diagnostics` maps
+    systems and figure names to values or means with intervals. `flattering`: the queries were made
+    from the documents.
+    """
+
+    evaluation: str
+    options: Mapping[str, Any]
+    diagnostics: Mapping[str, Mapping[str, float | Interval]]
+    similarities: Mapping[str, Any] | None
+    general: Forgetting | None
+    sentences: SentenceFigures | None
+    robustness: Robustness | None
+    flattering: bool
+
+
+def measure_project(
+    project: ProjectFolder,
+    options: LabOptions,
+    emit: Callable[[Event], None],
+    should_stop: Callable[[], bool],
+) -> tuple[LabFigures, Path]:
+    """Measure a project's encoders; return the figures and the folder of the evaluation's report.
+
+    Raises ProjectBusyError during a run, NotBuiltError before an evaluation, DatasetError for an
+    unusable file, CancelledError.
+    """
+    with project.locked(), closing(project.store()) as store:
+        settings = project.settings()
+        context = StageContext(project, settings, store, "evaluate", "", "", emit, should_stop)
+        report = project.folder_of(context.need(EvaluationInfo))
+        return Lab(context, options).measure(), report
+
+
+class Lab:
+    """The measurements of one project with its trained adapter."""
+
+    def __init__(self, context: StageContext, options: LabOptions) -> None:
+        self._context = context
+        self._options = options
+        self._seed = context.settings.training.seed
+        self._sampling = options.sampling(self._seed)
+        self._chunks: list[Chunk] = context.store.chunks()
+        self._rankers = Rankers(context, self._chunks, build_plain_index(context, self._chunks))
+        self._sets, _ = split_focused(context, query_sets(context, self._chunks), self._chunks)
+        ids = self._rankers.ids
+        owners = self._rankers.document_of(ids)
+        self._diagnostics = EncoderDiagnostics(self._sets, ids, owners, self._sampling)
+        self._pairs = SentencePairs(options.pairs_file, self._seed)
+        self._general = general_set(options.general_folder, self._seed)
+        self._answers: dict[str, Mapping[str, NDArray[np.float64]]] = {}
+        self._geometry: dict[str, Mapping[str, Any]] = {}
+        self._general_similarities: dict[str, Similarities] = {}
+        self._distances: dict[str, NDArray[np.float64]] = {}
+
+    def measure(self) -> LabFigures:
+        """Measure base, the adapted encoder and the interpolations.
+
+        Raises NotBuiltError before an evaluation, CancelledError, DatasetError.
+        """
+        evaluation = self._context.need(EvaluationInfo)
+        weights = [0.0]
+        if self._rankers.adapter:
+            interpolations = self._context.settings.evaluation.interpolation_weights
+            weights += [*sorted(interpolations), 1.0]
+        for weight in weights:
+            self._take(self._rankers.candidate(weight))
+            self._context.check_stop()
+        self._diagnostics.alias(IN_USE, evaluation.info.semantic.name)
+        basis = self._diagnostics.basis
+        return LabFigures(
+            evaluation.fingerprint,
+            self._options.model_dump(),
+            self._diagnostics.diagnostics,
+            self._diagnostics.similarities(),
+            self._summarize_general(),
+            self._pairs.figures(),
+            self._measure_robustness(evaluation.info),
+            basis is not None and basis.synthetic,
+        )
+
+    def _take(self, candidate: Candidate) -> None:
+        """Record how a candidate ranks, answers general questions, and compares sentences."""
+        name = candidate.name
+        chunks = candidate.chunk_vectors(self._chunks)
+        basis = self._diagnostics.basis
+        if basis is not None:
+            vectors = candidate.query_vectors(basis.texts)
+            allowed = self._rankers.find_allowed(basis)
+            ids, scores = self._rankers.nearest(vectors, chunks, allowed, candidate.similarity)
+            basis.rankings[name] = ids
+            basis.scores[name] = scores
+            self._diagnostics.take(name, basis, vectors, chunks, candidate.similarity)
+        self._pairs.take(name, candidate)
+        if self._rankers.adapter:
+            self._take_general(candidate, chunks)
+
+    def _take_general(self, candidate: Candidate, chunks: NDArray[np.float32]) -> None:
+        """Record how a candidate answers questions of general knowledge, and the chunks' distance.
+
+        Distances and geometry are only measured of unit vectors.
+        """
+        known = self._general
+        similarity = candidate.similarity
+        questions = candidate.query_vectors(known.questions)
+        passages = candidate.passage_vectors(known.passages)
+        self._answers[candidate.name] = measure_answers(
+            similarity.query_form(questions), similarity.chunk_form(passages), known.right
+        )
+        if not similarity.of_unit_vectors:
+            return
+        self._distances[candidate.name] = nearest_distances(chunks, passages)
+        self._geometry[candidate.name] = geometry_of(passages)
+        similarities = general_similarities(known, questions, passages, self._sampling)
+        if similarities:
+            self._general_similarities[candidate.name] = similarities
+
+    def _summarize_general(self) -> Forgetting | None:
+        return measure_general(
+            self._general,
+            self._answers,
+            self._geometry,
+            self._distances,
+            self._context.settings.evaluation.bootstrap_samples,
+            similarities=densities(self._general_similarities, "general", self._general.name),
+        )
+
+    def _measure_robustness(self, info: EvaluationInfo) -> Robustness | None:
+        """Return the figures of changed queries if they are asked for, with the encoders in use."""
+        if not self._options.robustness:
+            drop_unused_substitutes(self._context, robustness=False)
+            return None
+        drop_unused_substitutes(self._context, robustness=True)
+        share = None if info.fusion.method == "rrf" else info.fusion.weight
+        weights = (info.semantic.interpolation_weight, info.hybrid.interpolation_weight)
+        rankers = self._rankers
+        study = RobustnessStudy(self._context, rankers, weights, share, rankers.find_allowed)
+        return study.measure(self._sets, rankers.document_of)

@@ -1,0 +1,92 @@
+"""Synonyms learnt from a corpus, without a dictionary or a model.
+
+Words are compared by their contexts (Harris 1954): rows of positive pointwise mutual information
+with the words within `WINDOW` positions, context counts raised to 0.75 so that rare contexts do not
+dominate (Levy, Goldberg & Dagan 2015).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.similarity import unit_rows
+from engine.lab.checks.perturbation import words_of
+
+WINDOW = 4
+MIN_COUNT = 5
+MAX_WORDS = 10_000
+MAX_CONTEXTS = 1_000
+MIN_COSINE = 0.2
+_SMOOTHING = 0.75
+_BLOCK = 500_000
+Terms = Callable[[str], Collection[str]]
+
+
+def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms) -> dict[str, str]:
+    """Return the most similarly used word of another stem for each wanted word that has one.
+
+    Keys are in lower case. `terms` returns the stems of a word, none for a stop word. Words rarer
+    than `MIN_COUNT`, and neighbours of a cosine below `MIN_COSINE`, are left out.
+    """
+    rows = [words_of(text) for text in texts]
+    counts = Counter[str]()
+    for row in rows:
+        counts.update(row)
+    stems = {word: frozenset(terms(word)) for word, _ in counts.most_common(2 * MAX_WORDS)}
+    frequent = [word for word in stems if counts[word] >= MIN_COUNT]
+    words = [word for word in frequent if stems[word]][:MAX_WORDS]
+    row_of = {word: row for row, word in enumerate(words)}
+    known = sorted({word.lower() for word in wanted} & row_of.keys())
+    if not known or len(words) < 2:
+        return {}
+    contexts = min(MAX_CONTEXTS, len(words))
+    profiles = _profiles(cooccurrences(rows, row_of, contexts, len(words)))
+    cosines = profiles[[row_of[word] for word in known]] @ profiles.T
+    synonyms = {}
+    for word, line in zip(known, cosines, strict=True):
+        for best in np.argsort(-line, kind="stable")[:10]:
+            neighbour = words[best]
+            if line[best] >= MIN_COSINE and not stems[neighbour] & stems[word]:
+                synonyms[word] = neighbour
+                break
+    return synonyms
+
+
+def cooccurrences(
+    rows: Sequence[Sequence[str]], row_of: dict[str, int], contexts: int, count: int
+) -> NDArray[np.float32]:
+    """Count (count, contexts) how often a word is near each of the most frequent words.
+
+    `row_of` numbers the words by frequency; other words are skipped.
+    """
+    numbers: list[int] = []
+    for row in rows:
+        numbers += [row_of.get(word, -1) for word in row]
+        # No window may reach from one text into the next.
+        numbers += [-1] * WINDOW
+    flat = np.array(numbers, dtype=np.int64)
+    counts = np.zeros(count * contexts, dtype=np.float32)
+    for offset in range(1, WINDOW + 1):
+        before = flat[:-offset]
+        after = flat[offset:]
+        for word, context in ((before, after), (after, before)):
+            counted = (word >= 0) & (context >= 0) & (context < contexts)
+            keys = word[counted] * contexts + context[counted]
+            for start in range(0, len(keys), _BLOCK):
+                cells, times = np.unique(keys[start : start + _BLOCK], return_counts=True)
+                counts[cells] += times
+    return counts.reshape(count, contexts)
+
+
+def _profiles(counts: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return unit rows of positive pointwise mutual information, 0 for words that have none."""
+    words = counts.sum(axis=1, keepdims=True)
+    contexts = counts.sum(axis=0, keepdims=True) ** _SMOOTHING
+    expected = words * (contexts / max(float(contexts.sum()), 1.0))
+    defined = (expected > 0) & (counts > 0)
+    ratios = np.divide(counts, expected, out=np.ones_like(counts), where=defined)
+    return unit_rows(np.maximum(np.log(ratios), 0))

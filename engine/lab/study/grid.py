@@ -1,0 +1,190 @@
+"""The cells of a sweep: every combination of the values of some settings."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.core.errors import SettingsError, UsageError
+from engine.lab.checks.options import split_options
+from engine.project.stage import fingerprint
+from engine.settings.edit import apply_changes
+from engine.settings.load import format_toml_value, parse_value, validate
+from engine.settings.schema import Settings
+from engine.training.recipe import config_of, set_steps
+
+SECTIONS = ("ranking", "training")
+_EXAMPLE = "Write, say, --grid ranking.k=200,1000."
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A training and its measurement.
+
+    `number` counts from 1. `changes`: "section.key" → value, None for the default. Cells with the
+    same `key` train and are measured exactly the same. `label`: the name among the cells of the
+    same base `model` (empty: the project's). Cells with the same label differ in their `seed`.
+    """
+
+    number: int
+    changes: Mapping[str, Any]
+    key: str
+    label: str = ""
+    model: str = ""
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name for users."""
+        seed = "" if self.seed is None else f"seed {self.seed}"
+        return ", ".join(part for part in (self.model, self.label, seed) if part) or str(
+            self.number
+        )
+
+
+def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cell, ...]:
+    """Return a cell for every combination of values of `axes` ("section.key=value,value").
+
+    Cells that share BM25 rankings follow one another. `chunks`: the number of chunks, which limits
+    the depth of rankings. Raises UsageError without any axis or value, and SettingsError for an
+    unknown setting or value (with the nearest) and for a cell that cannot be trained.
+    """
+    wanted = dict(_axis(text) for text in axes)
+    if len(wanted) < len(axes):
+        raise UsageError(
+            "A setting is in two grids.",
+            "Its values belong together.",
+            "Put them into one grid.",
+            code="grid-setting-twice",
+        )
+    if not wanted:
+        raise UsageError(
+            "The sweep has no grid.", "It would train nothing.", _EXAMPLE, code="grid-invalid"
+        )
+    depths = wanted.get("ranking.k", [None])
+    changes = sorted(combinations(wanted), key=lambda one: depths.index(one.get("ranking.k")))
+    varied = [name for name, values in wanted.items() if len(values) > 1] or list(wanted)
+    return tuple(
+        Cell(
+            number,
+            one,
+            cell_key(one, settings, chunks),
+            label_of({name: one[name] for name in varied}),
+        )
+        for number, one in enumerate(changes, 1)
+    )
+
+
+def twin_of(cells: Sequence[Cell], cell: Cell) -> Cell | None:
+    """Return the earlier cell that trains exactly the same, or None."""
+    return next((one for one in cells if one.key == cell.key and one.number < cell.number), None)
+
+
+def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return every combination of the values of settings."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def label_of(varied: Mapping[str, Any]) -> str:
+    """Describe settings without the names of their sections."""
+    return ", ".join(
+        f"{name.partition('.')[2].replace('_', ' ')} {value}" for name, value in varied.items()
+    )
+
+
+def _axis(text: str) -> tuple[str, list[Any]]:
+    name, _, values = text.partition("=")
+    name = name.strip()
+    parts = [part.strip() for part in values.split(",")]
+    if not all(parts):
+        raise UsageError(
+            f"'{text}' is not a grid.",
+            "A grid is a setting, '=' and values separated by commas.",
+            _EXAMPLE,
+            code="grid-invalid",
+        )
+    section, _, key = name.rpartition(".")
+    found = [parse_value(part) for part in parts]
+    for value in found:
+        validate({section: {key: value}} if section else {key: value}, f"--grid {name}")
+    if section not in SECTIONS:
+        raise SettingsError(
+            f"'{name}' is no setting that a sweep can change.",
+            f"It trains a model for each value; {name} is not among [ranking] and [training], which"
+            " say how.",
+            "To compare its values, set one after the other in project.toml, and run 'engine adapt'"
+            " each time.",
+            code="grid-setting-untrained",
+        )
+    return name, list(dict.fromkeys(found))
+
+
+def cell_key(
+    changes: Mapping[str, Any],
+    settings: Settings,
+    chunks: int,
+    encoder: str = "",
+    times: Sequence[int] = (),
+) -> str:
+    """Return a fingerprint of what the cell's figures depend on.
+
+    Settings that have no effect with its loss are left out. `encoder`: the fingerprint of a base
+    encoder other than the project's. `times`: when the files that the cell is measured with
+    changed.
+    """
+    changed = changed_settings(settings, changes)
+    ranking = changed.ranking
+    config = config_of(changed)
+    if config.uses_lists:
+        lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"})
+    else:
+        lists = {}
+    if config.uses_lists and not ranking.keep_evidence:
+        lists["keep_evidence"] = False
+    depth = min(ranking.k, max(1, chunks))
+    recipe = config.numbers()
+    if not config.needs_teacher:  # A teacher's settings have no effect without one.
+        depth = min(depth, config.negative_ranks[1])
+        for name in ("teacher", "teacher_temperature", "target", "target_entropy"):
+            del recipe[name]
+    if changed.training.query_source != "all":
+        recipe["query_source"] = changed.training.query_source
+    measured = {
+        name: value for name, value in changes.items() if name.partition(".")[0] not in SECTIONS
+    }
+    return fingerprint(
+        config=recipe,
+        lists=lists,
+        k=depth,
+        share=changed.training.query_share,
+        encoder=encoder,
+        measured=measured,
+        **({"times": times} if times else {}),
+    )
+
+
+def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
+    """Return the maximum number of training steps of a cell with this many training queries."""
+    changed = changed_settings(settings, cell.changes)
+    config = set_steps(config_of(changed), changed, queries)
+    parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
+    return parts + (config.pretrain_steps if config.method != "FT" else 0)
+
+
+def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """Return all settings of a cell; raises SettingsError that names the cell."""
+    try:
+        own, _ = split_options(changes)
+        changed = validate(apply_changes(settings.model_dump(exclude_none=True), own))
+        config_of(changed)
+    except SettingsError as error:
+        named = ", ".join(f"{name} = {format_toml_value(value)}" for name, value in changes.items())
+        raise SettingsError(
+            f"The cell {named} cannot be trained.",
+            f"{error.what} {error.why}",
+            error.to_do,
+            code="cell-invalid",
+        ) from None
+    return changed

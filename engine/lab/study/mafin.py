@@ -1,0 +1,212 @@
+"""Mafin's tables (METHODS.md §2), measured on the judged queries of a project.
+
+They compare a black box, a small model, and combinations of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.core.errors import UsageError
+from engine.core.records import Chunk
+from engine.encoders.for_project import add_cache, chunk_vectors, training_hardware
+from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
+from engine.encoders.kinds.chosen import encoder_source
+from engine.evaluation.comparison import Floats, compare_values, measure
+from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.rankers import Rankers
+from engine.lab.study.measures import Values
+from engine.metrics.retrieval import MAFIN
+from engine.project.stage import StageContext
+from engine.settings.training_schema import Augmentation
+from engine.training.recipe import graded_of_source, limit_epochs, resolve_config
+
+if TYPE_CHECKING:
+    from engine.core.events import Event
+    from engine.encoders.encoder import Encoder
+    from engine.project.folder import ProjectFolder
+    from engine.training.trainer import TrainResult
+
+LINEAR_RATE = 1e-4
+BLACK_BOX = "black box"
+UNTRAINED = (BLACK_BOX, "small model", "concatenation")
+TUNED = "tuned small model"
+TRAINED = {
+    TUNED: "small",
+    "concatenation after tuning": "small",
+    "Mafin": "mafin",
+    "λ-Mafin": "lambda-mafin",
+}
+"""System → the training of its small model."""
+SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+"""Values of ε that the paper tries (section 4.3)."""
+
+
+def systems(
+    context: StageContext,
+    folder: Path,
+    rank: int = 64,
+    steps: dict[str, int] | None = None,
+    *,
+    untrained: bool = False,
+) -> Iterator[tuple[str, Encoder]]:
+    """Yield the rows of tables 1 to 4: names and encoders, each trained when it is requested.
+
+    Trainings use the project's recipe (`training.preset = "mafin"` is the paper's) and the rankings
+    of the stage `rank`; they differ in what is trained and what the loss sees. Checkpoints and
+    adapters are kept in `folder`, so a second call trains none of them again. `rank`: the rank of
+    the second linear map. `steps`: receives the best step of each trained small model. `untrained`:
+    yield only the rows that need no training. Raises UsageError without encoder.small_model, and
+    what training raises.
+    """
+    from engine.training.dataset import training_data
+    from engine.training.distributed import train_together
+    from engine.training.job import Job
+    from engine.training.model.linear_map import MappedEncoder, train_linear_map
+
+    chosen = context.settings.encoder
+    source = encoder_source(chosen)
+    if not isinstance(source, AugmentedSource):
+        raise UsageError(
+            "There is no small model.",
+            "encoder.small_model is empty.",
+            "Name a model there.",
+            code="small-model-missing",
+        )
+    black_box = add_cache(context, source.black_box.load(chosen.max_tokens, report=context.choose))
+
+    def small(adapter: Path | None = None) -> Encoder:
+        return add_cache(context, source.small.load(chosen.max_tokens, adapter))
+
+    yield BLACK_BOX, black_box
+    yield UNTRAINED[1], small()
+    yield UNTRAINED[2], AugmentedEncoder(black_box, small())
+    if untrained:
+        return
+    config = resolve_config(context)
+    data = training_data(context, config)
+    hardware = training_hardware(context)
+    config = limit_epochs(config, data, context.settings)
+
+    searched = (
+        config.objective == "plackett_luce" and context.settings.training.label_smoothing is None
+    )
+
+    def trained(kind: Augmentation | None) -> Encoder:
+        smoothing, result = tune(kind)
+        if steps is not None:
+            steps[kind or "small"] = result.best_step
+        if searched:
+            context.choose(
+                "label smoothing", f"{smoothing:g}", "the best nDCG@10 of the validation queries"
+            )
+        return small(result.adapter)
+
+    def tune(kind: Augmentation | None) -> tuple[float, TrainResult]:
+        def train(smoothing: float) -> TrainResult:
+            changed = replace(config, augmentation=kind, label_smoothing=smoothing)
+            place = folder / (kind or "small") / f"{smoothing:g}"
+            job = Job(
+                source.folder,
+                data,
+                changed,
+                hardware,
+                place,
+                context.emit,
+                context.should_stop,
+                context.should_finish,
+            )
+            return train_together(job)
+
+        if not searched:
+            return config.label_smoothing, train(config.label_smoothing)
+        return best_smoothing(train, config.label_smoothing)
+
+    tuned = trained(None)
+    yield TUNED, tuned
+    yield "concatenation after tuning", AugmentedEncoder(black_box, tuned)
+    mild = replace(config, learning_rate=LINEAR_RATE)
+    yield "linear map", MappedEncoder(black_box, train_linear_map(data, mild))
+    yield f"linear map of rank {rank}", MappedEncoder(black_box, train_linear_map(data, mild, rank))
+    yield "Mafin", AugmentedEncoder(black_box, trained("mafin"))
+    yield "λ-Mafin", AugmentedEncoder(black_box, trained("lambda-mafin"))
+
+
+def best_smoothing(
+    train: Callable[[float], TrainResult], usual: float
+) -> tuple[float, TrainResult]:
+    """Return the label smoothing that does best on validation queries, and its training.
+
+    The values of `SMOOTHING` are tried; of equals, the smallest is returned. Without validation
+    queries, it is the `usual` one.
+    """
+    first = train(usual)
+    if first.best_ndcg_at_10 is None:
+        return usual, first
+    results = {
+        smoothing: first if smoothing == usual else train(smoothing) for smoothing in SMOOTHING
+    }
+    best = max(results, key=lambda smoothing: results[smoothing].best_ndcg_at_10 or 0.0)
+    return best, results[best]
+
+
+def measured(
+    context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], one: QuerySet
+) -> dict[str, Floats]:
+    """Return Recall@K and nDCG@K of each usable query of a set, in [0, 1].
+
+    The gain is 2^rel − 1 (`MAFIN`).
+    """
+    rankers = Rankers(context, list(chunks))
+    rows = one.usable()
+    vectors = chunk_vectors(context, encoder, chunks)
+    queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
+    ids, _ = rankers.nearest(queries, vectors, rankers.find_allowed(one), encoder.similarity)
+    return measure(ids[rows], [one.judgments[row] for row in rows], rankers.document_of, MAFIN)
+
+
+def compare_with_black_box(
+    copy: ProjectFolder, key: str, emit: Callable[[Event], None], should_stop: Callable[[], bool]
+) -> tuple[dict[str, Values], str]:
+    """Return figures by system, and the reason if nothing was trained.
+
+    Figures are in percent and include paired differences to the black box; trained systems also
+    have those to the small model tuned alone. Nothing is trained if there are too few queries of
+    the cell's kind. Trainings are kept under `key`, so that a killed comparison resumes. Raises
+    CancelledError, and what training raises.
+    """
+    from engine.training.dataset import why_untrained
+
+    with closing(copy.store()) as store:
+        settings = copy.settings()
+        context = StageContext(copy, settings, store, "train", key, "", emit, should_stop)
+        chunks = store.chunks()
+        judged = query_sets(context, chunks)[0]
+        reason = why_untrained(settings, store.queries(), chunks, graded_of_source(context))
+        steps: dict[str, int] = {}
+        folder = copy.path / "checkpoints" / f"mafin-{key}"
+        found = systems(context, folder, steps=steps, untrained=bool(reason))
+        values = {name: measured(context, encoder, chunks, judged) for name, encoder in found}
+    trained = [name for name in values if name not in UNTRAINED]
+    pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
+    pairs |= {(name, TUNED): MAFIN for name in trained if name != TUNED}
+    figures, gaps = compare_values(
+        values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed
+    )
+    rows: dict[str, Values] = {
+        name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()
+    }
+    for name, kind in TRAINED.items():
+        if name in rows:
+            rows[name]["step"] = steps[kind]
+    for (name, other), row in gaps.items():
+        if other == BLACK_BOX:
+            of = "Δ "
+        else:
+            of = "Δ to only finetune, "
+        rows[name] |= {f"{of}{metric}": asdict(gap) for metric, gap in row.items()}
+    return rows, reason

@@ -1,0 +1,422 @@
+"""Running the cells of a study or sweep, one after the other, in a copy of the project.
+
+Each cell is a training and an evaluation.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.api import Project
+from engine.core.errors import (
+    CancelledError,
+    DatasetError,
+    EngineError,
+    ProjectBusyError,
+    ResourceError,
+    SettingsError,
+    StageError,
+)
+from engine.core.events import Event, StageFinished
+from engine.encoders.for_project import encoder_fingerprint_of, open_cache
+from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.model_folder import folder_name
+from engine.endpoint.address import KEY
+from engine.endpoint.servers import known_servers, note_server
+from engine.evaluation.query_sets import query_sets
+from engine.lab.checks.options import split_options
+from engine.lab.study.catalogue import UNTRAINED, Changes, Study
+from engine.lab.study.facts import FACTS, unheard_context
+from engine.lab.study.grid import Cell, cell_key, changed_settings, twin_of
+from engine.lab.study.mafin import compare_with_black_box
+from engine.lab.study.measures import measured, transformed_systems
+from engine.lab.study.page import write_study
+from engine.lab.study.workspace import Basis, Workspace
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import AdapterInfo
+from engine.settings.schema import Settings
+
+STAGES = ("rank", "train", "evaluate")
+OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
+"""Settings that do not apply to another base model."""
+FILES = ("lab.sentence_pairs", "lab.general_set")
+DATA_SECTIONS = ("corpus", "lexical", "queries")
+"""Settings of chunks and queries, which a study cannot change."""
+SEARCHED = "label smoothing searched for"
+NONE: Changes = {}
+OnEvent = Callable[[Event], None]
+
+
+class StudyRun:
+    """A study of `cells`.
+
+    If it is killed and started again, finished cells are kept, and a half-trained one resumes.
+    """
+
+    def __init__(
+        self,
+        project: ProjectFolder,
+        study: Study,
+        cells: Sequence[Cell],
+        basis: Basis,
+        folder: Path | None = None,
+    ) -> None:
+        """Prepare the study; `folder` is for the page (None: `studies` in the project)."""
+        _, options = split_options(cells[0].changes if cells else NONE)
+        self.project = project
+        self.study = study.at(options.top_k)
+        self.cells = cells
+        self._basis = basis
+        self._folder = folder or project.path / "studies"
+        self.workspace = Workspace(project, basis)
+        self.failed: dict[int, EngineError] = {}
+
+    def forget(self) -> None:
+        """Remove earlier figures, and the copy.
+
+        Raises ProjectBusyError while a study runs.
+        """
+        with self.project.locked("sweep"):
+            self.workspace.forget(self._basis)
+
+    def state(self, cell: Cell) -> str:
+        """Return `done`, `same as cell N`, or `to do`."""
+        twin = twin_of(self.cells, cell)
+        if twin:
+            return f"same as cell {twin.number}"
+        if self.workspace.figures(cell.key):
+            return "done"
+        return "to do"
+
+    def to_do(self) -> list[Cell]:
+        """Return the cells that are still to be trained, in order."""
+        return [cell for cell in self.cells if self.state(cell) == "to do"]
+
+    def run(
+        self,
+        on_event: OnEvent | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        on_cell: Callable[[Cell], None] | None = None,
+    ) -> dict[str, Any]:
+        """Train and measure the remaining cells; return the page's JSON (see `write_study`).
+
+        The page is also written if the study is stopped. A cell whose training fails is put into
+        `failed` and retried the next time. Raises CancelledError, ProjectBusyError, ResourceError,
+        and DatasetError if the study needs judged questions and the documents answer none.
+        """
+        with self.project.locked("sweep"):
+            if "judged questions" in self.study.needs and self.to_do():
+                _check_answers(self.project, self.study)
+            try:
+                for cell in self.to_do():
+                    if should_stop and should_stop():
+                        raise self._cancelled()
+                    if on_cell:
+                        on_cell(cell)
+                    with _key_withheld(self.project.settings(), cell.changes):
+                        self._try(cell, on_event, should_stop)
+            finally:
+                report = self._report()
+            if not self.to_do():
+                self.workspace.close()
+        return report
+
+    def _try(
+        self, cell: Cell, on_event: OnEvent | None, should_stop: Callable[[], bool] | None
+    ) -> None:
+        copy = self.workspace.open(cell.changes)
+        spent: dict[str, float] = {}
+
+        def watch(event: Event) -> None:
+            if isinstance(event, StageFinished):
+                spent[event.stage] = event.seconds
+            if on_event:
+                on_event(event)
+
+        project = Project(copy)
+        black_box = self.study.by == "black box"
+        try:
+            project.run(
+                STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop
+            )
+            if black_box:
+                rows, reason = compare_with_black_box(
+                    copy, cell.key, watch, should_stop or (lambda: False)
+                )
+                kept: dict[str, Any] = {"rows": rows, "reason": reason}
+            else:
+                kept = figures_of(project, cell, spent.get("train"))
+                if seconds := kept.get("training_seconds"):
+                    spent["train"] = seconds
+        except CancelledError:
+            raise self._cancelled() from None
+        except (ProjectBusyError, ResourceError):
+            raise
+        except EngineError as error:
+            self.failed[cell.number] = error
+            return
+        finally:
+            # 'engine purge' needs the servers after the copy is gone.
+            for server in known_servers(copy.path):
+                note_server(self.project.path, server)
+        self.workspace.keep(cell.key, {**kept, "seconds": spent})
+        # The next cells need only the vectors of the unadapted encoder.
+        with closing(copy.store()) as store:
+            snapshot = ProjectSnapshot(copy, copy.settings(), store)
+            open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
+
+    def _report(self) -> dict[str, Any]:
+        facts = FACTS[self.study.facts](self.project) if self.study.facts else ()
+        cells = []
+        for cell in self.cells:
+            twin = twin_of(self.cells, cell)
+            failed = self.failed.get(cell.number)
+            known = {
+                "same_as": twin.number if twin else None,
+                "error": failed.as_dict() if failed else None,
+            }
+            cells.append((cell, known, self.workspace.figures(cell.key)))
+        return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
+
+    def _cancelled(self) -> CancelledError:
+        if self.study.name.startswith("sweep"):
+            command = "sweep"
+        else:
+            command = "study"
+        return CancelledError(
+            f"The {command} was cancelled.", "", "The same command resumes it.", command=command
+        )
+
+
+def study_cells(
+    project: ProjectFolder,
+    study: Study,
+    chunks: int,
+    models: Sequence[str] = (),
+    seeds: int = 1,
+    settings: Changes = NONE,
+) -> list[Cell]:
+    """Return the cells of a study, with the preset's recipe in place of the project's.
+
+    There are cells for each of the base `models` (none: the project's), with several `seeds`, and
+    further `settings` for all of them. Raises DatasetError if the project lacks what the study
+    measures with, ModelError, SettingsError.
+    """
+    settings = {**settings, **_absolute_files(project, settings)}
+    _check_needs(project, study, settings)
+    own = project.settings()
+    cells = list[Cell]()
+    if fixed := [name for name in settings if name.partition(".")[0] in DATA_SECTIONS]:
+        raise SettingsError(
+            f"{fixed[0]} is not a training setting.",
+            "A study takes the chunks and queries that the project has.",
+            "Set it in project.toml and run 'engine adapt' first.",
+            code="study-setting-of-the-data",
+        )
+    fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
+    if "small model" not in study.needs and own.encoder.small_model:
+        fresh["encoder.small_model"] = None
+    names = {model: _name_of_model(model) for model in models or ("",)}
+    for model, (label, changes), seed in itertools.product(names, study.trainings, range(seeds)):
+        every = {
+            **fresh,
+            **_model_changes(own, model),
+            **changes,
+            **settings,
+            "training.seed": own.training.seed + seed,
+        }
+        encoder = changed_settings(own, every).encoder
+        source = encoder_source(encoder)
+        vectors = source.fingerprint + source.vectors_fingerprint(encoder.max_tokens)
+        if study.by == "black box" and every.get("training.label_smoothing") is None:
+            # A comparison with a fixed smoothing differs, even if it is the usual value.
+            vectors += SEARCHED
+        key = cell_key(every, own, chunks, vectors, _times(every))
+        if [*names.values()].count(names[model]) == 1:
+            name = names[model]
+        else:
+            name = model
+        cells.append(Cell(len(cells) + 1, every, key, label, name, every["training.seed"]))
+    return cells
+
+
+@contextmanager
+def _key_withheld(own: Settings, changes: Mapping[str, Any]) -> Iterator[None]:
+    """Hide the key from a server that project.toml does not name.
+
+    It is not hidden if the study's own settings allow a public server.
+    """
+    endpoint = changes.get("encoder.endpoint")
+    named = not endpoint or endpoint == own.encoder.endpoint
+    key = None
+    if not named and not changes.get("encoder.endpoint_allow_public"):
+        key = os.environ.pop(KEY, None)
+    try:
+        yield
+    finally:
+        if key is not None:
+            os.environ[KEY] = key
+
+
+def _is_server(model: str) -> bool:
+    return "://" in model
+
+
+def _name_of_model(model: str) -> str:
+    """Return the name of a base model in tables: that of its folder, or of a model on a server."""
+    if _is_server(model):
+        address, _, name = model.partition("#")
+        return name or address.partition("://")[2]
+    return folder_name(Path(model))
+
+
+def _model_changes(own: Settings, model: str) -> Changes:
+    """Return the settings that replace the project's base model.
+
+    `model`: a folder or file, or a server's address followed by `#` and the model's name there;
+    empty for the project's. The permission for a public address applies only to the server in
+    project.toml.
+    """
+    if not model:
+        return {}
+    chosen = own.encoder.model_fields_set
+    changes: Changes = {f"encoder.{name}": None for name in OF_MODELS if name in chosen}
+    if not _is_server(model):
+        return {**changes, "encoder.model": model}
+    address, _, name = model.partition("#")
+    if address != own.encoder.endpoint and "endpoint_allow_public" in chosen:
+        changes["encoder.endpoint_allow_public"] = None
+    return {**changes, "encoder.endpoint": address, "encoder.endpoint_model": name}
+
+
+def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:
+    """Return the `settings` of `FILES` as absolute paths.
+
+    A study works in a copy, from which a relative path leads elsewhere. As in project.toml, a
+    relative path starts at the project or, if nothing is there, at the current folder.
+    """
+    found = {}
+    for name in FILES:
+        if not settings.get(name):
+            continue
+        path = Path(str(settings[name])).expanduser()
+        of_project = (project.path / path).absolute()
+        found[name] = str(of_project if of_project.exists() else path.absolute())
+    return found
+
+
+def _times(changes: Changes) -> list[int]:
+    named = [Path(path) for name in FILES if (path := changes.get(name))]
+    files = [
+        file
+        for path in named
+        for file in (path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv"))
+    ]
+    return [file.stat().st_mtime_ns for file in files if file.is_file()]
+
+
+def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> None:
+    with closing(project.store()) as store:
+        judged = store.counts()["judged_queries"]
+    chosen = changed_settings(project.settings(), settings)
+    _, options = split_options(settings)
+    has = {
+        "judged questions": judged,
+        "sentence pairs": options.sentence_pairs,
+        "small model": chosen.encoder.small_model,
+    }
+    get = {
+        "judged questions": (
+            f"Import some ('engine import-judgments {project.argument} FILE'), or judge hits."
+        ),
+        "sentence pairs": "Name a file with sentence pairs: --set lab.sentence_pairs=FILE.",
+        "small model": "Name one in encoder.small_model.",
+    }
+    for what in study.needs:
+        if not has[what]:
+            raise _lacking(project, study, what, get[what])
+
+
+def _check_answers(project: ProjectFolder, study: Study) -> None:
+    with closing(project.store()) as store:
+        judged = query_sets(unheard_context(project, store), store.chunks())[0]
+    if not judged.usable():
+        to_do = "Import judgments of the documents that it has, or judge hits."
+        raise _lacking(project, study, "judged questions that its documents answer", to_do)
+
+
+def _lacking(project: ProjectFolder, study: Study, what: str, to_do: str) -> DatasetError:
+    return DatasetError(
+        f"The project {project.name} has no {what}.",
+        f"{study.name} measures with them.",
+        to_do,
+        code="study-data-missing",
+        command="judge",
+    )
+
+
+def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dict[str, Any]:
+    """Return the figures of the copy's last evaluation and training, and what the lab measures.
+
+    `stage_seconds`: the time of the stage `train` in this run. It counts only if the adapter does
+    not say how long it was trained over all runs.
+    """
+    from engine.evaluation.reporting.report import read_report, to_json_types
+    from engine.lab.checks.measuring import Lab
+
+    report = read_report(project.report().folder)
+    with closing(project.folder.store()) as store:
+        context = unheard_context(project.folder, store)
+        adapter = context.need(AdapterInfo).info
+        _, options = split_options(cell.changes)
+        lab = to_json_types(asdict(Lab(context, options).measure()))
+        transformed = transformed_systems(context, options)
+    diagnostics = lab["diagnostics"]
+    together = {
+        name: {**diagnostics.get(name, {}), **transformed.get(name, {})}
+        for name in {**diagnostics, **transformed}
+    }
+    rows = measured({**report, **lab, "diagnostics": together})
+    seconds = adapter.seconds or stage_seconds
+    if "adapted" in rows:
+        rows["adapted"] |= {
+            "steps": adapter.steps,
+            "best step": adapter.best_step,
+            "training seconds": seconds,
+        }
+        if adapter.best_step is None:
+            step = adapter.steps
+        else:
+            step = adapter.best_step
+        for system, values in rows.items():
+            if system.partition(",")[0] not in UNTRAINED:
+                values["step"] = step
+    return {
+        "rows": rows,
+        "similarities": lab["similarities"],
+        "general similarities": (lab["general"] or {}).get("similarities"),
+        "distances": (lab["general"] or {}).get("distances"),
+        "general_text": (lab["general"] or {}).get("name"),
+        "adapter_scope": adapter.adapter_scope,
+        "training_seconds": seconds,
+        "reason": adapter.reason,
+    }
+
+
+def failure(failed: Mapping[int, EngineError]) -> StageError:
+    """Return the error to raise at the end of a study with failed cells."""
+    numbers = ", ".join(map(str, failed))
+    first = next(iter(failed.values()))
+    return StageError(
+        f"{len(failed)} cells could not be trained: {numbers}.",
+        f"{first.what} {first.why}",
+        "The same command retries them.",
+        code="cells-failed",
+    )

@@ -1,0 +1,225 @@
+"""The workspace of studies and sweeps.
+
+It holds a copy of the project as it was at the beginning, and the figures of finished cells.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core.disk import complete_folder, disk_errors, write_text
+from engine.core.errors import ProjectBusyError
+from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
+from engine.evaluation.judgments import judgments_fingerprint
+from engine.lab.checks.options import split_options
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot, fingerprint
+from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
+
+FOLDER = "sweep"
+_COPIED = ("imports", "lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
+_MEASURED_BY = (
+    "heldout_share",
+    "max_heldout",
+    "bootstrap_samples",
+    "depth",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What all cells of a sweep share.
+
+    `data`: a fingerprint of the documents, queries, base model and settings of the measurement.
+    `judged`: a fingerprint of the judged queries, which may grow while a sweep runs.
+    """
+
+    data: str
+    judged: str
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return f"{self.data}-{self.judged}"
+
+
+def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
+    """Return the present basis of a project, and its number of chunks.
+
+    Raises NotBuiltError if there are no queries.
+    """
+    from engine.runs.pipeline import load_stage
+
+    settings = project.settings()
+    with closing(project.store()) as store:
+        snapshot = ProjectSnapshot(project, settings, store)
+        queries = snapshot.need(QueriesInfo)
+        lexical = snapshot.need(LexicalInfo)
+        data = fingerprint(
+            corpus=snapshot.need(CorpusInfo).fingerprint,
+            lexical=lexical.fingerprint,
+            queries=queries.info.content,
+            base=encoder_fingerprint_of(snapshot, None, 1.0),
+            model=model_fingerprint(snapshot),
+            encoder=settings.encoder.model_dump(exclude_none=True),
+            evaluation=settings.evaluation.model_dump(include=set(_MEASURED_BY)),
+            search=settings.search.model_dump(include={"named_documents"}),
+            versions=[load_stage(stage).version for stage in ("rank", "train", "evaluate")],
+        )
+        return Basis(data, judgments_fingerprint(store)), int(store.counts()["chunks"])
+
+
+def copied(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:
+    """Copy a project to `place`: its settings, its database, and the folders in `names`.
+
+    The copy is complete or absent. Runs are not copied. Raises ProjectBusyError while a run holds
+    the project, ResourceError if the disk is full.
+    """
+    building = complete_folder(place.with_name(f".tmp-{place.name}"), place)
+    with (
+        project.locked(),
+        disk_errors(f"The project {project.name} could not be copied."),
+        building as temporary,
+    ):
+        for name in names:
+            if (project.path / name).is_dir():
+                shutil.copytree(project.path / name, temporary / name)
+        shutil.copy(project.path / "project.toml", temporary / "project.toml")
+        with closing(project.store()) as store:
+            store.backup(temporary / "project.db")
+    return ProjectFolder(place)
+
+
+class Workspace:
+    """A folder in the project's `sweep/` with `project`, a copy, and `cells/KEY.json`."""
+
+    def __init__(self, source: ProjectFolder, basis: Basis) -> None:
+        self._source = source
+        self._root = source.path / FOLDER
+        begun = next((copy.parent for copy in _copies(source, f"{basis.data}-")), None)
+        self.folder = begun or self._root / basis.name
+        self.judged_since = begun is not None and begun.name != basis.name
+        """Whether the project's judged queries have changed since the sweep began."""
+
+    @property
+    def copy(self) -> ProjectFolder:
+        """The copy, which may not exist yet."""
+        return ProjectFolder(self.folder / "project")
+
+    def forget(self, basis: Basis) -> None:
+        """Remove the copies and figures of all sweeps of this project.
+
+        The next sweep has this basis.
+        """
+        shutil.rmtree(self._root, ignore_errors=True)
+        self.folder = self._root / basis.name
+        self.judged_since = False
+
+    def open(self, changes: Mapping[str, Any] | None = None) -> ProjectFolder:
+        """Return the copy with the project's present settings and a cell's `changes`.
+
+        The copy is made if it does not exist. Copies and figures of other states of the project are
+        removed.
+        """
+        for other in self._root.iterdir() if self._root.is_dir() else ():
+            if other != self.folder:
+                shutil.rmtree(other, ignore_errors=True)
+        if not self.copy.path.is_dir():
+            with disk_errors(f"The folder {self.folder} could not be made."):
+                self._root.mkdir(mode=0o700, exist_ok=True)
+                self.folder.mkdir(mode=0o700, exist_ok=True)
+            copied(self._source, self.copy.path, _COPIED)
+        with disk_errors(f"The settings in {self.folder} could not be written."):
+            write_text(self.copy.path / "project.toml", self._source.settings_text())
+        settings, _ = split_options(changes or {})
+        self.copy.change_settings({**self._measuring(), **settings})
+        return self.copy
+
+    def _measuring(self) -> dict[str, Any]:
+        """Return the settings of the measurement.
+
+        Only base and adapted are compared, judged queries choose nothing, and fusion is that of
+        BMEmbed. A relative path of a model is made absolute, since it starts at the original
+        project.
+        """
+        changes: dict[str, Any] = {
+            "evaluation.interpolation_weights": [],
+            "evaluation.use_judged": False,
+            "search.mode": "hybrid",
+            "search.fusion": "rrf",
+            "search.rrf_k": 40,
+        }
+        if path := self._source.settings().training.cross_encoder:
+            with suppress(RuntimeError):  # The training reports an unknown home folder.
+                changes["training.cross_encoder"] = str(
+                    (self._source.path / Path(path).expanduser()).absolute()
+                )
+        return changes
+
+    def close(self) -> None:
+        """Remove the copy; figures stay."""
+        shutil.rmtree(self.copy.path, ignore_errors=True)
+
+    def figures(self, key: str) -> dict[str, Any] | None:
+        """Return the figures of a cell, or None if it is not finished or its file is damaged."""
+        with suppress(OSError, ValueError):
+            found = json.loads((self.folder / "cells" / f"{key}.json").read_text(encoding="utf-8"))
+            if isinstance(found, dict) and found.get("key") == key:
+                return found
+            return None
+        return None
+
+    def keep(self, key: str, figures: Mapping[str, Any]) -> None:
+        """Write the figures of a finished cell to disk."""
+        with disk_errors("The figures of a finished cell could not be kept."):
+            (self.folder / "cells").mkdir(mode=0o700, exist_ok=True)
+            write_text(
+                self.folder / "cells" / f"{key}.json",
+                json.dumps({"key": key, **figures}, ensure_ascii=False),
+            )
+
+
+def sweeping(project: ProjectFolder) -> ProjectFolder:
+    """Return the project whose run can be controlled.
+
+    This is the copy in which a sweep is running, unless a run holds the project itself.
+    """
+    if project.is_running():
+        return project
+    return next(
+        (copy for copy in map(ProjectFolder, _copies(project)) if copy.is_running()), project
+    )
+
+
+def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
+    """Return the running or interrupted sweep of a project, or None.
+
+    The dict says whether it is `running`, the number of `finished` cells, and its `folder`. Raises
+    EngineError if the project is read-only.
+    """
+    folder = next((copy.parent for copy in _copies(project)), None)
+    if folder is None:
+        return None
+    try:
+        with project.locked(FOLDER, wait=0.1):
+            running = False
+    except ProjectBusyError:
+        running = True
+    return {
+        "running": running,
+        "finished": len([*folder.glob("cells/*.json")]),
+        "folder": str(folder),
+    }
+
+
+def _copies(project: ProjectFolder, data: str = "") -> list[Path]:
+    """Return the copies of the project's sweeps; with `data`, only those of such a basis."""
+    return [
+        path for path in sorted((project.path / FOLDER).glob(f"{data}*/project")) if path.is_dir()
+    ]

@@ -1,0 +1,140 @@
+"""The rows of Mafin's tables, on a small real project with tiny models."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fixtures.errors import fails
+from fixtures.tiny_model import build_tiny_model
+
+from engine.core.errors import UsageError
+from engine.core.events import Event, TrainStep
+from engine.encoders.kinds.augmented import joined_arrays
+from engine.evaluation.query_sets import query_sets
+from engine.lab.study.mafin import best_smoothing, measured, systems
+from engine.metrics.retrieval import MAFIN
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
+from engine.training.job import never
+from engine.training.trainer import TrainResult
+
+QUERY = "Who signs off a freezer repair?"
+
+
+@pytest.fixture(scope="module")
+def project(finished_built: Path, tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
+    copy = Path(shutil.copytree(finished_built, tmp_path_factory.mktemp("mafin") / "project"))
+    small = build_tiny_model(copy.parent / "small", seed=3)
+    folder = ProjectFolder.open(copy)
+    folder.change_settings(
+        {
+            "encoder.small_model": str(small),
+            "training.steps": 6,
+            "training.eval_every": 1,
+            "training.learning_rate": 0.05,
+        }
+    )
+    return folder
+
+
+def test_every_row_is_an_encoder_that_can_be_measured(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
+    seen: list[Event] = []
+    with closing(project.store()) as store:
+        context = StageContext(
+            project, project.settings(), store, "study", "", "", seen.append, never
+        )
+        chunks = store.chunks()
+        judged = query_sets(context, chunks)[0]
+        table = {}
+        widths = {}
+        vectors = {}
+        for name, encoder in systems(context, tmp_path / "study", rank=4):
+            table[name] = measured(context, encoder, chunks, judged)
+            widths[name] = encoder.dimension
+            vectors[name] = encoder.encode_queries([QUERY])
+        trained = sum(isinstance(event, TrainStep) for event in seen)
+        again = {
+            name: encoder.encode_queries([QUERY])
+            for name, encoder in systems(context, tmp_path / "study", 4)
+        }
+    assert widths == {
+        "black box": 32,
+        "small model": 32,
+        "concatenation": 64,
+        "tuned small model": 32,
+        "concatenation after tuning": 64,
+        "linear map": 32,
+        "linear map of rank 4": 32,
+        "Mafin": 64,
+        "λ-Mafin": 64,
+    }
+    for name, row in table.items():
+        assert tuple(row) == MAFIN
+        assert len({len(values) for values in row.values()}) == 1
+        for metric, values in row.items():
+            assert 0 <= values.min() <= values.max() <= 1, f"{name} {metric}"
+        np.testing.assert_allclose(again[name], vectors[name], atol=1e-6, err_msg=name)
+    black_box, small, tuned = (
+        vectors[name] for name in ("black box", "small model", "tuned small model")
+    )
+    np.testing.assert_allclose(vectors["concatenation"], joined_arrays(black_box, small), atol=1e-6)
+    np.testing.assert_allclose(
+        vectors["concatenation after tuning"], joined_arrays(black_box, tuned), atol=1e-6
+    )
+    own = {
+        name: found[:, 32:] for name, found in vectors.items() if name.endswith("Mafin")
+    }  # with a loss of their own
+    lengths = {name: np.linalg.norm(found) for name, found in own.items()}
+    assert not np.allclose(tuned, small, atol=1e-4), "3 steps change something"
+    assert not np.allclose(own["Mafin"] * np.sqrt(2), tuned, atol=1e-5)
+    assert lengths["Mafin"] == pytest.approx(np.sqrt(0.5), abs=1e-4)
+    assert abs(lengths["λ-Mafin"] - np.sqrt(0.5)) > 1e-4, "it keeps its length"
+    for name, found in vectors.items():
+        if name.endswith("Mafin"):
+            scale = np.linalg.norm(found[:, :32])
+            np.testing.assert_allclose(found[:, :32], scale * black_box, atol=1e-5)
+    assert trained > 0
+    assert (
+        sum(isinstance(event, TrainStep) for event in seen) == trained
+    )  # the second time nothing is trained again
+
+
+@pytest.mark.parametrize(
+    ("ndcg", "best"),
+    [
+        ({0.0: 30.0, 0.1: 31.0, 0.2: 33.0, 0.3: 33.0, 0.4: 32.0, 0.5: 1.0}, 0.2),
+        ({0.1: None}, 0.1),  # no validation queries: nothing else is trained
+    ],
+)
+def test_the_label_smoothing_is_the_one_that_validation_queries_choose(
+    ndcg: dict[float, float | None], best: float
+) -> None:
+    trained = []
+
+    def train(smoothing: float) -> TrainResult:
+        trained.append(smoothing)
+        return TrainResult(Path(str(smoothing)), 1, 1, ndcg[smoothing], [])
+
+    assert best_smoothing(train, 0.1) == (best, TrainResult(Path(str(best)), 1, 1, ndcg[best], []))
+    assert sorted(trained) == sorted(ndcg), "each once"
+
+
+def test_without_a_small_model_there_is_nothing_to_compare(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
+    settings = project.settings()
+    alone = settings.model_copy(
+        update={"encoder": settings.encoder.model_copy(update={"small_model": ""})}
+    )
+    with closing(project.store()) as store, fails(UsageError, "small-model-missing"):
+        next(
+            systems(
+                StageContext(project, alone, store, "study", "", "", [].append, never), tmp_path
+            )
+        )
