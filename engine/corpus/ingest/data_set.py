@@ -8,7 +8,7 @@ from engine.core.errors import DatasetError
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, find_reader
 from engine.corpus.scan.scan import ScannedFile
-from engine.corpus.text.blocks import made_visible
+from engine.corpus.text.blocks import remove_invisible
 from engine.written_queries.beir import MalformedError
 
 
@@ -20,7 +20,7 @@ def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:
     try:
         for finding in find_reader(file.format).read(file.absolute):
             if isinstance(finding, ReadDocument):
-                yield made_visible(finding)
+                yield remove_invisible(finding)
     except MalformedError as error:
         place = error.place.removeprefix(str(file.absolute)).lstrip(", ")
         reason = ": ".join(filter(None, ("damaged", place, error.problem)))

@@ -23,7 +23,7 @@ from engine.corpus.sandbox.outcome import Outcome
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
 from engine.corpus.scan.formats import PICTURES
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
-from engine.corpus.text.metadata import named, title_from_name
+from engine.corpus.text.metadata import drop_placeholder_names, title_from_name
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.files import FileRecord, PartRecord
@@ -153,7 +153,7 @@ def build_stored_document(file: ScannedFile, content_hash: str, read: ReadDocume
         size=file.size,
         modified=file.mtime_ns / 1e9,
         external_id=read.external_id,
-        author=named(read.author),
+        author=drop_placeholder_names(read.author),
         created=read.created,
         changed=read.changed,
         tags=read.tags,

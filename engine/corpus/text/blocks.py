@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from engine.core.characters import visible
 from engine.core.records import Heading, Page, ReadDocument
-from engine.corpus.text.furniture import without_furniture
-from engine.corpus.text.hyphens import put_together, unwrapped
+from engine.corpus.text.furniture import remove_furniture
+from engine.corpus.text.hyphens import join_split_words, mark_split_words
 
 NOTES = "Notes:"
 """The line above the notes of a slide; it is no heading for a slide that only has notes."""
@@ -94,7 +94,7 @@ class Builder:
         return Text(text, tuple(self._headings), tuple(pages))
 
 
-def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
+def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
     """Return a table as text, one row per line.
 
     If the first row names the columns, every cell after it is given with its column's name, so that
@@ -168,7 +168,7 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-def with_more(text: Text, more: str) -> Text:
+def append_side_text(text: Text, more: str) -> Text:
     """Add what stands beside a text, on a page of its own if the text has pages."""
     if not more:
         return text
@@ -180,14 +180,14 @@ def with_more(text: Text, more: str) -> Text:
     return Text(f"{text.text}{separator}{more}", text.headings, pages)
 
 
-def lacking_in(text: str, lines: Iterable[str]) -> str:
+def find_missing_lines(text: str, lines: Iterable[str]) -> str:
     """Return the lines that have a word which the text lacks, each once."""
     words = set(_WORD.findall(text.casefold()))
     missing = [line for line in lines if not words.issuperset(_WORD.findall(line.casefold()))]
     return "\n".join(dict.fromkeys(missing))
 
 
-def from_slides(slides: Mapping[int, str]) -> Text:
+def join_slides(slides: Mapping[int, str]) -> Text:
     """Return slides by number as a text.
 
     A slide's first line is its heading if it is short.
@@ -206,15 +206,15 @@ def from_slides(slides: Mapping[int, str]) -> Text:
     return builder.done()
 
 
-def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
+def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
     """Return the pages of a document by number as a text.
 
     A `BREAK` marks where a line end splits a word. Content that stands on every page is removed,
     and split words are joined. What stands `beside` the text of a page follows it.
     """
     builder = Builder()
-    texts = without_furniture(list(pages.values()), list(pages))
-    texts = put_together(list(map(unwrapped, texts)))
+    texts = remove_furniture(list(pages.values()), list(pages))
+    texts = join_split_words(list(map(mark_split_words, texts)))
     for number, text in zip(pages, texts, strict=True):
         side_text = beside.get(number, "")
         if text.strip() or side_text:
@@ -224,7 +224,7 @@ def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
     return builder.done()
 
 
-def made_visible(document: ReadDocument) -> ReadDocument:
+def remove_invisible(document: ReadDocument) -> ReadDocument:
     """Return a document without invisible characters, its headings and pages still in place."""
     texts = (document.text, document.title, document.author, document.tags)
     if all(visible(text) == text for text in texts):

@@ -56,7 +56,7 @@ class _Edge:
     shown: set[str] = field(default_factory=set)
 
 
-def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
+def remove_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
     """Return the pages' texts without lines that recur at their edges.
 
     `numbers` are the numbers of the pages. A line is furniture if it is the same at the same edge

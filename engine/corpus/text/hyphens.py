@@ -27,7 +27,7 @@ _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}
 _MIN_LENGTH = 3  # letters
 
 
-def with_breaks(page: str) -> str:
+def mark_line_ends(page: str) -> str:
     """Return a page's text from PDFium with a `BREAK` for each line-end hyphen within a word."""
     if BREAK in page:
         page = page.replace(BREAK, "\ufffd")
@@ -36,7 +36,7 @@ def with_breaks(page: str) -> str:
     return page
 
 
-def unwrapped(page: str) -> str:
+def mark_split_words(page: str) -> str:
     """Strip the lines of a page, and put a `BREAK` in each word that is split at a line end."""
     lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
     lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
@@ -48,7 +48,7 @@ def _mark_break(line_end: re.Match[str]) -> str:
     return line_end[0] if next_part[0].isupper() else f"{BREAK}{next_part}\n"
 
 
-def put_together(pages: Sequence[str]) -> list[str]:
+def join_split_words(pages: Sequence[str]) -> list[str]:
     """Return the pages of a document with split words joined."""
     if not any(BREAK in page for page in pages):
         return list(pages)

@@ -49,7 +49,7 @@ _NOBODY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class StatedMetadata:
     """Title, author and tags, empty if not given; dates are seconds since the epoch."""
 
     title: str = ""
@@ -59,7 +59,7 @@ class Said:
     tags: str = ""
 
 
-def moment(text: str) -> float | None:
+def parse_date(text: str) -> float | None:
     """Return the seconds since the epoch of a date, at noon if it has no time.
 
     UTC is assumed without a zone. None for other texts, and for dates that can be read in two ways
@@ -82,47 +82,49 @@ def moment(text: str) -> float | None:
     return readings.pop() if len(readings) == 1 else None
 
 
-def first_moment(texts: Iterable[str]) -> float | None:
+def parse_first_date(texts: Iterable[str]) -> float | None:
     """Return the first of several texts that is a date, as seconds since the epoch."""
     for text in texts:
-        seconds = moment(text)
+        seconds = parse_date(text)
         if seconds is not None:
             return seconds
     return None
 
 
-def named(authors: str) -> str:
+def drop_placeholder_names(authors: str) -> str:
     """Return the names of persons in a list of authors separated by commas."""
     names = authors.split(", ")
     return ", ".join(name for name in names if name.strip(" ()[]<>").casefold() not in _NOBODY)
 
 
-def joined(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Join names with commas, each once, without addresses of pages."""
     squeezed = (" ".join(name.split()) for name in names)
     unique = dict.fromkeys(name for name in squeezed if name and "://" not in name)
     return ", ".join(unique)[:_MAX_LENGTH]
 
 
-def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]) -> ReadDocument:
+def build_document(
+    path: Path, format: str, text: Text, metadata: Mapping[str, Any]
+) -> ReadDocument:
     """Build a document from its text and its metadata.
 
     The keys are `title`, `authors`, `created_at`, `modified_at` and `keywords`.
     """
     return ReadDocument(
-        title_of(metadata, text, path),
+        choose_title(metadata, text, path),
         text.text,
         text.headings,
         format=format,
         pages=text.pages,
-        author=author_of(metadata),
-        created=seconds(metadata.get("created_at")),
-        changed=seconds(metadata.get("modified_at")),
-        tags=tags_of(metadata.get("keywords")),
+        author=format_authors(metadata),
+        created=parse_iso_date(metadata.get("created_at")),
+        changed=parse_iso_date(metadata.get("modified_at")),
+        tags=parse_tags(metadata.get("keywords")),
     )
 
 
-def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
+def choose_title(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
     """Return a document's own title, else its first heading, else the file's name."""
     title = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_LENGTH]
     if title and not _NO_TITLE.match(title) and "\ufffd" not in title:
@@ -134,7 +136,7 @@ def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
     return title_from_name(path)
 
 
-def author_of(metadata: Mapping[str, Any]) -> str:
+def format_authors(metadata: Mapping[str, Any]) -> str:
     """Return the authors that a document names, separated by commas."""
     authors = metadata.get("authors") or ()
     if isinstance(authors, str):
@@ -143,7 +145,7 @@ def author_of(metadata: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, names))[:_MAX_LENGTH]
 
 
-def tags_of(keywords: Any) -> str:
+def parse_tags(keywords: Any) -> str:
     """Return the tags in a text, or in a list of texts, separated by commas, each once.
 
     Commas and semicolons separate tags; a leading `#` is dropped.
@@ -158,7 +160,7 @@ def tags_of(keywords: Any) -> str:
     return ", ".join(list(tags.values())[:_MAX_TAGS])
 
 
-def seconds(date: Any) -> float | None:
+def parse_iso_date(date: Any) -> float | None:
     """Return the seconds since the epoch of an ISO date, None for anything else.
 
     UTC is assumed without a zone.
