@@ -229,7 +229,8 @@ def remove_invisible(document: ReadDocument) -> ReadDocument:
     texts = (document.text, document.title, document.author, document.tags)
     if all(visible(text) == text for text in texts):
         return document
-    starts = {mark.start for mark in (*document.headings, *document.pages)}
+    starts = {heading.start for heading in document.headings}
+    starts.update(page.start for page in document.pages)
     cuts = sorted({0, len(document.text)} | starts)
     pieces = [visible(document.text[start:end]) for start, end in pairwise(cuts)]
     positions = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
