@@ -32,12 +32,12 @@ from engine.corpus.text.blocks import (
     NOTES,
     Builder,
     Text,
-    from_slides,
-    lacking_in,
-    rows_as_text,
-    with_more,
+    append_side_text,
+    find_missing_lines,
+    format_table,
+    join_slides,
 )
-from engine.corpus.text.metadata import document_of
+from engine.corpus.text.metadata import build_document
 
 _SLIDES = ("pptx", "ppt")
 _SHEETS = ("xlsx", "xls")
@@ -105,7 +105,7 @@ class OfficeReader:
         if format in _PACKAGES:
             # The charts of a sheet show its own numbers.
             lines = _read_drawings(path, content, lost, numbers=format != "xlsx")
-            text = with_more(text, lacking_in(text.text, lines))
+            text = append_side_text(text, find_missing_lines(text.text, lines))
         if cut := parsed["metadata"].get("cut"):
             lost.append(LeftOut("some of its parts", "quarantined", "too large", cut))
         elif parsed["metadata"].get("text_truncated") and not lost:
@@ -117,7 +117,7 @@ class OfficeReader:
         if failed and not text.text.strip():
             raise failed
         text = require_text(path, text, lost, _NO_TEXT[format in _PACKAGES])
-        yield document_of(path, format, text, metadata)
+        yield build_document(path, format, text, metadata)
         yield from lost
 
 
@@ -236,7 +236,7 @@ def _read_metadata(parsed: Node, content: bytes) -> Node:
 
 def _build_text(sections: Iterable[Node], format: str) -> Text:
     if format in _SLIDES:
-        text = from_slides(
+        text = join_slides(
             {number: _build_slide(section) for number, section in enumerate(sections, 1)}
         )
     elif format in _SHEETS:
@@ -249,7 +249,7 @@ def _build_text(sections: Iterable[Node], format: str) -> Text:
         text = built.done()
         if not text.text or len(text.pages) < 2:
             text = Text(text.text, text.headings)
-    return with_more(text, lacking_in(text.text, _read_margins(sections)))
+    return append_side_text(text, find_missing_lines(text.text, _read_margins(sections)))
 
 
 def _build_slide(section: Node) -> str:
@@ -297,7 +297,7 @@ def _add(built: Builder, nodes: Iterable[Node]) -> None:
                 _add_list(built, node)
             case "table":
                 rows = split_rows(node.get("plain") or _read_rows(node))
-                built.block(clean(rows_as_text([*rows])))
+                built.block(clean(format_table([*rows])))
             case "page_break":
                 built.next_page()
             case "image":

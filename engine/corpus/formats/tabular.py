@@ -13,7 +13,7 @@ from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain import decode
-from engine.corpus.text.blocks import rows_as_text
+from engine.corpus.text.blocks import format_table
 from engine.corpus.text.metadata import title_from_name
 
 _SAMPLE = 16 * 1024
@@ -45,7 +45,7 @@ class CsvReader:
                 rows.append([" ".join(cell.split()) for cell in row])
         except csv.Error:
             rows = []
-        body = rows_as_text(rows) or text
+        body = format_table(rows) or text
         yield ReadDocument(title_from_name(path), body, format="csv", note=note)
 
 

@@ -37,9 +37,9 @@ from engine.corpus.formats.pdf.pdfium import (
     read_page_text,
     read_string,
 )
-from engine.corpus.text.blocks import from_pages
-from engine.corpus.text.hyphens import with_breaks
-from engine.corpus.text.metadata import document_of
+from engine.corpus.text.blocks import join_pages
+from engine.corpus.text.hyphens import mark_line_ends
+from engine.corpus.text.metadata import build_document
 
 _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
 
@@ -88,12 +88,12 @@ def _read_text(
     texts, note, unread = _recognise_scans(document, pages)
     metadata = _read_metadata(document)
     bookmarks = read_outline(document)
-    text = from_pages(texts, pages.annotations)
+    text = join_pages(texts, pages.annotations)
     if not text.text.strip():
         kind, reason = _explain_no_text(content, note, pages, is_scanned=bool(unread))
         raise UnreadableFileError(path, reason, kind)
     headings = find_headings(bookmarks, text.text, text.pages)
-    yield replace(document_of(path, "pdf", text, metadata), headings=headings, note=note)
+    yield replace(build_document(path, "pdf", text, metadata), headings=headings, note=note)
     if pages.damaged:
         yield _report_pages(pages.damaged, pages.count, "damaged", "damaged or missing")
     if is_cut(content):
@@ -142,7 +142,7 @@ def _read_pages(document: Any, annotations: PageAnnotations) -> _Pages:
     for number in range(1, pages.count + 1):
         try:
             with open_page(document, number - 1) as page:
-                text = with_breaks(clean(read_page_text(page)))
+                text = mark_line_ends(clean(read_page_text(page)))
                 if lines := clean(annotations.read(page, number - 1, text)):
                     pages.annotations[number] = lines
                 if is_scan(page, text):

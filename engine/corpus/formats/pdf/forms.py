@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.corpus.formats.html import render_text
 from engine.corpus.formats.pdf.pdfium import remove_control_characters
-from engine.corpus.text.blocks import lacking_in
+from engine.corpus.text.blocks import find_missing_lines
 from engine.corpus.text.hyphens import BREAK, LINE_END
 
 # Seconds of work for a file. The more fields a form has, the longer PDFium looks for each.
@@ -116,7 +116,7 @@ def _read_comment(note: Any) -> Iterator[str]:
     plain = _read_string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
     yield plain
     if rich := _read_string(partial(raw.FPDFAnnot_GetStringValue, note, b"RC")):
-        yield lacking_in(plain, [" ".join(render_text(rich).split())])
+        yield find_missing_lines(plain, [" ".join(render_text(rich).split())])
 
 
 def _contains(text: str, line: str) -> bool:
