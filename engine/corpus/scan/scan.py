@@ -230,9 +230,9 @@ class _Walk:
                 self._links.append(path)
             elif entry.is_dir():
                 if not self._unwanted.match_file(f"{readable_path(path)}/"):
-                    self._folders.append((path, f"{real_folder}/{entry.name}"))
+                    self._folders.append((path, f"{real_folder}{os.sep}{entry.name}"))
             elif self._matches(path):
-                self._take(path, entry.stat(), f"{real_folder}/{entry.name}")
+                self._take(path, entry.stat(), f"{real_folder}{os.sep}{entry.name}")
         except OSError as error:
             self._closed(path, error)
 
