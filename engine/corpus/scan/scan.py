@@ -225,9 +225,9 @@ class _SourceWalk:
                 self._links.append(path)
             elif entry.is_dir():
                 if not self._excluded.match_file(f"{readable_path(path)}/"):
-                    self._folders.append((path, f"{real_folder}/{entry.name}"))
+                    self._folders.append((path, f"{real_folder}{os.sep}{entry.name}"))
             elif self._matches(path):
-                self._take(path, entry.stat(), f"{real_folder}/{entry.name}")
+                self._take(path, entry.stat(), f"{real_folder}{os.sep}{entry.name}")
         except OSError as error:
             self._add_closed(path, error)
 
