@@ -368,12 +368,7 @@ def _otherwise_indexed(context: StageContext, source: Path, wanted: _Wanted) -> 
 
 
 def _kept(file: Path) -> dict[int, str]:
-    """Read what a file says of documents, by id.
-
-    An index of an earlier version has no file of languages: it had only one.
-    """
-    if file.name == LANGUAGES and not file.exists():
-        return {}
+    """Read what a file says of documents, by id."""
     try:
         return {int(key): value for key, value in json.loads(file.read_bytes()).items()}
     except (OSError, ValueError, AttributeError) as error:
