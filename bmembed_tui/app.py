@@ -26,6 +26,7 @@ from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.theme import read_theme, save_theme
 from engine.core.errors import EngineError
+from engine.core.platforms.stopping import TERMINAL_LOST, notice_closing
 from engine.core.text import visible
 
 if TYPE_CHECKING:
@@ -365,7 +366,8 @@ def leave_on_signals(leave: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed: the app is leaving already
             loop.call_soon_threadsafe(leave)
 
-    for number in (signal.SIGHUP, signal.SIGTERM):
+    notice_closing()
+    for number in (TERMINAL_LOST, signal.SIGTERM):
         with suppress(ValueError):  # no signals outside the main thread
             signal.signal(number, end_soon)
 

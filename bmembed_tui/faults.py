@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from engine.core.errors import fault_record
+from engine.core.platforms.files import open_private
 
 
 def write_record(error: BaseException) -> Path | None:
@@ -21,7 +22,7 @@ def write_record(error: BaseException) -> Path | None:
     path = folder / f"fault-{time.strftime('%Y%m%d-%H%M%S')}.txt"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(fault_record(error))
     except OSError:

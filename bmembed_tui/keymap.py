@@ -15,6 +15,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 from engine.core.errors import EngineError, SettingsError, nearest, reason_of
+from engine.core.platforms.files import open_private
 
 
 def keymap_file() -> Path:
@@ -128,7 +129,7 @@ def write_template(known: Mapping[str, Binding]) -> Path:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n")
     except OSError as error:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bmembed_tui.window.desktop import build_parser, open_desktop
-from engine.core.environment import restore_child_signal
+from engine.core.platforms.processes import restore_child_signal
 
 if TYPE_CHECKING:
     from pathlib import Path

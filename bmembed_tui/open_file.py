@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from engine.core.platforms import SYSTEM
+from engine.core.platforms.files import open_with_viewer
+from engine.core.platforms.processes import own_session
 
 PAGE_ARGUMENTS = {
     **dict.fromkeys(("evince", "papers", "atril", "xreader"), ("--page-index={page}", "{file}")),
@@ -37,6 +40,9 @@ def open_file(path: Path, page: int | None = None) -> OpenResult:
     try:
         if not path.is_file():
             return OpenResult(f"{path} no longer exists.")
+        if SYSTEM == "windows":
+            open_with_viewer(path.absolute())
+            return OpenResult()
         command = _find_viewer()
         if command is None:
             return OpenResult(f"There is no display to open it on. The file is {path}")
@@ -48,7 +54,7 @@ def open_file(path: Path, page: int | None = None) -> OpenResult:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            **own_session(),
         )
     except (OSError, ValueError) as error:
         return OpenResult(f"{path} could not be opened: {error}.")
@@ -60,7 +66,7 @@ def _find_viewer() -> str | None:
 
     None without a display.
     """
-    if sys.platform == "darwin":
+    if SYSTEM == "macos":
         return "open"
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return None
@@ -72,7 +78,7 @@ def _build_paged_command(file: Path, page: int) -> list[str]:
 
     Empty where that viewer cannot open a page.
     """
-    if sys.platform == "darwin":
+    if SYSTEM == "macos":
         return _build_skim_command(file, page)
     query = shutil.which("xdg-mime")
     if query is None:

@@ -14,7 +14,8 @@ from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine_at_once, 
 from fixtures.tiny_model import build_tiny_model
 from hypothesis import HealthCheck, settings
 
-from engine.core.environment import QUIET, restore_child_signal
+from engine.core.environment import QUIET
+from engine.core.platforms.processes import restore_child_signal
 from engine.encoders.deferred import uncollected
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store

@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Container, Coroutine, Mapping
 from contextlib import suppress
@@ -19,7 +18,8 @@ from typing import IO, Any, Protocol, TypeVar
 
 from engine.core.errors import EngineError, StageError, reason_of
 from engine.core.messages.wire import MessageError, Request, from_json, to_json
-from engine.core.subprocesses import import_path
+from engine.core.platforms.processes import own_session, python_environment
+from engine.core.subprocesses import import_path, python_command
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -70,12 +70,13 @@ def build_engine_command(*arguments: str) -> list[str]:
 
     It runs in this Python, and ignores modules of the current folder.
     """
-    return [sys.executable, "-P", "-m", "engine", *arguments]
+    return python_command("engine", *arguments)
 
 
 def build_engine_environment() -> dict[str, str]:
     """Return the environment of engine processes: errors as JSON, and this process's packages."""
-    return dict(os.environ, BMEMBED_ERRORS="json", PYTHONPATH=import_path(), PYTHONUTF8="1")
+    own = {"BMEMBED_ERRORS": "json", "PYTHONPATH": import_path(), "PYTHONUTF8": "1"}
+    return {**os.environ, **python_environment(), **own}
 
 
 async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
@@ -153,7 +154,7 @@ def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
             capture_output=True,
             check=False,
             env=build_engine_environment(),
-            start_new_session=True,
+            **own_session(),
         )
     except OSError as error:
         raise _not_started(error) from error
@@ -168,7 +169,7 @@ async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess
             stderr=stderr,
             limit=LINE_LIMIT,
             env=build_engine_environment(),
-            start_new_session=True,
+            **own_session(),
         )
     except OSError as error:
         raise _not_started(error) from error

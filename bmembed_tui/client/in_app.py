@@ -44,6 +44,7 @@ NEXT_STEP_KEYS: dict[StepName, str] = {
 HELP_KEYS: dict[Help, str] = {
     "language-model": "press 3",
     "encoder": "press 2",
+    "teacher": "press t in step 5",
 }
 """By what would help more than an adaptation does now."""
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import __version__
-from engine.core.environment import restore_child_signal
 from engine.core.errors import EngineError
 from engine.core.extras import install_command, missing_packages
+from engine.core.platforms import SYSTEM
+from engine.core.platforms.processes import restore_child_signal
+from engine.core.platforms.users import is_superuser
 
 if TYPE_CHECKING:
     from bmembed_tui.window.bridge import Bridge
@@ -105,7 +107,7 @@ def open_window(project: str | None) -> int:
     """
     check_extra()
     check_display()
-    if sys.platform.startswith("linux"):
+    if SYSTEM == "linux":
         from bmembed_tui.window.libraries import check_libraries
 
         check_libraries()
@@ -130,7 +132,7 @@ def _show_window(bridge: Bridge, page: Page) -> None:
     from bmembed_tui.window.bridge import NOTHING, list_page_functions
     from bmembed_tui.window.system import build_copier
 
-    is_linux = sys.platform.startswith("linux")
+    is_linux = SYSTEM == "linux"
     webview.settings["OPEN_EXTERNAL_LINKS_IN_BROWSER"] = False
     window = webview.create_window(
         "bmembed",
@@ -228,7 +230,7 @@ def _restrict_calls(names: set[str]) -> None:
     from webview import util
 
     call = util.js_bridge_call
-    if not sys.platform.startswith("linux"):
+    if SYSTEM != "linux":
         names = {*names, "pywebviewEventHandler"}  # reports a drop
 
     def call_if_allowed(window: Any, name: str, values: Any, key: str) -> None:
@@ -242,7 +244,7 @@ def _restrict_calls(names: set[str]) -> None:
 def check_extra() -> None:
     """Raise EngineError where a package of the extra `desktop` is missing."""
     missing = missing_packages("desktop")
-    if sys.platform.startswith("linux") and importlib.util.find_spec("PySide6") is None:
+    if SYSTEM == "linux" and importlib.util.find_spec("PySide6") is None:
         missing.append("PySide6")  # elsewhere the system has a web view of its own
     if missing:
         raise EngineError(
@@ -257,7 +259,7 @@ def check_display() -> None:
 
     The window's libraries would end the process without a message.
     """
-    if not sys.platform.startswith("linux") or os.environ.get("WAYLAND_DISPLAY"):
+    if SYSTEM != "linux" or os.environ.get("WAYLAND_DISPLAY"):
         return
     display = os.environ.get("DISPLAY", "")
     number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
@@ -287,7 +289,7 @@ def _prepare_web_view() -> None:
     os.environ.setdefault("QT_API", "pyside6")
     name = "QTWEBENGINE_CHROMIUM_FLAGS"
     os.environ[name] = " ".join([os.environ.get(name, ""), *CHROMIUM_FLAGS]).strip()
-    if os.geteuid() == 0:
+    if is_superuser():
         # Chromium's sandbox refuses to run for root.
         os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")
 

@@ -10,7 +10,16 @@ from __future__ import annotations
 
 import errno
 
-from engine.core.seccomp import ALLOW, ARGUMENTS, EQUAL, ERRNO, LOAD, RETURN, install, machine
+from engine.core.platforms.seccomp import (
+    ALLOW,
+    ARGUMENTS,
+    EQUAL,
+    ERRNO,
+    LOAD,
+    RETURN,
+    install,
+    machine,
+)
 
 _REFUSE = ERRNO + errno.EAFNOSUPPORT  # as if the address family were not supported
 _IO_URING_SETUP = 425  # io_uring could create sockets past the filter

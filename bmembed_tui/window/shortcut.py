@@ -7,28 +7,39 @@ import plistlib
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 from engine import __version__
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError, reason_of
+from engine.core.platforms import SYSTEM, System
 
 NAME = "bmembed"
+LINK_SECONDS = 60.0
+_LINK_SCRIPT = """
+$link = (New-Object -ComObject WScript.Shell).CreateShortcut($env:BMEMBED_LINK)
+$link.TargetPath = $env:BMEMBED_PROGRAM
+$link.Arguments = $env:BMEMBED_ARGUMENTS
+$link.Save()
+"""
 COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
 
 
-def install_shortcut(platform: str = sys.platform, home: Path | None = None) -> list[Path]:
+def install_shortcut(system: System = SYSTEM, home: Path | None = None) -> list[Path]:
     """Write the shortcut and its icon, and return the files.
 
     Raises EngineError where they cannot be written.
     """
     home = home or Path.home()
     try:
-        if platform == "darwin":
+        if system == "macos":
             return _install_on_macos(home)
+        if system == "windows":
+            return _install_on_windows(home)
         return _install_on_linux(home)
-    except OSError as error:
+    except (OSError, subprocess.SubprocessError) as error:
         raise EngineError(
             "The shortcut could not be made.",
             reason_of(error),
@@ -89,6 +100,23 @@ def _install_on_macos(home: Path) -> list[Path]:
     plist.write_bytes(plistlib.dumps(facts))
     _copy(asset_path("desktop") / "bmembed.icns", icon)
     return [plist, program, icon]
+
+
+def _install_on_windows(home: Path) -> list[Path]:
+    """Have PowerShell write a link into the start menu, since links are binary files."""
+    data = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
+    link = data / "Microsoft" / "Windows" / "Start Menu" / "Programs" / f"{NAME}.lnk"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    # pythonw.exe opens no console window.
+    program = Path(COMMAND[0]).with_name("pythonw.exe")
+    values = {
+        "BMEMBED_LINK": str(link),
+        "BMEMBED_PROGRAM": str(program),
+        "BMEMBED_ARGUMENTS": subprocess.list2cmdline(COMMAND[1:]),
+    }
+    command = ["powershell", "-NoProfile", "-NonInteractive", "-Command", _LINK_SCRIPT]
+    subprocess.run(command, env={**os.environ, **values}, check=True, timeout=LINK_SECONDS)
+    return [link]
 
 
 def _copy(source: Path, target: Path) -> None:

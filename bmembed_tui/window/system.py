@@ -6,38 +6,40 @@ Pages may not write to the clipboard without a request.
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-COPIERS = {"darwin": ["pbcopy"]}
+from engine.core.platforms import SYSTEM, System
+
+COPIERS: dict[System, list[str]] = {"macos": ["pbcopy"], "windows": ["clip"]}
+_ENCODINGS: dict[System, str] = {"macos": "utf-8", "windows": "utf-16"}
 _NOTIFICATION = 'on run given\ndisplay notification (item 1 of given) with title "bmembed"\nend run'
-NOTIFIERS = {
+NOTIFIERS: dict[System, list[str]] = {
     "linux": ["notify-send", "--app-name=bmembed", "--icon=bmembed", "--", "bmembed"],
-    "darwin": ["osascript", "-e", _NOTIFICATION],
+    "macos": ["osascript", "-e", _NOTIFICATION],
 }
 TIMEOUT_SECONDS = 5.0
 
 
-def build_copier(platform: str = sys.platform) -> Callable[[str], None]:
+def build_copier(system: System = SYSTEM) -> Callable[[str], None]:
     """Return a function that copies a text to the clipboard, from any thread.
 
     Call it when there is a window.
     """
-    if platform in COPIERS:
-        return lambda text: _run(COPIERS[platform], text.encode("utf-8", "replace"))
+    if system in COPIERS:
+        return lambda text: _run(COPIERS[system], text.encode(_ENCODINGS[system], "replace"))
     from bmembed_tui.window.qt import get_gui_thread
 
     return get_gui_thread().copy
 
 
-def show_notice(text: str, platform: str = sys.platform) -> None:
+def show_notice(text: str, system: System = SYSTEM) -> None:
     """Show a sentence on the screen, where the system can.
 
     A user who started the window from a menu does not see standard error.
     """
-    if platform in NOTIFIERS:
-        _run([*NOTIFIERS[platform], text])
+    if system in NOTIFIERS:
+        _run([*NOTIFIERS[system], text])
 
 
 def _run(command: list[str], data: bytes = b"") -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from engine.core.assets import asset_path
 from engine.core.disk import disk_errors, replace_file
 from engine.core.errors import InputError, UsageError, reason_of
+from engine.core.platforms import SYSTEM
 from engine.gguf.places import lm_studio
 
 NAME = "bmembed"
@@ -109,8 +110,10 @@ def config_path(client: str, home: Path) -> Path:
     if client == "claude":  # Claude Code
         return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
     if client == "claude-desktop":
-        if sys.platform == "darwin":
+        if SYSTEM == "macos":
             settings = home / "Library/Application Support"
+        elif SYSTEM == "windows":
+            settings = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
         else:
             settings = home / ".config"
         return settings / "Claude" / "claude_desktop_config.json"

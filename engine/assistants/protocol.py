@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError, UsageError, fault_record
@@ -55,7 +55,7 @@ class ToolServer:
         self._thread = ThreadPoolExecutor(1)
         self._opening = self._thread.submit(_open_projects, names)
 
-    def serve(self, source: BinaryIO) -> None:
+    def serve(self, source: IO[bytes]) -> None:
         """Answer until the input ends or nobody reads the answers; then finish all calls.
 
         Threads that load an encoder go on. Raises what opening the projects has raised; calls were
@@ -159,7 +159,7 @@ def _open_projects(names: Sequence[str]) -> ProjectTools:
     return ProjectTools(names)
 
 
-def _read_lines(source: BinaryIO) -> Iterator[bytes]:
+def _read_lines(source: IO[bytes]) -> Iterator[bytes]:
     """Yield lines; of a line that is too long only the beginning, which is no valid message."""
     while line := source.readline(MAX_LINE):
         yield line

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from engine.core.messages.wire import to_json
+from engine.core.platforms.stopping import TERMINAL_LOST, is_default, notice_closing
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -294,15 +295,16 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         asked += 1
         if asked > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
-        if number == signal.SIGHUP:
+        if number == TERMINAL_LOST:
             # Nobody reads standard output and error any longer, and writing would be an error.
             for stream in (1, 2):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         print("Stopping at the next safe point …", file=sys.stderr)
 
     numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # nohup ignores the signal
-        numbers.append(signal.SIGHUP)
+    if is_default(TERMINAL_LOST):  # nohup ignores the signal
+        numbers.append(TERMINAL_LOST)
+    notice_closing()
     with handling(ask, *numbers):
         yield lambda: asked > 0
 
@@ -317,9 +319,10 @@ def cleaned_up() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    signals = (signal.SIGTERM, signal.SIGHUP)
+    signals = (signal.SIGTERM, TERMINAL_LOST)
     # nohup ignores SIGHUP.
-    numbers = [number for number in signals if signal.getsignal(number) == signal.SIG_DFL]
+    numbers = [number for number in signals if is_default(number)]
+    notice_closing()
     with handling(interrupt, *numbers):
         yield
 

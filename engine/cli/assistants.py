@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.cli.app import agree, app
+from engine.core.platforms.stopping import take_input
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def mcp(
     print(f"engine mcp: {', '.join(names or ()) or 'all projects'}. {NOTE}", file=sys.stderr)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # keeps what a library prints apart from the answers
-    ToolServer(names or (), answers).serve(sys.stdin.buffer)
+    ToolServer(names or (), answers).serve(take_input())
     os._exit(0)  # does not wait for an encoder that is being loaded
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -220,6 +221,29 @@ def _run(
             else:
                 more = offer
             print(f"Next: engine search {quoted} 'your question', or {more}", file=sys.stderr)
+            if "train" in stages:
+                _offer_teacher(project, quoted)
+
+
+def _offer_teacher(project: Project, quoted: str) -> None:
+    """Say that a reranker of this machine could teach the encoder, if none does."""
+    from engine.core.text import harmless
+    from engine.project.stage import ProjectSnapshot
+    from engine.runs.teaching import find_teacher
+
+    settings = project.folder.settings()
+    if settings.training.teacher == "cross-encoder":
+        return
+    with closing(project.folder.store()) as store:
+        name = find_teacher(ProjectSnapshot(project.folder, settings, store))
+    if name:
+        print(
+            harmless(
+                f"The reranker {name} could teach the encoder: engine adapt {quoted} --dry-run says"
+                " how long it takes"
+            ),
+            file=sys.stderr,
+        )
 
 
 def _detach(

@@ -15,6 +15,7 @@ import typer
 
 from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, print_json
 from engine.core.messages.documents import STATE_WORDS, FileOutcome
+from engine.core.platforms import SYSTEM
 from engine.core.text import harmless
 
 # The states of files, and what users call them.
@@ -166,7 +167,7 @@ def _install_unit(name: str, yes: bool) -> None:
     from engine.project.folder import ProjectFolder
     from engine.runs.unit import unit_path, unit_text
 
-    if sys.platform != "linux":
+    if SYSTEM != "linux":
         raise UsageError(
             "There is no systemd here.", "It comes with Linux.", "", code="systemd-missing"
         )

@@ -12,7 +12,14 @@ from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json,
 from engine.core.text import about_count, harmless, size_text
 
 if TYPE_CHECKING:
-    from engine.core.messages.encoders import EncoderComparison, EncoderFile, EncoderProposal
+    from engine.api import Project
+    from engine.core.messages.encoders import (
+        EncoderComparison,
+        EncoderFile,
+        EncoderProposal,
+        EncoderResult,
+        EncoderTrial,
+    )
 
 
 @app.command()
@@ -29,6 +36,12 @@ def encoders(
             help="to compare: a path, a name from the list, or ADDRESS#MODEL of a server",
         ),
     ] = None,
+    take: Annotated[
+        bool,
+        typer.Option(
+            "--take", help="compare: use the encoder that is shown to be better, without asking"
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List, compare or propose encoders (embedding models).
@@ -62,11 +75,34 @@ def encoders(
         return
     from engine.evaluation.choosing.encoders import compare_encoders
 
-    with opened(name or "") as project, stoppable() as stop:
-        found = compare_encoders(
-            project.folder, named or [], stop, lambda one: print(f"\n▸ {one}", file=sys.stderr)
-        )
-    print_json(found) if as_json else _show_comparison(found, name or "")
+    with opened(name or "") as project:
+        with stoppable() as stop:
+            found = compare_encoders(
+                project.folder, named or [], stop, lambda one: print(f"\n▸ {one}", file=sys.stderr)
+            )
+        print_json(found) if as_json else _show_comparison(found, name or "")
+        if found.better and found.better.trial and (take or (not as_json and _ask(found.better))):
+            _take(project, found.better.trial, name or "")
+
+
+def _ask(better: EncoderResult) -> bool:
+    """Return whether the user wants the encoder; without a terminal, nobody is asked."""
+    if not sys.stdin.isatty():
+        return False
+    return typer.confirm(harmless(f"{better.named} is better. Use it?"), err=True)
+
+
+def _take(project: Project, trial: EncoderTrial, name: str) -> None:
+    """Write an encoder into project.toml."""
+    changes = {f"encoder.{key}": value for key, value in trial.changes.items()}
+    project.folder.change_settings(changes)
+    print(
+        harmless(
+            f"{trial.name} is the encoder now. Search stays as it is until its vectors are there:"
+            f" engine run {shlex.quote(name)}"
+        ),
+        file=sys.stderr,
+    )
 
 
 def _show_proposal(proposal: EncoderProposal, project: str) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from engine.cli.app import app, handling, opened
 from engine.core.errors import UsageError
+from engine.core.platforms.stopping import take_input
 from engine.core.text import harmless
 
 
@@ -63,7 +64,7 @@ def _by_lines(name: str) -> None:
     with opened(name) as project:
         answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)  # keeps what a library prints apart from the answers
-        Server(project.folder, answers, extra=methods(project.folder)).serve(sys.stdin)
+        Server(project.folder, answers, extra=methods(project.folder)).serve(take_input())
 
 
 def _by_http(address: str, names: list[str]) -> None:

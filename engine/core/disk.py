@@ -14,6 +14,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.core.errors import EngineError, ResourceError, reason_of
+from engine.core.platforms.files import (
+    open_private,
+    remove_tree,
+    rename_folder,
+    replace,
+    set_group,
+    set_mode,
+    sync,
+)
 
 _digests: dict[tuple[int, ...], str] = {}
 
@@ -71,14 +80,14 @@ def replace_file(path: Path, temporary: Path) -> Iterator[BinaryIO]:
 
     It is private unless its folder is shared.
     """
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, file_mode(path.parent))
+            set_mode(descriptor, file_mode(path.parent))
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -118,16 +127,16 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
 
     On an exception it is removed.
     """
-    shutil.rmtree(temporary, ignore_errors=True)
+    remove_tree(temporary)
     temporary.mkdir(mode=0o700, parents=True)
     try:
         yield temporary
         if is_shared(final.parent):
             _open_to_group(temporary, final.parent.stat().st_gid)
         sync_tree(temporary)
-        temporary.rename(final)
+        rename_folder(temporary, final)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary)
         raise
     sync(final.parent)
 
@@ -140,7 +149,7 @@ def _open_to_group(folder: Path, group: int) -> None:
 
 
 def _set_shared_mode(path: Path, kind: str, group: int) -> None:
-    os.chown(path, -1, group)
+    set_group(path, group)
     path.chmod(SHARED[kind])
 
 
@@ -150,15 +159,6 @@ def sync_tree(folder: Path) -> None:
         for name in names:
             sync(Path(parent, name))
         sync(Path(parent))
-
-
-def sync(path: Path) -> None:
-    """Sync a file, or a folder's list of names, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_tree(path: Path, suffixes: Collection[str] = ()) -> dict[str, bytes]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
-import signal
-import threading
+import sys
+from typing import TextIO
+
+from engine.core.platforms import SYSTEM
+from engine.core.platforms.processes import restore_child_signal
 
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -40,16 +44,12 @@ def prepare_process() -> None:
     prepare()
     os.umask(0o077)
     restore_child_signal()
+    if SYSTEM == "windows":
+        # A pipe would get the code page of the system, which lacks most letters.
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            _use_utf8(stream)
 
 
-def restore_child_signal() -> None:
-    """Stop ignoring SIGCHLD, which the parent program may have done.
-
-    A process that ignores it cannot learn how its children ended: to Python, all of them exited
-    with 0.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        # Python can change signal handlers in the main thread only.
-        return
-    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+def _use_utf8(stream: TextIO | None) -> None:
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from engine.core.messages.wire import from_json
+from engine.core.platforms.files import open_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +216,7 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         self._warned = {event for event, _ in read(path) if isinstance(event, Warned)}
-        self._file: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file: int | None = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._torn = False
 
     def __call__(self, event: Event) -> None:

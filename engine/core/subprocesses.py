@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +16,14 @@ from typing import Any, NoReturn
 from engine.core.environment import prepare_process
 from engine.core.errors import CancelledError, EngineError, ResourceError, StageError
 from engine.core.messages.project import STAGE_WORDS
+from engine.core.platforms.processes import (
+    describe_exit_code,
+    is_killed,
+    own_session,
+    python_environment,
+    python_program,
+)
+from engine.core.platforms.stopping import ask_to_stop, obey_parent, take_input
 
 # Characters of each part of an error: a pipe that nobody reads yet holds 64 KiB.
 TEXT_SENT = 2000
@@ -36,11 +43,18 @@ def spawn(
     module: str, arguments: Sequence[str], environ: Mapping[str, str], **options: Any
 ) -> subprocess.Popen[bytes]:
     """Start `python -m MODULE ARGUMENTS` in its own session; `options` are those of Popen."""
-    # Without -P, modules in the user's working directory would hide the installed ones.
-    command = [sys.executable, "-P", "-m", module, *arguments]
+    variables = {**environ, **python_environment(), "PYTHONPATH": import_path()}
     return subprocess.Popen(
-        command, start_new_session=True, env=dict(environ, PYTHONPATH=import_path()), **options
+        python_command(module, *arguments), env=variables, **own_session(), **options
     )
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """Return the command line of `python -m MODULE ARGUMENTS`.
+
+    With -P, modules in the user's working directory do not hide the installed ones.
+    """
+    return [python_program(), "-P", "-m", module, *arguments]
 
 
 def to_dict(error: EngineError) -> dict[str, str]:
@@ -60,9 +74,9 @@ def run_in_subprocess(
 ) -> Any:
     """Return what `python -m MODULE ARGUMENTS` prints as JSON.
 
-    If `should_stop` returns true, the child gets SIGTERM and may answer with an error. `what` names
-    the work in errors. `stderr`: as for Popen. With `hear`, the child is one that `streams` (see
-    `run_as_child`): it gets the line `sent`, and `hear` each partial result.
+    If `should_stop` returns true, the child is asked to stop and may answer with an error. `what`
+    names the work in errors. `stderr`: as for Popen. With `hear`, the child is one that `streams`
+    (see `run_as_child`): it gets the line `sent`, and `hear` each partial result.
 
     Raises the EngineError that the child wrote to its standard output, or StageError that says how
     it died.
@@ -82,7 +96,7 @@ def run_in_subprocess(
                 child.stdin.flush()
         while reader.is_alive() or child.poll() is None:
             if should_stop() and not stopped:
-                child.terminate()
+                ask_to_stop(child)
                 stopped = True
             heard = _pass_on(output, heard, hear)
             time.sleep(POLL_SECONDS)
@@ -127,15 +141,15 @@ def run_as_child(work: Callable[..., Any], *, streams: bool = False) -> NoReturn
     def emit(part: Any) -> None:
         print(json.dumps(part), file=output, flush=True)
 
+    source = take_input()
     arguments: list[Any] = list(sys.argv[1:])
     if streams:
-        arguments = [emit, sys.stdin.readline(), *arguments]
-    exit_with_parent()
+        arguments = [emit, source.readline().decode(), *arguments]
+    stopping = threading.Event()
+    obey_parent(source, stopping)
     prepare_process()
     # What native libraries print must not mix with the answer.
     os.dup2(2, 1)
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     code = 0
     try:
         result = work(stopping.is_set, *arguments)
@@ -157,31 +171,13 @@ def run_as_child(work: Callable[..., Any], *, streams: bool = False) -> NoReturn
     os._exit(code)
 
 
-def exit_with_parent() -> None:
-    """Exit at once when the parent dies, which closes the other end of our standard input."""
-
-    def watch() -> None:
-        while os.read(0, 1024):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def describe_exit_code(code: int) -> str:
-    """Return `SIGSEGV` or `exit code 3` for a return code of subprocess."""
-    if code < 0:
-        return signal.Signals(-code).name
-    return f"exit code {code}"
-
-
 def crash_error(stage: str, code: int, folder: Path) -> EngineError:
     """Return the error of a stage that ended without one.
 
     `code`: as subprocess returns it. `folder`: that of the run.
     """
     log = folder / f"{stage}.log"
-    if code == -signal.SIGKILL:
+    if is_killed(code):
         return ResourceError(
             f"{STAGE_WORDS[stage]} was killed from outside.",
             "Most often the system does this when memory runs out.",
@@ -219,7 +215,7 @@ def end_child(child: subprocess.Popen[bytes]) -> None:
     """End a child process, politely first, and close its pipes."""
     try:
         if child.poll() is None:
-            child.terminate()
+            ask_to_stop(child)
             child.wait(GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         # It did not reach a safe point in time.

@@ -75,6 +75,7 @@ def examine(
         "memory": _examine_memory,
         "disk": lambda: _examine_disk(project),
         "ocr": lambda: _examine_ocr(settings),
+        "reading": _examine_reading,
         "documents": lambda: _examine_documents(project, settings) if project else [],
         "model": lambda: _examine_model(encoder),
         "languages": lambda: _examine_languages(project, encoder) if project else [],
@@ -87,7 +88,17 @@ def examine(
         "vectors": lambda: examine_vector_index(project) if project else [],
     }
     if offline:
-        wanted = ("python", "packages", "files", "model", "llm", "ocr", *EXTRA_USES, "network")
+        wanted = (
+            "python",
+            "packages",
+            "files",
+            "model",
+            "llm",
+            "ocr",
+            "reading",
+            *EXTRA_USES,
+            "network",
+        )
         checks |= {"packages": examine_packages, "files": examine_files}
         checks |= {name: partial(examine_extra, name, use) for name, use in EXTRA_USES.items()}
         checks = {topic: checks[topic] for topic in wanted}
@@ -202,6 +213,15 @@ def _examine_ocr(settings: Settings) -> list[Finding]:
     else:
         follows = "OCR is off: set corpus.ocr = true to read scans and pictures with it"
     return [Finding("ocr", "good", found, follows)]
+
+
+def _examine_reading() -> list[Finding]:
+    """Return what the system refuses to the processes that read documents."""
+    from engine.corpus.sandbox.limits import describe_confinement
+
+    refused, means, is_all = describe_confinement()
+    found = f"refused to reading processes: {refused}"
+    return [Finding("reading", "good" if is_all else "absent", found, f"by {means}")]
 
 
 def _examine_documents(project: ProjectFolder, settings: Settings) -> list[Finding]:

@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 
 from engine.core.disk import is_shared
 from engine.core.errors import EngineError
+from engine.core.messages.offer import TeacherCost
 from engine.core.messages.project import Finding
 from engine.core.text import size_text
 from engine.encoders.fingerprint import encoder_fingerprint
 from engine.encoders.graph.shared_graphs import is_graph_shared
 from engine.encoders.model_size import ModelSize, model_size
+from engine.endpoint.address import is_server
 from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import SemanticVectorsInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
+from engine.runs.teaching import count_passages
 from engine.settings.schema import Settings
 from engine.training.compute.memory import state_bytes
 from engine.training.config import CPU_SLACK, TrainingConfig
@@ -97,8 +101,12 @@ def examine_reranker(project: ProjectFolder, settings: Settings) -> list[Finding
     reranker.load()
     with closing(project.store()) as store:
         passages = store.sample_chunk_texts(MAX_PASSAGES)
+        taught = count_passages(ProjectSnapshot(project, settings, store), reranker.name)
     speed = measure_speed(reranker, passages, seconds)
     follows = f"{speed.passages} fit into {seconds:g} s of a search (search.rerank_seconds)"
+    if taught and not is_server(settings.search.reranker):
+        cost = TeacherCost(speed.name, taught, speed.passages_per_second)
+        follows += f"; as a teacher of the encoder it takes {cost.format_cost} (training.teacher)"
     state = "good" if speed.passages else "note"
     return [Finding("reranker", state, f"{speed.name} scores {speed.format_rate}", follows)]
 

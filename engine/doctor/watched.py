@@ -11,11 +11,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import os
 import platform
 import re
-import select
 import socket
 import struct
 import subprocess
@@ -27,16 +25,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from engine.core.errors import ResourceError
-from engine.core.seccomp import ALLOW, EQUAL, ERRNO, RETURN, install, machine
+from engine.core.platforms import notices
+from engine.core.platforms.seccomp import ALLOW, EQUAL, ERRNO, RETURN, install, machine
 from engine.core.subprocesses import end_child, spawn
 
 _NEW_LISTENER = 8
 _REFUSE = ERRNO + errno.EPERM
 _NOTIFY = 0x7FC00000
-_RECEIVE = 0xC0502100  # ioctl
-_SEND = 0xC0182101
-_SET_FLAGS = 0x40082104
-_SAME_CORE = 1
 _NOTICE = struct.Struct("QIIiIQ6Q")  # seccomp_notif, seccomp_notif_resp
 _ANSWER = struct.Struct("QqiI")
 _CONTINUE = (0, 1)
@@ -122,6 +117,8 @@ def run_watched(command: Sequence[str], environ: Mapping[str, str]) -> WatchedPr
     Raises ResourceError where the kernel cannot do this.
     """
     program = WatchedProgram()
+    if not machine():
+        raise build_unavailable_error()
     ours, theirs = socket.socketpair()
     with ours, tempfile.TemporaryFile() as output:
         with theirs:
@@ -135,10 +132,10 @@ def run_watched(command: Sequence[str], environ: Mapping[str, str]) -> WatchedPr
                 stderr=subprocess.STDOUT,
             )
         try:
-            listeners = socket.recv_fds(ours, 1, 1)[1]
-            if not listeners:
+            descriptor = notices.receive_descriptor(ours)
+            if descriptor is None:
                 raise build_unavailable_error()
-            with os.fdopen(listeners[0]) as listener:
+            with os.fdopen(descriptor) as listener:
                 _answer_notices(listener.fileno(), program)
             program.exit_code = child.wait()
         finally:
@@ -161,14 +158,8 @@ def build_unavailable_error() -> ResourceError:
 
 def _answer_notices(listener: int, program: WatchedProgram) -> None:
     """Answer the kernel's notices until the last process under the filter has ended."""
-    with contextlib.suppress(OSError):  # before Linux 6.6
-        fcntl.ioctl(listener, _SET_FLAGS, _SAME_CORE)
-    poll = select.poll()
-    poll.register(listener, select.POLLIN)
-    while True:
-        events = poll.poll()[0][1]
-        if events & select.POLLHUP and not events & select.POLLIN:
-            return
+    notices.stay_on_one_core(listener)
+    while notices.wait_for_notice(listener):
         with contextlib.suppress(OSError):  # the calling process was killed meanwhile
             _answer_notice(listener, program)
 
@@ -176,7 +167,7 @@ def _answer_notices(listener: int, program: WatchedProgram) -> None:
 def _answer_notice(listener: int, program: WatchedProgram) -> None:
     paths = _CALLS[machine()].paths
     notice = bytearray(_NOTICE.size)
-    fcntl.ioctl(listener, _RECEIVE, notice, True)
+    notices.receive_notice(listener, notice)
     number, process, _, call, _, _, *arguments = _NOTICE.unpack(notice)
     if call in paths:
         answer = _CONTINUE
@@ -185,7 +176,7 @@ def _answer_notice(listener: int, program: WatchedProgram) -> None:
         answer = _EPERM
         family = _name_family(call, arguments[0])
         program.sockets.append(SocketAttempt(family, _read_command_line(process)))
-    fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, *answer))
+    notices.answer_notice(listener, _ANSWER.pack(number, 0, *answer))
 
 
 def _name_family(call: int, number: int) -> str:
@@ -262,7 +253,7 @@ def _run_filtered(channel: str, *command: str) -> None:
         listener = _install_filter()
         if listener < 0:
             sys.exit(6)
-        socket.send_fds(parent, [b"."], [listener])
+        notices.send_descriptor(parent, listener)
         os.close(listener)
     os.execv(command[0], command)
 

@@ -7,13 +7,14 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import tee
-from mmap import MADV_DONTNEED, mmap
+from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from engine.core.errors import CancelledError, EngineError
+from engine.core.platforms.files import release_pages
 from engine.encoders.encoder import Unfinished
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
@@ -91,7 +92,7 @@ class VectorCache:
                 shard = self._shards[shards[rows[0]]]
                 vectors[rows] = shard[places[rows] - starts[shards[rows[0]]]]
                 # Its pages would count as this process's memory.
-                cast(mmap, shard.base).madvise(MADV_DONTNEED)
+                release_pages(cast(mmap, shard.base))
         return vectors
 
     def append(self, hashes: np.ndarray, vectors: np.ndarray) -> None:

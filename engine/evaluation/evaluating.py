@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from engine.core.messages.report import SearchMode
 from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name
+from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.choosing.fusion import (
-    EQUAL,
-    FOREIGN,
     FusionChoice,
     HybridFusion,
     default_share,

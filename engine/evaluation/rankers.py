@@ -21,7 +21,7 @@ from engine.evaluation.candidates import Candidate
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, LexicalInfo
-from engine.project.store.chunks import IN_MEMORY
+from engine.ranking.nearest import BLOCK, rank_all
 
 if TYPE_CHECKING:
     from engine.evaluation.query_sets import QuerySet
@@ -31,8 +31,6 @@ Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 PLAIN = ".plain"
 """Folder of the plain BM25 index, which is removed at the end of the stage."""
-BLOCK = 256
-PRODUCTS = 256 * IN_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,33 +161,6 @@ def pad_lists(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Flo
     padded_ids = pad_rows(ids, -1, np.int64, depth)
     padded_scores = pad_rows(scores, -np.inf, np.float32, depth)
     return padded_ids, padded_scores
-
-
-def rank_all(
-    queries: Floats, chunks: Floats, keys: Ids, depth: int, without: Sequence[Ids] = ()
-) -> tuple[Ids, Floats]:
-    """Rank chunks (N, d), named by `keys` (N,), exactly by inner product with queries (q, d).
-
-    Returns ids and products (q, min(depth, N)), with equal products in order of key. `without`
-    holds for each query the positions in `keys` of excluded chunks; rows are padded with −1 and
-    −inf if fewer than `depth` are left.
-    """
-    depth = min(depth, len(keys))
-    block = max(1, min(BLOCK, PRODUCTS // max(1, len(keys))))
-    ids = np.empty((len(queries), depth), dtype=np.int64)
-    scores = np.empty((len(queries), depth), dtype=np.float32)
-    for start in range(0, len(queries), block):
-        products = queries[start : start + block] @ chunks.T  # (b, N)
-        for row, positions in enumerate(without[start : start + block]):
-            products[row, positions] = -np.inf
-        best = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
-        values = np.take_along_axis(products, best, axis=1)
-        order = np.lexsort((keys[best], -values), axis=1)
-        rows = slice(start, start + len(products))
-        ids[rows] = keys[np.take_along_axis(best, order, axis=1)]
-        scores[rows] = np.take_along_axis(values, order, axis=1)
-    ids[np.isneginf(scores)] = -1
-    return ids, scores
 
 
 def rank_within(

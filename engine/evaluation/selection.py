@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from engine.core.errors import EngineError
 from engine.core.messages.report import SEARCH_MODES, SearchMode, Standing
 from engine.core.systems import ADAPTED, BASE, IN_USE, candidate_name, weight_of
-from engine.evaluation.choosing.fusion import EQUAL, FOREIGN, FOREIGN_SHARES, SHARES, HybridFusion
+from engine.encoders.choosing.shares import EQUAL, FOREIGN
+from engine.evaluation.choosing.fusion import FOREIGN_SHARES, HybridFusion
 from engine.evaluation.comparison import DocumentOf, measure
 from engine.evaluation.evidence import DECIDE_SHARE, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
@@ -27,6 +28,7 @@ from engine.evaluation.lists.preferences import (
 )
 from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
+from engine.models.catalogue import SHARES
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import (
     AdapterInfo,

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import InputError, UsageError, reason_of
+from engine.core.platforms.users import user_number
 from engine.project.folder import ProjectFolder
 
 RECORD = "exports.json"
@@ -127,7 +128,7 @@ def _find_leftovers(target: Path) -> Iterator[Path]:
     for folder in target.parent.glob(f".{name}.????????.part"):
         with suppress(Timeout, OSError, NotImplementedError):
             status = folder.lstat()
-            is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == user_number()
             if is_ours and (folder / LOCK).is_file():
                 with FileLock(folder / LOCK, timeout=0):
                     yield folder

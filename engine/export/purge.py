@@ -21,6 +21,7 @@ from engine.encoders.graph.shared_graphs import (
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.endpoint.servers import known_servers
 from engine.export.folder import RECORD, known_exports, unfinished_exports
+from engine.lexical.storage import MEMORY_FOLDER
 from engine.project.cached import find_overlapping_projects
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 
@@ -224,7 +225,7 @@ def _list_leftovers() -> Iterator[Path]:
     from engine.lexical.storage import drop_stale_copies
 
     yield from sorted(user_state_path("bmembed", appauthor=False).glob("fault-*.txt"))
-    for place in {Path(tempfile.gettempdir()), Path("/dev/shm")}:
+    for place in {Path(tempfile.gettempdir()), MEMORY_FOLDER}:
         drop_stale_copies(place)
         yield from sorted([*place.glob("bmembed-benchmark-*"), *place.glob("bmembed-index-*")])
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.disk import check_room, disk_errors, replace_file, sync
+from engine.core.disk import check_room, disk_errors, replace_file
 from engine.core.errors import CancelledError, InputError, ModelError, UsageError
 from engine.core.extras import describe_missing
 from engine.core.messages.queries import ModelFile
+from engine.core.platforms.files import sync
 from engine.core.subprocesses import run_in_subprocess
 from engine.gguf.file import PART
 from engine.gguf.hardware import Weight

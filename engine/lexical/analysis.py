@@ -23,7 +23,7 @@ analyses texts and finds the positions of words in them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
@@ -94,11 +94,10 @@ class Analyzer:
     def __init__(self, language: str, stop_words: bool = True, mark: str = "") -> None:
         self.language = language
         self._mark = mark
-        self._stemmer = _filter("stemmer", STEMMERS.get(language))
+        self._stemmer = _build_filter("stemmer", STEMMERS.get(language))
+        self._stop_words = None
         if stop_words:
-            self._stop_words = _filter("stopword", STOP_WORDS.get(language))
-        else:
-            self._stop_words = None
+            self._stop_words = _build_filter("stopword", STOP_WORDS.get(language))
         self._word = characters.term_pattern()
         self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._lock = Lock()
@@ -127,41 +126,41 @@ class Analyzer:
         Single characters count only if they stand alone: pairs already cover those inside a run of
         Han, and among the parts of a code longer ones say more (in `QX-77/B`, not B).
         """
-        return self._counted(
-            text, lambda compound: self._cache.get(compound) or self._remember(compound)
-        )
+        return self._count_terms(text, self._analyse_compound)
 
     def unstemmed(self, text: str) -> QueryTerms:
         """Return a query's words before stemming and removal of stop words, and its codes.
 
         They are the same in every language.
         """
-        return self._counted(text, self._split)
+        return self._count_terms(text, self._split)
 
-    def _counted(
-        self, text: str, terms_of: Callable[[str], tuple[Sequence[str], Sequence[str]]]
+    def _count_terms(
+        self, text: str, analyse: Callable[[str], tuple[Sequence[str], Sequence[str]]]
     ) -> QueryTerms:
         query = QueryTerms({}, {})
         days: dict[str, tuple[str, ...]] = {}
         for compound in find_compounds(_plain(text)):
-            words, codes = terms_of(compound)
-            figure = read_figure(_base(compound))
+            words, codes = analyse(compound)
+            figure = read_figure(_strip_possessive(compound))
             if figure is not None and figure.digits:
-                self._ask_number(query, figure, words)
+                self._add_number(query, figure, words)
                 continue
-            if codes and not _PARTED.search(compound):
+            has_gaps = _PARTED.search(compound) is not None
+            if codes and not has_gaps:
                 words = [word for word in words if len(word.removeprefix(self._mark)) > 1] or words
             for word in words:
                 query.words[word] = query.words.get(word, 0.0) + 1.0
             query.codes.update(dict.fromkeys(codes, tuple(words)))
-            if figure is not None and _PARTED.search(compound) and all(map(_DAY.fullmatch, codes)):
-                days.update(dict.fromkeys(codes, tuple(filter(str.isdigit, words))[:1]))
+            if figure is not None and has_gaps and all(map(_DAY.fullmatch, codes)):
+                first_number = tuple(word for word in words if word.isdigit())[:1]
+                days.update(dict.fromkeys(codes, first_number))
         if len(query.words) > _MAX_LOOKED_UP:
             query.codes.update(days)
         _drop_covered(query.words, text)
         return query
 
-    def _ask_number(self, query: QueryTerms, figure: Figure, words: Sequence[str]) -> None:
+    def _add_number(self, query: QueryTerms, figure: Figure, words: Sequence[str]) -> None:
         """Add a number to a query: its parts, its codes, and its digits alone.
 
         The digits count as much as all parts together.
@@ -184,172 +183,160 @@ class Analyzer:
         They are ascending and do not overlap. A code that matches as a whole is one span; otherwise
         its matching parts are.
         """
-        wanted = self.query_terms(query)
-        terms = wanted.words.keys() | wanted.codes.keys()
+        query_terms = self.query_terms(query)
+        terms = query_terms.words.keys() | query_terms.codes.keys()
         if not query.isascii():
             words = (word for word in self.unstemmed(query).words if self.term_of(word))
             terms |= {self.term_of(characters.spell_out(word)) for word in words}
         spans: list[tuple[int, int]] = []
-        if terms:
-            pattern = compound_pattern_for(text, any_case=True)
-            for compound in pattern.finditer(text.replace("_", "-")):
-                known = self._cache.get(compound.group().lower())
-                is_plain = compound.group().isascii()
-                if is_plain and known and terms.isdisjoint(known[0]) and terms.isdisjoint(known[1]):
-                    continue  # Most words do not match.
-                for start, end in self._spans_in(compound.group(), terms):
-                    start, end = start + compound.start(), end + compound.start()
-                    if spans and start <= spans[-1][1]:
-                        start = spans[-1][0]
-                        end = max(end, spans.pop()[1])
-                    spans.append((start, end))
+        if not terms:
+            return spans
+        pattern = compound_pattern_for(text, any_case=True)
+        for compound in pattern.finditer(text.replace("_", "-")):
+            raw = compound.group()
+            cached = self._cache.get(raw.lower())
+            if cached and raw.isascii() and all(map(terms.isdisjoint, cached)):
+                continue  # Most words do not match.
+            offset = compound.start()
+            for start, end in self._find_spans(raw, terms):
+                start += offset
+                end += offset
+                if spans and start <= spans[-1][1]:
+                    previous_start, previous_end = spans.pop()
+                    start = previous_start
+                    end = max(end, previous_end)
+                spans.append((start, end))
         return spans
 
-    def _spans_in(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
+    def _find_spans(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within one compound, ascending by start."""
         compound = _plain(raw)
-        words, codes = self._cache.get(compound) or self._remember(compound)
+        words, codes = self._analyse_compound(compound)
         in_words = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
         in_codes = not terms.isdisjoint(codes)
         if not in_words and not in_codes:
             return []
         if "\n" in raw:
-            return self._spans_over_lines(raw, terms)
+            return self._find_spans_over_lines(raw, terms)
         clean = characters.normalise(raw)
-        figure = read_figure(_base(raw))
+        figure = read_figure(_strip_possessive(raw))
+        spans: list[tuple[int, int]] = []
         if figure is None and _PARTED.search(clean):
-            pieces = characters.compound_pattern().finditer(raw)
-            found = [(piece.start(), self._spans_in(piece.group(), terms)) for piece in pieces]
-            return [(at + start, at + end) for at, inside in found for start, end in inside]
-        is_known = figure is not None and any(
+            for piece in characters.compound_pattern().finditer(raw):
+                spans += _shift(self._find_spans(piece.group(), terms), piece.start())
+            return spans
+        matches_figure = figure is not None and any(
             not terms.isdisjoint(self._word_terms(word)) for word in figure.words
         )
-        if in_codes or is_known or len(clean) != len(raw):
+        if in_codes or matches_figure or len(clean) != len(raw):
             return [(0, len(raw) - len(_possessive(raw)))]
-        spans: list[tuple[int, int]] = []
         for word in self._word.finditer(clean):
             for piece in _PIECE.finditer(word.group()):
-                spans += self._spans_in_piece(piece.group(), word.start() + piece.start(), terms)
+                piece_spans = self._find_spans_in_piece(piece.group(), terms)
+                spans += _shift(piece_spans, word.start() + piece.start())
         return spans
 
-    def _spans_over_lines(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
+    def _find_spans_over_lines(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within a compound that extends over several lines.
 
         A pair that a line end splits extends from its first character to its last.
         """
         spans: list[tuple[int, int]] = []
         start = 0
-        for end in _LINE_WITHIN.finditer(raw):
-            spans += [
-                (a + start, b + start) for a, b in self._spans_in(raw[start : end.start()], terms)
-            ]
-            if characters.normalise(raw[end.start() - 1] + raw[end.end()]) in terms:
-                spans.append((end.start() - 1, end.end() + 1))
-            start = end.end()
-        return spans + [(a + start, b + start) for a, b in self._spans_in(raw[start:], terms)]
+        for line_end in _LINE_WITHIN.finditer(raw):
+            spans += _shift(self._find_spans(raw[start : line_end.start()], terms), start)
+            if characters.normalise(raw[line_end.start() - 1] + raw[line_end.end()]) in terms:
+                spans.append((line_end.start() - 1, line_end.end() + 1))
+            start = line_end.end()
+        return spans + _shift(self._find_spans(raw[start:], terms), start)
 
-    def _spans_in_piece(self, piece: str, offset: int, terms: set[str]) -> list[tuple[int, int]]:
+    def _find_spans_in_piece(self, piece: str, terms: set[str]) -> list[tuple[int, int]]:
         if not _IS_UNSPACED.match(piece):
-            if self._is_wanted(piece, terms):
-                return [(offset, offset + len(piece))]
-            runs = [
-                (run.start() + offset, run.end() + offset, run.group())
-                for run in _RUN.finditer(piece)
-            ]
+            if self._matches(piece, terms):
+                return [(0, len(piece))]
             return [
-                (start, end)
-                for start, end, run in runs
-                if not terms.isdisjoint(self._word_terms(run))
+                run.span()
+                for run in _RUN.finditer(piece)
+                if not terms.isdisjoint(self._word_terms(run.group()))
             ]
-        widths = [
-            2 if piece[at : at + 2] in terms else int(piece[at] in terms)
-            for at in range(len(piece))
-        ]
-        return [
-            (offset + at, offset + min(at + width, len(piece)))
-            for at, width in enumerate(widths)
-            if width
-        ]
+        spans = []
+        for start, character in enumerate(piece):
+            pair = piece[start : start + 2]
+            if pair in terms:
+                spans.append((start, start + len(pair)))
+            elif character in terms:
+                spans.append((start, start + 1))
+        return spans
 
-    def _is_wanted(self, word: str, terms: set[str]) -> bool:
-        own = self._word_terms(word)
-        return bool(own) and not terms.isdisjoint(
-            (*own, *self._word_terms(characters.spell_out(word)))
-        )
+    def _matches(self, word: str, terms: set[str]) -> bool:
+        word_terms = self._word_terms(word)
+        if not word_terms:
+            return False
+        spelt_out = self._word_terms(characters.spell_out(word))
+        return not (terms.isdisjoint(word_terms) and terms.isdisjoint(spelt_out))
 
     def _is_spelt_otherwise(self, compound: str, terms: set[str]) -> bool:
         """Tell whether a word of a compound matches in its spelt-out form."""
         spelt = characters.spell_out(characters.normalise(compound))
-        is_searched = spelt != compound and bool(self._remember(compound)[0])
-        return is_searched and not terms.isdisjoint(self._remember(spelt)[0])
+        if spelt == compound or not self._remember(compound)[0]:
+            return False
+        return not terms.isdisjoint(self._remember(spelt)[0])
+
+    def _analyse_compound(self, compound: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return (terms of words, codes) of one compound, from the cache if it is there."""
+        return self._cache.get(compound) or self._remember(compound)
 
     def _remember(self, compound: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         words, codes = self._split(compound)
         if len(self._cache) >= _CACHE_SIZE:
             self._cache.clear()
-        self._cache[compound] = found = (
-            tuple(term for word in words for term in self._word_terms(word)),
-            codes,
-        )
-        return found
+        terms: list[str] = []
+        for word in words:
+            terms += self._word_terms(word)
+        self._cache[compound] = (tuple(terms), codes)
+        return self._cache[compound]
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return (words before stemming, codes) of one compound."""
-        short = characters.words_with_marks(raw)
-        raw = characters.without_marks(raw)
-        if "\n" in raw:
-            clean = _LINE_WITHIN.sub("", characters.normalise(raw))
-        else:
-            clean = characters.normalise(raw)
+        words = characters.words_with_marks(raw)
+        clean = characters.normalise(characters.without_marks(raw))
+        if "\n" in clean:
+            clean = _LINE_WITHIN.sub("", clean)
         compound = clean.removesuffix(_possessive(clean))
-        words = self._word.findall(compound)
+        plain_words = self._word.findall(compound)
         if _IS_UNSPACED.search(compound):
-            pieces = [piece for word in words for piece in _PIECE.findall(word)]
-            found = [
-                self._pairs(piece) if _IS_UNSPACED.match(piece) else [piece] for piece in pieces
-            ]
-            return [*short, *(word for words in found for word in words)], ()
+            for word in plain_words:
+                words += _split_unspaced(word)
+            return words, ()
         if figure := read_figure(compound):
-            codes = figure.codes if figure.digits != (compound,) else ()
-            return [*short, *words, *figure.words], codes
+            words += (*plain_words, *figure.words)
+            return words, figure.codes if figure.digits != (compound,) else ()
         if _PARTED.search(compound):
-            more_words, more_codes = self._split_pieces(compound)
-            return [*short, *more_words], more_codes
-        code = _is_code(compound, words)
-        return [*short, *(_parts(words) if code else words)], (_whole(compound),) if code else ()
-
-    def _split_pieces(self, compound: str) -> tuple[list[str], tuple[str, ...]]:
-        """Split a compound that looked like a figure but is none."""
-        words: list[str] = []
-        codes: list[str] = []
-        for piece in characters.compound_pattern().findall(compound):
-            more_words, more_codes = self._split(piece)
-            words += more_words
-            codes += more_codes
-        return words, tuple(codes)
-
-    @staticmethod
-    def _pairs(run: str) -> list[str]:
-        if len(run) == 1:
-            return [run]
-        return [char for char in run if _IS_HAN.match(char)] + [
-            run[at : at + 2] for at in range(len(run) - 1)
-        ]
+            # A compound that looked like a figure but is none.
+            codes: list[str] = []
+            for piece in characters.compound_pattern().findall(compound):
+                piece_words, piece_codes = self._split(piece)
+                words += piece_words
+                codes += piece_codes
+            return words, tuple(codes)
+        if _is_code(compound, plain_words):
+            return [*words, *_code_parts(plain_words)], (_format_code(compound),)
+        return words + plain_words, ()
 
     def _word_terms(self, word: str) -> tuple[str, ...]:
         """Return the term of a word or pair of characters, or () for a stop word.
 
         The term is also recorded under that of its spelt-out form.
         """
-        terms = self._stemmed(word)
+        terms = self._stem(word)
         spelt = characters.spell_out(word)
         if terms and spelt != word:
-            for other in self._stemmed(spelt):
+            for other in self._stem(spelt):
                 if other != terms[0]:
                     self.spellings.setdefault(other, set()).add(terms[0])
         return terms
 
-    def _stemmed(self, word: str) -> tuple[str, ...]:
+    def _stem(self, word: str) -> tuple[str, ...]:
         if _IS_UNSPACED.match(word):
             return (word,)
         folded = characters.fold(word)
@@ -360,10 +347,8 @@ class Analyzer:
                 self._stop_words.analyze(word) and self._stop_words.analyze(folded)
             ):
                 return ()
-            return (
-                self._mark
-                + (self._stemmer.analyze(folded)[0] or folded if self._stemmer else folded),
-            )
+            stem = self._stemmer.analyze(folded)[0] if self._stemmer else ""
+            return (self._mark + (stem or folded),)
 
 
 @lru_cache(maxsize=8)
@@ -385,7 +370,7 @@ def find_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
     The text is in lower case, unless `any_case` is set.
     """
     for compound in compound_pattern_for(text, any_case=any_case).findall(text):
-        if _PARTED.search(compound) and read_figure(_base(compound)) is None:
+        if _PARTED.search(compound) and read_figure(_strip_possessive(compound)) is None:
             yield from characters.compound_pattern().findall(compound)
         else:
             yield compound
@@ -395,10 +380,9 @@ def _drop_covered(words: dict[str, float], text: str) -> None:
     """Remove single Han characters that pairs cover."""
     if text.isascii():
         return
-    for char in {
-        char for word in words if len(word) == 2 and _IS_HAN.search(word) for char in word
-    }:
-        words.pop(char, None)
+    for pair in [word for word in words if len(word) == 2 and _IS_HAN.search(word)]:
+        for character in pair:
+            words.pop(character, None)
 
 
 def _plain(text: str) -> str:
@@ -409,7 +393,25 @@ def _plain(text: str) -> str:
     return text.lower().replace("_", "-")
 
 
-def _base(compound: str) -> str:
+def _shift(spans: Iterable[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
+    return [(start + offset, end + offset) for start, end in spans]
+
+
+def _split_unspaced(word: str) -> Iterator[str]:
+    """Yield the Han characters and the pairs of characters of a script without spaces.
+
+    Pieces in other scripts are words.
+    """
+    for piece in _PIECE.findall(word):
+        if len(piece) == 1 or not _IS_UNSPACED.match(piece):
+            yield piece
+            continue
+        yield from _IS_HAN.findall(piece)
+        for start in range(len(piece) - 1):
+            yield piece[start : start + 2]
+
+
+def _strip_possessive(compound: str) -> str:
     """Return a compound in its plain form, without a possessive 's."""
     clean = characters.normalise(compound)
     return clean.removesuffix(_possessive(clean))
@@ -422,18 +424,14 @@ def _possessive(compound: str) -> str:
 
 
 def _is_code(compound: str, words: list[str]) -> bool:
-    if (
-        not _DIGIT.search(compound)
-        or len(words) > _MAX_PARTS
-        or max(map(len, words)) > _MAX_WORD_LENGTH
-    ):
+    if not _DIGIT.search(compound) or _PROSE_NUMBER.fullmatch(compound):
         return False
-    if _PROSE_NUMBER.fullmatch(compound):
+    if len(words) > _MAX_PARTS or max(map(len, words)) > _MAX_WORD_LENGTH:
         return False
     return len(words) > 1 or len(_RUN.findall(compound)) > 1
 
 
-def _whole(compound: str) -> str:
+def _format_code(compound: str) -> str:
     """Return a whole code: `phx121` → `phx-121`, `v2.3.1` → `v-2.3.1`.
 
     `iso/iec-27001` becomes `iso-iec-27001`.
@@ -443,7 +441,7 @@ def _whole(compound: str) -> str:
     return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
 
 
-def _parts(words: list[str]) -> Iterator[str]:
+def _code_parts(words: list[str]) -> Iterator[str]:
     """Yield the words of a code, and the longer runs of those that mix letters and digits.
 
     A single mixed word yields its runs if two of them are long (`phx121`), else itself (`mp3`,
@@ -451,17 +449,15 @@ def _parts(words: list[str]) -> Iterator[str]:
     """
     for word in words:
         runs = _RUN.findall(word)
-        if len(runs) > 1:
-            long_runs = [run for run in runs if len(run) > 1]
-        else:
-            long_runs = []
-        if len(words) > 1 or len(long_runs) < 2:
+        long_runs = [run for run in runs if len(run) > 1] if len(runs) > 1 else []
+        has_several_words = len(words) > 1
+        if has_several_words or len(long_runs) < 2:
             yield word
-        if len(words) > 1 or len(long_runs) > 1:
+        if has_several_words or len(long_runs) > 1:
             yield from long_runs
 
 
-def _filter(kind: str, language: str | None) -> TextAnalyzer | None:
+def _build_filter(kind: str, language: str | None) -> TextAnalyzer | None:
     if language is None:
         return None
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer

@@ -28,7 +28,8 @@ def code_bonus(idf_of_parts: npt.NDArray[np.float64]) -> float:
     favour short ones. A code of one part (`mp3`) is already a word, and only gains its idf once
     more.
     """
-    return (K1 + 1 if len(idf_of_parts) > 1 else 1.0) * float(idf_of_parts.sum())
+    factor = K1 + 1 if len(idf_of_parts) > 1 else 1.0
+    return factor * float(idf_of_parts.sum())
 
 
 def length_table() -> npt.NDArray[np.int64]:
@@ -36,16 +37,15 @@ def length_table() -> npt.NDArray[np.int64]:
 
     They are exact up to 39, then have 4 significant bits (Lucene SmallFloat).
     """
-    free = 24
-
-    def expand(code: int) -> int:
-        bits = code & 7
+    exact = 24
+    lengths = list(range(exact))
+    for code in range(256 - exact):
+        significant_bits = code & 7
         shift = (code >> 3) - 1
-        return bits if shift < 0 else (bits | 8) << shift
-
-    return np.array(
-        [code if code < free else free + expand(code - free) for code in range(256)], dtype=np.int64
-    )
+        if shift >= 0:
+            significant_bits = (significant_bits | 8) << shift
+        lengths.append(exact + significant_bits)
+    return np.array(lengths, dtype=np.int64)
 
 
 def posting_scores(

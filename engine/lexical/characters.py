@@ -26,22 +26,8 @@ _MARKS = re.compile(
     rf"(?:(?<={_LETTER}{{4}})|(?<=\d))[{_SUPERSCRIPT}]+|(?<![\w{_SUPERSCRIPT}])[{_SUPERSCRIPT}]+(?={_LETTER}{{4}})"
 )
 _SHORT_WORD_WITH_MARK = re.compile(rf"(?<![\w{_SUPERSCRIPT}]){_LETTER}{{2,3}}(?=[{_SUPERSCRIPT}])")
-_POINTS = frozenset(
-    map(
-        chr,
-        (
-            *range(0x591, 0x5BE),
-            0x5BF,
-            0x5C1,
-            0x5C2,
-            0x5C4,
-            0x5C5,
-            0x5C7,
-            0x640,
-            *range(0x64B, 0x653),
-            0x670,
-        ),
-    )
+_VOWEL_POINT = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]"
 )
 _SPECIAL_LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
@@ -83,7 +69,8 @@ def _term() -> str:
 @lru_cache(maxsize=1)
 def _word() -> str:
     alphabets = chain(range(0x300, 0x3400), range(0xA600, 0xAC00), range(0xFB00, 0xFE30))
-    marks = (char for char in map(chr, alphabets) if unicodedata.category(char) in ("Mn", "Mc"))
+    characters = [chr(code) for code in alphabets]
+    marks = [char for char in characters if unicodedata.category(char) in ("Mn", "Mc")]
     return rf"\w[\w{''.join(marks)}]*"
 
 
@@ -95,13 +82,13 @@ def fold(word: str) -> str:
     """
     if word.isascii():
         return word
-    kept: list[str] = []
-    for char in unicodedata.normalize("NFD", word.translate(_SPECIAL_LETTERS)):
-        if char not in _POINTS and not (
-            unicodedata.combining(char) and kept and kept[-1].isascii()
-        ):
-            kept.append(char)
-    return unicodedata.normalize("NFC", "".join(kept))
+    decomposed = unicodedata.normalize("NFD", word.translate(_SPECIAL_LETTERS))
+    folded = ""
+    for char in _VOWEL_POINT.sub("", decomposed):
+        follows_latin = bool(folded) and folded[-1].isascii()
+        if not (follows_latin and unicodedata.combining(char)):
+            folded += char
+    return unicodedata.normalize("NFC", folded)
 
 
 def without_marks(compound: str) -> str:
@@ -134,4 +121,6 @@ def spell_out(word: str) -> str:
 
 def normalise(compound: str) -> str:
     """Return the NFKC form (plain letters for full-width ones and ligatures) in lower case."""
-    return (compound if compound.isascii() else unicodedata.normalize("NFKC", compound)).lower()
+    if compound.isascii():
+        return compound.lower()
+    return unicodedata.normalize("NFKC", compound).lower()

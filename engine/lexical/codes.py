@@ -13,31 +13,32 @@ def is_number(word: str) -> bool:
     return word.isdigit() and len(word) >= _MIN_NUMBER
 
 
-def plain_stem(term: str) -> str:
+def strip_language(term: str) -> str:
     """Return a term without its language."""
     return term.rpartition(":")[2]
 
 
-def readings_of(query: QueryTerms) -> list[list[str]]:
+def find_readings(query: QueryTerms) -> list[list[str]]:
     """Return the indexed terms, in all spellings, of each code and long number of a query."""
     codes: dict[tuple[str, ...], list[str]] = {}
     numbers: dict[tuple[str, ...], list[str]] = {}
     for code, parts in query.codes.items():
         digits = query.digits.get(code, ())
-        # True for a number that is typed as digits alone.
-        is_plain = len(parts) == 1 and bool(digits)
-        if not is_plain or any(is_number(plain_stem(word)) for word in digits):
-            kind = numbers if is_plain else codes
-            kind.setdefault(parts, []).extend((code, *digits))
+        is_typed_as_digits = len(parts) == 1 and bool(digits)
+        if not is_typed_as_digits:
+            codes.setdefault(parts, []).extend((code, *digits))
+        elif any(is_number(strip_language(word)) for word in digits):
+            numbers.setdefault(parts, []).extend((code, *digits))
     return [*codes.values(), *numbers.values()]
 
 
-def holds_inside(analyzer: Analyzer, code: str, text: str) -> bool:
+def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
     """Tell whether a text contains a code as part of a longer one: `PHX-121` in `PHX-121/B`."""
-    wanted = [f"-{_with_hyphens(one)}-" for one in analyzer.unstemmed(code).codes]
-    longer = [f"-{_with_hyphens(one)}-" for one in analyzer.terms(text).codes]
-    return any(one in other for one in wanted for other in longer)
+    # A code may not contain spaces, so it never matches across two codes of the text.
+    text_codes = " ".join(map(_delimit_parts, analyzer.terms(text).codes))
+    return any(_delimit_parts(whole) in text_codes for whole in analyzer.unstemmed(code).codes)
 
 
-def _with_hyphens(code: str) -> str:
-    return code.replace(".", "-").replace("/", "-")
+def _delimit_parts(code: str) -> str:
+    hyphenated = code.replace(".", "-").replace("/", "-")
+    return f"-{hyphenated}-"

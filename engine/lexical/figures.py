@@ -86,16 +86,19 @@ def compound_pattern_for(text: str, *, any_case: bool = False) -> re.Pattern[str
 
     The text is in lower case, unless `any_case` is set.
     """
-    has_letters = bool(_LETTER_HINT.search(text)) or ".net" in (text.lower() if any_case else text)
-    return _pattern(bool(_DIGIT_HINT.search(text)), has_letters, any_case)
+    lower = text.lower() if any_case else text
+    has_letters = ".net" in lower or _LETTER_HINT.search(text) is not None
+    return _compile_pattern(_DIGIT_HINT.search(text) is not None, has_letters, any_case)
 
 
 @lru_cache(maxsize=8)
-def _pattern(with_digits: bool, with_letters: bool, any_case: bool) -> re.Pattern[str]:
-    kinds = (
-        [_AFTER_DIGIT] * with_digits + [_AFTER_LETTER] * with_letters + [compound_pattern().pattern]
-    )
-    return re.compile("|".join(kinds), re.IGNORECASE if any_case else 0)
+def _compile_pattern(with_digits: bool, with_letters: bool, any_case: bool) -> re.Pattern[str]:
+    alternatives = [compound_pattern().pattern]
+    if with_letters:
+        alternatives.insert(0, _AFTER_LETTER)
+    if with_digits:
+        alternatives.insert(0, _AFTER_DIGIT)
+    return re.compile("|".join(alternatives), re.IGNORECASE if any_case else 0)
 
 
 def read_figure(compound: str) -> Figure | None:
@@ -110,22 +113,22 @@ def read_figure(compound: str) -> Figure | None:
         return Figure((f"{compound}.0",), (compound,))
     if _IS_AMOUNT.fullmatch(compound):
         values = tuple(dict.fromkeys(_read_values(compound)))
-        whole = (value.removesuffix(".0") for value in values if value.endswith(".0"))
-        return Figure(values, tuple(digits for digits in whole if len(digits) > 3))
+        whole_numbers = [value.removesuffix(".0") for value in values if value.endswith(".0")]
+        return Figure(values, tuple(number for number in whole_numbers if len(number) > 3))
     compound = _AFTER_AREA.sub(" ", compound)
-    joined = "".join(char for char in compound if char.isalnum())
+    characters = "".join(char for char in compound if char.isalnum())
     if _IS_GROUPS.fullmatch(compound):
-        if not _MIN_DIGITS <= len(joined) <= _MAX_DIGITS or _ALL_YEARS.fullmatch(compound):
+        if not _MIN_DIGITS <= len(characters) <= _MAX_DIGITS or _ALL_YEARS.fullmatch(compound):
             return None
-        value = f"{joined}.0"
-        is_typed_with_blanks = any(blank in compound for blank in _BLANK)
-        return Figure(
-            (value,) if is_typed_with_blanks else (re.sub("[\u2010\u2011]", "-", compound), value),
-            (joined,),
-        )
-    if " " in compound and _IS_IBAN.fullmatch(joined) and len(_FOUR_DIGITS.findall(compound)) > 1:
-        return Figure((re.sub(r"(?<=\d)(?=\D)|(?<=\D)(?=\d)", "-", joined),))
-    return None
+        codes = [f"{characters}.0"]
+        if not any(blank in compound for blank in _BLANK):
+            codes.insert(0, re.sub("[\u2010\u2011]", "-", compound))
+        return Figure(tuple(codes), (characters,))
+    if " " not in compound or not _IS_IBAN.fullmatch(characters):
+        return None
+    if len(_FOUR_DIGITS.findall(compound)) < 2:
+        return None
+    return Figure((re.sub(r"(?<=\d)(?=\D)|(?<=\D)(?=\d)", "-", characters),))
 
 
 def _read_values(amount: str) -> Iterator[str]:
@@ -146,25 +149,27 @@ def _read_values(amount: str) -> Iterator[str]:
 
 def _read_days(compound: str) -> Iterator[date]:
     """Yield the days that a compound may mean."""
-    if found := _YEAR_FIRST.fullmatch(compound) or _COMPACT.fullmatch(compound):
-        yield from _find_day(found[1], int(found[2]), int(found[3]))
-    elif found := _YEAR_LAST.fullmatch(compound):
-        first, mark, second, year = found.groups()
+    if match := _YEAR_FIRST.fullmatch(compound) or _COMPACT.fullmatch(compound):
+        yield from _read_day(match[1], int(match[2]), int(match[3]))
+    elif match := _YEAR_LAST.fullmatch(compound):
+        first, mark, second, year = match.groups()
         if mark == "-" and len(year) == 2:
             return
-        yield from _find_day(year, int(second), int(first))
+        yield from _read_day(year, int(second), int(first))
         if mark != ".":
-            yield from _find_day(year, int(first), int(second))
+            yield from _read_day(year, int(first), int(second))
     else:
         pieces = [piece for piece in _PIECE.findall(compound) if piece not in _MONTH_WORDS]
-        if len(pieces) == 3:
-            place = 0 if pieces[1].isdigit() else 1
-            month = MONTHS.get(fold(pieces[place]))
-            if month and pieces[1 - place].isdigit() and pieces[2].isdigit():
-                yield from _find_day(pieces[2], month, int(pieces[1 - place]))
+        if len(pieces) != 3:
+            return
+        day = pieces.pop(1 if pieces[1].isdigit() else 0)
+        name, year = pieces
+        month = MONTHS.get(fold(name))
+        if month and day.isdigit() and year.isdigit():
+            yield from _read_day(year, month, int(day))
 
 
-def _find_day(year: str, month: int, day: int) -> Iterator[date]:
+def _read_day(year: str, month: int, day: int) -> Iterator[date]:
     number = int(year)
     if len(year) == 2:
         number += 2000 if number < _THIS_CENTURY else 1900
@@ -175,14 +180,14 @@ def _find_day(year: str, month: int, day: int) -> Iterator[date]:
             return
 
 
-def _month_numbers() -> dict[str, int]:
-    found = {"sept": 9, "mar": 3}
+def _number_months() -> dict[str, int]:
+    numbers = {"sept": 9, "mar": 3}
     for names in CALENDAR_NAMES.values():
         for months in (names.months, names.short_months, names.months_of_day):
             for number, name in enumerate(months, 1):
-                found.setdefault(fold(name.rstrip(".").lower()), number)
-    return found
+                numbers.setdefault(fold(name.rstrip(".").lower()), number)
+    return numbers
 
 
-MONTHS = _month_numbers()
+MONTHS = _number_months()
 """Number of a month by its name in any language, in lower case and without accents."""

@@ -8,7 +8,7 @@ the answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from unicodedata import normalize
 from urllib.parse import unquote
@@ -42,49 +42,47 @@ class FilenameMatch:
     names: tuple[str, ...] = ()
 
 
-def searched_label(title: str, path: str) -> str:
+def build_search_label(title: str, path: str) -> str:
     """Return what is searched of a document with each of its chunks.
 
     It is the title, and the file's name repeated `NAME_WEIGHT` times. `path` is empty for an entry
     of a data set, which is not a file.
     """
-    return "\n".join(filter(str.strip, (title, *(NAME_WEIGHT * searched_names(path)))))
+    lines = (title, *(NAME_WEIGHT * find_search_names(path)))
+    return "\n".join(line for line in lines if line.strip())
 
 
-def searched_names(path: str) -> tuple[str, ...]:
+def find_search_names(path: str) -> tuple[str, ...]:
     """Return the names of the files that a document is or lies in.
 
     They have no extension, and joined words are split. An archive or a mailbox is not a document,
     so its name is searched with its contents; a mail in a mailbox has no name.
     """
-    if path:
-        parts = path.split("/")
-    else:
-        parts = []
-    containers = [FORMATS.get(ending_of(part), "") for part in parts[:-1]]
-    holders = [
-        part for part, format in zip(parts[:-1], containers, strict=True) if format in STREAMED
-    ]
-    is_numbered = "mbox" in containers[-1:]
-    if is_numbered:
-        files = holders
-    else:
-        files = [*holders, *parts[-1:]]
-    return tuple(dict.fromkeys(name for file in files if (name := _name_as_words(file))))
+    if not path:
+        return ()
+    *folders, file = path.split("/")
+    formats = [FORMATS.get(ending_of(folder), "") for folder in folders]
+    containers = zip(folders, formats, strict=True)
+    files = [folder for folder, format in containers if format in STREAMED]
+    if "mbox" not in formats[-1:]:
+        files.append(file)
+    names = map(_split_name, files)
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
-def _name_as_words(file: str) -> str:
+def _split_name(file: str) -> str:
+    """Return a file's name without extension, followed by its words if it joins several."""
     ending = ending_of(file)
-    is_format = ending in FORMATS or ending in PICTURES
-    if is_format:
+    stem = file
+    if ending in FORMATS or ending in PICTURES:
         stem = file[: -len(ending)].removesuffix(".tar")
-    else:
-        stem = file
-    stem = _PERCENT.sub(
-        lambda escaped: unquote(escaped[0], errors="replace").replace("\ufffd", " "), stem
-    )
+    stem = _PERCENT.sub(_unquote, stem)
     words = _HUMP.sub(" ", stem)
     return stem if words == stem else f"{stem} {words}"
+
+
+def _unquote(escapes: re.Match[str]) -> str:
+    return unquote(escapes[0], errors="replace").replace("\ufffd", " ")
 
 
 class DocumentNames:
@@ -96,7 +94,7 @@ class DocumentNames:
     def __init__(self, documents: Iterable[tuple[int, str, str]]) -> None:
         self._ids: dict[str, set[int]] = {}
         for key, title, path in documents:
-            for name in _file_names(title.strip(), path):
+            for name in _find_file_names(title.strip(), path):
                 self._ids.setdefault(name.casefold(), set()).add(key)
 
     def match(self, query: str) -> FilenameMatch:
@@ -104,53 +102,52 @@ class DocumentNames:
 
         The names are removed from the text to search for, unless the query consists only of names.
         """
-        typed = query
-        query = normalize("NFC", query)
-        found: set[int] = set()
+        composed = normalize("NFC", query)
+        documents: set[int] = set()
         names = []
         pieces = []
-        start = 0
-        for first, last in self._places(query):
-            names.append(query[first:last])
-            found |= self._ids[query[first:last].casefold()]
-            pieces.append(query[start:first].strip(_EDGES))
-            start = last
-        if not found:
-            return FilenameMatch(typed)
-        rest = " ".join(
-            piece for piece in (*pieces, query[start:].lstrip(_EDGES).rstrip()) if piece
-        )
-        return FilenameMatch(rest if _WORD.search(rest) else query, frozenset(found), tuple(names))
+        rest_start = 0
+        for start, end in self._find_names(composed):
+            name = composed[start:end]
+            names.append(name)
+            documents |= self._ids[name.casefold()]
+            pieces.append(composed[rest_start:start].strip(_EDGES))
+            rest_start = end
+        if not documents:
+            return FilenameMatch(query)
+        pieces.append(composed[rest_start:].lstrip(_EDGES).rstrip())
+        text = " ".join(filter(None, pieces))
+        if not _WORD.search(text):
+            text = composed
+        return FilenameMatch(text, frozenset(documents), tuple(names))
 
-    def _places(self, query: str) -> list[tuple[int, int]]:
-        """Return the positions of names, ascending, not nested: the longest for each extension."""
-        places: list[tuple[int, int]] = []
+    def _find_names(self, query: str) -> Iterator[tuple[int, int]]:
+        """Yield the spans of names, ascending, not nested: the longest for each extension."""
+        previous_end = 0
         for extension in _EXTENSION.finditer(query):
-            last = extension.end()
-            floor = places[-1][1] if places else 0
-            for start in _NAME_START.finditer(
-                query, max(floor, last - MAX_NAME_LENGTH), extension.start()
-            ):
-                if query[start.start() : last].casefold() in self._ids:
-                    places.append((start.start(), last))
+            end = extension.end()
+            earliest = max(previous_end, end - MAX_NAME_LENGTH)
+            for beginning in _NAME_START.finditer(query, earliest, extension.start()):
+                start = beginning.start()
+                if query[start:end].casefold() in self._ids:
+                    yield start, end
+                    previous_end = end
                     break
-        return places
 
 
-def _file_names(title: str, path: str) -> set[str]:
+def _find_file_names(title: str, path: str) -> set[str]:
     """Return what a query may call a document.
 
     It is the document's path, its file's name, and its title if that is a file's name.
     """
+    names = set()
     # An entry of a data set is not a file.
     if "#" not in path:
         names = {path, path.rpartition("/")[2]}
-    else:
-        names = set()
-    if (end := _EXTENSION.search(title)) and _OFFICE.fullmatch(end[0]):
+    extension = _EXTENSION.search(title)
+    if extension and _OFFICE.fullmatch(extension[0]):
         names.add(title)
     # macOS writes letters and their marks separately.
-    composed = (normalize("NFC", name) for name in names)
-    return {
-        name for name in composed if len(name) <= MAX_NAME_LENGTH and _FILE_NAME.fullmatch(name)
-    }
+    composed = [normalize("NFC", name) for name in names]
+    short = [name for name in composed if len(name) <= MAX_NAME_LENGTH]
+    return {name for name in short if _FILE_NAME.fullmatch(name)}

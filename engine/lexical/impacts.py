@@ -53,17 +53,16 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
         words = text.split()
         codes = code_text.split()
         norm = float(length_norms(np.array([len(words)]), mean)[0])
-        impacts = {
-            word: gains[word] * times / (times + norm) for word, times in Counter(words).items()
-        }
-        held = dict.fromkeys((*codes, *filter(is_number, words)))
-        yield ChunkTerms(key, text, tuple(held), {**impacts, **dict.fromkeys(codes, 1.0)})
+        impacts = {}
+        for word, frequency in Counter(words).items():
+            impacts[word] = gains[word] * frequency / (frequency + norm)
+        impacts |= dict.fromkeys(codes, 1.0)
+        codes_and_numbers = dict.fromkeys((*codes, *filter(is_number, words)))
+        yield ChunkTerms(key, text, tuple(codes_and_numbers), impacts)
 
 
 def query_weights(index: LexicalIndex, text: str) -> dict[str, float]:
     """Return the weight of each term of a query."""
     terms = index.query_terms(text, bonus=True)
-    return {
-        **terms.words,
-        **{code: code_bonus(index.idf(parts)) for code, parts in terms.codes.items()},
-    }
+    bonuses = {code: code_bonus(index.idf(parts)) for code, parts in terms.codes.items()}
+    return terms.words | bonuses

@@ -25,6 +25,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,8 +39,8 @@ from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Ranking, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
-from engine.lexical.codes import plain_stem, readings_of
-from engine.lexical.storage import Manifest, damaged
+from engine.lexical.codes import find_readings, strip_language
+from engine.lexical.storage import Manifest, damage_error
 from engine.lexical.writing import (
     CODES,
     ID,
@@ -48,7 +50,7 @@ from engine.lexical.writing import (
     Languages,
     NotedSpellings,
     StoredChunk,
-    analyzers_of,
+    build_analyzers,
     panics_are_damage,
     put_manifest,
     register,
@@ -77,12 +79,12 @@ class LexicalIndex:
         self.manifest = manifest
         self._index = index
         self._searcher = index.searcher()
-        self._counted, self._deleted = storage.documents_of(self._files)
+        self._counted, self._deleted = storage.count_documents(self._files)
         self._frequencies: dict[str, int] = {}
         self._scorer: PostingsScorer | None = None
         self._has_bonus = True
         self._spellings = NotedSpellings(folder)
-        self._analyzers = analyzers_of(manifest, self._spellings)
+        self._analyzers = build_analyzers(manifest, self._spellings)
 
     @classmethod
     def build(
@@ -113,15 +115,15 @@ class LexicalIndex:
         manifest = storage.read_manifest(folder)
         files = storage.files_folder(folder)
         with panics_are_damage(folder):
-            place = storage.lockable(files)
-            index = tantivy.Index.open(str(place))
+            readable = storage.ensure_lockable(files)
+            index = tantivy.Index.open(str(readable))
             register(index)
             opened = cls(folder, manifest, index)
-            found = opened._searcher.num_docs
-        if place != files:
-            weakref.finalize(opened, shutil.rmtree, place, ignore_errors=True)
-        if found != manifest.count:
-            raise damaged(folder, f"It holds {found} chunks instead of {manifest.count}")
+            count = opened._searcher.num_docs
+        if readable != files:
+            weakref.finalize(opened, shutil.rmtree, readable, ignore_errors=True)
+        if count != manifest.count:
+            raise damage_error(folder, f"It holds {count} chunks instead of {manifest.count}")
         return opened
 
     @property
@@ -158,22 +160,20 @@ class LexicalIndex:
         analysis = ChunkAnalysis(self.manifest, others)
         added = list(analysis.analyse(add))
         spellings = analysis.spellings(self._spellings())
-        fresh = np.array([key for key, _, _ in added], np.int64)
-        gone = known[np.isin(known, np.concatenate([fresh, np.fromiter(remove, np.int64)]))]
-        if self.count >= LARGE and self._deleted + len(gone) <= MAX_DELETED * self._counted:
+        added_ids = np.array([key for key, _, _ in added], np.int64)
+        deleted = np.concatenate([added_ids, np.fromiter(remove, np.int64)])
+        is_deleted = np.isin(known, deleted)
+        deleted = known[is_deleted]
+        if self.count >= LARGE and self._deleted + len(deleted) <= MAX_DELETED * self._counted:
             target = storage.files_folder(folder)
             storage.link_files(self._files, target)
-            write_segment(target, added, gone.tolist())
-            ids = np.sort(np.concatenate([known[~np.isin(known, gone)], fresh]))
+            write_segment(target, added, deleted.tolist())
+            ids = np.sort(np.concatenate([known[~is_deleted], added_ids]))
             put_manifest(folder, ids, self.manifest, others, spellings)
-            return LexicalIndex.open(folder)
-        removed = set(gone.tolist())
-
-        def merged() -> Iterator[StoredChunk]:
-            yield from (chunk for chunk in self.stored() if chunk[0] not in removed)
-            yield from added
-
-        write(folder, merged(), self.manifest, others, lambda: spellings)
+        else:
+            skipped = set(deleted.tolist())
+            kept = (chunk for chunk in self.stored() if chunk[0] not in skipped)
+            write(folder, chain(kept, added), self.manifest, others, lambda: spellings)
         return LexicalIndex.open(folder)
 
     @property
@@ -188,12 +188,12 @@ class LexicalIndex:
     def _addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
         """Return (id, address in tantivy) of every chunk, by id."""
         with panics_are_damage(self.folder):
-            hits = self._searcher.search(
-                tantivy.Query.all_query(), max(self.count, 1), count=False
-            ).hits
+            everything = tantivy.Query.all_query()
+            hits = self._searcher.search(everything, max(self.count, 1), count=False).hits
             addresses = [address for _, address in hits]
             keys = self._searcher.fast_field_values(ID, addresses)
-        return sorted(zip(map(_as_int, keys), addresses, strict=True), key=itemgetter(0))
+        pairs = zip(map(_as_int, keys), addresses, strict=True)
+        return sorted(pairs, key=itemgetter(0))
 
     def stored(self) -> Iterator[StoredChunk]:
         """Yield (id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
@@ -218,50 +218,48 @@ class LexicalIndex:
         bonus for whole codes.
         """
         if allowed is None:
-            return self._best(text, k, bonus)
-        fetched = k
+            return self._rank(text, k, bonus)
+        depth = k
         # tantivy cannot filter by our rows, so fetch more until enough pass.
         while True:
-            ids, scores = self._best(text, fetched, bonus)
-            keep = np.isin(ids, allowed)
-            if keep.sum() >= min(k, len(allowed)) or len(ids) < fetched:
-                return ids[keep][:k], scores[keep][:k]
-            fetched *= 8
+            ids, scores = self._rank(text, depth, bonus)
+            is_allowed = np.isin(ids, allowed)
+            if is_allowed.sum() >= min(k, len(allowed)) or len(ids) < depth:
+                return ids[is_allowed][:k], scores[is_allowed][:k]
+            depth *= 8
 
-    def _best(self, text: str, k: int, bonus: bool) -> Ranking:
+    def _rank(self, text: str, k: int, bonus: bool) -> Ranking:
         limit = min(k, self.count)
         terms = self.query_terms(text, bonus)
         if limit < 1 or not (terms.words or terms.codes):
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        ids, scores = self._hits(self._query(terms), limit)
+        ids, scores = self._find_hits(self._build_query(terms), limit)
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
     def search_without(self, text: str, k: int, ignored: npt.NDArray[np.int64]) -> Ranking:
         """Return `search` among all chunks except those whose ids are in `ignored` (n,)."""
-        ids, scores = self._best(text, k + len(ignored), bonus=True)
+        ids, scores = self._rank(text, k + len(ignored), bonus=True)
         keep = np.isin(ids, ignored, invert=True)
         return ids[keep][:k], scores[keep][:k]
 
-    def leaves_out(self, word: str) -> bool:
+    def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in a language that chunks are analysed in."""
-        return self._analyzers.leaves_out(word)
+        return self._analyzers.is_stop_word(word)
 
-    def holding(self, text: str) -> npt.NDArray[np.int64] | None:
+    def find_with_words(self, text: str) -> npt.NDArray[np.int64] | None:
         """Return the ids (n,) of the chunks that contain each word of a text in any form.
 
         None if BM25 knows none of the words (the).
         """
         words = self._analyzers.terms_by_word(text)
-        if words:
-            return self._matching([self._any_of(terms) for terms in words])
-        return None
+        return self._find_with_all(words) if words else None
 
-    def holding_any(self, terms: Iterable[str]) -> npt.NDArray[np.int64]:
+    def find_with_any(self, terms: Iterable[str]) -> npt.NDArray[np.int64]:
         """Return the ids (n,) of the chunks that contain any of these terms."""
-        return self._matching([self._any_of(terms)])
+        return self._find_with_all([terms])
 
-    def stems(self, beginning: str) -> set[str]:
+    def find_stems(self, beginning: str) -> set[str]:
         """Return the terms of the words that may begin like this.
 
         After three letters, a stem may be shorter than the beginning, and its last two letters may
@@ -270,74 +268,66 @@ class LexicalIndex:
         spelt = spell_out(normalise(beginning))
         stems = set[str]()
         # German stems have o for oe.
-        german = map(plain_stem, self.analyse(spelt, "de"))
+        german = map(strip_language, self.analyse(spelt, "de"))
         for spelling in dict.fromkeys((normalise(beginning), spelt, *german)):
-            stems |= self._stems_as_spelt(spelling).union(self.analyse(spelling))
-        begun = fold(spelt)
-        for term, others in self._spellings().items():
-            if plain_stem(term).startswith(begun[: max(3, len(begun) - 2)]):
-                stems.update(others)
+            stems |= self._find_stems_as_spelt(spelling).union(self.analyse(spelling))
+        folded = fold(spelt)
+        prefix = folded[: max(3, len(folded) - 2)]
+        for term, spellings in self._spellings().items():
+            if strip_language(term).startswith(prefix):
+                stems.update(spellings)
         return stems
 
-    def _stems_as_spelt(self, beginning: str) -> set[str]:
+    def _find_stems_as_spelt(self, beginning: str) -> set[str]:
+        stems = set[str]()
+        prefixes = self._analyzers.mark_beginnings(beginning[:2])
+        beginnings = self._analyzers.mark_beginnings(beginning)
         with panics_are_damage(self.folder):
-            return {
-                term
-                for letters, typed in zip(
-                    *map(self._analyzers.marked, (beginning[:2], beginning)), strict=True
-                )
-                for term, _ in self._searcher.terms_with_prefix(WORDS, letters)
-                if typed.startswith(term[: max(len(letters) + 1, len(term) - 2)])
-                or term.startswith(typed)
-            }
+            for prefix, typed in zip(prefixes, beginnings, strict=True):
+                for term, _ in self._searcher.terms_with_prefix(WORDS, prefix):
+                    compared = term[: max(len(prefix) + 1, len(term) - 2)]
+                    if typed.startswith(compared) or term.startswith(typed):
+                        stems.add(term)
+        return stems
 
-    def codes_in(self, text: str) -> list[str]:
+    def find_codes(self, text: str) -> list[str]:
         """Return the codes of a text as they are indexed.
 
         They include numbers of five digits or more, such as order numbers.
         """
-        return list(
-            dict.fromkeys(
-                code
-                for readings in readings_of(self.query_terms(text, bonus=True))
-                for code in readings
-            )
-        )
+        readings = find_readings(self.query_terms(text, bonus=True))
+        return list(dict.fromkeys(chain.from_iterable(readings)))
 
-    def part_holders(self, text: str) -> npt.NDArray[np.int64]:
+    def find_with_parts(self, text: str) -> npt.NDArray[np.int64]:
         """Return the ids (n,) of the chunks that contain all parts of a text's codes anywhere.
 
         Empty for a text without codes.
         """
         parts = self._analyzers.parts_by_word(text)
-        if parts:
-            return self._matching([self._any_of(terms) for terms in parts])
-        return np.empty(0, np.int64)
+        return self._find_with_all(parts) if parts else np.empty(0, np.int64)
 
-    def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
+    def find_with_codes(self, text: str) -> list[npt.NDArray[np.int64]]:
         """Return, for each code of a text, the ids (n,) of the chunks that contain it whole."""
-        return [
-            self.holding_any(terms) for terms in readings_of(self.query_terms(text, bonus=True))
-        ]
+        readings = find_readings(self.query_terms(text, bonus=True))
+        return [self.find_with_any(terms) for terms in readings]
 
-    def _any_of(self, terms: Iterable[str]) -> tantivy.Query:
-        by_field = {
-            CODES: [term for term in terms if is_code(term)],
-            WORDS: [term for term in terms if not is_code(term)],
-        }
-        wanted = [
-            tantivy.Query.term_set_query(self._index.schema, name, those)
-            for name, those in by_field.items()
-            if those
-        ]
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, one) for one in wanted])
+    def _find_with_all(self, words: Iterable[Iterable[str]]) -> npt.NDArray[np.int64]:
+        """Return the ids (n,) of the chunks that contain each word, given as its possible terms."""
+        clauses = []
+        for terms in words:
+            by_field = defaultdict[str, list[str]](list)
+            for term in terms:
+                by_field[CODES if is_code(term) else WORDS].append(term)
+            alternatives = []
+            for field, field_terms in by_field.items():
+                query = tantivy.Query.term_set_query(self._index.schema, field, field_terms)
+                alternatives.append((tantivy.Occur.Should, query))
+            clauses.append((tantivy.Occur.Must, tantivy.Query.boolean_query(alternatives)))
+        query = tantivy.Query.const_score_query(tantivy.Query.boolean_query(clauses), 1.0)
+        ids, _ = self._find_hits(query, max(self.count, 1))
+        return ids
 
-    def _matching(self, queries: Iterable[tantivy.Query]) -> npt.NDArray[np.int64]:
-        """Return the ids (n,) of the chunks that match all of the queries."""
-        both = tantivy.Query.boolean_query([(tantivy.Occur.Must, query) for query in queries])
-        return self._hits(tantivy.Query.const_score_query(both, 1.0), max(self.count, 1))[0]
-
-    def near(self, word: str) -> list[str]:
+    def find_similar_terms(self, word: str) -> list[str]:
         """Return the terms most like a `word` that no chunk contains, with its first letter.
 
         There are up to five stems for each language; none if a chunk contains the word, or if it is
@@ -345,32 +335,25 @@ class LexicalIndex:
         """
         from difflib import get_close_matches
 
-        forms = self._analyzers.terms_by_word(word)
-        if (
-            len(forms) != 1
-            or len(word) < 4
-            or not word.isalpha()
-            or any(map(self.document_frequency, forms[0]))
-        ):
+        words = self._analyzers.terms_by_word(word)
+        if len(words) != 1 or len(word) < 4 or not word.isalpha():
             return []
-        known = defaultdict[str, list[str]](list)
-        for term in self.stems(word[0]):
-            known[plain_stem(term)].append(term)
-        near = {
-            stem: None
-            for own in set(map(plain_stem, forms[0]))
-            for stem in get_close_matches(own, known, 5, LIKE)
-        }
-        return [term for stem in near for term in known[stem]]
+        terms = words[0]
+        if any(map(self.document_frequency, terms)):
+            return []
+        terms_by_stem = defaultdict[str, list[str]](list)
+        for term in self.find_stems(word[0]):
+            terms_by_stem[strip_language(term)].append(term)
+        similar: dict[str, None] = {}
+        for stem in set(map(strip_language, terms)):
+            similar |= dict.fromkeys(get_close_matches(stem, terms_by_stem, 5, LIKE))
+        return list(chain.from_iterable(terms_by_stem[stem] for stem in similar))
 
-    def spelt(self, term: str, text: str) -> set[str]:
+    def find_spellings(self, term: str, text: str) -> set[str]:
         """Return the words of a text, in lower case, that are indexed as a term."""
         language = term.rpartition(":")[0]
-        return {
-            word
-            for word in word_pattern().findall(text.lower())
-            if term in self.analyse(word, language)
-        }
+        words = word_pattern().findall(text.lower())
+        return {word for word in words if term in self.analyse(word, language)}
 
     def scores(self, text: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """Return the scores of `search` for the chunks `ids` (n,): float32 (n,).
@@ -381,17 +364,18 @@ class LexicalIndex:
         if not len(ids) or not (terms.words or terms.codes):
             return np.zeros(len(ids), np.float32)
         # A term_set_query would look through all ids.
-        each = [
-            tantivy.Query.term_query(self._index.schema, ID, key, "basic") for key in ids.tolist()
+        alternatives = []
+        for key in ids.tolist():
+            query = tantivy.Query.term_query(self._index.schema, ID, key, "basic")
+            alternatives.append((tantivy.Occur.Should, query))
+        is_given = tantivy.Query.const_score_query(tantivy.Query.boolean_query(alternatives), 0.0)
+        clauses = [
+            (tantivy.Occur.Must, self._build_query(terms)),
+            (tantivy.Occur.Must, is_given),
         ]
-        wanted = tantivy.Query.boolean_query([(tantivy.Occur.Should, one) for one in each])
-        among = tantivy.Query.const_score_query(wanted, 0.0)
-        both = tantivy.Query.boolean_query(
-            [(tantivy.Occur.Must, self._query(terms)), (tantivy.Occur.Must, among)]
-        )
-        keys, scores = self._hits(both, len(ids))
-        found = dict(zip(keys.tolist(), scores.tolist(), strict=True))
-        return np.array([found.get(key, 0.0) for key in ids.tolist()], dtype=np.float32)
+        keys, scores = self._find_hits(tantivy.Query.boolean_query(clauses), len(ids))
+        by_id = dict(zip(keys.tolist(), scores.tolist(), strict=True))
+        return np.array([by_id.get(key, 0.0) for key in ids.tolist()], dtype=np.float32)
 
     def scores_many(
         self, texts: Sequence[str], ids: npt.NDArray[np.int64]
@@ -401,10 +385,10 @@ class LexicalIndex:
         The score is -inf for the id -1.
         """
         scorer = self.scorer()
-        found = np.empty(ids.shape, np.float32)
+        scores = np.empty(ids.shape, np.float32)
         for row, text in enumerate(texts):
-            found[row] = scorer.scores(self.query_terms(text, bonus=True), ids[row])
-        return found
+            scores[row] = scorer.scores(self.query_terms(text, bonus=True), ids[row])
+        return scores
 
     def search_many(self, texts: Sequence[str], k: int, *, bonus: bool = True) -> Iterator[Ranking]:
         """Yield `search` for many texts, in order.
@@ -435,15 +419,15 @@ class LexicalIndex:
         if any("\ud800" <= char <= "\udfff" for char in term):
             # The term has half of a surrogate pair, and tantivy only takes UTF-8.
             return 0
+        field, option = (CODES, "basic") if is_code(term) else (WORDS, "freq")
         with panics_are_damage(self.folder):
             if not self._deleted:
-                return self._searcher.doc_freq(CODES if is_code(term) else WORDS, term)
+                return self._searcher.doc_freq(field, term)
             if term not in self._frequencies:
-                field, option = (CODES, "basic") if is_code(term) else (WORDS, "freq")
                 query = tantivy.Query.term_query(self._index.schema, field, term, option)
                 # The stub of `search` lacks the count.
-                found: Any = self._searcher.search(query, 1, count=True)
-                self._frequencies[term] = int(found.count)
+                result: Any = self._searcher.search(query, 1, count=True)
+                self._frequencies[term] = int(result.count)
             return self._frequencies[term]
 
     def idf(self, terms: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -453,21 +437,18 @@ class LexicalIndex:
 
     def _search_in_threads(self, texts: Sequence[str], k: int, bonus: bool) -> Iterator[Ranking]:
         threads = os.cpu_count() or 1
+        search = partial(self.search, k=k, bonus=bonus)
         with ThreadPoolExecutor(threads) as pool:
             for start in range(0, len(texts), 64 * threads):
-                yield from pool.map(
-                    lambda text: self.search(text, k, bonus=bonus),
-                    texts[start : start + 64 * threads],
-                )
+                yield from pool.map(search, texts[start : start + 64 * threads])
 
-    def _hits(self, query: tantivy.Query, limit: int) -> Ranking:
+    def _find_hits(self, query: tantivy.Query, limit: int) -> Ranking:
         """Return the ids (n,) and scores (n,) of the best `limit` chunks, in tantivy's order."""
         with panics_are_damage(self.folder):
             hits = self._searcher.search(query, limit, count=False).hits
             keys = self._searcher.fast_field_values(ID, [address for _, address in hits])
-        return np.array(keys, dtype=np.int64), np.fromiter(
-            (score for score, _ in hits), np.float32, len(hits)
-        )
+        scores = [score for score, _ in hits]
+        return np.array(keys, dtype=np.int64), np.array(scores, dtype=np.float32)
 
     def without_bonus(self) -> LexicalIndex:
         """Return this index after switching it to plain BM25, without the bonus for whole codes."""
@@ -481,15 +462,15 @@ class LexicalIndex:
             return terms
         return replace(terms, codes={}, digits={})
 
-    def _query(self, terms: QueryTerms) -> tantivy.Query:
-        clauses = [self._word_clause(word, weight) for word, weight in terms.words.items()]
+    def _build_query(self, terms: QueryTerms) -> tantivy.Query:
+        clauses = [self._build_clause(word, weight) for word, weight in terms.words.items()]
         for code, parts in terms.codes.items():
             holds_code = tantivy.Query.term_query(self._index.schema, CODES, code, "basic")
             bonus = code_bonus(self.idf(parts))
             clauses.append(tantivy.Query.const_score_query(holds_code, bonus))
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, clause) for clause in clauses])
 
-    def _word_clause(self, word: str, weight: float) -> tantivy.Query:
+    def _build_clause(self, word: str, weight: float) -> tantivy.Query:
         clause = tantivy.Query.term_query(self._index.schema, WORDS, word, "freq")
         if self._deleted:
             counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)

@@ -46,10 +46,9 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
     """
     votes: Counter[str] = Counter()
     for text in islice(texts_sample, _SAMPLE_TEXTS):
-        piece = text[:_SAMPLE_CHARS]
-        letters = sum(map(str.isalpha, piece))
-        if (letters >= _MIN_LETTERS or (letters and not piece.isascii())) and not _is_data(piece):
-            votes[_classified(piece)] += letters
+        beginning = text[:_SAMPLE_CHARS]
+        if _has_language(beginning):
+            votes[_classify(beginning)] += _count_letters(beginning)
     return main_language(votes)
 
 
@@ -61,22 +60,23 @@ def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
     neither stemmed nor dropped. The code may be a language without a stemmer (such as "zh" or
     "pl"); `Analyzer` takes any.
     """
-    known = Counter({code: length for code, length in lengths.items() if code != UNKNOWN})
-    code, length = next(iter(known.most_common(1)), (UNKNOWN, 0))
-    if known.total() < _MIN_LETTERS and code not in {"zh", "ja", "ko", "th"}:
+    known = {code: length for code, length in lengths.items() if code != UNKNOWN}
+    total = sum(known.values())
+    code = max(known, key=known.__getitem__, default=UNKNOWN)
+    if total < _MIN_LETTERS and code not in {"zh", "ja", "ko", "th"}:
         return NO_LANGUAGE, "too little text to recognise the language"
-    share = length / known.total()
+    share = known[code] / total
     name = language_name(code)
-    percent = min(round(100 * share), 99 + (length == known.total()))
+    percent = round(100 * share)
+    if share < 1:
+        percent = min(percent, 99)
     if share < _MIN_SHARE:
-        return (
-            NO_LANGUAGE,
-            f"mixed languages: the most frequent, {name}, has only {percent}% of the text",
-        )
+        reason = f"mixed languages: the most frequent, {name}, has only {percent}% of the text"
+        return NO_LANGUAGE, reason
     return code, f"{percent}% of the text is in {name}"
 
 
-def margin_over(text: str, code: str) -> float:
+def measure_language_margin(text: str, code: str) -> float:
     """Return by how much a text looks more like its best language than like `code`.
 
     The margin is 0 if `code` is the best or unknown. It is the difference of the naive Bayes scores
@@ -84,40 +84,44 @@ def margin_over(text: str, code: str) -> float:
     texts comparable. A sentence in another language has 3 to 25.
     """
     data = text.encode("utf-8", "ignore")
-    best: dict[str, float] = {}
-    for name, score in identifier().rank(data):
-        name = SAME_AS.get(name, name)
-        best[name] = max(best.get(name, score), score)
-    if code not in best:
+    scores: dict[str, float] = {}
+    for name, score in load_identifier().rank(data):
+        language = SAME_AS.get(name, name)
+        scores[language] = max(scores.get(language, score), score)
+    if code not in scores:
         return 0.0
-    return float((max(best.values()) - best[code]) / max(1, len(data)) ** 0.5)
+    return float((max(scores.values()) - scores[code]) / max(1, len(data)) ** 0.5)
 
 
 def language_of(text: str) -> str:
     """Return the language code of one text, "und" if it has too few letters or none is detected."""
     text = _ADDRESS.sub(" ", text)
-    letters = sum(map(str.isalpha, text))
-    if (letters < _MIN_LETTERS and (not letters or text.isascii())) or _is_data(text):
-        return UNKNOWN
-    return _classified(text)
+    return _classify(text) if _has_language(text) else UNKNOWN
 
 
-def _is_data(text: str) -> bool:
-    """Tell whether a text is mostly numbers and codes, such as that of a table.
+def _has_language(text: str) -> bool:
+    """Tell whether a text has enough letters and is not mostly numbers and codes, as in a table.
 
-    A guess at its language would depend on a few names.
+    A guess at the language of a table would depend on a few names.
     """
+    letters = _count_letters(text)
+    if letters < _MIN_LETTERS and (not letters or text.isascii()):
+        return False
     visible = len("".join(text.split()))
-    return 2 * sum(map(str.isalpha, _CODE.sub(" ", text))) < visible
+    return 2 * _count_letters(_CODE.sub(" ", text)) >= visible
 
 
-def _classified(text: str) -> str:
-    code = str(identifier().classify(text.encode("utf-8", "ignore"))[0])
+def _count_letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
+
+
+def _classify(text: str) -> str:
+    code = str(load_identifier().classify(text.encode("utf-8", "ignore"))[0])
     return SAME_AS.get(code, code)
 
 
 @cache
-def identifier() -> Any:
+def load_identifier() -> Any:
     """Return py3langid, restricted to the languages of ISO 639-1.
 
     Without the restriction it takes short texts in Chinese, Arabic, French or English for dialects
@@ -131,7 +135,7 @@ def identifier() -> Any:
     return py3langid
 
 
-def analysed_in(language: str, length: int, main: str) -> str:
+def choose_analysis_language(language: str, length: int, main: str) -> str:
     """Return the language that a document of `length` characters is analysed in.
 
     It is its own `language` if that has a stemmer, else the corpus' `main` one.

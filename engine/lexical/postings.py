@@ -27,14 +27,13 @@ class _Postings:
     ) -> None:
         count = max(len(lengths), 1)
         rows = np.repeat(np.arange(len(lengths)), lengths)
-        postings, self.frequencies = np.unique(
-            np.array(flat, dtype=np.int64) * count + rows, return_counts=True
-        )
+        occurrences = np.array(flat, dtype=np.int64) * count + rows
+        postings, self.frequencies = np.unique(occurrences, return_counts=True)
         self.terms, self.rows = np.divmod(postings, count)
         self.bounds = np.searchsorted(self.terms, np.arange(len(numbers) + 1))
         self._numbers = numbers
 
-    def where(self, term: str) -> slice:
+    def find_postings(self, term: str) -> slice:
         """Return the slice of a term's postings, empty for an unknown term."""
         number = self._numbers.get(term)
         if number is None:
@@ -60,8 +59,11 @@ class PostingsScorer:
         self._words = words.postings()
         self._codes = codes.postings()
         lengths = np.array(words.lengths, dtype=np.int64)
-        df = np.diff(self._words.bounds)[self._words.terms]
-        self._scores = posting_scores(self._words.frequencies, self._words.rows, df, lengths)
+        term_frequencies = np.diff(self._words.bounds)
+        document_frequencies = term_frequencies[self._words.terms]
+        self._scores = posting_scores(
+            self._words.frequencies, self._words.rows, document_frequencies, lengths
+        )
 
     def rank(self, terms: QueryTerms, k: int) -> Ranking:
         """Return the k best chunks with a score above 0, by score, then id.
@@ -75,42 +77,40 @@ class PostingsScorer:
 
         The score is 0 for a chunk that is not indexed, -inf for the id -1.
         """
-        found = np.where(ids < 0, np.float32(-np.inf), np.float32(0))
+        scores = np.where(ids < 0, np.float32(-np.inf), np.float32(0))
         if len(self._keys):
-            slots = np.minimum(np.searchsorted(self._keys, ids), len(self._keys) - 1)
-            known = self._keys[slots] == ids
-            found[known] = self._totals(terms)[slots[known]]
-        return found
+            rows = np.minimum(np.searchsorted(self._keys, ids), len(self._keys) - 1)
+            known = self._keys[rows] == ids
+            scores[known] = self._totals(terms)[rows[known]]
+        return scores
 
     def _totals(self, terms: QueryTerms) -> npt.NDArray[np.float32]:
         """Return every chunk's score (N,)."""
         totals = np.zeros(len(self._keys), dtype=np.float32)
         for word, weight in terms.words.items():
-            here = self._words.where(word)
-            scores = self._scores[here]
-            totals[self._words.rows[here]] += (
-                scores if weight == 1.0 else scores * np.float32(weight)
-            )
+            postings = self._words.find_postings(word)
+            scores = self._scores[postings]
+            if weight != 1.0:
+                scores = scores * np.float32(weight)
+            totals[self._words.rows[postings]] += scores
         for code, parts in terms.codes.items():
-            totals[self._codes.rows[self._codes.where(code)]] += np.float32(
-                code_bonus(self._idf(parts))
-            )
+            rows = self._codes.rows[self._codes.find_postings(code)]
+            totals[rows] += np.float32(code_bonus(self._idf(parts)))
         return totals
 
     def _idf(self, words: tuple[str, ...]) -> npt.NDArray[np.float64]:
-        found = [self._words.where(word) for word in words]
-        return idf(
-            np.array([here.stop - here.start for here in found], dtype=np.int64), len(self._keys)
-        )
+        slices = [self._words.find_postings(word) for word in words]
+        frequencies = np.array([each.stop - each.start for each in slices], dtype=np.int64)
+        return idf(frequencies, len(self._keys))
 
     def _top(self, totals: npt.NDArray[np.float32], k: int) -> Ranking:
         """Return the k best rows, with ties in id order.
 
         One integer per chunk holds score and row, since positive floats sort like their bits.
         """
-        found = np.flatnonzero(totals > 0)
-        order = totals[found].view(np.uint32).astype(np.uint64) << _HALF
-        order |= _ALL_ONES - found.astype(np.uint64)
+        rows = np.flatnonzero(totals > 0)
+        order = totals[rows].view(np.uint32).astype(np.uint64) << _HALF
+        order |= _ALL_ONES - rows.astype(np.uint64)
         if 0 < k < len(order):
             order = np.partition(order, len(order) - k)[-k:]
         order.sort()
@@ -128,9 +128,9 @@ class _Collector:
 
     def add(self, text: str) -> None:
         numbers = self._numbers
-        found = [numbers.setdefault(term, len(numbers)) for term in text.split()]
-        self._flat += found
-        self.lengths.append(len(found))
+        terms = [numbers.setdefault(term, len(numbers)) for term in text.split()]
+        self._flat += terms
+        self.lengths.append(len(terms))
 
     def postings(self) -> _Postings:
         return _Postings(self._numbers, self._flat, np.array(self.lengths, dtype=np.int64))

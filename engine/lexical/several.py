@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 
 import numpy as np
 
@@ -62,28 +63,30 @@ class Analyzers:
         query = self.main.unstemmed(text)
         words: dict[str, float] = {}
         for word, count in query.words.items():
-            forms = self._forms(word)
-            held = {
-                term: found
-                for terms in forms.values()
-                for term in terms
-                if (found := frequency(term))
-            }
-            stopped = sum(
-                self._counts.get(language, 0) for language, terms in forms.items() if not terms
-            )
-            together = min(chunks, sum(held.values()) + stopped)
-            for term, found in held.items():
-                rarity, own = idf(np.array([together, found], dtype=np.int64), chunks)
-                words[term] = words.get(term, 0.0) + count * float(rarity / own)
-        codes = {code: self._parts(parts, frequency) for code, parts in query.codes.items()}
+            frequencies: dict[str, int] = {}
+            word_frequency = 0
+            for language, terms in self._find_forms(word).items():
+                frequencies |= {term: frequency(term) for term in terms}
+                if not terms:
+                    word_frequency += self._counts.get(language, 0)
+            word_frequency = min(chunks, word_frequency + sum(frequencies.values()))
+            for term, term_frequency in frequencies.items():
+                if term_frequency:
+                    counts = np.array([word_frequency, term_frequency], dtype=np.int64)
+                    word_idf, term_idf = idf(counts, chunks)
+                    words[term] = words.get(term, 0.0) + count * float(word_idf / term_idf)
+        codes = {code: self._choose_parts(parts, frequency) for code, parts in query.codes.items()}
         digits = {code: self._terms_of(numbers) for code, numbers in query.digits.items()}
         return QueryTerms(words, codes, digits)
 
-    def _parts(self, words: Iterable[str], frequency: Frequency) -> tuple[str, ...]:
+    def _choose_parts(self, words: Iterable[str], frequency: Frequency) -> tuple[str, ...]:
         """Return, for each part of a code, the term that most chunks contain."""
-        forms = ([terms[0] for terms in self._forms(word).values() if terms] for word in words)
-        return tuple(max(terms, key=frequency) for terms in forms if terms)
+        parts = []
+        for word in words:
+            candidates = [terms[0] for terms in self._find_forms(word).values() if terms]
+            if candidates:
+                parts.append(max(candidates, key=frequency))
+        return tuple(parts)
 
     def terms_by_word(self, text: str) -> list[set[str]]:
         """Return the terms, in every language, of each word of a text; a whole code is one.
@@ -91,71 +94,68 @@ class Analyzers:
         Words that are stop words in any language are omitted.
         """
         query = self.main.unstemmed(text)
-        parts = {
-            part for words in (*query.codes.values(), *query.digits.values()) for part in words
-        }
-        forms = [self._forms(word).values() for word in query.words if word not in parts]
+        parts = set[str]().union(*query.codes.values(), *query.digits.values())
         # All readings of a number or day have the same parts.
         readings: dict[tuple[str, ...], set[str]] = {}
         for code, words in query.codes.items():
-            readings.setdefault(words, set()).update(
-                (code, *self._terms_of(query.digits.get(code, ())))
-            )
-        return [*readings.values()] + [set().union(*listed) for listed in forms if all(listed)]
+            terms = readings.setdefault(words, set())
+            terms.add(code)
+            terms.update(self._terms_of(query.digits.get(code, ())))
+        words_outside = (word for word in query.words if word not in parts)
+        return [*readings.values(), *self._merge_forms(words_outside)]
 
     def parts_by_word(self, text: str) -> list[set[str]]:
         """Return the terms, in every language, of each part of the codes of a text.
 
         Parts that are stop words in any language are omitted.
         """
-        query = self.main.unstemmed(text)
-        forms = [
-            self._forms(part).values() for part in dict.fromkeys(sum(query.codes.values(), ()))
-        ]
-        return [set().union(*listed) for listed in forms if all(listed)]
+        parts = chain.from_iterable(self.main.unstemmed(text).codes.values())
+        return self._merge_forms(dict.fromkeys(parts))
+
+    def _merge_forms(self, words: Iterable[str]) -> list[set[str]]:
+        """Return the terms of each word that is a stop word in no language."""
+        forms = [self._find_forms(word).values() for word in words]
+        return [set().union(*terms) for terms in forms if all(terms)]
 
     def _terms_of(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return the terms of some words in every language."""
-        return tuple(
-            term for word in words for terms in self._forms(word).values() for term in terms
-        )
+        terms: list[str] = []
+        for word in words:
+            terms += chain.from_iterable(self._find_forms(word).values())
+        return tuple(terms)
 
-    def leaves_out(self, word: str) -> bool:
+    def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in one of the languages."""
         words = self.main.unstemmed(word).words
-        return bool(words) and any(not all(self._forms(one).values()) for one in words)
+        return len(self._merge_forms(words)) < len(words)
 
-    def marked(self, beginning: str) -> list[str]:
+    def mark_beginnings(self, beginning: str) -> list[str]:
         """Return how terms begin, in every language, for words that begin like this."""
-        return [
-            mark + fold(normalise(beginning))
-            for mark in ("", *(f"{code}:" for code in self._others))
-        ]
+        folded = fold(normalise(beginning))
+        return [folded, *(f"{code}:{folded}" for code in self._others)]
 
-    def noted_spellings(self) -> dict[str, set[str]]:
+    def collect_spellings(self) -> dict[str, set[str]]:
         """Return the spellings of the words of all texts analysed so far."""
-        noted: dict[str, set[str]] = {}
+        spellings: dict[str, set[str]] = {}
         for analyzer in (self.main, *self._others.values()):
-            noted |= analyzer.spellings
-        return noted
+            spellings |= analyzer.spellings
+        return spellings
 
-    def _forms(self, word: str) -> dict[str, tuple[str, ...]]:
+    def _find_forms(self, word: str) -> dict[str, tuple[str, ...]]:
         """Return a word's terms in each language, including those of its other spellings.
 
         They are empty for a language in which it is a stop word.
         """
-        spelt = spell_out(word)
-        forms = {}
+        spelt_out = spell_out(word)
+        has_spellings = _SPELT_IN_TWO_WAYS.search(spelt_out) is not None
+        forms: dict[str, tuple[str, ...]] = {}
         for analyzer in (self.main, *self._others.values()):
-            term = analyzer.term_of(word)
-            if spelt != word:
-                others = [analyzer.term_of(spelt)]
-            else:
-                others = []
-            if _SPELT_IN_TWO_WAYS.search(spelt):
-                for known in dict.fromkeys((term, *others)):
-                    others += self._spellings().get(known, ())
-            forms[analyzer.language] = (
-                tuple(filter(None, dict.fromkeys((term, *others)))) if term else ()
-            )
+            forms[analyzer.language] = ()
+            if term := analyzer.term_of(word):
+                terms = dict.fromkeys((term, analyzer.term_of(spelt_out)))
+                if has_spellings:
+                    spellings = self._spellings()
+                    for known in list(terms):
+                        terms |= dict.fromkeys(spellings.get(known, ()))
+                forms[analyzer.language] = tuple(filter(None, terms))
         return forms

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import DamagedError, SettingsError, nearest, reason_of
 from engine.core.records import Chunk
 from engine.core.text import language_name
-from engine.lexical.filenames import searched_label
-from engine.lexical.languages import analysed_in, identifier
+from engine.lexical.filenames import build_search_label
+from engine.lexical.languages import choose_analysis_language, load_identifier
 from engine.lexical.storage import read_manifest
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, ThrottledProgress
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
@@ -60,13 +60,10 @@ class IndexStage(Stage):
         Raises NotBuiltError after an incomplete ingest.
         """
         snapshot.need(CorpusInfo)
-        if snapshot.settings.lexical.titles:
-            titles = snapshot.store.titles_fingerprint()
-        else:
-            titles = ""
+        has_titles = snapshot.settings.lexical.titles
         return {
             "chunks": snapshot.store.corpus_fingerprint(),
-            "titles": titles,
+            "titles": snapshot.store.titles_fingerprint() if has_titles else "",
             "lexical": snapshot.settings.lexical.model_dump(),
         }
 
@@ -77,30 +74,31 @@ class IndexStage(Stage):
     def run(self, context: StageContext) -> dict[str, Any]:
         """Build or update the index, then make it the current one."""
         former = context.store.artifact(LexicalInfo)
-        with ThreadPoolExecutor(1) as beside:
-            if unknown := context.store.count_without_language():
+        undetected = context.store.count_without_language()
+        with ThreadPoolExecutor(1) as background:
+            if undetected:
                 # While its model is decompressed, the interpreter is free for what follows.
-                beside.submit(identifier)
+                background.submit(load_identifier)
             live = context.store.chunk_ids()
             if former is not None:
                 with suppress(DamagedError):  # A damaged index is rebuilt.
                     read_manifest(context.project.path / former.folder)
-        anew = former is not None and former.info.detection != DETECTION
-        to_note = ThrottledProgress(
-            context, context.store.counts()["documents"] if anew else unknown, "documents"
-        )
-        _note_languages(context.store, context.should_stop, to_note, anew=anew)
+        redetect = former is not None and former.info.detection != DETECTION
+        if redetect:
+            undetected = context.store.counts()["documents"]
+        progress = ThrottledProgress(context, undetected, "documents")
+        _store_languages(context.store, context.should_stop, progress, redetect=redetect)
         context.check_stop()
-        wanted = _wanted(context)
+        plan = _plan_index(context)
         with context.project.building("lexical", context.fingerprint) as building:
-            updated = _update(context, building.folder, former, live, wanted)
+            updated = _update(context, building.folder, former, live, plan)
             if updated is None:
-                _build(context, building.folder, len(live), wanted)
-            (building.folder / TITLES).write_text(json.dumps(wanted.titles), encoding="utf-8")
-            (building.folder / LANGUAGES).write_text(json.dumps(wanted.languages), encoding="utf-8")
+                _build(context, building.folder, len(live), plan)
+            (building.folder / TITLES).write_text(json.dumps(plan.titles), encoding="utf-8")
+            (building.folder / LANGUAGES).write_text(json.dumps(plan.languages), encoding="utf-8")
         info = LexicalInfo(
-            language=wanted.language,
-            languages=tuple(sorted(set(wanted.languages.values()))),
+            language=plan.language,
+            languages=tuple(sorted(set(plan.languages.values()))),
             chunks=len(live),
             chunks_fingerprint=context.store.corpus_fingerprint(),
             version=VERSION,
@@ -112,7 +110,7 @@ class IndexStage(Stage):
             "chunks": len(live),
             "added": added,
             "removed": removed,
-            "language": wanted.language,
+            "language": plan.language,
             "updated": updated is not None,
         }
 
@@ -130,23 +128,18 @@ def index_without(
     """
     from engine.lexical.index import LexicalIndex
 
-    own = context.need(LexicalInfo)
-    source = context.project.folder_of(own)
-    titles = {}
+    project_index = context.need(LexicalInfo)
+    source = context.project.folder_of(project_index)
+    titles: dict[int, str] = {}
     if untitled is not None:
-        titles = {
-            key: title for key, title in _kept(source / TITLES).items() if key not in untitled
-        }
-    wanted = _Wanted(own.info.language, titles, _kept(source / LANGUAGES))
-    return LexicalIndex.build(
-        folder,
-        _texts(context, chunks, wanted.titles),
-        wanted.language,
-        languages=_of_chunks(context, wanted),
-    )
+        stored = _read_by_document(source / TITLES)
+        titles = {key: title for key, title in stored.items() if key not in untitled}
+    texts = _label_texts(context, chunks, titles)
+    languages = _find_chunk_languages(context, _read_by_document(source / LANGUAGES))
+    return LexicalIndex.build(folder, texts, project_index.info.language, languages=languages)
 
 
-def _labels(snapshot: ProjectSnapshot) -> dict[int, str]:
+def _build_labels(snapshot: ProjectSnapshot) -> dict[int, str]:
     """Return document id → what precedes each of its chunks.
 
     It is the file's name, and the title unless the chunks already contain it.
@@ -154,15 +147,15 @@ def _labels(snapshot: ProjectSnapshot) -> dict[int, str]:
     if not snapshot.settings.lexical.titles:
         return {}
     with_title = snapshot.settings.corpus.context != "title"
-    labels = {
-        key: searched_label(title if with_title else "", path)
-        for key, title, path in snapshot.store.titled_paths()
-    }
-    return {key: label for key, label in labels.items() if label}
+    labels = {}
+    for key, title, path in snapshot.store.titled_paths():
+        if label := build_search_label(title if with_title else "", path):
+            labels[key] = label
+    return labels
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _IndexPlan:
     """How the chunks should be indexed.
 
     `titles` maps a document to what precedes each of its chunks. `languages` maps documents that
@@ -174,27 +167,23 @@ class _Wanted:
     languages: Mapping[int, str]
 
 
-def _wanted(context: StageContext) -> _Wanted:
-    language = _language(context)
-    titles = _labels(context)
-    if context.settings.lexical.language != "auto":
-        return _Wanted(language, titles, {})
-    analysed = {
-        key: analysed_in(code, length, language)
-        for key, code, length in context.store.languages_but(language)
-    }
-    others = {key: code for key, code in analysed.items() if code != language}
+def _plan_index(context: StageContext) -> _IndexPlan:
+    language = _choose_language(context)
+    titles = _build_labels(context)
+    others: dict[int, str] = {}
+    if context.settings.lexical.language == "auto":
+        for key, detected, length in context.store.languages_but(language):
+            code = choose_analysis_language(detected, length, language)
+            if code != language:
+                others[key] = code
     if others:
-        counts = ", ".join(
-            f"{count:,} in {language_name(code)}"
-            for code, count in Counter(others.values()).most_common()
-        )
+        counts = Counter(others.values()).most_common()
         context.choose(
             "other languages",
-            counts,
+            ", ".join(f"{count:,} in {language_name(code)}" for code, count in counts),
             "word endings follow each document's language; a query is tried in all of them",
         )
-    return _Wanted(language, titles, others)
+    return _IndexPlan(language, titles, others)
 
 
 def renew_languages(store: Store, should_stop: Callable[[], bool]) -> None:
@@ -203,29 +192,27 @@ def renew_languages(store: Store, should_stop: Callable[[], bool]) -> None:
     The index is not rebuilt.
     """
     index = store.artifact(LexicalInfo)
-    if (
-        index is not None
-        and index.info.detection != DETECTION
-        and _note_languages(store, should_stop, anew=True)
-    ):
+    if index is None or index.info.detection == DETECTION:
+        return
+    if _store_languages(store, should_stop, redetect=True):
         store.put_artifact(replace(index, info=replace(index.info, detection=DETECTION)))
 
 
-def _note_languages(
+def _store_languages(
     store: Store,
     should_stop: Callable[[], bool],
     report: Callable[[int], None] = lambda _: None,
     *,
-    anew: bool,
+    redetect: bool,
 ) -> bool:
     """Detect the language of every document that has none stored.
 
-    Stemming and search filters use it. With `anew`, languages that are stored are detected again.
-    Returns False if stopped early. `report` is called with the number of documents done.
+    Stemming and search filters use it. `redetect` also detects the stored languages again. Returns
+    False if stopped early. `report` is called with the number of documents done.
     """
     from engine.lexical.languages import language_of
 
-    if anew:
+    if redetect:
         with store.transaction():
             store.forget_languages()
     done = 0
@@ -234,14 +221,15 @@ def _note_languages(
             return False
         with store.transaction():
             store.put_languages((row_id, language_of(text)) for row_id, text in block)
-        report(done := done + len(block))
+        done += len(block)
+        report(done)
     return True
 
 
-def _language(context: StageContext) -> str:
-    language = context.settings.lexical.language
+def _choose_language(context: StageContext) -> str:
     from engine.lexical.languages import detect_language, main_language, supported_languages
 
+    language = context.settings.lexical.language
     if language != "auto":
         known = [*supported_languages(), "none"]
         if language not in known:
@@ -266,29 +254,25 @@ def _language(context: StageContext) -> str:
     return detected
 
 
-def _build(context: StageContext, folder: Path, count: int, wanted: _Wanted) -> None:
+def _build(context: StageContext, folder: Path, count: int, plan: _IndexPlan) -> None:
     from engine.lexical.index import LexicalIndex
 
-    languages = _of_chunks(context, wanted)
+    languages = _find_chunk_languages(context, plan.languages)
     report = ThrottledProgress(context, count, "chunks")
-    texts = _texts(context, context.store.each_chunk(), wanted.titles, report)
-    LexicalIndex.build(folder, texts, wanted.language, languages=languages)
+    texts = _label_texts(context, context.store.each_chunk(), plan.titles, report)
+    LexicalIndex.build(folder, texts, plan.language, languages=languages)
     report(count)
 
 
-def _of_chunks(context: StageContext, wanted: _Wanted) -> dict[int, str]:
+def _find_chunk_languages(context: StageContext, languages: Mapping[int, str]) -> dict[int, str]:
     """Return chunk id → language for chunks that are not analysed in the main one."""
-    languages = wanted.languages
     if not languages:
         return {}
-    return {
-        chunk: languages[document]
-        for chunk, document, _ in context.store.chunk_keys()
-        if document in languages
-    }
+    keys = context.store.chunk_keys()
+    return {chunk: languages[document] for chunk, document, _ in keys if document in languages}
 
 
-def _texts(
+def _label_texts(
     context: StageContext,
     chunks: Iterable[Chunk],
     titles: Mapping[int, str],
@@ -311,7 +295,7 @@ def _update(
     folder: Path,
     former: Artifact[LexicalInfo] | None,
     live: NDArray[np.int64],
-    wanted: _Wanted,
+    plan: _IndexPlan,
 ) -> tuple[int, int] | None:
     """Return (added, removed) if the former index could be updated, else None.
 
@@ -320,7 +304,7 @@ def _update(
     """
     if former is None or former.fingerprint == context.fingerprint:
         return None
-    if (former.info.language, former.info.version) != (wanted.language, VERSION):
+    if (former.info.language, former.info.version) != (plan.language, VERSION):
         return None
     import numpy as np
 
@@ -330,15 +314,17 @@ def _update(
     try:
         index = LexicalIndex.open(source)
         known = index.ids()
-        others = np.fromiter(_otherwise_indexed(context, source, wanted), np.int64)
-        added = live[~np.isin(live, known) | np.isin(live, others)]
+        changed = np.fromiter(_find_changed_chunks(context, source, plan), np.int64)
+        added = live[~np.isin(live, known) | np.isin(live, changed)]
         removed = known[~np.isin(known, live)]
         # Added texts are held in memory.
         if len(added) > max(BATCH, len(known)):
             return None
         chunks = context.store.chunks_by_id(added.tolist())
-        fresh = _texts(context, [chunks[key] for key in added.tolist()], wanted.titles)
-        index.updated(folder, fresh, removed.tolist(), _of_chunks(context, wanted))
+        ordered = [chunks[key] for key in added.tolist()]
+        texts = _label_texts(context, ordered, plan.titles)
+        languages = _find_chunk_languages(context, plan.languages)
+        index.updated(folder, texts, removed.tolist(), languages)
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
         shutil.rmtree(folder)
@@ -347,32 +333,26 @@ def _update(
     return len(added), len(removed)
 
 
-def _otherwise_indexed(context: StageContext, source: Path, wanted: _Wanted) -> set[int]:
+def _find_changed_chunks(context: StageContext, source: Path, plan: _IndexPlan) -> set[int]:
     """Return the chunks of documents whose title or language differs from the former index.
 
     Raises DamagedError.
     """
-    titles = _kept(source / TITLES)
-    languages = _kept(source / LANGUAGES)
-    other = {
-        key
-        for key in titles.keys() | wanted.titles.keys()
-        if titles.get(key) != wanted.titles.get(key)
-    }
-    other |= {
-        key
-        for key in languages.keys() | wanted.languages.keys()
-        if languages.get(key) != wanted.languages.get(key)
-    }
-    return set(context.store.chunk_ids_in(other))
+    titles = _read_by_document(source / TITLES).items() ^ plan.titles.items()
+    languages = _read_by_document(source / LANGUAGES).items() ^ plan.languages.items()
+    changed = {document for document, _ in titles | languages}
+    return set(context.store.chunk_ids_in(changed))
 
 
-def _kept(file: Path) -> dict[int, str]:
+def _read_by_document(file: Path) -> dict[int, str]:
     """Read what a file says of documents, by id."""
     try:
-        return {int(key): value for key, value in json.loads(file.read_bytes()).items()}
+        stored = json.loads(file.read_bytes())
+        return {int(key): value for key, value in stored.items()}
     except (OSError, ValueError, AttributeError) as error:
-        what = f"{file.name} of the BM25 index cannot be read."
         raise DamagedError.of_stage(
-            "index", what, reason_of(error), code="index-damaged"
+            "index",
+            f"{file.name} of the BM25 index cannot be read.",
+            reason_of(error),
+            code="index-damaged",
         ) from error

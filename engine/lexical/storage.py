@@ -20,6 +20,8 @@ from types import MappingProxyType
 
 from engine.core.disk import file_sha256, remembered_sha256, write_text
 from engine.core.errors import DamagedError, ResourceError
+from engine.core.platforms.files import remove_tree
+from engine.core.platforms.processes import is_alive
 
 FORMAT_VERSION = 1
 MANIFEST = "bm25.json"
@@ -44,7 +46,7 @@ class Manifest:
     languages: dict[str, int] = field(default_factory=dict)
 
 
-def damaged(folder: Path, why: str) -> DamagedError:
+def damage_error(folder: Path, why: str) -> DamagedError:
     """Build the error for an index that cannot be trusted."""
     return DamagedError(
         f"The keyword index in {folder} is damaged.",
@@ -61,7 +63,7 @@ def files_folder(folder: Path) -> Path:
     return folder / "generation-1"
 
 
-def lockable(folder: Path) -> Path:
+def ensure_lockable(folder: Path) -> Path:
     """Return the folder, or a private copy if it is read-only.
 
     tantivy needs a lock file even to read. The copy is held in memory if there is room, and is
@@ -71,13 +73,10 @@ def lockable(folder: Path) -> Path:
     if os.access(folder, os.W_OK):
         return folder
     files = [path for path in folder.iterdir() if path.name not in _LOCKS]
-    roomy = os.access(MEMORY_FOLDER, os.W_OK) and shutil.disk_usage(MEMORY_FOLDER).free > 2 * sum(
-        p.stat().st_size for p in files
-    )
-    if roomy:
+    size = sum(path.stat().st_size for path in files)
+    place = Path(tempfile.gettempdir())
+    if os.access(MEMORY_FOLDER, os.W_OK) and shutil.disk_usage(MEMORY_FOLDER).free > 2 * size:
         place = MEMORY_FOLDER
-    else:
-        place = Path(tempfile.gettempdir())
     drop_stale_copies(place)
     try:
         copy = Path(tempfile.mkdtemp(prefix=f"{_COPY}{os.getpid()}-", dir=place))
@@ -97,15 +96,12 @@ def lockable(folder: Path) -> Path:
 def drop_stale_copies(place: Path) -> None:
     """Remove the copies of processes that no longer run."""
     for path in place.glob(f"{_COPY}*"):
-        try:
-            os.kill(int(path.name.removeprefix(_COPY).partition("-")[0]), 0)
-        except ProcessLookupError:
-            shutil.rmtree(path, ignore_errors=True)
-        except (ValueError, OverflowError, PermissionError):
-            continue
+        process_id = path.name.removeprefix(_COPY).partition("-")[0]
+        if process_id.isdecimal() and not is_alive(int(process_id)):
+            remove_tree(path)
 
 
-def describe(
+def describe_files(
     folder: Path, known: Mapping[str, tuple[int, str]] = MappingProxyType({})
 ) -> dict[str, tuple[int, str]]:
     """Return size and sha256 of each of tantivy's files, which are made private.
@@ -117,11 +113,10 @@ def describe(
         if path.name in _LOCKS:
             continue
         path.chmod(0o600)
-        if _SEGMENT.match(path.name):
-            same = known.get(path.name)
+        if path.name in known and _SEGMENT.match(path.name):
+            files[path.name] = known[path.name]
         else:
-            same = None
-        files[path.name] = same or (path.stat().st_size, file_sha256(path))
+            files[path.name] = (path.stat().st_size, file_sha256(path))
     return files
 
 
@@ -141,14 +136,15 @@ def link_files(source: Path, target: Path) -> None:
         shutil.copyfile(path, target / path.name)
 
 
-def documents_of(folder: Path) -> tuple[int, int]:
+def count_documents(folder: Path) -> tuple[int, int]:
     """Return (documents that tantivy's statistics count, deleted ones among them).
 
     Raises ValueError, KeyError or OSError.
     """
     segments = json.loads((folder / "meta.json").read_bytes())["segments"]
-    deleted = sum(one["deletes"]["num_deleted_docs"] for one in segments if one["deletes"])
-    return sum(one["max_doc"] for one in segments), deleted
+    counted = sum(segment["max_doc"] for segment in segments)
+    deletions = [segment["deletes"] for segment in segments if segment["deletes"]]
+    return counted, sum(deletion["num_deleted_docs"] for deletion in deletions)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -162,22 +158,21 @@ def read_manifest(folder: Path) -> Manifest:
         data = json.loads((folder / MANIFEST).read_text("utf-8"))
         version = data["version"]
         if version != FORMAT_VERSION:
-            raise damaged(
+            raise damage_error(
                 folder, f"It has format {version}; this version reads format {FORMAT_VERSION}"
             )
-        files = {
-            str(name): (int(size), str(digest)) for name, (size, digest) in data["files"].items()
-        }
+        files = data["files"].items()
+        languages = data.get("languages", {}).items()
         manifest = Manifest(
             language=str(data["language"]),
             count=int(data["count"]),
-            files=files,
-            languages={str(code): int(count) for code, count in data.get("languages", {}).items()},
+            files={str(name): (int(size), str(digest)) for name, (size, digest) in files},
+            languages={str(code): int(count) for code, count in languages},
         )
     except FileNotFoundError as error:
-        raise damaged(folder, f"{MANIFEST} is missing") from error
+        raise damage_error(folder, f"{MANIFEST} is missing") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(
+        raise damage_error(
             folder, f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
         ) from error
     _check_files(folder, manifest)
@@ -185,17 +180,17 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
-    current = files_folder(folder)
+    files = files_folder(folder)
     if not manifest.files:
-        raise damaged(folder, f"{MANIFEST} names no files")
+        raise damage_error(folder, f"{MANIFEST} names no files")
     for name, (size, digest) in manifest.files.items():
-        path = current / name
+        path = files / name
         try:
-            found = remembered_sha256(path)
-            actual = path.stat().st_size
+            current_digest = remembered_sha256(path)
+            current_size = path.stat().st_size
         except OSError as error:
-            raise damaged(folder, f"{name} cannot be read ({error.strerror})") from error
-        if actual != size:
-            raise damaged(folder, f"{name} has {actual} bytes instead of {size}")
-        if found != digest:
-            raise damaged(folder, f"The contents of {name} have changed since it was written")
+            raise damage_error(folder, f"{name} cannot be read ({error.strerror})") from error
+        if current_size != size:
+            raise damage_error(folder, f"{name} has {current_size} bytes instead of {size}")
+        if current_digest != digest:
+            raise damage_error(folder, f"The contents of {name} have changed since it was written")

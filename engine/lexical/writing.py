@@ -16,7 +16,7 @@ import tantivy
 from engine.core.disk import write_text
 from engine.lexical import storage
 from engine.lexical.several import Analyzers, Spellings
-from engine.lexical.storage import Manifest, damaged
+from engine.lexical.storage import Manifest, damage_error
 
 ID = "id"
 WORDS = "words"
@@ -31,7 +31,7 @@ Languages = Mapping[int, str]
 """Chunk id → the language that it is analysed in, if that is not the main one."""
 
 
-def analyzers_of(
+def build_analyzers(
     manifest: Manifest, spellings: Callable[[], Spellings] = dict[str, list[str]]
 ) -> Analyzers:
     """Return the analyzers for the languages of a manifest."""
@@ -44,7 +44,7 @@ class ChunkAnalysis:
     def __init__(self, settings: Manifest, others: Languages) -> None:
         self._language = settings.language
         self._others = others
-        self._analyzers = analyzers_of(replace(settings, languages=Counter(others.values())))
+        self._analyzers = build_analyzers(replace(settings, languages=Counter(others.values())))
 
     def analyse(self, chunks: Iterable[tuple[int, str]]) -> Iterator[StoredChunk]:
         """Yield the id, words and codes of each chunk."""
@@ -54,11 +54,10 @@ class ChunkAnalysis:
 
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
         """Return the recorded spellings, together with the `known` ones."""
-        noted = self._analyzers.noted_spellings()
-        return {
-            term: sorted({*noted.get(term, ()), *known.get(term, ())})
-            for term in sorted(noted.keys() | known)
-        }
+        spellings = self._analyzers.collect_spellings()
+        for term, terms in known.items():
+            spellings.setdefault(term, set()).update(terms)
+        return {term: sorted(spellings[term]) for term in sorted(spellings)}
 
 
 def write(
@@ -95,19 +94,12 @@ def put_manifest(
     (target / IDS).unlink(missing_ok=True)
     np.save(target / IDS, ids)
     write_text(target / SPELLINGS, json.dumps(spellings, ensure_ascii=False))
-    if others:
-        written = set(ids.tolist())
-    else:
-        written = set()
-    counts = Counter(
-        code for key, code in others.items() if key in written and code != former.language
-    )
-    if counts:
-        several = {**counts, former.language: len(ids) - counts.total()}
-    else:
-        several = {}
-    files = storage.describe(target, former.files)
-    manifest = replace(former, count=len(ids), languages=several, files=files)
+    languages = Counter(others[key] for key in ids.tolist() if key in others)
+    del languages[former.language]
+    if languages:
+        languages[former.language] = len(ids) - languages.total()
+    files = storage.describe_files(target, former.files)
+    manifest = replace(former, count=len(ids), languages=dict(languages), files=files)
     storage.write_manifest(folder, manifest)
 
 
@@ -124,10 +116,10 @@ class NotedSpellings:
     def __call__(self) -> dict[str, list[str]]:
         """Return the spellings. Raises DamagedError."""
         if self._known is None:
+            self._known = {}
             file = storage.files_folder(self._folder) / SPELLINGS
             with panics_are_damage(self._folder):
                 self._known = json.loads(file.read_bytes())
-        assert self._known is not None
         return self._known
 
 
@@ -153,13 +145,11 @@ def write_segment(
 
 
 def _schema() -> tantivy.Schema:
-    builder = tantivy.SchemaBuilder().add_integer_field(ID, indexed=True, fast=True)
-    builder = builder.add_text_field(
-        WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq"
-    )
-    return builder.add_text_field(
-        CODES, stored=True, tokenizer_name=TOKENIZER, index_option="basic"
-    ).build()
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field(ID, indexed=True, fast=True)
+    builder.add_text_field(WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq")
+    builder.add_text_field(CODES, stored=True, tokenizer_name=TOKENIZER, index_option="basic")
+    return builder.build()
 
 
 def register(index: tantivy.Index) -> None:
@@ -177,8 +167,8 @@ def panics_are_damage(folder: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        raise damaged(folder, f"tantivy cannot read it ({error})") from error
+        raise damage_error(folder, f"tantivy cannot read it ({error})") from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        raise damaged(folder, f"tantivy failed on it ({error})") from error
+        raise damage_error(folder, f"tantivy failed on it ({error})") from error

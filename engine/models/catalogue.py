@@ -15,6 +15,11 @@ from engine.core.errors import EngineError, UsageError, nearest
 MAX_MODELS = 15
 MANY = "*"
 """Entry of `languages` for a model that was trained on many."""
+SHARES = (0.4, 0.5, 0.6, 0.7)
+"""Semantic shares of the hybrid score; an adapted encoder benefits from a larger share.
+
+Measured in docs/log/training.md.
+"""
 WORKSPACE = 300_000_000
 """Bytes that computing takes in addition to the weights."""
 _NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -28,7 +33,8 @@ class CatalogueModel(BaseModel):
 
     `size` is the bytes of all files that are fetched. `files` are their globs, empty for all that
     loading needs. `needs_account` tells whether its licence must first be accepted on the hub. The
-    prompts are None if the model's folder has its own or none are needed.
+    prompts are None if the model's folder has its own or none are needed. `share` is an encoder's
+    share of the hybrid score before evidence decides it; None: one half.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -50,6 +56,7 @@ class CatalogueModel(BaseModel):
     max_tokens: int = Field(0, ge=0)
     query_prompt: str | None = None
     document_prompt: str | None = None
+    share: float | None = None
 
     @model_validator(mode="after")
     def _check_kind(self) -> CatalogueModel:
@@ -57,6 +64,8 @@ class CatalogueModel(BaseModel):
             raise ValueError("a language model needs files and size")
         if self.kind == "encoder" and not (self.dimension and self.max_tokens):
             raise ValueError("an encoder needs dimension and max_tokens")
+        if self.share is not None and (self.kind != "encoder" or self.share not in SHARES):
+            raise ValueError(f"only an encoder has a share, one of {SHARES}")
         return self
 
     @property

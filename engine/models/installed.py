@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import disk_errors, sync, sync_tree, write_text
+from engine.core.disk import disk_errors, sync_tree, write_text
 from engine.core.errors import ModelError, UsageError
+from engine.core.platforms.files import sync
 from engine.models.catalogue import KINDS, CatalogueModel, Kind, find_model
 from engine.models.files import ModelPart, altered, check_name, check_part
 

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 from engine.core.errors import UsageError
+from engine.core.platforms import SYSTEM
 
 VARIABLE = "BMEMBED_OFFLINE"
 POLICY = "policy.toml"
@@ -18,7 +19,7 @@ def policy_files() -> tuple[Path, ...]:
     from platformdirs import site_config_path
 
     site = site_config_path("bmembed", appauthor=False)
-    if os.name == "nt":
+    if SYSTEM == "windows":
         folders = [site]
     else:
         folders = [Path("/etc/bmembed"), site]

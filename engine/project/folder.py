@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,6 +22,9 @@ from engine.core.errors import (
     nearest,
     reason_of,
 )
+from engine.core.platforms import SYSTEM
+from engine.core.platforms.files import is_reserved, remove_tree
+from engine.core.platforms.locks import holder_file, is_held
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -54,9 +56,11 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
     path = _expand(text)
     named = projects_root() / text
     is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
-    if is_here or path.is_absolute() or os.sep in text or text.startswith("."):
+    is_path = path.is_absolute() or os.sep in text or "/" in text or text.startswith(".")
+    if is_here or is_path:
         return full_path(path)
-    if not text or any(char in text for char in '\\:*?"<>|\0'):
+    is_device = SYSTEM == "windows" and is_reserved(text)
+    if not text or is_device or any(char in text for char in '\\:*?"<>|\0'):
         raise UsageError(
             f"'{text}' is not a project name.",
             "A project's name is also that of its folder.",
@@ -133,7 +137,7 @@ def record_holder(lock: Path) -> None:
     is_command_line = "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1
     command = f"engine {sys.argv[1]}" if is_command_line else _BACKGROUND
     with suppress(OSError):
-        lock.write_text(
+        holder_file(lock).write_text(
             f"{os.getpid()} {datetime.now():%Y-%m-%d %H:%M} {command}",
             encoding="utf-8",
             errors="replace",
@@ -145,7 +149,7 @@ def holder_of(lock: Path) -> str:
     import psutil
 
     with suppress(OSError, ValueError):
-        pid, date, clock, command = lock.read_text(encoding="utf-8").split(" ", 3)
+        pid, date, clock, command = holder_file(lock).read_text(encoding="utf-8").split(" ", 3)
         if psutil.pid_exists(int(pid)):
             return f"{command} (process {pid}, since {date} {clock})"
     return ""
@@ -344,7 +348,8 @@ class ProjectFolder:
 
         # Taking the lock would create the folder again.
         self._check_exists()
-        lock = FileLock(self.path / f"{name}.lock", mode=file_mode(self.path))
+        path = self.path / f"{name}.lock"
+        lock = FileLock(path, mode=file_mode(self.path))
         try:
             lock.acquire(timeout=wait)
         except Timeout:
@@ -352,9 +357,11 @@ class ProjectFolder:
         except (OSError, NotImplementedError) as error:
             raise self._explain_unlockable(error) from error
         try:
-            record_holder(self.path / f"{name}.lock")
+            record_holder(path)
             yield
         finally:
+            if holder_file(path) != path:
+                holder_file(path).unlink(missing_ok=True)
             lock.release()
 
     def _explain_busy(self, name: str) -> ProjectBusyError:
@@ -398,17 +405,9 @@ class ProjectFolder:
         Read access suffices. Raises EngineError if the lock may not be read, UsageError if the
         project is gone.
         """
-        import fcntl
-
         self._check_exists()
         try:
-            with (self.path / f"{lock}.lock").open() as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
+            return is_held(self.path / f"{lock}.lock")
         except OSError as error:
             raise self._explain_unlockable(error) from error
 
@@ -455,4 +454,4 @@ class ProjectFolder:
             for folder in (self.path / root).iterdir():
                 is_kept = f"{root}/{folder.name}" in in_use or folder.name.startswith(KEPT)
                 if folder.is_dir() and not is_kept:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove_tree(folder)

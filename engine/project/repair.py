@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core.disk import sync
 from engine.core.errors import DamagedError, UsageError
+from engine.core.platforms.files import open_private, replace, sync
 from engine.project.store.connection import COPY
 from engine.project.store.store import Store
 
@@ -58,7 +58,7 @@ def repair(folder: Path) -> Repair | None:
     if replacement is None:
         Store.create(database).close()
     else:
-        replacement.replace(database)
+        replace(replacement, database)
         sync(folder)
     return Repair(damage, aside, replacement is not None)
 
@@ -70,7 +70,7 @@ def _copy_backup(backup: Path) -> Path | None:
     temporary = backup.with_name(".tmp-project.db")
     for suffix in ("-wal", "-shm"):
         Path(f"{temporary}{suffix}").unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(descriptor, "wb") as target, backup.open("rb") as source:
         shutil.copyfileobj(source, target)
         target.flush()
@@ -95,6 +95,6 @@ def _set_aside(database: Path) -> Path | None:
     for suffix in ("", "-wal", "-shm"):
         source = Path(f"{database}{suffix}")
         if source.exists():
-            source.replace(Path(f"{aside}{suffix}"))
+            replace(source, Path(f"{aside}{suffix}"))
             moved = True
     return aside if moved else None

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from engine.core.disk import PRIVATE, SHARED, disk_errors, is_shared
 from engine.core.errors import UsageError
+from engine.core.platforms import users
 from engine.project.folder import ProjectFolder
 
 KINDS = {stat.S_IFDIR: "folders", stat.S_IFREG: "files"}
@@ -52,7 +53,7 @@ def plan_sharing(project: ProjectFolder, group: str | None) -> Sharing:
 
     Raises UsageError if an entry belongs to another user, or the user is not in the group.
     """
-    if not hasattr(os, "O_PATH"):
+    if not users.can_change_safely():
         raise UsageError(
             "Projects are shared on Linux only.",
             "",
@@ -67,10 +68,10 @@ def plan_sharing(project: ProjectFolder, group: str | None) -> Sharing:
         number = _find_group(group)
         modes = SHARED
         closed = _find_closed_folders(project.path, number)
-    if os.geteuid() == 0:
+    if users.is_superuser():
         owner = project.path.stat().st_uid
     else:
-        owner = os.geteuid()
+        owner = users.user_number()
     counts = {"folders": 0, "files": 0}
     for path, kind, status in _list_entries(project.path):
         if status.st_uid != owner:
@@ -91,7 +92,7 @@ def share_new_files(project: ProjectFolder) -> None:
     with suppress(OSError):
         group = project.path.stat().st_gid
         for path, kind, status in _list_entries(project.path):
-            if status.st_uid == os.geteuid() and _differs(status, SHARED[kind], group):
+            if status.st_uid == users.user_number() and _differs(status, SHARED[kind], group):
                 _change(path, SHARED[kind], group)
 
 
@@ -117,22 +118,9 @@ def _differs(status: os.stat_result, mode: int, group: int | None) -> bool:
 
 
 def _change(path: Path, mode: int, group: int | None) -> None:
-    """Set mode and group through a descriptor that only names the path.
-
-    Opening the file itself would be wrong: closing it again drops the locks that SQLite holds on it
-    in this process.
-    """
+    """Set mode and group, unless a run has removed the file since it was listed."""
     with suppress(FileNotFoundError):
-        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW)
-        try:
-            # A link may have replaced the file since it was listed.
-            if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
-                place = Path(f"/proc/self/fd/{descriptor}")
-                if group is not None:
-                    os.chown(place, -1, group)
-                place.chmod(mode)
-        finally:
-            os.close(descriptor)
+        users.change_access(path, mode, group)
 
 
 def _find_closed_folders(project: Path, group: int) -> tuple[Path, ...]:
@@ -147,15 +135,12 @@ def _can_pass(folder: Path, group: int) -> bool:
 
 
 def _find_group(name: str) -> int:
-    import grp
-
-    try:
-        number = grp.getgrnam(name).gr_gid
-    except KeyError:
+    number = users.find_group(name)
+    if number is None:
         raise UsageError(
             f"There is no group {name}.", "", "'getent group' lists them.", code="group-unknown"
-        ) from None
-    if os.geteuid() != 0 and number not in (os.getegid(), *os.getgroups()):
+        )
+    if not users.is_in_group(number):
         raise UsageError(
             f"You are not in the group {name}.",
             "Files can only be given to groups of one's own.",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, first_line
-from engine.models.installed import find_installed_folder
 from engine.reranking.reranker import require_finite, too_slow
 
 if TYPE_CHECKING:
@@ -90,10 +88,6 @@ def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
         from engine.reranking.server import ServerReranker
 
         return ServerReranker(project.path, settings.search)
-    from engine.reranking.folder import resolve_cross_encoder
+    from engine.reranking.folder import find_cross_encoder
 
-    path = (project.path / Path(name).expanduser()).absolute()
-    if not path.is_dir():
-        path = find_installed_folder(name) or path
-    folder = resolve_cross_encoder(path, project.path / "cache")
-    return FolderReranker(folder, settings.encoder)
+    return FolderReranker(find_cross_encoder(project.path, name), settings.encoder)

@@ -11,6 +11,7 @@ from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
 from engine.encoders.model_folder import module_folders, read_object
 from engine.encoders.weights_file import tensor_names
+from engine.models.installed import find_installed_folder
 
 _CONFIGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 HEAD = "ForSequenceClassification"
@@ -28,6 +29,18 @@ class CrossEncoderFolder:
     path: Path
     fingerprint: str
     cache: Path
+
+
+def find_cross_encoder(project: Path, named: str) -> CrossEncoderFolder:
+    """Check the cross-encoder that a setting of the project names: a path, or an installed model.
+
+    A relative path starts at the project folder. Raises ModelError; OSError, ValueError or
+    RuntimeError for what can be no path.
+    """
+    path = (project / Path(named).expanduser()).absolute()
+    if not path.is_dir():
+        path = find_installed_folder(named) or path
+    return resolve_cross_encoder(path, project / "cache")
 
 
 def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:

@@ -22,6 +22,7 @@ from typing import IO
 from engine.core import environment
 from engine.core.errors import EngineError, StageError
 from engine.core.messages.project import RunRecord
+from engine.core.platforms.stopping import ignore_terminal_loss
 from engine.core.subprocesses import spawn, to_dict
 from engine.project.control import POLL_SECONDS, run_records
 from engine.project.folder import ProjectFolder
@@ -101,7 +102,7 @@ def main(arguments: list[str]) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ignore_terminal_loss()
     names = stages.split(",")
     forced = names if force else ()
     try:

@@ -43,9 +43,10 @@ from engine.core.events import (
 )
 from engine.core.messages.offer import FEWER, MIN_TO_DECIDE
 from engine.core.messages.project import UP_TO_DATE, StageState
+from engine.core.platforms.processes import describe_exit_code
+from engine.core.platforms.stopping import ask_to_stop
 from engine.core.subprocesses import (
     crash_error,
-    describe_exit_code,
     end_child,
     run_folder_missing,
     spawn,
@@ -411,7 +412,7 @@ class Run:
         asked = False
         while child.poll() is None:
             if self._stopping() and not asked:
-                child.send_signal(signal.SIGTERM)
+                ask_to_stop(child)
                 asked = True
             if not self.folder.is_dir():
                 raise run_folder_missing(stage, self.folder)

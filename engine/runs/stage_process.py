@@ -9,19 +9,21 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
 import signal
 import sys
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from engine.core import environment
 from engine.core.errors import CancelledError, EngineError, ResourceError, StageError, fault_record
 from engine.core.events import EventLog, StageFailed, StageFinished
 from engine.core.messages.project import STAGE_WORDS
-from engine.core.subprocesses import exit_with_parent, to_dict
+from engine.core.platforms.files import open_private
+from engine.core.platforms.processes import peak_memory
+from engine.core.platforms.stopping import obey_parent, take_input
+from engine.core.subprocesses import to_dict
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -37,9 +39,8 @@ def main(arguments: list[str]) -> int:
     project = ProjectFolder(Path(folder))
     answer = _redirect_output(project.path / "runs" / run / f"{stage}.log")
     _log_faults_without_messages()
-    exit_with_parent()
     stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    obey_parent(take_input(buffered=False), stopping)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = EventLog(project.path / "runs" / run / "events.jsonl")
     try:
@@ -92,23 +93,14 @@ def work(
 
 def peak_memory_mb() -> float:
     """Return the highest resident memory of this process so far, in MB (10^6 bytes)."""
-    # On Linux, ru_maxrss starts at the parent's value.
-    if sys.platform == "linux":
-        with (
-            suppress(OSError, StopIteration),
-            Path("/proc/self/status").open(encoding="ascii", errors="replace") as file,
-        ):
-            line = next(line for line in file if line.startswith("VmHWM:"))
-            return round(int(line.split()[1]) * 1024 / 1e6, 1)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
+    return round(peak_memory() / 1e6, 1)
 
 
 def _redirect_output(path: Path) -> int:
     """Send what native libraries print to a log; return a descriptor of the real output."""
     answer = os.dup(1)
     try:
-        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        target = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError:
         target = os.open(os.devnull, os.O_WRONLY)
     os.dup2(target, 1)

@@ -101,7 +101,7 @@ class EncodersInUse:
         index = self.loaded.lexical_index()
         keywords = []
         for text in texts:
-            codes = {code: len(index.holding_any([code])) for code in index.codes_in(text)}
+            codes = {code: len(index.find_with_any([code])) for code in index.find_codes(text)}
             keywords.append(Keywords(query_weights(index, text), codes))
         return keywords
 

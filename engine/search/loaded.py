@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from engine.core.errors import DamagedError, ModelError, NotBuiltError
+from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltError
 from engine.core.messages.report import SearchMode
 from engine.core.records import Document
 from engine.project.folder import ProjectFolder
@@ -55,6 +56,7 @@ class LoadedProject:
         self._documents = Latest[Documents]()
         self._owners = Latest[Owners]()
         self._names = Latest["DocumentNames"]()
+        self._fusion = Latest[FusionInfo]()
         self._artifacts: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._vectors: defaultdict[SearchMode, Latest[NDArray[np.float32]]] = defaultdict(Latest)
@@ -278,16 +280,37 @@ class LoadedProject:
     def fusion(self, settings: SearchSettings) -> SearchSettings:
         """Return the settings with `auto` fusion replaced by what the last evaluation chose.
 
-        Before any evaluation, that is the equal-weight sum.
+        Before any evaluation of the index's base model, that is the sum with its usual share.
         """
         if settings.fusion != "auto":
             return settings
+        vectors = self.artifact(VectorsInfo)
+        lexical = self.artifact(LexicalInfo)
         evaluation = self.artifact(EvaluationInfo)
-        if evaluation:
-            chosen = evaluation.info.fusion
-        else:
-            chosen = FusionInfo("weighted", 0.5)
+        built = [each and each.fingerprint for each in (vectors, lexical, evaluation)]
+        chosen = self._fusion.get(
+            (built, self.settings().encoder),
+            lambda: self._choose_fusion(vectors, lexical, evaluation),
+        )
         return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
+
+    def _choose_fusion(
+        self,
+        vectors: Artifact[VectorsInfo] | None,
+        lexical: Artifact[LexicalInfo] | None,
+        evaluation: Artifact[EvaluationInfo] | None,
+    ) -> FusionInfo:
+        from engine.encoders.choosing.shares import EQUAL, usual_share
+        from engine.encoders.for_project import source_of
+
+        source = None
+        with suppress(EngineError):  # a model that is missing: the search reports it
+            source = source_of(vectors.info, self.settings()) if vectors else None
+        if evaluation and (not source or evaluation.info.model in ("", source.fingerprint)):
+            return evaluation.info.fusion
+        if source is None or lexical is None:
+            return FusionInfo("weighted", EQUAL)
+        return FusionInfo("weighted", usual_share(source, lexical.info.language))
 
     def threshold(self) -> tuple[float | None, str]:
         """Return the similarity below which evaluation found hits to be weak, and why.
@@ -321,7 +344,7 @@ class LoadedProject:
 
         Without a document, the main language of the index; "none" if there is no index.
         """
-        from engine.lexical.languages import analysed_in
+        from engine.lexical.languages import choose_analysis_language
 
         artifact = self.artifact(LexicalInfo)
         if artifact is None:
@@ -329,7 +352,9 @@ class LoadedProject:
         main = artifact.info.language
         if document is None or document.language not in artifact.info.languages:
             return main
-        return analysed_in(document.language, self.store.text_length(document.id), main)
+        return choose_analysis_language(
+            document.language, self.store.text_length(document.id), main
+        )
 
     def _open_current(
         self, kind: type[Info], load: Callable[[Path], Opened]

@@ -190,7 +190,7 @@ def put_codes_first(
         return fused
     order = list(fused.order)
     codes_held: Counter[int] = Counter()
-    for holders in index.code_holders(text):
+    for holders in index.find_with_codes(text):
         holder_ids = set(holders.tolist())
         ranked = [chunk_id for chunk_id, _ in order if chunk_id in holder_ids]
         if not ranked:  # other words of the query have kept it out of both rankings

@@ -151,7 +151,7 @@ class Searcher:
         if syntax:
             suggestion, note = self._typed.suggest_correction(query, match.text, match.names)
             rankings.notes.append(note)
-        fusion = self._loaded.fusion(settings)
+        fusion = self._loaded.fusion(settings) if mode == "hybrid" else settings
         ordered = RerankedOrder(fuse(self._rankers.cross_score(wording, rankings, fusion), fusion))
         if not by_date and like is None:
             ordered = self.reranking.order(mode, rerank, wording.meaning, ordered.fused, stop)

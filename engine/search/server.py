@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TextIO, TypeVar
+from typing import IO, Any, TextIO, TypeVar
 
 from engine.core.errors import EngineError
 from engine.core.jsonrpc import INTERNAL, INVALID_PARAMS, NO_ANSWER, NO_METHOD, Answers
@@ -53,7 +53,7 @@ class Server:
             own.is_wanted = self._searching[light].has_more
         self._other = Worker()
 
-    def serve(self, lines: Iterable[str]) -> None:
+    def serve(self, lines: Iterable[str] | IO[bytes]) -> None:
         """Answer until the input ends, `shutdown` is requested or nobody reads the answers.
 
         Accepted requests are finished before this returns. A text stream is read through its binary

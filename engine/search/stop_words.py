@@ -51,7 +51,7 @@ def find_stop_words(
     Passages with the words in another case count only if no passage has them as typed.
     """
     words = word_pattern().findall(query)
-    if not words or not all(map(index.leaves_out, words)):
+    if not words or not all(map(index.is_stop_word, words)):
         return None
     if allowed is not None and not len(allowed):
         return None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.lexical.characters import term_pattern, word_pattern
-from engine.lexical.filenames import searched_label
+from engine.lexical.filenames import build_search_label
 from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import LoadedProject
@@ -221,7 +221,7 @@ class TypedQueries:
         for chunk in self._loaded.store.chunks_by_id(ids).values():
             document = documents.get(chunk.document_id)
             if document:
-                label = searched_label(document.title, document.file_path)
+                label = build_search_label(document.title, document.file_path)
             else:
                 label = ""
             yield chunk.id, f"{label}\n{chunk.embedded_text}"
@@ -277,7 +277,7 @@ class TypedQueries:
                     terms = tuple(index.query_terms(word, bonus=True).words)
                     if terms in words:
                         continue
-                    holders = index.holding(word)
+                    holders = index.find_with_words(word)
                     if holders is not None:
                         words[terms] = (-len(holders), word)
                         remaining = remaining[~np.isin(remaining, holders)]
@@ -343,7 +343,7 @@ class TypedQueries:
 
         missing = []
         for code in find_compounds(text, any_case=True):
-            holders = index.code_holders(code)
+            holders = index.find_with_codes(code)
             if holders and not any(map(len, holders)) and not self._is_inside(index, code):
                 missing.append(code)
         return missing
@@ -353,13 +353,13 @@ class TypedQueries:
 
         Either as a part of a longer code, or typed in groups that a passage contains.
         """
-        from engine.lexical.codes import holds_inside
+        from engine.lexical.codes import has_longer_code
 
-        holders = index.part_holders(code).tolist()
+        holders = index.find_with_parts(code).tolist()
         if _BLANK.search(code):
             return bool(holders)
         texts = self._read_texts(holders[:BLOCK])
-        return any(holds_inside(index.analyzer, code, text) for _, text in texts)
+        return any(has_longer_code(index.analyzer, code, text) for _, text in texts)
 
     def _find_spelling(self, index: LexicalIndex, word: str) -> str:
         """Return how documents spell the word most similar to `word`, or an empty text.
@@ -368,10 +368,10 @@ class TypedQueries:
         `MUCH_RARER` than a similar one, the latter. Empty if documents contain `word`.
         """
         frequencies: dict[str, int] = {}
-        for term in index.near(word):
-            holders = index.holding_any([term]).tolist()
+        for term in index.find_similar_terms(word):
+            holders = index.find_with_any([term]).tolist()
             for _, text in self._read_texts(holders[:5]):
-                frequencies |= dict.fromkeys(index.spelt(term, text), len(holders))
+                frequencies |= dict.fromkeys(index.find_spellings(term, text), len(holders))
         typed = word.lower()
         nearest = min(
             frequencies,
@@ -390,7 +390,7 @@ class TypedQueries:
 
 def _is_unknown(index: LexicalIndex, word: str) -> bool:
     """Return whether the index contains no chunk with a word, which is no stop word."""
-    holders = index.holding(word)
+    holders = index.find_with_words(word)
     return holders is not None and not len(holders)
 
 
@@ -426,17 +426,17 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]
     import numpy as np
 
     if not clause.is_prefix:
-        holders = index.holding(clause.text)
+        holders = index.find_with_words(clause.text)
         if holders is None:
             return Candidates(ids)
         has_codes = bool(index.analyzer.terms(clause.text).codes)
         return Candidates(holders, clause.is_word or (has_codes and not clause.is_phrase))
     *words, last = word_pattern().findall(clause.text)
-    with_words = index.holding(" ".join(words)) if words else None
-    is_stop_word = index.holding(last) is None  # not in the index, like longer stop words
+    with_words = index.find_with_words(" ".join(words)) if words else None
+    is_stop_word = index.find_with_words(last) is None  # not in the index, like longer stop words
     if is_stop_word or (words and len(last) < SURE_LETTERS):
         return Candidates(ids if with_words is None else with_words)
-    with_last = index.holding_any(index.stems(last))
+    with_last = index.find_with_any(index.find_stems(last))
     if with_words is None:
         return Candidates(with_last)
     return Candidates(np.intersect1d(with_last, with_words, assume_unique=True))
@@ -444,7 +444,7 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]
 
 def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
     """Return the terms with the highest TF-IDF in a document, spelt as there."""
-    from engine.lexical.codes import plain_stem
+    from engine.lexical.codes import strip_language
 
     text = document.text[:LIKE_CHARACTERS]
     counts = Counter(index.analyse(text, document.language))
@@ -455,7 +455,7 @@ def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
         terms = index.analyse(word, document.language)
         if len(terms) == 1:
             spellings[terms[0]] = word
-    return [spellings.get(term, plain_stem(term)) for _, term in by_weight[:LIKE_WORDS]]
+    return [spellings.get(term, strip_language(term)) for _, term in by_weight[:LIKE_WORDS]]
 
 
 def describe_no_word(

@@ -15,6 +15,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, VectorsInfo
 from engine.runs.estimate import estimate
+from engine.runs.teaching import estimate_teacher
 from engine.settings.schema import DEFAULT_MODEL
 
 
@@ -51,6 +52,12 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
             helps.append("judge")
         if encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL:
             helps.append("encoder")
+        teacher = None
+        if timed:
+            with suppress(EngineError):  # such as a reranker that cannot be loaded: as above
+                teacher = estimate_teacher(snapshot)
+        if teacher and not teacher.chosen:
+            helps.append("teacher")
     return AdaptationOffer(
         dict(forecast.seconds) if forecast else {},
         tuple(forecast.unknown) if forecast else (),
@@ -66,6 +73,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         rung != "document" or is_generated,
         expects,
         megabytes,
+        teacher,
     )
 
 

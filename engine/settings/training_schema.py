@@ -36,10 +36,19 @@ class TrainingSettings(Section):
     )
     teacher: Teacher | None = key(
         None,
-        "what list losses learn from: bm25, mixture (BM25 and base encoder), cross-encoder; auto:"
-        " mixture for mixed, else bm25",
+        "what list losses learn from: bm25, mixture (BM25 and base encoder), cross-encoder (a"
+        " reranker); auto: mixture for mixed, else bm25",
     )
-    cross_encoder: str = key("", "folder of the teacher cross-encoder; slow without a GPU")
+    cross_encoder: str = key(
+        "", "folder or name of the cross-encoder that teaches; empty: search.reranker"
+    )
+    teacher_candidates: int | None = key(
+        None,
+        "chunks of each query, first by BM25 and by the encoder, that a cross-encoder scores for"
+        " listnet and listmle",
+        ge=1,
+        le=100,
+    )
     query_share: float = key(
         1.0, "share of the training queries to use, the same ones in every run", gt=0, le=1
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.core.errors import SettingsError
@@ -43,13 +43,14 @@ class TrainingConfig:
     counts lists there. Over the evidence chunk and the query's own negatives (with `in_batch` all
     chunks): `triplet` and `plackett_luce`.
 
-    `teacher` auto is `mixture` for `mixed`, and `bm25` for the others. `false_negatives`: chunks
-    that the teacher puts above the evidence chunk stay negatives, are left out, or count as
-    positives, too. `negative_ranks` are BM25's, [from, to), from 0. `eval_every` 0 turns the
-    held-out checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and
-    `steps`. `keep` last: all steps are made and the last one is the result, whatever the checks
-    say. `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count
-    32-fold.
+    `teacher` auto is `mixture` for `mixed`, and `bm25` for the others. A list of a cross-encoder is
+    the evidence chunk with the first `teacher_candidates` of BM25 and of the untouched encoder.
+    `false_negatives`: chunks that the teacher puts above the evidence chunk stay negatives, are
+    left out, or count as positives, too. `negative_ranks` are BM25's, [from, to), from 0.
+    `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain; `epochs`
+    above 0 sets both, and `steps`. `keep` last: all steps are made and the last one is the result,
+    whatever the checks say. `graph_memory_mb` None: a share of the free memory. On a GPU both
+    memory settings count 32-fold.
 
     `weights` all: the transformer has no LoRA layers, and all of its weights are trained.
 
@@ -68,6 +69,7 @@ class TrainingConfig:
     objective: Objective = "mixed"
     teacher: Teacher = "auto"
     cross_encoder: str = ""
+    teacher_candidates: int = 8
     teacher_temperature: float = 2.0
     target: Target = "fixed"
     target_entropy: float = 1.0
@@ -161,9 +163,9 @@ class TrainingConfig:
         if self.teacher == "cross-encoder" and not self.cross_encoder:
             raise SettingsError(
                 "The teacher cross-encoder needs a model.",
-                "training.cross_encoder in project.toml is empty.",
-                "Set training.cross_encoder to a folder with a cross-encoder, or training.teacher"
-                " to mixture.",
+                "Neither training.cross_encoder nor search.reranker names one on this machine.",
+                "Set training.cross_encoder to a cross-encoder's folder, or to the name of a"
+                " reranker from 'engine models'.",
                 code="cross-encoder-not-chosen",
             )
 
@@ -181,6 +183,16 @@ class TrainingConfig:
     def uses_lists(self) -> bool:
         """Whether a step takes ready-made lists, one chunk per rank interval."""
         return self.objective in ("listnet", "listmle")
+
+    @property
+    def uses_candidates(self) -> bool:
+        """Whether a list is what BM25 and the encoder find, scored by a cross-encoder."""
+        return self.uses_lists and self.used_teacher == "cross-encoder"
+
+    @property
+    def list_width(self) -> int:
+        """The maximum number of chunks in a list of candidates."""
+        return 1 + 2 * self.teacher_candidates
 
     @property
     def uses_own_negatives(self) -> bool:
@@ -208,9 +220,11 @@ class TrainingConfig:
     def needs_vectors(self) -> bool:
         """Whether training uses the untouched encoder's vectors.
 
-        It does for its teacher, as fixed vectors of chunks, or as a black box's.
+        It does for its teacher, to find candidates, as fixed vectors of chunks, or as a black
+        box's.
         """
-        return self.needs_base or self.adapter_scope == "queries" or self.augmentation is not None
+        by_teacher = self.needs_base or self.uses_candidates
+        return by_teacher or self.adapter_scope == "queries" or self.augmentation is not None
 
     @property
     def needs_base(self) -> bool:
@@ -224,6 +238,13 @@ class TrainingConfig:
         if self.objective == "plackett_luce":
             over_batch = self.in_batch
         return over_batch and self.used_teacher != "cross-encoder"
+
+    def numbers(self) -> dict[str, Any]:
+        """Return all numbers that a training depends on, by name."""
+        numbers = asdict(self)
+        if not self.uses_candidates:
+            del numbers["teacher_candidates"]
+        return numbers
 
 
 # METHODS.md §1: BMEmbed as published, for MiniLM-sized models.
@@ -281,6 +302,16 @@ PRESETS: dict[str, TrainingConfig] = {
         epochs=3,
     ),
 }
+
+# Scores of rerankers differ in scale, so each query's target has the same entropy instead. A list
+# has up to 17 chunks, so that 8 of them cost as much as the 64 pairs of another step.
+LISTWISE: dict[str, Any] = {
+    "objective": "listnet",
+    "target": "entropy",
+    "queries_per_step": 8,
+    "negatives_per_query": 0,
+}
+"""Changes of a preset for a cross-encoder that teaches, if project.toml names no loss."""
 
 # The chunks of a step's other queries are the negatives; BM25's own would double what a step
 # encodes (docs/log/training.md, "Model-written and everyday queries: the recipe").

@@ -23,6 +23,7 @@ from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
 from engine.settings.schema import Settings
+from engine.training.candidates import candidate_lists, find_nearest
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.recipe import graded_of_source, is_of_source, teacher_folder
@@ -106,14 +107,17 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     ranked_rows = _rows_of(ranked.ids, row_of)
     stopping, chunks = _choose_stopping_queries(context, queries, chunks, ranked_rows)
     lists = None
-    if config.uses_lists:
-        lists = sampled_lists(context, ranked, rows, row_of)
     texts = [queries[row].text for row in rows]
+    positives = np.array([row_of[queries[row].chunk_id] for row in rows], dtype=np.int64)
+    if config.uses_candidates:
+        nearest = find_nearest(context, config, texts, chunks)
+        lists = candidate_lists(positives, ranked_rows[rows], ranked.scores[rows], nearest, config)
+    elif config.uses_lists:
+        lists = sampled_lists(context, ranked, rows, row_of)
     grades: list[dict[int, int]] = []
     source = context.settings.training.query_source
     if config.objective == "plackett_luce" and source != "generated":
         grades = _grade_chunks(context, queries, texts, chunks, row_of)
-    positives = np.array([row_of[queries[row].chunk_id] for row in rows], dtype=np.int64)
     graded_rows: list[int] = []
     for by_row in grades:
         graded_rows += by_row

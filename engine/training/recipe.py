@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
-from engine.models.installed import find_installed_folder
+from engine.endpoint.address import is_server
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
-from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
+from engine.reranking.folder import CrossEncoderFolder, find_cross_encoder
 from engine.training.config import (
     ALL_WEIGHTS_RATE,
+    LISTWISE,
     PRESETS,
     SHARED_CHUNKS,
     WRITTEN_QUERIES,
@@ -69,7 +69,7 @@ def set_steps(config: TrainingConfig, settings: Settings, count: int) -> Trainin
         return config
     queries = round(count * settings.training.query_share)
     lists = 1
-    if config.uses_lists:
+    if config.uses_lists and not config.uses_candidates:
         lists = settings.ranking.lists_per_query
     steps = math.ceil(max(1, queries) * lists / config.queries_per_step)
     return replace(config, steps=config.epochs * steps, eval_every=steps, checkpoint_every=steps)
@@ -98,7 +98,11 @@ def config_of(settings: Settings) -> TrainingConfig:
     if overrides.get("weights", preset.weights) == "all":
         overrides.setdefault("pretrain_weights", "all")
         overrides.setdefault("learning_rate", ALL_WEIGHTS_RATE)
-    config = replace(preset, **{**_numbers_for_written_queries(settings), **overrides})
+    numbers = _numbers_for_written_queries(settings)
+    if settings.training.teacher == "cross-encoder":
+        overrides["cross_encoder"] = name_teacher(settings)
+        numbers = {} if settings.training.objective else LISTWISE
+    config = replace(preset, **{**numbers, **overrides})
     fitting: dict[str, Any] = {"max_tokens": _max_tokens(settings, config), "augmentation": None}
     if settings.encoder.small_model:
         fitting["augmentation"] = settings.training.augmentation or "mafin"
@@ -129,6 +133,19 @@ def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
     if resolve_backend(settings).backend in EXTRACTIVE:
         return {}
     return numbers
+
+
+def name_teacher(settings: Settings) -> str:
+    """Return the cross-encoder that teaches where one is wanted: by default the reranker.
+
+    Empty if there is none on this machine: a server would get all training queries and their
+    passages.
+    """
+    if settings.training.cross_encoder:
+        return settings.training.cross_encoder
+    if is_server(settings.search.reranker):
+        return ""
+    return settings.search.reranker
 
 
 def scope_reason(settings: Settings, config: TrainingConfig) -> str:
@@ -164,7 +181,8 @@ def _choose_scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str,
         if chosen.adapter_scope != "queries":
             shared = {}
         return shared, "it is set in project.toml"
-    if not config.compares_all or chosen.preset in ("paper", "cl", "pipelines"):
+    compares = config.compares_all or config.uses_candidates
+    if not compares or chosen.preset in ("paper", "cl", "pipelines"):
         return {}, "the recipe trains queries and chunks"
     if config.similarity == "lorentz":
         return {}, "in hyperbolic space queries and chunks have other places than before"
@@ -187,7 +205,9 @@ def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:
     queries = config.queries_per_step
     own = 1 + config.negatives_per_query
     width = queries * own + config.shared_chunks
-    if config.uses_lists:
+    if config.uses_candidates:
+        width = config.list_width
+    elif config.uses_lists:
         width = m
     elif config.uses_own_negatives:
         width = own
@@ -204,14 +224,11 @@ def teacher_folder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEn
         return None
     # A folder may not be able to have this path, or the home folder may be unknown.
     try:
-        path = (snapshot.project.path / Path(config.cross_encoder).expanduser()).absolute()
-        if not path.is_dir():
-            path = find_installed_folder(config.cross_encoder) or path
-        return resolve_cross_encoder(path, snapshot.project.path / "cache")
+        return find_cross_encoder(snapshot.project.path, config.cross_encoder)
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(
             f"The cross-encoder {config.cross_encoder!r} cannot be used.",
             f"{error}.",
-            "Set training.cross_encoder to the path of its folder.",
+            "Set training.cross_encoder to its folder, or to its name in 'engine models'.",
             code="cross-encoder-invalid",
         ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -60,12 +60,14 @@ class TrainStage(Stage):
                 command="adapt",
             )
         config = resolve_config(snapshot)
-        recipe = asdict(config) | added_inputs(snapshot.settings)
+        recipe = config.numbers() | added_inputs(snapshot.settings)
         # A cross-encoder counts by its content, not by its path, and only if it teaches.
         teacher = teacher_folder(snapshot, config)
         recipe["cross_encoder"] = teacher.fingerprint if teacher else ""
         lists = snapshot.settings.ranking.model_dump(include={"m", "strategy"})
-        if config.uses_lists:
+        if config.uses_candidates:
+            lists = {"candidates": config.teacher_candidates}
+        elif config.uses_lists:
             lists["evidence_score"] = "own"
         inputs = {
             "rankings": rankings.fingerprint,

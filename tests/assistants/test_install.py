@@ -15,6 +15,7 @@ import pytest
 from fixtures.pipeline import engine_here
 
 from engine.api import Project
+from engine.assistants import install as installing
 from engine.assistants.install import installation
 
 PLACES = {
@@ -32,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(installing, "SYSTEM", "linux")
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     return folder

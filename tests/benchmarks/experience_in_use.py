@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from engine.core.figures import Difference
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.systems import BASE, BM25, weight_of
-from engine.evaluation.choosing.fusion import EQUAL
+from engine.encoders.choosing.shares import EQUAL
 from engine.evaluation.evidence import Evidence, RungName
 from engine.evaluation.experience import Experience, QueryOrigin, parse_experience
 from engine.evaluation.gate import Decision, Option, decide

@@ -27,7 +27,7 @@ from typing import Any
 
 from engine.core.records import Chunk, Document
 from engine.lexical.analysis import Analyzer
-from engine.lexical.filenames import searched_names
+from engine.lexical.filenames import find_search_names
 from engine.lexical.index import LexicalIndex
 from engine.lexical.languages import detect_language
 from engine.project.folder import ProjectFolder
@@ -82,7 +82,7 @@ def build_known_items(corpus: Corpus, seed: int) -> dict[str, list[KnownItem]]:
     stems: dict[int, str] = {}
     for key, document in corpus.documents.items():
         by_text[document.text].add(key)
-        if not (names := searched_names(document.file_path)):
+        if not (names := find_search_names(document.file_path)):
             continue
         stems[key] = PurePosixPath(document.path).stem
         by_name[stems[key].lower()].add(key)
@@ -120,7 +120,7 @@ def build_known_items(corpus: Corpus, seed: int) -> dict[str, list[KnownItem]]:
 def build_index(folder: Path, corpus: Corpus, weight: int) -> LexicalIndex:
     """Build the index with each name put `weight` times before each chunk, after the title."""
     labels = {
-        key: "\n".join((one.title, *(weight * searched_names(one.file_path))))
+        key: "\n".join((one.title, *(weight * find_search_names(one.file_path))))
         for key, one in corpus.documents.items()
     }
     language, _ = detect_language(

@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.records import Chunk, Document, DocumentQuery
-from engine.evaluation.choosing.fusion import EQUAL, SHARES
+from engine.encoders.choosing.shares import EQUAL
 from engine.evaluation.document_set import group_by_text, judgment_of
 from engine.evaluation.evidence import DECIDE_SHARE, Evidence, Floats, RungName
 from engine.evaluation.experience import Prior
@@ -27,6 +27,7 @@ from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option,
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.selection import pair
 from engine.metrics.random_effects import Normal
+from engine.models.catalogue import SHARES
 from engine.queries.document_written import written_within
 from engine.queries.heldout import (
     related_documents,

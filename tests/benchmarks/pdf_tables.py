@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError
-from engine.corpus.formats.general import extract
+from engine.corpus.formats.general import extract_with_xberg
 from engine.corpus.formats.pdf import READER
 
 WORD = re.compile(r"\w+")
@@ -77,7 +77,7 @@ def read_rows(path: Path) -> list[list[str]]:
     if not source.is_file() or source.suffix not in (".odt", ".ods"):
         return []
     rows: dict[tuple[int, int], list[str]] = {}
-    nodes = extract(source, source.read_bytes(), source.suffix[1:]).document.nodes
+    nodes = extract_with_xberg(source, source.read_bytes(), source.suffix[1:]).document.nodes
     tables = [json.loads(str(node.content)) for node in nodes]
     for number, table in enumerate(tables):
         for cell in table["grid"]["cells"] if table["node_type"] == "table" else ():

@@ -26,7 +26,7 @@ from peer_readers import PEERS, first, texts
 
 import engine
 from engine.corpus.formats import UnreadableFileError
-from engine.corpus.formats.recognition import true_format
+from engine.corpus.formats.recognition import find_true_format
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.scan.scan import ScannedFile, scan
@@ -149,7 +149,7 @@ def words(
 def true_ending(file: ScannedFile) -> str:
     """The format that the content has, where that can be found out."""
     try:
-        return true_format(file.absolute, file.format, file.absolute.read_bytes())
+        return find_true_format(file.absolute, file.format, file.absolute.read_bytes())
     except (UnreadableFileError, OSError):
         return file.format
 
@@ -219,7 +219,7 @@ def _computing() -> float:
 def _is_locked(file: ScannedFile) -> bool:
     """Whether a file opens with a password only, as far as is told without reading it."""
     try:
-        true_format(file.absolute, file.format, file.absolute.read_bytes())
+        find_true_format(file.absolute, file.format, file.absolute.read_bytes())
     except UnreadableFileError as error:
         return error.kind == "encrypted"
     return False

@@ -21,12 +21,12 @@ from engine.evaluation.rankers import (
     Without,
     build_plain_index,
     products_of,
-    rank_all,
     rank_within,
 )
 from engine.lexical.filenames import FilenameMatch
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
+from engine.ranking.nearest import rank_all
 
 KEYS = np.array([10, 20, 30, 40], dtype=np.int64)
 CHUNKS = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.lexical.analysis import Analyzer, find_compounds, matched_spans
-from engine.lexical.codes import holds_inside
+from engine.lexical.codes import has_longer_code
 from engine.lexical.figures import read_figure
 from engine.lexical.index import LexicalIndex
 
@@ -237,31 +237,33 @@ def test_passages_are_required_to_hold_a_number_in_any_spelling(tmp_path: Path) 
     index = LexicalIndex.build(
         tmp_path / "index", enumerate(texts), "en", languages={1: "de", 3: "de"}
     )
-    held = {query: index.holding(query) for query in ("12,750", "12750", "2031-05-17")}
+    held = {query: index.find_with_words(query) for query in ("12,750", "12750", "2031-05-17")}
     assert {query: sorted(ids.tolist()) for query, ids in held.items() if ids is not None} == {
         "12,750": [0, 1],
         "12750": [0, 1],
         "2031-05-17": [3, 4],
     }
-    assert not any(map(len, index.code_holders("1,200")))
-    assert [sorted(holders.tolist()) for holders in index.code_holders("12,750 on 17/5/2031")] == [
+    assert not any(map(len, index.find_with_codes("1,200")))
+    assert [
+        sorted(holders.tolist()) for holders in index.find_with_codes("12,750 on 17/5/2031")
+    ] == [
         [0, 1],
         [3, 4],
     ]
-    assert index.codes_in("in 2031") == []
+    assert index.find_codes("in 2031") == []
 
 
 def test_a_code_inside_a_longer_one_is_known(tmp_path: Path) -> None:
     index = LexicalIndex.build(
         tmp_path / "index", [(0, "order INV-2031-0042/B"), (1, "phx 121")], "en"
     )
-    assert index.part_holders("INV-2031").tolist() == [0]
-    assert holds_inside(index.analyzer, "INV-2031", "order INV-2031-0042/B")
-    assert holds_inside(index.analyzer, "0042/B", "order INV-2031-0042/B")
-    assert not holds_inside(index.analyzer, "INV-203", "order INV-2031-0042/B")
-    assert index.part_holders("PHX-121").tolist() == [1]
-    assert not holds_inside(index.analyzer, "PHX-121", "phx 121")
-    assert index.part_holders("words alone").tolist() == []
+    assert index.find_with_parts("INV-2031").tolist() == [0]
+    assert has_longer_code(index.analyzer, "INV-2031", "order INV-2031-0042/B")
+    assert has_longer_code(index.analyzer, "0042/B", "order INV-2031-0042/B")
+    assert not has_longer_code(index.analyzer, "INV-203", "order INV-2031-0042/B")
+    assert index.find_with_parts("PHX-121").tolist() == [1]
+    assert not has_longer_code(index.analyzer, "PHX-121", "phx 121")
+    assert index.find_with_parts("words alone").tolist() == []
 
 
 @pytest.mark.shared

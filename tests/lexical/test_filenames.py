@@ -8,7 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.lexical.filenames import DocumentNames, FilenameMatch, searched_label, searched_names
+from engine.lexical.filenames import (
+    DocumentNames,
+    FilenameMatch,
+    build_search_label,
+    find_search_names,
+)
 
 NAMES = DocumentNames(
     [
@@ -130,11 +135,11 @@ def test_long_queries_of_dots_take_no_long_time(query: str) -> None:
     ],
 )
 def test_the_names_by_which_a_file_is_found(path: str, names: tuple[str, ...]) -> None:
-    assert searched_names(path) == names
+    assert find_search_names(path) == names
 
 
 def test_a_name_counts_twice_beside_the_title() -> None:
-    assert searched_label("The lease", "a/North.pdf") == "The lease\nNorth\nNorth"
-    assert searched_label(" ", "a/North.pdf") == "North\nNorth"
-    assert searched_label("The lease", "") == "The lease"
-    assert searched_label("", "") == ""
+    assert build_search_label("The lease", "a/North.pdf") == "The lease\nNorth\nNorth"
+    assert build_search_label(" ", "a/North.pdf") == "North\nNorth"
+    assert build_search_label("The lease", "") == "The lease"
+    assert build_search_label("", "") == ""

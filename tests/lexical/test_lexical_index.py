@@ -96,7 +96,7 @@ def test_long_numbers_are_codes_too(tmp_path: Path, query: str, holders: list[li
         tmp_path,
         [(1, "Part 7-450001."), (2, "Order 4500012345 of 2031."), (3, "In 450001."), *CHUNKS],
     )
-    assert [found.tolist() for found in index.code_holders(query)] == holders
+    assert [found.tolist() for found in index.find_with_codes(query)] == holders
 
 
 @pytest.mark.parametrize("code", ["PHX-121", "phx121", "phx/121"])
@@ -354,7 +354,7 @@ def test_a_segment_broken_behind_the_checksums_is_damage_not_a_crash(tmp_path: P
     for path in generation_files(folder):
         if path.suffix in (".idx", ".term", ".fast", ".store", ".fieldnorm"):
             path.write_bytes(b"\x00" * path.stat().st_size)
-    manifest["files"] = storage.describe(folder / "generation-1")
+    manifest["files"] = storage.describe_files(folder / "generation-1")
     (folder / storage.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(DamagedError):
         LexicalIndex.open(folder).search("pump", 3)
@@ -435,7 +435,7 @@ def test_copies_of_processes_that_were_killed_are_removed(read_only: Path) -> No
     ]
     for name in names:
         (memory / name).mkdir()
-    storage.lockable(read_only / "generation-1")
+    storage.ensure_lockable(read_only / "generation-1")
     left = {path.name for path in memory.iterdir()}
     assert names[0] not in left
     assert left > set(names[1:])
@@ -449,7 +449,7 @@ def test_without_room_in_memory_the_copy_goes_to_the_temporary_folder(
     monkeypatch.setattr(
         shutil, "disk_usage", lambda _path: SimpleNamespace(total=10, used=10, free=0)
     )
-    assert storage.lockable(read_only / "generation-1").parent == tmp_path / "temporary"
+    assert storage.ensure_lockable(read_only / "generation-1").parent == tmp_path / "temporary"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with fails(ResourceError, "write-failed"):
         LexicalIndex.open(read_only)

@@ -14,7 +14,7 @@ import pytest
 
 from engine.lexical.analysis import Analyzer
 from engine.lexical.index import LexicalIndex
-from engine.lexical.languages import MIN_CHARACTERS, analysed_in
+from engine.lexical.languages import MIN_CHARACTERS, choose_analysis_language
 from engine.lexical.storage import MANIFEST
 
 ENGLISH = {
@@ -176,15 +176,15 @@ def test_no_main_language(tmp_path: Path) -> None:
 
 
 def test_which_language_a_document_is_analysed_in() -> None:
-    assert analysed_in("de", MIN_CHARACTERS, "en") == "de"
+    assert choose_analysis_language("de", MIN_CHARACTERS, "en") == "de"
     assert (
-        analysed_in("de", MIN_CHARACTERS - 1, "en") == "en"
+        choose_analysis_language("de", MIN_CHARACTERS - 1, "en") == "en"
     )  # a name or two may look like anything
-    assert analysed_in("pl", 9999, "en") == "en"  # no stemmer
-    assert analysed_in("und", 9999, "none") == "none"
+    assert choose_analysis_language("pl", 9999, "en") == "en"  # no stemmer
+    assert choose_analysis_language("und", 9999, "none") == "none"
 
 
 def test_a_slip_is_like_a_word_by_the_stems_of_either_language(tmp_path: Path) -> None:
     chunks = [*CHUNKS, (6, "The freezer was left open at night.")]
     index = LexicalIndex.build(tmp_path / "index", chunks, "en", languages=LANGUAGES)
-    assert "freezer" in index.near("frezer")  # whose stem is `frez` in German
+    assert "freezer" in index.find_similar_terms("frezer")  # whose stem is `frez` in German

@@ -130,16 +130,16 @@ def test_only_words_of_two_spellings_are_noted(tmp_path: Path) -> None:
 
 def test_the_terms_of_a_beginning(index: LexicalIndex) -> None:
     for beginning in ("Stroess", "Ströß", "Stross"):
-        assert 1 in index.holding_any(index.stems(beginning)).tolist()
-    assert 2 in index.holding_any(index.stems("Köl")).tolist()
+        assert 1 in index.find_with_any(index.find_stems(beginning)).tolist()
+    assert 2 in index.find_with_any(index.find_stems("Köl")).tolist()
 
 
 def test_a_word_is_required_in_any_spelling(index: LexicalIndex) -> None:
     for word in ("Stroessner", "Strößner"):
-        ids = index.holding(word)
+        ids = index.find_with_words(word)
         assert ids is not None
         assert ids.tolist() == [1]
-    assert index.near("Köln") == []
+    assert index.find_similar_terms("Köln") == []
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from fixtures.sentence_encoders import SentenceTransformer
 
 from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.kinds.chosen import encoder_source
-from engine.encoders.model_folder import read_object
+from engine.encoders.model_folder import read_object, resolve_model
 from engine.encoders.pooling import own_modes
+from engine.export.gguf_file import save_gguf
 from engine.models.catalogue import CatalogueModel, read_catalogue
 from engine.models.files import hash_part
 from engine.models.installed import InstalledModel, install, staged_folder
@@ -26,6 +27,8 @@ TEXTS = [
     "news of the court " * 3,
 ]
 TOLERANCE = 1e-5
+# llama.cpp keeps keys and values in half precision.
+BY_LLAMA = 2e-3
 
 
 def put(entry: CatalogueModel) -> Path:
@@ -68,3 +71,32 @@ def test_vectors_are_those_of_sentence_transformers(entry: CatalogueModel) -> No
     queries = encoder.encode_queries(TEXTS)
     differ = not np.allclose(queries, encoder.encode_chunks(TEXTS), atol=0.001)
     assert differ == bool(query or document)
+
+
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+@pytest.mark.parametrize(
+    "entry",
+    [model for model in ENCODERS if model.architecture == "bert"],
+    ids=lambda entry: entry.name,
+)
+def test_llama_cpp_gives_a_berts_vectors(
+    entry: CatalogueModel, precision: str, tmp_path: Path
+) -> None:
+    folder = put(entry)
+    save_gguf(resolve_model(entry.name), tmp_path / "gguf")
+    file = tmp_path / "gguf" / f"model-{precision}.gguf"
+    chosen = EncoderSettings(
+        model=str(file),
+        device="cpu",
+        query_prompt=entry.query_prompt or "",
+        document_prompt=entry.document_prompt or "",
+    )
+    encoder = encoder_source(chosen).load(chosen.max_tokens)
+    oracle = SentenceTransformer(str(folder), device="cpu").float()
+    for prompt, encode in (
+        (entry.query_prompt, encoder.encode_queries),
+        (entry.document_prompt, encoder.encode_chunks),
+    ):
+        texts = [(prompt or "") + text for text in TEXTS]
+        expected = oracle.encode(texts, batch_size=len(texts), show_progress_bar=False)
+        np.testing.assert_allclose(encode(TEXTS), expected, atol=BY_LLAMA, rtol=0)

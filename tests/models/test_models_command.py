@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from fixtures.german_office import write_german_office
 from fixtures.hub import COMMIT, StandInHub
 from fixtures.pipeline import engine_here
 from models.conftest import NAME
+
+from engine.project.folder import ProjectFolder
 
 KEYS = {
     "path",
@@ -84,17 +87,20 @@ def test_forbidden_fetching_says_how_to_bring_models(
 
 
 def test_four_commands_from_a_model_to_hits_by_meaning(hub: StandInHub, tmp_path: Path) -> None:
-    documents = tmp_path / "dokumente"
-    documents.mkdir()
-    (documents / "vertrag.txt").write_text("Der Vertrag endet am letzten Tag des Monats.", "utf-8")
-    (documents / "rede.txt").write_text("Die Rede beginnt um neun Uhr im Saal.", "utf-8")
+    documents = write_german_office(tmp_path / "dokumente")
     project = str(tmp_path / "projekt")
-    engine_here("models", "get", NAME)
-    engine_here("new", project, str(documents), "--model", NAME)
-    engine_here("run", project)
-    hits = json.loads(engine_here("search", project, "Vertrag", "--json").stdout)
+    commands = [
+        ("models", "get", NAME),
+        ("new", project, str(documents), "--model", NAME),
+        ("run", project),
+        ("search", project, "Jahresurlaub beantragen", "--json"),
+    ]
+    assert len(commands) <= 4
+    *_, searched = [engine_here(*command) for command in commands]
+    hits = json.loads(searched.stdout)
     assert hits["mode"] == "hybrid"
-    assert hits["hits"][0]["path"].endswith("vertrag.txt")
+    assert hits["hits"][0]["path"].endswith("Urlaubsordnung.docx")
+    assert {"bm25", "semantic"} <= {ranker for hit in hits["hits"] for ranker in hit["rankers"]}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's refusal of sockets is Linux's")
@@ -105,7 +111,18 @@ def test_listing_verifying_and_adding_ask_for_no_socket(hub: StandInHub, tmp_pat
     engine_here("models", "get", NAME, "--to", str(tmp_path))
     engine_here("models", "remove", NAME)
     pack = str(tmp_path / f"{NAME}.modelpack")
-    for words in (("list",), ("add", pack), ("verify", NAME), ("remove", NAME)):
-        command = [sys.executable, "-P", "-m", "engine", "models", *words]
+    documents = write_german_office(tmp_path / "dokumente")
+    project = ProjectFolder.create(tmp_path / "projekt", {"corpus": {"paths": [str(documents)]}})
+    for words in (
+        ("models", "list"),
+        ("models", "add", pack),
+        ("models", "verify", NAME),
+        ("models", "remove", NAME),
+        ("encoders", "list"),
+        ("encoders", "propose", str(project.path)),
+    ):
+        command = [sys.executable, "-P", "-m", "engine", *words]
         found = run_watched(command, dict(os.environ))
         assert (found.exit_code, found.sockets) == (0, []), words
+    fetching = [sys.executable, "-P", "-m", "engine", "models", "get", NAME]
+    assert run_watched(fetching, dict(os.environ)).sockets, "a fetch that is asked for opens some"

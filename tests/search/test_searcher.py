@@ -3,7 +3,10 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +19,11 @@ from engine.core.errors import NotBuiltError, SettingsError, UsageError
 from engine.core.messages.wire import to_json
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import EvaluationInfo, FusionInfo
+from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, LexicalInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.search.filters import SearchFilter
+from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
 
@@ -155,6 +159,31 @@ def test_auto_fusion_is_what_the_last_evaluation_chose(
         store.put_artifact(Artifact(EvaluationInfo(fusion=chosen), str(chosen)))
         assert scores("fusion = 'auto'") == wanted
         assert scores("fusion = 'rrf'") == rrf
+    store.close()
+
+
+def test_another_encoder_has_its_usual_share_until_it_is_evaluated(
+    indexed: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fused(evaluated: str, language: str = "en", **model: Any) -> tuple[str, float]:
+        source = SimpleNamespace(folder=None, **{"name": "a-model", "fingerprint": "new", **model})
+        monkeypatch.setattr("engine.encoders.for_project.source_of", lambda *_: source)
+        info = LexicalInfo(language=language)
+        store.put_artifact(replace(lexical, info=info, fingerprint=f"{evaluated}{language}{model}"))
+        evaluation = EvaluationInfo(model=evaluated, fusion=FusionInfo("rrf", 0.3))
+        store.put_artifact(Artifact(evaluation, evaluated))
+        with closing(LoadedProject(project)) as loaded:
+            chosen = loaded.fusion(project.settings().search)
+        return chosen.fusion, chosen.weight
+
+    store = project.store()
+    lexical = store.artifact(LexicalInfo)
+    assert lexical is not None
+    assert fused("new") == ("rrf", 0.3)
+    assert fused("former") == ("weighted", 0.5)
+    assert fused("former", "de", name="all-MiniLM-L6-v2") == ("weighted", 0.1)
+    assert fused("new", "de", name="all-MiniLM-L6-v2") == ("rrf", 0.3)
+    assert fused("") == ("rrf", 0.3), "an evaluation of before that names no model counts"
     store.close()
 
 

@@ -11,7 +11,7 @@ from fixtures.shown_numbers import numbers
 
 from engine.core.errors import NotBuiltError
 from engine.core.events import RunEstimated
-from engine.core.messages.offer import AdaptationOffer
+from engine.core.messages.offer import AdaptationOffer, TeacherCost
 from engine.core.messages.report import KINDS
 from engine.evaluation.evidence import CERTIFYING
 from engine.project.folder import ProjectFolder
@@ -145,3 +145,28 @@ def test_of_documents_that_were_not_read_nothing_is_foretold(tmp_path: Path) -> 
     with pytest.raises(NotBuiltError) as error:
         adaptation_offer(unread)
     assert error.value.stage == "ingest"
+
+
+def test_a_reranker_that_could_teach_is_offered_with_its_hours() -> None:
+    cost = TeacherCost("ettin", 8500, 0.5)
+    offered = replace(OFFER, helps=("teacher",), teacher=cost)
+    *_, line = offered.lines()
+    assert all(part in line for part in ("ettin", "8,500", "5 hours", "training.cross_encoder"))
+    chosen = replace(OFFER, teacher=replace(cost, chosen=True))
+    assert len([*chosen.lines()]) == len([*OFFER.lines()]) + 1
+    assert "5 hours" in [*chosen.lines()][1]
+    done = replace(chosen, up_to_date=True)
+    assert [*done.lines()] == [*replace(OFFER, up_to_date=True).lines()]
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_the_teacher_is_measured_only_where_time_is_asked_for(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, chosen: bool
+) -> None:
+    cost = TeacherCost("ettin", 85, 17.0, chosen)
+    monkeypatch.setattr(offer, "estimate", lambda *_: None)
+    monkeypatch.setattr(offer, "estimate_teacher", lambda _: cost)
+    found = adaptation_offer(project)
+    assert found.teacher == cost
+    assert ("teacher" in found.helps) == (not chosen)
+    assert adaptation_offer(project, timed=False).teacher is None

@@ -91,6 +91,43 @@ def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: Model
     assert found.cache.parent == project / "cache"
 
 
+def test_the_projects_reranker_teaches_unless_another_is_named(
+    project: Path, tiny: ModelFolder
+) -> None:
+    def taught(search: str, own: str = "") -> TrainingConfig:
+        given: Any = {
+            "search": {"reranker": search},
+            "training": {"teacher": "cross-encoder", "cross_encoder": own},
+        }
+        return config_of(validate(given))
+
+    assert taught("reranker").cross_encoder == "reranker"
+    assert taught("reranker", "own").cross_encoder == "own"
+    assert taught("http://127.0.0.1:8081/v1", "own").cross_encoder == "own"
+    for search in ("", "http://127.0.0.1:8081/v1"):
+        with fails(SettingsError, "cross-encoder-not-chosen"):
+            taught(search)
+
+
+def test_a_cross_encoder_teaches_lists_of_what_is_found(tiny: ModelFolder) -> None:
+    def config(**training: Any) -> TrainingConfig:
+        chosen = {"teacher": "cross-encoder", "cross_encoder": "x", **training}
+        return config_of(validate({"training": chosen}))
+
+    chosen = config()
+    assert (chosen.objective, chosen.target, chosen.queries_per_step) == ("listnet", "entropy", 8)
+    assert (chosen.uses_candidates, chosen.list_width, chosen.needs_vectors) == (True, 17, True)
+    assert (chosen.adapter_scope, chosen.shared_chunks) == ("queries", 0)
+    own = config(queries_per_step=3, target="fixed", teacher_candidates=2, adapter_scope="both")
+    assert (own.queries_per_step, own.target, own.list_width) == (3, "fixed", 5)
+    assert (own.adapter_scope, own.needs_vectors) == ("both", True)
+    over_the_batch = config(objective="mixed")
+    assert (over_the_batch.uses_candidates, over_the_batch.queries_per_step) == (False, 64)
+    assert config_of(validate({})).uses_candidates is False
+    paper = config(preset="paper")
+    assert (paper.adapter_scope, paper.steps, paper.learning_rate) == ("both", 500, 2e-5)
+
+
 def test_the_source_of_training_queries_makes_training_stale(
     project: Path, tiny: ModelFolder
 ) -> None:
@@ -116,6 +153,9 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     (project / "copy" / "tokenizer_config.json").write_text("{}")
     assert inputs(teacher="cross-encoder", cross_encoder="copy") != taught
     assert inputs(cross_encoder="nowhere") == inputs(), "it does not teach"
+    assert inputs(teacher_candidates=3) == inputs(), "only a cross-encoder's lists have candidates"
+    fewer = inputs(teacher="cross-encoder", cross_encoder="reranker", teacher_candidates=3)
+    assert fewer["lists"] == {"candidates": 3} != taught["lists"]
     assert inputs() != inputs(teacher="bm25")
     assert inputs() != inputs(false_negatives="drop")
 
@@ -207,8 +247,8 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
         ),  # 64 queries × 64 · 2 chunks
         (
             {"teacher": "cross-encoder", "objective": "listnet"},
-            ("cross-encoder", CHOSEN.format("576")),
-        ),
+            ("cross-encoder", CHOSEN.format("1,088")),
+        ),  # 64 lists of 1 + 2 · 8 chunks
         (
             {"teacher": "cross-encoder", "objective": "plackett_luce", "false_negatives": "drop"},
             ("cross-encoder", CHOSEN.format("128")),

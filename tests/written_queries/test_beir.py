@@ -10,7 +10,7 @@ from fixtures.errors import fails
 
 from engine.core.errors import DatasetError
 from engine.core.records import FurtherAnswer
-from engine.corpus.formats import reader_for
+from engine.corpus.formats import find_reader
 from engine.written_queries.beir import (
     ImportedQuery,
     read_beir_judgments,
@@ -39,7 +39,7 @@ def test_a_corpus_is_read_entry_by_entry(tmp_path: Path) -> None:
         {"_id": 7, "text": "x \ud800"},
         {"_id": "c", "title": "Only title", "text": ""},
     )
-    found = [(d.external_id, d.title, d.text, d.format) for d in reader_for("beir").read(path)]
+    found = [(d.external_id, d.title, d.text, d.format) for d in find_reader("beir").read(path)]
     assert found == [
         ("a", "T", "One\ntwo", "beir"),
         ("7", "", "x \ufffd", "beir"),
@@ -63,17 +63,17 @@ def test_malformed_corpus_lines_are_named(
 ) -> None:
     path = lines(tmp_path / "corpus.jsonl", {"_id": "a", "text": "x"}, row)
     with fails(DatasetError, "dataset-invalid", f"{path}, line 2", *complaint):
-        list(reader_for("beir").read(path))
+        list(find_reader("beir").read(path))
 
 
 def test_bytes_that_are_not_utf8_and_empty_files(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(b'{"_id": "a", "text": "x"}\n\xff\n')
     with fails(DatasetError, "dataset-invalid", "line 2", "UTF-8"):
-        list(reader_for("beir").read(path))
+        list(find_reader("beir").read(path))
     path.write_bytes(b"\n")
     with fails(DatasetError, "dataset-invalid", path, "no documents"):
-        list(reader_for("beir").read(path))
+        list(find_reader("beir").read(path))
 
 
 def test_a_line_without_end_is_not_read_whole(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_line_without_end_is_not_read_whole(tmp_path: Path) -> None:
         file.write(b'{"_id": "a", "text": "x"}\n')
         file.truncate(5 * 2**30)
     with fails(DatasetError, "dataset-invalid", "line 2", "16 MB"):
-        list(reader_for("beir").read(path))
+        list(find_reader("beir").read(path))
 
 
 def beir_folder(folder: Path) -> Path:
@@ -198,7 +198,7 @@ def test_real_data_sets() -> None:
         ("cranfield", 1400, 225),
         ("contractnli", 15163, 1802),
     ]:
-        assert sum(1 for _ in reader_for("beir").read(DATA / name / "corpus.jsonl")) == documents
+        assert sum(1 for _ in find_reader("beir").read(DATA / name / "corpus.jsonl")) == documents
         assert len(read_beir_judgments(DATA / name)) <= queries
     imported = read_queries_jsonl(DATA / "multihop-partial" / "generated_queries.json")
     assert len(imported) == 5972

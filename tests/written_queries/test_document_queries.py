@@ -11,7 +11,7 @@ import pytest
 from fixtures.pipeline import ingest_here
 
 from engine.core.records import Chunk, DocumentQuery, Heading, ReadDocument
-from engine.corpus.formats import reader_for
+from engine.corpus.formats import find_reader
 from engine.project.folder import ProjectFolder
 from engine.written_queries.document_queries import document_queries, folded_words, queries_in
 
@@ -44,7 +44,7 @@ def queries(read: ReadDocument, path: str, size: int = 10_000) -> list[DocumentQ
 def of_file(tmp_path: Path, name: str, content: str, size: int = 10_000) -> list[DocumentQuery]:
     path = tmp_path / name
     path.write_text(content)
-    (read,) = reader_for({"htm": "html"}.get(path.suffix[1:], path.suffix[1:])).read(path)
+    (read,) = find_reader({"htm": "html"}.get(path.suffix[1:], path.suffix[1:])).read(path)
     assert isinstance(read, ReadDocument)
     return queries(read, name, size)
 

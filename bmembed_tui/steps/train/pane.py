@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from textual import events
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
+from bmembed_tui.client.engine_client import parse_answer, run_command
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_history import Curve
 from bmembed_tui.dialogs.confirmations import ask
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.train.loss_chart import LossChart
-from bmembed_tui.steps.train.text import format_details, format_status
+from bmembed_tui.steps.train.text import format_details, format_status, format_teacher
+from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.core.errors import EngineError
+from engine.core.messages.offer import AdaptationOffer
+from engine.core.messages.project import ReadSettings
+from engine.settings.load import validate
 
 WIDE = 100  # columns from which more lines of choices are shown
 KEEP_QUESTION = "It ends with its best adapter and cannot be resumed. The next steps follow."
 KEEP_NOTICE = "Training ends soon, with its best adapter. The next steps follow."
 STOP_NOTICE = "Stopping at the next safe point. The next run resumes there."
+NO_TEACHER = "The encoder no longer learns from the reranker.\n"
+NO_RERANKER = "No reranker is on this machine. In step Search, R on a hit lists some to fetch."
 DETACH_NOTICE = "The run continues without the app. Open the project again to see it."
 
 
@@ -43,6 +51,7 @@ class TrainPane(StepPane):
         Binding("x", "stop", "stop", id="train.stop"),
         Binding("d", "detach", "detach", id="train.detach"),
         Binding("f", "figures", "figures", id="train.figures"),
+        Binding("t", "teacher", "teacher", id="train.teacher"),
     ]
 
     def __init__(self, **options: Any) -> None:
@@ -56,6 +65,7 @@ class TrainPane(StepPane):
             yield LossChart(id="train-chart")
             with VerticalScroll(id="train-more"):
                 yield SafeStatic("", id="train-choices")
+        yield ChangeLine(self.ask, id="train-change")
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= WIDE, "wide")
@@ -170,6 +180,37 @@ class TrainPane(StepPane):
         """Show or hide details."""
         self._unfolded = not self._unfolded
         self.draw()
+
+    @work(exclusive=True, group="teacher")
+    async def action_teacher(self) -> None:
+        """Propose that the reranker teaches, with what that takes, or that it no longer does."""
+        change = self.query_one(ChangeLine)
+        self.notify("Measuring how long a reranker takes as teacher …", markup=False)
+        try:
+            settings = validate((await self.ask(ReadSettings())).settings)
+            if settings.training.teacher == "cross-encoder":
+                change.propose({"training.teacher": None}, NO_TEACHER)
+                return
+            project = str(self.host.project.path)
+            printed = await run_command("adapt", project, "--dry-run", "--json")
+            teacher = parse_answer(AdaptationOffer, printed).teacher
+        except EngineError as error:
+            self.notify(f"{error.what} {error.why}", severity="error", markup=False)
+            return
+        if not self.is_attached:
+            return
+        if teacher is None:
+            self.notify(NO_RERANKER, markup=False)
+        else:
+            changes = {"training.teacher": "cross-encoder", "training.cross_encoder": teacher.name}
+            change.propose(changes, format_teacher(teacher))
+
+    @on(ChangeLine.Written)
+    def _show_written(self) -> None:
+        self.host.load()
+
+    def leave(self) -> None:
+        self.query_one(ChangeLine).clear()
 
     def action_pause(self) -> None:
         self.host.control("resume" if self.host.is_paused else "pause")

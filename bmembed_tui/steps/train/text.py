@@ -15,6 +15,7 @@ from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.steps.result.model import FLATTERING
 from bmembed_tui.widgets.plain import plain
 from engine.core.events import Choice
+from engine.core.messages.offer import TeacherCost
 from engine.core.messages.project import ProjectStatus
 from engine.core.text import duration
 
@@ -187,6 +188,14 @@ def _format_result(status: ProjectStatus, record: StageRun) -> Iterator[Content]
 
 def _format_number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else "?"
+
+
+def format_teacher(teacher: TeacherCost) -> str:
+    """Say what it means that a reranker teaches the encoder."""
+    return (
+        f"The encoder learns the order in which the reranker {teacher.name} puts what BM25 and the"
+        f" encoder find for each query. Scoring takes {teacher.format_cost}, and is kept.\n"
+    )
 
 
 def format_details(choices: Mapping[str, Choice], warnings: list[str]) -> Content:

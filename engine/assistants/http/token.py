@@ -11,6 +11,8 @@ from pathlib import Path
 
 from engine.core.disk import disk_errors
 from engine.core.errors import InputError
+from engine.core.platforms.files import open_private
+from engine.core.platforms.users import is_private
 
 
 def token_file() -> Path:
@@ -45,16 +47,14 @@ def read_token(path: Path) -> str:
 def _is_private(path: Path) -> bool:
     """Return whether a path is a file of this user that nobody else may read or write."""
     status = path.lstat()
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-        return False
-    return not status.st_mode & 0o077
+    return stat.S_ISREG(status.st_mode) and is_private(status)
 
 
 def _write_token(path: Path) -> None:
     """Write a new token atomically; if two programs do so at once, both use the first one."""
     temporary = path.with_name(f".tmp-{path.name}-{secrets.token_hex(4)}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(descriptor, "w") as file:
             file.write(f"{secrets.token_urlsafe(32)}\n")
             file.flush()

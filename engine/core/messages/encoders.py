@@ -97,6 +97,20 @@ class EncoderComparison:
     needed: int | None = None
     table: FigureTable | None = None
 
+    @property
+    def better(self) -> EncoderResult | None:
+        """The encoder that is shown to be better in hybrid search, by the largest difference."""
+        if self.table is None or self.needed is not None:
+            return None
+        best = None
+        most = 0.0
+        for result in self.results:
+            gap = self.table.differences.get(result.named, {}).get("hybrid")
+            if gap is not None and gap.verdict == "better" and gap.value > most:
+                best = result
+                most = gap.value
+        return best
+
 
 @dataclass(frozen=True, slots=True)
 class EncoderOffer:

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.core.messages.report import KINDS
-from engine.core.text import about_count, estimate_line
+from engine.core.text import about_count, approximate_duration, estimate_line
 
-Help = Literal["judge", "language-model", "encoder"]
+Help = Literal["judge", "language-model", "encoder", "teacher"]
 HELPS: dict[Help, str] = {
     "language-model": "Let a local language model write queries: {way}.",
     "judge": "Judge hits of your own questions: {judged}.",
     "encoder": "Use an encoder that is larger or made for your languages: {way}.",
+    "teacher": "Learn from the reranker {teacher}: {way}.",
 }
 """What would help more, in words, the least effort first."""
 SHELL_WAYS: dict[Help, str] = {
     "language-model": "'engine models add FILE', then set queries.backend to auto",
     "encoder": "see 'engine encoders'",
+    "teacher": "set training.teacher to cross-encoder and training.cross_encoder to {name}",
 }
 """How to do it in the shell."""
 MIN_TO_DECIDE = 71
@@ -31,6 +33,31 @@ FEWER = (
     f"with fewer than {MIN_TO_DECIDE} questions or titles of one kind to compare it by, the adapted"
     " encoder is not used"
 )
+
+
+@dataclass(frozen=True)
+class TeacherCost:
+    """What the reranker `name` costs that teaches, or could teach.
+
+    `passages`: how many it scores, at most; scores of earlier runs are kept. `rate`: how many a
+    second, measured on this machine. `chosen`: whether project.toml wants it to teach.
+    """
+
+    name: str
+    passages: int
+    rate: float
+    chosen: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes to score all passages."""
+        return self.passages / self.rate
+
+    @property
+    def format_cost(self) -> str:
+        """Say what it costs, such as `about 5 minutes for 8,500 passages on this machine`."""
+        duration = approximate_duration(self.seconds)
+        return f"{duration} for up to {self.passages:,} passages on this machine"
 
 
 @dataclass(frozen=True)
@@ -46,7 +73,7 @@ class AdaptationOffer:
     `counted`: if false, there may be more queries, as the training queries are not made yet.
     `expects`: without proof the adapted encoder may come into use from experience.
     `index_megabytes`: disk space of a second vector index, should only one search mode use the
-    adapted encoder.
+    adapted encoder. `teacher`: the reranker that teaches, or could; None without one.
     """
 
     seconds: dict[str, float]
@@ -63,6 +90,7 @@ class AdaptationOffer:
     counted: bool = True
     expects: bool = False
     index_megabytes: int = 0
+    teacher: TeacherCost | None = None
 
     @property
     def provable(self) -> bool:
@@ -93,6 +121,8 @@ class AdaptationOffer:
         `ways`: how to do what would help.
         """
         yield f"Time: {self._format_time()}."
+        if self.teacher and self.teacher.chosen and not self.up_to_date:
+            yield f"Teacher: the reranker {self.teacher.name} takes {self.teacher.format_cost}."
         singular, plural = KINDS[self.rung]
         kind = singular if self.queries == 1 else plural
         at_least = "" if self.counted else "at least "
@@ -107,8 +137,15 @@ class AdaptationOffer:
             yield "What would help more:"
         elif self.helps:
             yield "What would change that, or help more:"
+        teacher = ""
+        named = ""
+        if self.teacher:
+            named = self.teacher.name
+            teacher = f"{named}, which takes {self.teacher.format_cost}"
         for name in self.helps:
-            yield "  - " + HELPS[name].format(judged=self.judged_show, way=ways.get(name, ""))
+            way = ways.get(name, "").format(name=named)
+            text = HELPS[name].format(judged=self.judged_show, way=way, teacher=teacher)
+            yield f"  - {text}"
 
     def _format_time(self) -> str:
         if self.up_to_date:

@@ -50,7 +50,7 @@ class Member:
     data: bytes
 
 
-Found = ReadDocument | LeftOut | Member
+Finding = ReadDocument | LeftOut | Member
 
 
 class Reader(Protocol):
@@ -60,7 +60,7 @@ class Reader(Protocol):
     def formats(self) -> frozenset[str]:
         """The formats that the reader reads, as `ScannedFile.format` names them."""
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Yield the documents of a file and the files inside it.
 
         `data` replaces the content at `path` if it is not on the disk, as for a mail's attachment.
@@ -70,17 +70,19 @@ class Reader(Protocol):
         """
 
 
-def beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iterator[Found]:
+def report_failed_text(
+    inside: Iterator[Finding], failed: UnreadableFileError | None
+) -> Iterator[Finding]:
     """Yield the files inside a file, preceded by the reason if its own text `failed`.
 
     Raises `failed` if there is no file inside.
     """
     try:
-        for found in inside:
-            if failed is not None and isinstance(found, Member):
+        for finding in inside:
+            if failed is not None and isinstance(finding, Member):
                 yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
                 failed = None
-            yield found
+            yield finding
     except UnreadableFileError as error:
         yield LeftOut(_FILES_INSIDE, "quarantined", error.kind, error.why or error.what)
     if failed is not None:
@@ -109,11 +111,14 @@ _READERS = {
 
 
 @cache
-def reader_for(format: str) -> Reader:
+def find_reader(format: str) -> Reader:
     """Return the reader of a format that a scan names."""
     module = import_module(_READERS[format])
     readers: Sequence[Reader] = getattr(module, "READERS", None) or (module.READER,)
-    return next(reader for reader in readers if format in reader.formats)
+    for reader in readers:
+        if format in reader.formats:
+            return reader
+    raise KeyError(format)
 
 
 def read_bytes(path: Path, data: bytes | None = None) -> bytes:
@@ -121,12 +126,11 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
 
     Raises OSError, and UnreadableFileError if it is too large or empty.
     """
-    if (path.stat().st_size if data is None else len(data)) > MAX_FILE:
+    size = path.stat().st_size if data is None else len(data)
+    if size > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     if data is None:
         data = path.read_bytes()
-    else:
-        data = data
     if not data or data.isspace():
         raise UnreadableFileError(path, "empty")
     return data

@@ -32,15 +32,15 @@ _PAGES = (437, 850, 852, 932, 936, 949, 950, 65001)
 
 
 @lru_cache(maxsize=1)
-def package_of(content: bytes) -> zipfile.ZipFile:
-    """Open bytes as a package, the same one for the same bytes until `forget`.
+def open_package(content: bytes) -> zipfile.ZipFile:
+    """Open bytes as a package, the same one for the same bytes until `forget_containers`.
 
     Raises zipfile.BadZipFile if they are not a package.
     """
     return zipfile.ZipFile(BytesIO(content))
 
 
-def with_parts(
+def replace_parts(
     package: zipfile.ZipFile, changed: Mapping[str, bytes], *, without: tuple[str, ...] = ()
 ) -> bytes:
     """Return a package with parts changed or added, except those whose names begin with `without`.
@@ -48,10 +48,12 @@ def with_parts(
     Raises as reading the parts does.
     """
     file = BytesIO()
-    with zipfile.ZipFile(file, "w") as made:
+    with zipfile.ZipFile(file, "w") as written:
         for name in dict.fromkeys((*package.namelist(), *changed)):
-            if not name.startswith(without):
-                made.writestr(name, changed[name] if name in changed else package.read(name))
+            if name.startswith(without):
+                continue
+            part = changed[name] if name in changed else package.read(name)
+            written.writestr(name, part)
     return file.getvalue()
 
 
@@ -67,7 +69,8 @@ class CompoundFile:
         self.lost = ""
         try:
             self._file = OleFileIO(BytesIO(data))
-            self._names = {name.lower(): name for name in map("/".join, self._file.listdir())}
+            paths = ["/".join(parts) for parts in self._file.listdir()]
+            self._names = {path.lower(): path for path in paths}
         except MemoryError:
             raise
         # A damaged file may lead olefile to any error.
@@ -111,27 +114,30 @@ class CompoundFile:
 
 
 @lru_cache(maxsize=1)
-def compound_of(content: bytes) -> CompoundFile:
-    """Open bytes as a compound file, the same one for the same bytes until `forget`.
+def open_compound(content: bytes) -> CompoundFile:
+    """Open bytes as a compound file, the same one for the same bytes until `forget_containers`.
 
     Raises as `CompoundFile`.
     """
     return CompoundFile(content)
 
 
-def in_code_page(text: str, content: bytes) -> str:
+def decode_property(text: str, content: bytes) -> str:
     """Decode a property of a compound file that office_oxide gave in the wrong encoding.
 
     It reads code pages that it does not know as Latin-1. Property 1 of the summary names the right
     code page (MS-OLEPS).
     """
+    if text.isascii():
+        return text
     with suppress(ValueError):
-        if not text.isascii() and (page := compound_of(content).code_page) in _PAGES:
+        page = open_compound(content).code_page
+        if page in _PAGES:
             return text.encode("latin-1").decode(f"cp{page}")
     return text
 
 
-def forget() -> None:
+def forget_containers() -> None:
     """Forget the package and the compound file that were opened last."""
-    package_of.cache_clear()
-    compound_of.cache_clear()
+    open_package.cache_clear()
+    open_compound.cache_clear()

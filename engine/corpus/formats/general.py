@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.characters import clean
-from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
-from engine.corpus.formats.damage import damaged, without_names
-from engine.corpus.formats.locked import why_closed
-from engine.corpus.formats.runs.open_document import with_shown_characters
+from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
+from engine.corpus.formats.containers import DAMAGED, open_package, replace_parts
+from engine.corpus.formats.damage import describe_damage, remove_names
+from engine.corpus.formats.locked import explain_lock
+from engine.corpus.formats.runs.open_document import write_shown_characters
 from engine.corpus.formats.runs.rtf import rewrite
-from engine.corpus.formats.runs.superscripts import as_superscript
-from engine.corpus.formats.sheets.open_sheets import with_shown_values
+from engine.corpus.formats.runs.superscripts import write_superscript
+from engine.corpus.formats.sheets.open_sheets import write_shown_values
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
 from engine.corpus.text.metadata import document_of
 
@@ -58,15 +58,11 @@ _RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
 # page.
 _RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
-_TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
+_DURATION = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _KEYWORD = re.compile("<meta:keyword>([^<]*)</meta:keyword>")
 _QUOTED = re.compile(r"'([^']+)'")
 # xberg's readers that warn of sheets, slides and chapters; others warn of pictures and objects.
-_OF_PARTS = (
-    "epub",
-    "excel",
-    "pptx",
-)
+_READERS_OF_PARTS = ("epub", "excel", "pptx")
 _UNBOUNDED = (
     "max_archive_size",
     "max_compression_ratio",
@@ -76,6 +72,8 @@ _UNBOUNDED = (
 )
 _CONTENT = "content.xml"
 _MANIFEST = "META-INF/manifest.xml"
+# A node of xberg's document, and the number of its page.
+_PlacedNode = tuple[Mapping[str, Any], int | None]
 # A reference to a note, as Markdown writes it.
 _REFERENCE = re.compile(r"\[\^\w+\]:?")
 
@@ -85,32 +83,32 @@ class GeneralReader:
 
     formats = frozenset({"odt", "ods", "odp", "rtf", "epub"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         format = path.suffix.lstrip(".").lower()
-        text, metadata, lost = extracted(path, read_bytes(path, data), format)
-        yield document_of(path, format, with_text(path, text, lost), metadata)
+        text, metadata, lost = extract_document(path, read_bytes(path, data), format)
+        yield document_of(path, format, require_text(path, text, lost), metadata)
         yield from lost
 
 
 READER = GeneralReader()
 
 
-def with_text(
+def require_text(
     path: Path, text: Text, lost: Sequence[LeftOut], why: str = "it holds no text"
 ) -> Text:
     """Return the text of a document.
 
     Raises UnreadableFileError if it is empty: because of what was lost, else `why`.
     """
-    if not text.text.strip():
-        raise UnreadableFileError(
-            path, *((lost[0].reason, lost[0].kind) if lost else (why, "empty"))
-        )
-    return text
+    if text.text.strip():
+        return text
+    if lost:
+        raise UnreadableFileError(path, lost[0].reason, lost[0].kind)
+    raise UnreadableFileError(path, why, "empty")
 
 
-def extracted(
+def extract_document(
     path: Path, content: bytes, format: str
 ) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
     """Return a document's text, its metadata and its lost parts.
@@ -118,125 +116,125 @@ def extracted(
     Raises UnreadableFileError.
     """
     if format == "rtf":
-        content = _RTF_PAIR.sub(_whole_sign, rewrite(content))
-        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
+        content = _RTF_PAIR.sub(_join_surrogates, rewrite(content))
+        content = _RTF_SIGN.sub(lambda match: _RTF_SIGNS[match[1]], content)
     with suppress(*DAMAGED, KeyError):
         # xberg needs a list of parts.
         if format == "ods":
-            package = package_of(content)
-            cells = with_shown_values(package.read(_CONTENT))
-            content = with_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
+            package = open_package(content)
+            cells = write_shown_values(package.read(_CONTENT))
+            content = replace_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
         elif format in ("odt", "odp"):
-            package = package_of(content)
+            package = open_package(content)
             body = package.read(_CONTENT)
-            shown = with_shown_characters(body)
-            if shown is body:
-                content = content
-            else:
-                content = with_parts(package, {_CONTENT: shown})
-    found = extract(path, content, format)
-    if format == "epub":
-        read = _content_of
-    else:
-        read = _plain_content_of
-    nodes = [(read(node), node.page) for node in (found.document.nodes if found.document else ())]
-    said = found.metadata
-    authors = said.authors or said.created_by
-    metadata = {
-        "title": said.title,
-        "authors": authors,
-        "created_at": said.created_at,
-        "modified_at": said.modified_at,
-        "keywords": _keywords(content) if format in _OPEN_DOCUMENT else said.keywords,
-    }
-    # xberg leaves the escapes in titles and names of authors.
+            changed = write_shown_characters(body)
+            if changed is not body:
+                content = replace_parts(package, {_CONTENT: changed})
+    result = extract_with_xberg(path, content, format)
+    read = _read_content_with_superscripts if format == "epub" else _read_content
+    nodes: list[_PlacedNode] = []
+    if result.document:
+        nodes = [(read(node), node.page) for node in result.document.nodes]
+    lost = list(_find_lost_parts(path, result.processing_warnings))
+    return _build_text(nodes, format), _read_metadata(result.metadata, content, format), lost
+
+
+def _read_metadata(metadata: Any, content: bytes, format: str) -> Mapping[str, Any]:
+    title = metadata.title
+    authors = metadata.authors or metadata.created_by
+    keywords = metadata.keywords
     if format == "rtf":
-        metadata["title"] = _rtf_letters(said.title or "", content)
-        metadata["authors"] = [
-            _rtf_letters(name, content)
-            for name in ([authors] if isinstance(authors, str) else authors or ())
-        ]
-    return _text(nodes, format), metadata, [*_lost(path, found.processing_warnings)]
+        # xberg leaves the escapes in titles and names of authors.
+        names = [authors] if isinstance(authors, str) else authors or ()
+        title = _decode_rtf_letters(title or "", content)
+        authors = [_decode_rtf_letters(name, content) for name in names]
+    elif format in _OPEN_DOCUMENT:
+        keywords = _read_keywords(content)
+    return {
+        "title": title,
+        "authors": authors,
+        "created_at": metadata.created_at,
+        "modified_at": metadata.modified_at,
+        "keywords": keywords,
+    }
 
 
-def _keywords(content: bytes) -> list[str]:
+def _read_keywords(content: bytes) -> list[str]:
     """Return the keywords of an OpenDocument file; xberg gives only the first one."""
     with suppress(*DAMAGED, KeyError):
-        meta = package_of(content).read("meta.xml").decode("utf-8", "replace")
+        meta = open_package(content).read("meta.xml").decode("utf-8", "replace")
         return [unescape(keyword) for keyword in _KEYWORD.findall(meta)]
     return []
 
 
-def _plain_content_of(node: Any) -> dict[str, Any]:
+def _read_content(node: Any) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(str(node.content))
     return content
 
 
-def _content_of(node: Any) -> dict[str, Any]:
+def _read_content_with_superscripts(node: Any) -> dict[str, Any]:
     """Return the text of a node, with its raised digits as superscripts."""
-    content = _plain_content_of(node)
-    raised = [
-        (one.start, one.end) for one in node.annotations or () if "superscript" in str(one.kind)
-    ]
+    content = _read_content(node)
+    raised: list[tuple[int, int]] = []
+    for annotation in node.annotations or ():
+        if "superscript" in str(annotation.kind):
+            raised.append((annotation.start, annotation.end))
     if raised and isinstance(content.get("text"), str):
-        content["text"] = _with_superscripts(content["text"], raised)
+        content["text"] = _write_superscripts(content["text"], raised)
     return content
 
 
-def _with_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
+def _write_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
     """Write superscripts at some places of a text, which are offsets in its UTF-8."""
     letters = text.encode("utf-8", "surrogatepass")
     pieces: list[str] = []
     at = 0
     for start, end in places:
         pieces.append(letters[at:start].decode("utf-8", "replace"))
-        pieces.append(as_superscript(letters[start:end].decode("utf-8", "replace"), pieces[-1]))
+        pieces.append(write_superscript(letters[start:end].decode("utf-8", "replace"), pieces[-1]))
         at = end
     return "".join((*pieces, letters[at:].decode("utf-8", "replace")))
 
 
-def _rtf_letters(written: str, content: bytes) -> str:
+def _decode_rtf_letters(written: str, content: bytes) -> str:
     """Decode RTF's escapes for letters in the metadata of a file."""
-    page = _RTF_PAGE.search(content)
+    declared = _RTF_PAGE.search(content)
+    page = declared[1].decode() if declared else "1252"
 
-    def letters(found: re.Match[str]) -> str:
-        if found[1]:
-            return chr(
-                int(found[1]) & 0xFFFF if found[1].startswith("-") else min(int(found[1]), 0x10FFFF)
-            )
-        raw = bytes.fromhex(found[2].replace("\\'", ""))
+    def decode(match: re.Match[str]) -> str:
+        if match[1]:
+            code = int(match[1])
+            return chr(code & 0xFFFF if match[1].startswith("-") else min(code, 0x10FFFF))
+        letters = bytes.fromhex(match[2].replace("\\'", ""))
         # Python does not know every code page.
         with suppress(LookupError):
-            return raw.decode(f"cp{page[1].decode() if page else 1252}", "replace")
-        return raw.decode("cp1252", "replace")
+            return letters.decode(f"cp{page}", "replace")
+        return letters.decode("cp1252", "replace")
 
-    return (
-        _RTF_LETTERS.sub(letters, written)
-        .encode("utf-16", "surrogatepass")
-        .decode("utf-16", "replace")
-    )
+    text = _RTF_LETTERS.sub(decode, written)
+    # Two halves of a surrogate pair become one character.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _whole_sign(found: re.Match[bytes]) -> bytes:
-    high = int(found[1]) & 0xFFFF
-    low = int(found[2]) & 0xFFFF
-    is_pair = 0xD800 <= high < 0xDC00 <= low < 0xE000
-    if is_pair:
-        return b"\\u%d" % (((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000)
-    return found[0]
+def _join_surrogates(match: re.Match[bytes]) -> bytes:
+    high = int(match[1]) & 0xFFFF
+    low = int(match[2]) & 0xFFFF
+    if not 0xD800 <= high < 0xDC00 <= low < 0xE000:
+        return match[0]
+    code = ((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000
+    return b"\\u%d" % code
 
 
-def _lost(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
+def _find_lost_parts(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
     for warning in warnings:
-        if warning.source in _OF_PARTS:
-            error = _failed(path, warning.message)
+        if warning.source in _READERS_OF_PARTS:
+            error = _make_error(path, warning.message)
             part = _QUOTED.search(warning.message)
-            yield LeftOut(
-                part[1] if part else "some of its parts", "quarantined", error.kind, error.why
-            )
+            name = part[1] if part else "some of its parts"
+            yield LeftOut(name, "quarantined", error.kind, error.why)
 
 
-def extract(path: Path, content: bytes, format: str) -> Any:
+def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
     """Return xberg's document for the bytes of a file.
 
     Raises UnreadableFileError with xberg's reason.
@@ -254,57 +252,59 @@ def extract(path: Path, content: bytes, format: str) -> Any:
         security_limits=xberg.SecurityLimits(**dict.fromkeys(_UNBOUNDED, 2**40)),
     )
 
-    async def answer() -> Any:
-        return await xberg.extract(
-            xberg.ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format]), config
-        )
+    source = xberg.ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format])
+
+    async def extract() -> Any:
+        return await xberg.extract(source, config)
 
     try:
-        result = asyncio.run(answer())
+        result = asyncio.run(extract())
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     # A panic of the library is not an Exception.
     except BaseException as error:
-        raise _failed(path, str(error)) from error
+        raise _make_error(path, str(error)) from error
     if not result.results:
-        raise _failed(path, "; ".join(str(error) for error in result.errors))
+        raise _make_error(path, "; ".join(str(error) for error in result.errors))
     return result.results[0]
 
 
-def _failed(path: Path, message: str) -> UnreadableFileError:
-    said = without_names(message).lower()
+def _make_error(path: Path, message: str) -> UnreadableFileError:
+    plain = remove_names(message).lower()
     rest = clean(message.partition(": ")[2] or message)
-    if "(drm)" in said:
+    if "(drm)" in plain:
         return UnreadableFileError(path, f"encrypted: {rest}", "encrypted")
-    if "password" in said or "encrypted" in said:
-        return UnreadableFileError(path, why_closed(), "encrypted")
-    return UnreadableFileError(path, damaged(rest), "damaged")
+    if "password" in plain or "encrypted" in plain:
+        return UnreadableFileError(path, explain_lock(), "encrypted")
+    return UnreadableFileError(path, describe_damage(rest), "damaged")
 
 
-def _text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: str) -> Text:
+def _build_text(nodes: Iterable[_PlacedNode], format: str) -> Text:
     if format in _SLIDES:
-        return from_slides(_by_slide(nodes, is_titled=format != "odp"))
+        return from_slides(_build_slides(nodes, is_titled=format != "odp"))
     built = Builder()
     sheets = 0
     for node, _ in nodes:
         if format in _SHEETS and node["node_type"] == "heading":
             sheets += 1
-            built.page(sheets, f"sheet {_line(node)}")
-            built.heading(1, _line(node))
+            built.page(sheets, f"sheet {_read_line(node)}")
+            built.heading(1, _read_line(node))
         else:
             _add(built, node)
     return built.done()
 
 
-def _by_slide(
-    nodes: Iterable[tuple[Mapping[str, Any], int | None]], *, is_titled: bool
-) -> dict[int, str]:
+def _build_slides(nodes: Iterable[_PlacedNode], *, is_titled: bool) -> dict[int, str]:
     slides: dict[int, Builder] = {}
     number = 1
     for node, page in nodes:
-        number = page or (node.get("number") if node["node_type"] == "slide" else None) or number
+        is_slide = node["node_type"] == "slide"
+        if page:
+            number = page
+        elif is_slide:
+            number = node.get("number") or number
         # A slide node holds the title, or else a name that nobody sees.
-        if node["node_type"] == "slide" and not is_titled:
+        if is_slide and not is_titled:
             continue
         _add(slides.setdefault(number, Builder()), node)
     return {at: slides[at].done().text for at in sorted(slides)}
@@ -313,43 +313,43 @@ def _by_slide(
 def _add(built: Builder, node: Mapping[str, Any]) -> None:
     match node["node_type"]:
         case "heading" | "title":
-            built.heading(node.get("level") or 1, _line(node))
+            built.heading(node.get("level") or 1, _read_line(node))
         case "list_item":
-            built.item(_line(node))
+            built.item(_read_line(node))
         case "table":
-            built.block(rows_as_text(_rows(node["grid"])))
+            built.block(rows_as_text(_read_rows(node["grid"])))
         case "definition_item":
             built.block(f"{clean(node.get('term') or '')}: {clean(node.get('definition') or '')}")
         case "image":
-            said = clean(node.get("description") or "")
-            built.block(said if " " in said else "")
+            description = clean(node.get("description") or "")
+            built.block(description if " " in description else "")
         case "slide":
             built.block(clean(node.get("title") or ""))
         case "raw_block":
-            notes = str(node.get("format")).endswith("notes")
-            built.block(f"{NOTES}\n{_line(node)}" if notes else _line(node))
+            line = _read_line(node)
+            is_note = str(node.get("format")).endswith("notes")
+            built.block(f"{NOTES}\n{line}" if is_note else line)
         case _:
-            built.block(_line(node))
+            built.block(_read_line(node))
 
 
-def _line(node: Mapping[str, Any]) -> str:
+def _read_line(node: Mapping[str, Any]) -> str:
     return _REFERENCE.sub("", clean(node.get("text") or node.get("content") or "")).strip()
 
 
-def _rows(grid: Mapping[str, Any]) -> list[list[str]]:
+def _read_rows(grid: Mapping[str, Any]) -> list[list[str]]:
     rows: dict[int, dict[int, str]] = {}
     for cell in grid["cells"]:
-        rows.setdefault(cell["row"], {})[cell["col"]] = _shown(
-            " ".join(clean(cell["content"] or "").split())
-        )
-    width = max((max(row) for row in rows.values() if row), default=-1) + 1
+        text = " ".join(clean(cell["content"] or "").split())
+        rows.setdefault(cell["row"], {})[cell["col"]] = _format_time(text)
+    width = max((max(row) for row in rows.values()), default=-1) + 1
     return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
 
 
-def _shown(cell: str) -> str:
+def _format_time(cell: str) -> str:
     """Return a day or a time of a sheet as a reader sees it, to the second."""
-    if found := _TIME.fullmatch(cell):
-        return ":".join(part.zfill(2) for part in found.groups())
+    if duration := _DURATION.fullmatch(cell):
+        return ":".join(part.zfill(2) for part in duration.groups())
     if day := _DAY.fullmatch(cell):
         return f"{day[1]} {day[2]}"
     return cell

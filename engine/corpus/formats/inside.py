@@ -8,9 +8,9 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from engine.corpus.formats import LeftOut, Member, UnreadableFileError
-from engine.corpus.formats.containers import DAMAGED, compound_of, package_of
-from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.recognition import true_format
+from engine.corpus.formats.containers import DAMAGED, open_compound, open_package
+from engine.corpus.formats.damage import describe_damage
+from engine.corpus.formats.recognition import find_true_format
 from engine.corpus.scan.formats import FORMATS, MAGIC, ending_of
 
 Inner = Member | LeftOut
@@ -24,68 +24,64 @@ _NATIVE = "\x01Ole10Native"
 _WHOLE = ("Package", "CONTENTS", "EmbeddedOdf")
 
 
-def may_hold_files(format: str, content: bytes) -> bool:
-    """Tell whether `files_inside` may find anything.
+def may_embed_files(format: str, content: bytes) -> bool:
+    """Tell whether `find_embedded_files` may find anything.
 
     This takes a fraction of its time, and rules out most files.
     """
     try:
-        return format in _OFFICE and any(map(_EMBEDDED.fullmatch, package_of(content).namelist()))
+        return format in _OFFICE and any(map(_EMBEDDED.fullmatch, open_package(content).namelist()))
     except DAMAGED:
         return False
 
 
-def files_inside(content: bytes) -> Iterator[Inner]:
-    """Yield the files inside a file that `may_hold_files`, in order.
+def find_embedded_files(content: bytes) -> Iterator[Inner]:
+    """Yield the files inside a file that `may_embed_files`, in order.
 
     A file that cannot be extracted is yielded with the reason. Objects that are not files follow,
     one line for each kind. A damaged file yields nothing.
     """
     others: dict[str, list[str]] = {}
-    for name, inner in _embedded(content):
+    for name, inner in _read_embedded(content):
         if isinstance(inner, str):
             others.setdefault(inner, []).append(name)
         else:
             yield inner
     for why, names in others.items():
-        if len(names) > 1:
-            more = f" and {len(names) - 1} more"
-        else:
-            more = ""
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         yield LeftOut(f"{names[0]}{more}", "skipped", "unsupported", why)
 
 
-def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
+def _read_embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
     """Yield (name, content) of everything in a package's folder for embedded files."""
     try:
-        package = package_of(content)
-        behind = _behind_charts(package)
+        package = open_package(content)
+        chart_workbooks = _find_chart_workbooks(package)
     except DAMAGED:
         return
     for part in package.namelist():
-        found = _EMBEDDED.fullmatch(part)
-        if found is None:
+        match = _EMBEDDED.fullmatch(part)
+        if match is None:
             continue
-        name = found[1]
-        if name in behind:
+        name = match[1]
+        if name in chart_workbooks:
             yield name, "the workbook behind a chart, whose words and numbers are read"
             continue
         try:
-            yield name, _object(name, package.read(part))
+            yield name, _read_object(name, package.read(part))
         except DAMAGED as error:
-            yield name, LeftOut(name, "quarantined", "damaged", damaged(error))
+            yield name, LeftOut(name, "quarantined", "damaged", describe_damage(error))
 
 
-def _behind_charts(package: ZipFile) -> set[str]:
-    parts = filter(_OF_CHART.fullmatch, package.namelist())
-    return {
-        name.decode("utf-8", "replace")
-        for part in parts
-        for name in _TARGET.findall(package.read(part))
-    }
+def _find_chart_workbooks(package: ZipFile) -> set[str]:
+    names: set[str] = set()
+    for part in filter(_OF_CHART.fullmatch, package.namelist()):
+        targets = _TARGET.findall(package.read(part))
+        names.update(target.decode("utf-8", "replace") for target in targets)
+    return names
 
 
-def _object(name: str, data: bytes) -> Inner | str:
+def _read_object(name: str, data: bytes) -> Inner | str:
     """Return an embedded file, or a text that names an object whose file is not read.
 
     [MS-OLEDS] 2.3: an object holds its file in a stream, or is itself a document.
@@ -93,14 +89,15 @@ def _object(name: str, data: bytes) -> Inner | str:
     if ending_of(name) in FORMATS or not data.startswith(MAGIC):
         return Member(name, data)
     try:
-        compound = compound_of(data)
+        compound = open_compound(data)
     except ValueError as error:
-        return LeftOut(name, "quarantined", "damaged", damaged(error))
-    if native := _native(name, compound.read(_NATIVE)):
+        return LeftOut(name, "quarantined", "damaged", describe_damage(error))
+    if native := _read_native(name, compound.read(_NATIVE)):
         return native
-    content = next(filter(None, map(compound.read, _WHOLE)), b"") or data
+    # An object without such a stream is itself a document.
+    content = next(filter(None, map(compound.read, _WHOLE)), data)
     try:
-        format = true_format(Path(name), "zip", content)
+        format = find_true_format(Path(name), "zip", content)
     except UnreadableFileError as error:
         if error.kind == "encrypted":
             return LeftOut(name, "quarantined", error.kind, error.why)
@@ -108,7 +105,7 @@ def _object(name: str, data: bytes) -> Inner | str:
     return Member(f"{name.rpartition('.')[0] or name}.{format}", content)
 
 
-def _native(name: str, stream: bytes) -> Member | None:
+def _read_native(name: str, stream: bytes) -> Member | None:
     """Return the file that the Packager put into a stream.
 
     The stream holds its size, 2, its name, its path, two more numbers, a path and its bytes.
@@ -122,6 +119,5 @@ def _native(name: str, stream: bytes) -> Member | None:
     content = rest[start : start + size]
     if not size or len(content) != size:
         return None
-    return Member(
-        label.decode("cp1252", "replace").replace("\\", "/").rpartition("/")[2] or name, content
-    )
+    path = label.decode("cp1252", "replace").replace("\\", "/")
+    return Member(path.rpartition("/")[2] or name, content)

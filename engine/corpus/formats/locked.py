@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.errors import InputError
 from engine.corpus.formats import UnreadableFileError
-from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.damage import describe_damage
 
 MAX_PASSWORDS = 1000
 NO_PASSWORD = (
@@ -36,20 +36,20 @@ def read_passwords(path: Path) -> tuple[str, ...]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            reason = "It is not UTF-8 text."
+        else:
+            reason = f"{error.strerror}."
         raise InputError(
             f"The file of passwords {path} cannot be read.",
-            (
-                "It is not UTF-8 text."
-                if isinstance(error, UnicodeDecodeError)
-                else f"{error.strerror}."
-            ),
+            reason,
             "Correct corpus.passwords_file, or leave it empty.",
             code="passwords-unreadable",
         ) from None
     return tuple(dict.fromkeys(line for line in lines if line))[:MAX_PASSWORDS]
 
 
-def use(passwords: Sequence[str], seconds: float) -> None:
+def use_passwords(passwords: Sequence[str], seconds: float) -> None:
     """Try these passwords on each file that this process reads from now on, for some seconds.
 
     One attempt may take a tenth of a second.
@@ -59,17 +59,17 @@ def use(passwords: Sequence[str], seconds: float) -> None:
     _seconds = seconds
 
 
-def known() -> tuple[str, ...]:
+def known_passwords() -> tuple[str, ...]:
     """Return the passwords to try."""
     return _known
 
 
-def why_closed() -> str:
+def explain_lock() -> str:
     """Return why a locked file is not read, for the ledger, with the setting that may open it."""
     return NONE_FITS if _known else NO_PASSWORD
 
 
-def unlocked(path: Path, data: bytes) -> bytes:
+def unlock(path: Path, data: bytes) -> bytes:
     """Return the content of a locked office file without its lock.
 
     Raises UnreadableFileError if no known password opens it.
@@ -77,36 +77,32 @@ def unlocked(path: Path, data: bytes) -> bytes:
     from msoffcrypto.exceptions import InvalidKeyError
 
     end = time.monotonic() + _seconds
-    tried = 0
+    passwords = [*known_passwords()]
     if path.suffix.lower().startswith(".xl"):
-        passwords = [*known(), _OPEN_TO_ALL]
-    else:
-        passwords = [*known()]
-    for password in passwords:
-        if tried and time.monotonic() > end:
-            shown = f"the first {tried:,} of {len(passwords):,} passwords"
-            raise _locked(path, f"{shown} do not open it; the others take too long")
-        tried += 1
+        passwords.append(_OPEN_TO_ALL)
+    for count, password in enumerate(passwords):
+        if count and time.monotonic() > end:
+            tried = f"the first {count:,} of {len(passwords):,} passwords"
+            raise _make_error(path, f"{tried} do not open it; the others take too long")
         try:
-            return _opened(data, password)
+            return _decrypt(data, password)
         except InvalidKeyError:
             continue
         # An OSError without a number tells that the compound file is damaged.
         except OSError as error:
             if error.errno is not None:
                 raise
-            raise UnreadableFileError(path, damaged(error), "damaged") from error
+            raise UnreadableFileError(path, describe_damage(error), "damaged") from error
         except MemoryError:
             raise
         # A damaged file may lead its parsers to any error.
         except Exception as error:
-            raise _locked(
-                path, f"it cannot be decrypted ({type(error).__name__}: {error})"[:_MAX_LENGTH]
-            ) from error
-    raise UnreadableFileError(path, why_closed(), "encrypted")
+            reason = f"it cannot be decrypted ({type(error).__name__}: {error})"
+            raise _make_error(path, reason[:_MAX_LENGTH]) from error
+    raise UnreadableFileError(path, explain_lock(), "encrypted")
 
 
-def _opened(data: bytes, password: str) -> bytes:
+def _decrypt(data: bytes, password: str) -> bytes:
     import msoffcrypto
     from msoffcrypto.format import doc97, ppt97, xls97
 
@@ -129,5 +125,5 @@ class _InMemory:
     TemporaryFile = BytesIO
 
 
-def _locked(path: Path, reason: str) -> UnreadableFileError:
+def _make_error(path: Path, reason: str) -> UnreadableFileError:
     return UnreadableFileError(path, f"encrypted: {reason}", "encrypted")

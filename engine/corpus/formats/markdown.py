@@ -6,7 +6,7 @@ The fields before the text (front matter, in YAML or TOML) are text, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -14,20 +14,20 @@ from typing import Any
 
 from engine.core.records import Heading, Marked, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.plain import decoded
+from engine.corpus.formats.plain import decode
 from engine.corpus.text.metadata import Said, first_moment, joined, tags_of, title_from_name
 
 _MARKED = re.compile(
-    r"(?P<picture>!?)\[(?P<shown>[^\[\]\n]{2,200})\]\([ ]*<?(?P<target>[^\s<>()]{1,500})>?(?:["
-    r" ]+[\"'][^\n\"']{0,200}[\"'])?[ ]*\)"
+    r"(?P<picture>!?)\[(?P<text>[^\[\]\n]{2,200})\]"
+    r"\([ ]*<?(?P<target>[^\s<>()]{1,500})>?(?:[ ]+[\"'][^\n\"']{0,200}[\"'])?[ ]*\)"
     r"|^(?P<term>[^\s:#>|*+-][^\n]{1,80})\n\n?:[ \t]+\S",
     re.MULTILINE,
 )
 _MAX_HEADING_LENGTH = 300  # characters
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
 _FRONT_MATTER = re.compile(
-    r"\A\s*?(?:---[ \t]*\n(?P<yaml>.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)??\+\+\+)["
-    r" \t]*(?:\n|\Z)",
+    r"\A\s*?(?:---[ \t]*\n(?P<yaml>.*?\n)??(?:---|\.\.\.)"
+    r"|\+\+\+[ \t]*\n(?P<toml>.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)",
     re.DOTALL,
 )
 _SAYS_NOTHING = re.compile(
@@ -65,43 +65,42 @@ class MarkdownReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        content, note = decoded(read_bytes(path, data), path)
+        content, note = decode(read_bytes(path, data), path)
         front = split_front_matter(content)
-        text = front.text
-        said = front.said
-        if not text.strip():
+        metadata = front.metadata
+        if not front.text.strip():
             raise UnreadableFileError(path, "empty")
         headings = tuple(find_headings(front.body))
-        first = next((heading.title for heading in headings if heading.level == 1), "")
+        first_heading = next((heading.title for heading in headings if heading.level == 1), "")
         yield ReadDocument(
-            said.title or first or title_from_name(path),
-            text,
+            metadata.title or first_heading or title_from_name(path),
+            front.text,
             headings,
             format="md",
             note=note,
-            author=said.author,
-            created=said.created,
-            changed=said.changed,
-            tags=said.tags,
-            marked=tuple(_marked(front.body)),
+            author=metadata.author,
+            created=metadata.created,
+            changed=metadata.changed,
+            tags=metadata.tags,
+            marked=tuple(_find_marked(front.body)),
         )
 
 
 READER = MarkdownReader()
 
 
-def _marked(text: str) -> Iterator[Marked]:
+def _find_marked(text: str) -> Iterator[Marked]:
     """Yield links, descriptions of pictures, and terms of definition lists.
 
     In such a list a line with a colon explains the line above.
     """
-    for found in _MARKED.finditer(text):
-        if found["term"]:
-            yield Marked("glossary", found["term"])
-        elif found["picture"]:
-            yield Marked("caption", found["shown"])
+    for match in _MARKED.finditer(text):
+        if match["term"]:
+            yield Marked("glossary", match["term"])
+        elif match["picture"]:
+            yield Marked("caption", match["text"])
         else:
-            yield Marked("link", _EMPHASIS.sub(r"\2", found["shown"]), found["target"])
+            yield Marked("link", _EMPHASIS.sub(r"\2", match["text"]), match["target"])
 
 
 def find_headings(text: str) -> Iterator[Heading]:
@@ -116,11 +115,11 @@ def find_headings(text: str) -> Iterator[Heading]:
     for opening, content in pairwise(tokens):
         if opening.type == "heading_open" and opening.level == 0 and opening.map:
             plain = " ".join(content.content.split())[:_MAX_HEADING_LENGTH]
-            inner = (
-                one.content for token in parser.parseInline(plain) for one in token.children or ()
-            )
-            if title := "".join(inner).strip():
-                yield Heading(starts[opening.map[0]], int(opening.tag[1:]), title)
+            title = ""
+            for token in parser.parseInline(plain):
+                title += "".join(child.content for child in token.children or ())
+            if title.strip():
+                yield Heading(starts[opening.map[0]], int(opening.tag[1:]), title.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +128,12 @@ class FrontMatter:
 
     `text` is all that is searched: the lines of the fields and the rest, where lines around the
     fields and lines that say nothing are empty. `body` has the same length and only holds what
-    follows the fields. `said` is what the fields say of the document.
+    follows the fields. `metadata` is what the fields say of the document.
     """
 
     text: str
     body: str
-    said: Said = field(default_factory=Said)
+    metadata: Said = field(default_factory=Said)
 
 
 def split_front_matter(text: str) -> FrontMatter:
@@ -142,24 +141,28 @@ def split_front_matter(text: str) -> FrontMatter:
 
     What stands between two such lines and is not fields is text.
     """
-    found = _FRONT_MATTER.match(text)
-    if not found:
+    match = _FRONT_MATTER.match(text)
+    if not match:
         return FrontMatter(text, text)
-    source = found["yaml"] or found["toml"] or ""
-    fields = _fields(source, _parsed_toml if found["toml"] else _parsed)
+    source = match["yaml"] or match["toml"] or ""
+    fields = _read_fields(source, _parse_toml if match["toml"] else _parse_yaml)
     if fields is None:
         return FrontMatter(text, text)
-    before, _, after = found[0].partition(source) if source else (found[0], "", "")
-    lines = (
+    before = match[0]
+    after = ""
+    if source:
+        before, _, after = match[0].partition(source)
+    lines = [
         "" if _SAYS_NOTHING.fullmatch(line) else line
         for line in _ESCAPED.sub(_unescape, source).split("\n")
-    )
-    shown = _empty_lines(before) + "\n".join(lines) + _empty_lines(after)
-    rest = text[found.end() :]
-    return FrontMatter(shown + rest, re.sub(r"[^\n]", " ", shown) + rest, _said_in(fields))
+    ]
+    searched = _blank_lines(before) + "\n".join(lines) + _blank_lines(after)
+    blank = re.sub(r"[^\n]", " ", searched)
+    rest = text[match.end() :]
+    return FrontMatter(searched + rest, blank + rest, _read_metadata(fields))
 
 
-def _empty_lines(text: str) -> str:
+def _blank_lines(text: str) -> str:
     return "\n" * text.count("\n")
 
 
@@ -170,34 +173,40 @@ def _unescape(escape: re.Match[str]) -> str:
     return " "
 
 
-def _said_in(fields: Mapping[str, list[str]]) -> Said:
-    titles = [*filter(str.strip, fields.get("title", ()))]
+def _read_metadata(fields: Mapping[str, list[str]]) -> Said:
+    title = next(filter(str.strip, fields.get("title", ())), "")
     return Said(
-        " ".join(titles[0].split()) if titles else "",
-        joined(name for key in _AUTHOR for name in fields.get(key, ())),
-        first_moment(date for key in _CREATED for date in fields.get(key, ())),
-        first_moment(date for key in _CHANGED for date in fields.get(key, ())),
-        tags_of([tag for key in _TAGS for tag in fields.get(key, ())]),
+        title=" ".join(title.split()),
+        author=joined(_list_values(fields, _AUTHOR)),
+        created=first_moment(_list_values(fields, _CREATED)),
+        changed=first_moment(_list_values(fields, _CHANGED)),
+        tags=tags_of(_list_values(fields, _TAGS)),
     )
 
 
-def _fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]] | None:
+def _list_values(fields: Mapping[str, list[str]], keys: Iterable[str]) -> list[str]:
+    values: list[str] = []
+    for key in keys:
+        values += fields.get(key, ())
+    return values
+
+
+def _read_fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]] | None:
     """Return the texts of each field, or None if these are not fields."""
-    if source.strip():
-        found = parse(source)
-    else:
-        found = {}
-    if not isinstance(found, Mapping) or (
-        found and not any(_KEY.fullmatch(str(key)) for key in found)
-    ):
+    if not source.strip():
+        return {}
+    fields = parse(source)
+    if not isinstance(fields, Mapping):
+        return None
+    if fields and not any(_KEY.fullmatch(str(key)) for key in fields):
         return None
     try:
-        return {str(key).lower(): [*_texts(value)] for key, value in found.items()}
+        return {str(key).lower(): [*_list_texts(value)] for key, value in fields.items()}
     except RecursionError:
         return None
 
 
-def _parsed_toml(source: str) -> Any:
+def _parse_toml(source: str) -> Any:
     """Return the value of TOML, None if it is invalid."""
     import tomllib
 
@@ -207,7 +216,7 @@ def _parsed_toml(source: str) -> Any:
         return None
 
 
-def _parsed(yaml: str) -> Any:
+def _parse_yaml(yaml: str) -> Any:
     """Return the value of YAML, None if it is invalid."""
     from yaml import AliasEvent, BaseLoader, YAMLError, load
 
@@ -228,11 +237,11 @@ def _parsed(yaml: str) -> Any:
         return None
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _list_texts(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         value = value.get("name", "")
     if isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _list_texts(item)
     elif str(value).lower() not in _NOTHING:
         yield str(value)

@@ -14,20 +14,20 @@ from typing import Any, cast
 from xml.sax.saxutils import unescape
 
 from engine.core.characters import clean
-from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import DAMAGED, in_code_page, package_of, with_parts
-from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.general import extracted, with_text
-from engine.corpus.formats.html import shown_text, source_of
-from engine.corpus.formats.locked import unlocked
-from engine.corpus.formats.runs.office_xml import may_show_symbols, read_styles, with_symbols
-from engine.corpus.formats.runs.old_word import ShownSymbols, with_shown_symbols
-from engine.corpus.formats.runs.superscripts import as_superscript
-from engine.corpus.formats.runs.symbols import without_private
-from engine.corpus.formats.sheets.cells import split_rows, unescape_characters, with_shown_cells
+from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
+from engine.corpus.formats.containers import DAMAGED, decode_property, open_package, replace_parts
+from engine.corpus.formats.damage import describe_damage
+from engine.corpus.formats.general import extract_document, require_text
+from engine.corpus.formats.html import decode_page, render_text
+from engine.corpus.formats.locked import unlock
+from engine.corpus.formats.runs.office_xml import may_show_symbols, read_styles, write_symbols
+from engine.corpus.formats.runs.old_word import ShownSymbols, write_shown_symbols
+from engine.corpus.formats.runs.superscripts import write_superscript
+from engine.corpus.formats.runs.symbols import remove_private_letters
+from engine.corpus.formats.sheets.cells import split_rows, unescape_characters, write_shown_cells
 from engine.corpus.formats.sheets.old_workbooks import put_shown_numbers
-from engine.corpus.formats.sheets.workbooks import represented
-from engine.corpus.formats.word_numbers import with_numbers
+from engine.corpus.formats.sheets.workbooks import represent_workbook
+from engine.corpus.formats.word_numbers import write_numbers
 from engine.corpus.text.blocks import (
     NOTES,
     Builder,
@@ -85,162 +85,153 @@ class OfficeReader:
 
     formats = frozenset({"docx", "doc", *_SLIDES, *_SHEETS})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         format = path.suffix.lstrip(".").lower()
         content = read_bytes(path, data)
         failed: UnreadableFileError | None = None
-        found: Node = {"metadata": {}}
+        parsed: Node = {"metadata": {}}
         text = Text("")
-        metadata = cast(Node, {})
-        lost = list[LeftOut]()
+        metadata: Node = {}
+        lost: list[LeftOut] = []
         try:
-            found = _parsed(path, content, format)
-            text = _text(_sections(found, format, lost), format)
-            metadata = _metadata(found, content)
+            parsed = _parse(path, content, format)
+            text = _build_text(_find_sections(parsed, format, lost), format)
+            metadata = _read_metadata(parsed, content)
         except UnreadableFileError as error:
             if error.kind == "encrypted":
                 raise
             failed = error
         if format in _PACKAGES:
             # The charts of a sheet show its own numbers.
-            lines = _drawn(path, content, lost, numbers=format != "xlsx")
+            lines = _read_drawings(path, content, lost, numbers=format != "xlsx")
             text = with_more(text, lacking_in(text.text, lines))
-        if cut := found["metadata"].get("cut"):
+        if cut := parsed["metadata"].get("cut"):
             lost.append(LeftOut("some of its parts", "quarantined", "too large", cut))
-        elif found["metadata"].get("text_truncated") and not lost:
-            lost.append(LeftOut("some of its parts", "quarantined", "damaged", damaged("")))
+        elif parsed["metadata"].get("text_truncated") and not lost:
+            lost.append(LeftOut("some of its parts", "quarantined", "damaged", describe_damage("")))
         if not text.text.strip():
             with suppress(UnreadableFileError):
-                text, metadata, more = extracted(path, content, format)
-                lost = more or lost
+                text, metadata, lost_to_xberg = extract_document(path, content, format)
+                lost = lost_to_xberg or lost
         if failed and not text.text.strip():
             raise failed
-        yield document_of(
-            path, format, with_text(path, text, lost, _NO_TEXT[format in _PACKAGES]), metadata
-        )
+        text = require_text(path, text, lost, _NO_TEXT[format in _PACKAGES])
+        yield document_of(path, format, text, metadata)
         yield from lost
 
 
 READER = OfficeReader()
 
 
-def _parsed(path: Path, content: bytes, format: str) -> Node:
+def _parse(path: Path, content: bytes, format: str) -> Node:
     """Return the document as office_oxide represents it.
 
     Raises UnreadableFileError with its reason.
     """
     from office_oxide import Document
 
-    if format in _PREPARED:
-        prepared = _PREPARED[format](content)
-    else:
-        prepared = content
+    prepared = _PREPARED[format](content) if format in _PREPARED else content
     try:
-        if format == "doc":
-            shown = with_shown_symbols(content)
-        else:
-            shown = ShownSymbols(prepared)
-        document = Document.from_bytes(shown.content, cast(Any, format))
+        symbols = write_shown_symbols(content) if format == "doc" else ShownSymbols(prepared)
+        document = Document.from_bytes(symbols.content, cast(Any, format))
         if format == "xlsx":
-            said = represented(document, prepared)
+            represented = represent_workbook(document, prepared)
         else:
-            said = shown.replace_in(document.to_ir_json())
-        found = cast(Node, json.loads(_CUT.sub("", said)))
-        cut = _CUT.search(said)
+            represented = symbols.replace_in(document.to_ir_json())
+        parsed = cast(Node, json.loads(_CUT.sub("", represented)))
         if format == "xls":
-            put_shown_numbers(found["sections"], content)
-        if cut:
-            return {**found, "metadata": {**found["metadata"], "cut": cut[1]}}
-        return found
+            put_shown_numbers(parsed["sections"], content)
+        if cut := _CUT.search(represented):
+            return {**parsed, "metadata": {**parsed["metadata"], "cut": cut[1]}}
+        return parsed
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     # A panic of the library is not an Exception.
     except BaseException as error:
         if "password" in str(error).lower():
-            return _parsed(path, unlocked(path, content), format)
-        raise UnreadableFileError(path, damaged(clean(str(error))), "damaged") from error
+            return _parse(path, unlock(path, content), format)
+        raise UnreadableFileError(path, describe_damage(clean(str(error))), "damaged") from error
 
 
-def _prepared(content: bytes) -> bytes:
+def _prepare(content: bytes) -> bytes:
     """Write numbers of headings and clauses, and symbols, into a Word or PowerPoint file.
 
     The text of the file holds neither these numbers nor what its symbol fonts show.
     """
     with suppress(*DAMAGED, KeyError):
-        package = package_of(content)
+        package = open_package(content)
         changed: dict[str, bytes] = {}
-        if _WORD_BODY in package.namelist():
-            body = package.read(_WORD_BODY)
-        else:
-            body = b""
+        body = package.read(_WORD_BODY) if _WORD_BODY in package.namelist() else b""
         styles = read_styles(package, body)
         for name in package.namelist():
             if not may_show_symbols(name):
                 continue
-            try:
-                if name == _WORD_BODY:
-                    part = body
-                else:
+            if name == _WORD_BODY:
+                part = body
+                numbered = write_numbers(body, package)
+            else:
+                try:
                     part = package.read(name)
-            except DAMAGED:
-                # `_drawn` reports this part.
-                continue
-            written = with_symbols(
-                with_numbers(part, package) if name == _WORD_BODY else part, name, styles
-            )
+                except DAMAGED:
+                    # `_read_drawings` reports this part.
+                    continue
+                numbered = part
+            written = write_symbols(numbered, name, styles)
             if written is not part:
                 changed[name] = written
         if changed:
-            return with_parts(package, changed, without=_UNREAD)
+            return replace_parts(package, changed, without=_UNREAD)
     return content
 
 
-_PREPARED = {"docx": _prepared, "pptx": _prepared, "xlsx": with_shown_cells}
+_PREPARED = {"docx": _prepare, "pptx": _prepare, "xlsx": write_shown_cells}
 
 
-def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
+def _find_sections(parsed: Node, format: str, lost: list[LeftOut]) -> list[Node]:
     """Return the sheets, slides or sections of a document.
 
     Those that cannot be read are empty, and noted in `lost`.
     """
-    sections: list[Node] = [*found["sections"]]
-    for at, section in enumerate(sections if found["metadata"].get("text_truncated") else ()):
-        if why := _LOST.fullmatch(_blocks(section["elements"]).text):
-            if format in _SLIDES:
-                name = f"slide {at + 1}"
-            else:
-                name = f"sheet {section.get('title')}"
-            lost.append(LeftOut(name, "quarantined", "damaged", damaged(why[1])))
+    sections: list[Node] = [*parsed["sections"]]
+    if not parsed["metadata"].get("text_truncated"):
+        return sections
+    for at, section in enumerate(sections):
+        match = _LOST.fullmatch(_build_blocks(section["elements"]).text)
+        if match:
+            name = f"slide {at + 1}" if format in _SLIDES else f"sheet {section.get('title')}"
+            lost.append(LeftOut(name, "quarantined", "damaged", describe_damage(match[1])))
             sections[at] = {**section, "elements": ()}
     return sections
 
 
-def _metadata(found: Node, content: bytes) -> Node:
+def _read_metadata(parsed: Node, content: bytes) -> Node:
     """Return the metadata of the document, without a title that is the first sheet's name."""
-    said = found["metadata"]
-    sections = found["sections"]
-    own, author = (
-        unescape_characters(in_code_page(said.get(name) or "", content)).strip()
-        for name in ("title", "author")
-    )
-    is_name = bool(sections) and own == sections[0].get("title")
+    metadata = parsed["metadata"]
+    sections = parsed["sections"]
+
+    def decode(text: str) -> str:
+        return unescape_characters(decode_property(text, content))
+
+    title = decode(metadata.get("title") or "").strip()
+    if sections and title == sections[0].get("title"):
+        title = ""
     return {
-        "title": "" if is_name else own,
-        "authors": author,
-        "keywords": [
-            unescape_characters(in_code_page(tag, content)) for tag in said.get("keywords") or ()
-        ],
-        "created_at": said.get("created"),
-        "modified_at": said.get("modified"),
+        "title": title,
+        "authors": decode(metadata.get("author") or "").strip(),
+        "keywords": [decode(tag) for tag in metadata.get("keywords") or ()],
+        "created_at": metadata.get("created"),
+        "modified_at": metadata.get("modified"),
     }
 
 
-def _text(sections: Iterable[Node], format: str) -> Text:
+def _build_text(sections: Iterable[Node], format: str) -> Text:
     if format in _SLIDES:
-        text = from_slides({number: _slide(section) for number, section in enumerate(sections, 1)})
+        text = from_slides(
+            {number: _build_slide(section) for number, section in enumerate(sections, 1)}
+        )
     elif format in _SHEETS:
-        text = _workbook(sections)
+        text = _build_workbook(sections)
     else:
         built = Builder()
         built.page(1, "page 1")
@@ -249,42 +240,38 @@ def _text(sections: Iterable[Node], format: str) -> Text:
         text = built.done()
         if not text.text or len(text.pages) < 2:
             text = Text(text.text, text.headings)
-    margins = (
-        line
-        for section in sections
-        for name in _MARGINS
-        for line in _margin(section.get(name) or {})
-    )
-    return with_more(text, lacking_in(text.text, margins))
+    return with_more(text, lacking_in(text.text, _read_margins(sections)))
 
 
-def _slide(section: Node) -> str:
-    text = unescape_characters(_blocks(section["elements"]).text)
-    notes = "\n".join(filter(None, map(_line, section.get("speaker_notes") or ())))
+def _build_slide(section: Node) -> str:
+    text = unescape_characters(_build_blocks(section["elements"]).text)
+    notes = "\n".join(filter(None, map(_read_line, section.get("speaker_notes") or ())))
     if notes:
         return f"{text}\n\n{NOTES}\n{notes}".strip()
     return text
 
 
-def _blocks(nodes: Iterable[Node]) -> Text:
+def _build_blocks(nodes: Iterable[Node]) -> Text:
     built = Builder()
     _add(built, nodes)
     return built.done()
 
 
-def _workbook(sections: Iterable[Node]) -> Text:
+def _build_workbook(sections: Iterable[Node]) -> Text:
     built = Builder()
     for number, section in enumerate(sections, 1):
         name = " ".join(clean(unescape_characters(section.get("title") or "")).split())
         nodes = [
-            node for node in section["elements"] if node["type"] != "heading" or _line(node) != name
+            node
+            for node in section["elements"]
+            if node["type"] != "heading" or _read_line(node) != name
         ]
         # Comments are stored in any order.
-        said = _blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))
-        if said.text:
+        content = _build_blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))
+        if content.text:
             built.page(number, f"sheet {name}")
             built.heading(1, name)
-            built.block(said.text)
+            built.block(content.text)
     return built.done()
 
 
@@ -294,67 +281,71 @@ def _add(built: Builder, nodes: Iterable[Node]) -> None:
             built.next_page()
         match node["type"]:
             case "heading":
-                built.heading(node.get("level") or 1, _line(node))
+                built.heading(node.get("level") or 1, _read_line(node))
             case "paragraph":
-                built.block(_line(node))
+                built.block(_read_line(node))
             case "list":
                 _add_list(built, node)
             case "table":
-                rows = split_rows(node.get("plain") or _rows(node))
+                rows = split_rows(node.get("plain") or _read_rows(node))
                 built.block(clean(rows_as_text([*rows])))
             case "page_break":
                 built.next_page()
             case "image":
-                built.block(_description(node))
+                built.block(_read_description(node))
             case "text_box" | "footnote" | "endnote":
                 _add(built, node["content"])
 
 
 def _add_list(built: Builder, node: Node) -> None:
     for item in node["items"]:
-        built.item("\n".join(_lines(item)))
+        built.item("\n".join(_read_lines(item)))
         if item.get("nested"):
             _add_list(built, item["nested"])
 
 
-def _lines(node: Node) -> Iterator[str]:
+def _read_lines(node: Node) -> Iterator[str]:
     """Yield the text of a node, a line for each paragraph or row."""
-    return filter(None, _blocks(node.get("content") or ()).text.split("\n"))
+    return filter(None, _build_blocks(node.get("content") or ()).text.split("\n"))
 
 
-def _margin(node: Node) -> Iterator[str]:
-    """Yield the lines of a header or footer, without page numbers and other fields of a sheet's."""
-    for line in _lines(node):
-        yield from filter(
-            None, (" ".join(piece.split()) for piece in _FIELDS.sub("", line).split("\t"))
-        )
+def _read_margins(sections: Iterable[Node]) -> Iterator[str]:
+    """Yield the lines of headers and footers, without page numbers and other fields of sheets."""
+    for section in sections:
+        for name in _MARGINS:
+            for line in _read_lines(section.get(name) or {}):
+                pieces = _FIELDS.sub("", line).split("\t")
+                yield from filter(None, (" ".join(piece.split()) for piece in pieces))
 
 
-def _line(node: Node) -> str:
+def _read_line(node: Node) -> str:
     """Return the text of a heading or a paragraph, with its line breaks."""
     runs: list[str] = []
     for run in node["content"]:
         text = run.get("text") or ("\n" if run["type"] == "line_break" else "")
-        raised = run.get("vertical_align") == "superscript"
-        runs.append(as_superscript(text, "".join(runs[-3:])) if raised else text)
-    return clean(without_private("".join(runs))).replace("\u2011", "-").strip()
+        if run.get("vertical_align") == "superscript":
+            text = write_superscript(text, "".join(runs[-3:]))
+        runs.append(text)
+    return clean(remove_private_letters("".join(runs))).replace("\u2011", "-").strip()
 
 
-def _description(picture: Node) -> str:
+def _read_description(picture: Node) -> str:
     """Return the description of a picture, unless it is a file name or the name of an object."""
-    said = clean(picture.get("alt_text") or "")
-    if len(said.split()) >= _MIN_WORDS and not said.startswith("Embedded "):
-        return said
+    description = clean(picture.get("alt_text") or "")
+    if len(description.split()) >= _MIN_WORDS and not description.startswith("Embedded "):
+        return description
     return ""
 
 
-def _drawn(path: Path, content: bytes, lost: list[LeftOut], *, numbers: bool) -> Iterator[str]:
+def _read_drawings(
+    path: Path, content: bytes, lost: list[LeftOut], *, numbers: bool
+) -> Iterator[str]:
     """Yield the words of charts, diagrams and web pages, which are separate parts.
 
     Parts that do not unpack are added to `lost`.
     """
     try:
-        package = package_of(content)
+        package = open_package(content)
     except DAMAGED:
         return
     for name in package.namelist():
@@ -366,39 +357,39 @@ def _drawn(path: Path, content: bytes, lost: list[LeftOut], *, numbers: bool) ->
             else:
                 part = b""
         except DAMAGED as error:
-            lost.append(LeftOut(name, "quarantined", "damaged", damaged(error)))
+            lost.append(LeftOut(name, "quarantined", "damaged", describe_damage(error)))
             continue
         if is_page:
             with suppress(UnreadableFileError):
-                yield from shown_text(source_of(part, path)[0]).split("\n")
+                yield from render_text(decode_page(part, path)[0]).split("\n")
         elif is_drawing:
-            for line in map(_drawn_line, _PARAGRAPH.findall(part)):
+            for line in map(_read_drawn_line, _PARAGRAPH.findall(part)):
                 if numbers or any(map(str.isalpha, line)):
                     yield line
 
 
-def _drawn_line(paragraph: bytes) -> str:
-    written = unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))
-    text = " ".join(clean(unescape_characters(written)).split())
+def _read_drawn_line(paragraph: bytes) -> str:
+    words = unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))
+    text = " ".join(clean(unescape_characters(words)).split())
     try:
         return f"{float(text):.12g}"
     except ValueError:
         return text
 
 
-def _cell(cell: Node) -> str:
+def _read_cell(cell: Node) -> str:
     content = cell["content"]
     if len(content) == 1 and content[0]["type"] == "paragraph" and len(content[0]["content"]) == 1:
         # Nearly all cells have one paragraph.
-        text = _line(content[0])
+        text = _read_line(content[0])
     elif all(node["type"] == "paragraph" for node in content):
-        text = " ".join(map(_line, content))
+        text = " ".join(map(_read_line, content))
     else:
-        text = " ".join(_lines(cell))
+        text = " ".join(_read_lines(cell))
     return " ".join(text.split())
 
 
-def _rows(table: Node) -> list[list[str]]:
+def _read_rows(table: Node) -> list[list[str]]:
     """Return the cells of a table in their columns.
 
     A cell that spans rows is not repeated among the cells of the rows below.
@@ -408,14 +399,16 @@ def _rows(table: Node) -> list[list[str]]:
     reached: dict[int, int] = {}
     for row in table["rows"]:
         cells: list[str] = []
-        left = {column: many - 1 for column, many in reached.items() if many > 1}
+        left = {column: count - 1 for column, count in reached.items() if count > 1}
         for cell in row["cells"]:
             while reached.get(len(cells)):
                 cells.append("")
-            wide = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
-            if (tall := cell.get("row_span") or 1) > 1:
-                left |= dict.fromkeys(range(len(cells), len(cells) + wide), tall - 1)
-            cells += [_cell(cell), *[""] * (wide - 1)]
+            width = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
+            height = cell.get("row_span") or 1
+            if height > 1:
+                columns = range(len(cells), len(cells) + width)
+                left |= dict.fromkeys(columns, height - 1)
+            cells += [_read_cell(cell), *[""] * (width - 1)]
         reached = left
         rows.append(cells)
     width = max(map(len, rows), default=0)

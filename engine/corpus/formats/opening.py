@@ -10,23 +10,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from engine.core.characters import clean
-from engine.core.records import ReadDocument
+from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import (
     OFFICE,
-    Found,
+    Finding,
     LeftOut,
     Member,
     UnreadableFileError,
-    beside,
+    find_reader,
     read_bytes,
-    reader_for,
+    report_failed_text,
 )
 from engine.corpus.formats.archives.members import MAX_MEMBER
-from engine.corpus.formats.containers import forget
-from engine.corpus.formats.inside import files_inside, may_hold_files
-from engine.corpus.formats.locked import unlocked
-from engine.corpus.formats.pictures import on
-from engine.corpus.formats.recognition import MAX_UNPACKED, true_format
+from engine.corpus.formats.containers import forget_containers
+from engine.corpus.formats.inside import find_embedded_files, may_embed_files
+from engine.corpus.formats.locked import unlock
+from engine.corpus.formats.pictures import is_ocr_on
+from engine.corpus.formats.recognition import MAX_UNPACKED, find_true_format
 from engine.corpus.scan.formats import (
     FORMATS,
     IMAGES,
@@ -49,16 +49,16 @@ _MAX_NAME_LENGTH = 200
 _MAX_ENDING_LENGTH = 10
 
 
-Findings = Iterator[ReadDocument | LeftOut]
+DocumentsAndGaps = Iterator[ReadDocument | LeftOut]
 
 
-def everything_in(
+def read_everything(
     path: Path,
     format: str,
     *,
     without: Collection[str] = (),
     begin: Callable[[str], None] = lambda _member: None,
-) -> Findings:
+) -> DocumentsAndGaps:
     """Yield the documents of a file and of all files inside it, and what is left out, in order.
 
     `begin` is called with each member before it is read; members in `without` are skipped. What
@@ -66,9 +66,9 @@ def everything_in(
     itself cannot be read.
     """
     try:
-        yield from _Opening(frozenset(without), begin).file(path, format)
+        yield from _Opening(frozenset(without), begin).open_file(path, format)
     finally:
-        forget()
+        forget_containers()
 
 
 @dataclass
@@ -82,91 +82,91 @@ class _Opening:
     # Number of members seen by name.
     names: dict[str, int] = field(default_factory=dict)
 
-    def file(self, path: Path, format: str) -> Findings:
+    def open_file(self, path: Path, format: str) -> DocumentsAndGaps:
         # What is stored as it is, such as the mails of a mailbox, does not count as unpacked.
         self.size = path.stat().st_size
         yield from self._read(path, format, None, "", 0)
 
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
-    ) -> Findings:
+    ) -> DocumentsAndGaps:
         if data is None and format in OFFICE:
             # Read once, for its format and for what is in it.
             data = read_bytes(path)
-        found_format, data = _unlocked_format(path, format, data)
-        inner = path
-        if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
+        true_format, data = _find_format(path, format, data)
+        renamed = path
+        if true_format != ending_of(path.name).lstrip(".") and true_format not in STREAMED:
             # Readers of several formats go by the ending.
             data = read_bytes(path, data)
-            inner = path.with_name(f"{path.stem}.{found_format}")
-        more = data is not None and may_hold_files(found_format, data)
+            renamed = path.with_name(f"{path.stem}.{true_format}")
+        may_embed = data is not None and may_embed_files(true_format, data)
         failed: UnreadableFileError | None = None
         try:
-            yield from self._all_of(
-                _guarded(reader_for(found_format).read(inner, data), path), path, within, depth
-            )
+            findings = _catch_crashes(find_reader(true_format).read(renamed, data), path)
+            yield from self._open_all(findings, path, within, depth)
         except UnreadableFileError as error:
-            if not more:
+            if not may_embed:
                 raise
             failed = error
-        if more and data is not None:
+        if may_embed and data is not None:
             if not within:
                 # What the file gave so far stays, whatever happens now.
                 self.begin("")
-            inside = _guarded(files_inside(data), path)
-            yield from self._all_of(beside(inside, failed), path, within, depth)
+            embedded = _catch_crashes(find_embedded_files(data), path)
+            yield from self._open_all(report_failed_text(embedded, failed), path, within, depth)
 
-    def _all_of(self, findings: Iterator[Found], path: Path, within: str, depth: int) -> Findings:
-        for found in findings:
-            if isinstance(found, Member):
-                yield from self._member(found, within, depth + 1)
-            elif isinstance(found, LeftOut):
-                yield replace(found, member=self._unique(_joined(within, found.member)))
+    def _open_all(
+        self, findings: Iterator[Finding], path: Path, within: str, depth: int
+    ) -> DocumentsAndGaps:
+        for finding in findings:
+            if isinstance(finding, Member):
+                yield from self._open_member(finding, within, depth + 1)
+            elif isinstance(finding, LeftOut):
+                yield replace(finding, member=self._make_unique(_join_path(within, finding.member)))
             else:
-                if found.member:
-                    member = self._unique(_joined(within, found.member))
-                else:
-                    member = within
-                yield from self._document(replace(found, member=member), path)
+                member = within
+                if finding.member:
+                    member = self._make_unique(_join_path(within, finding.member))
+                yield self._check_length(replace(finding, member=member), path)
 
-    def _document(self, found: ReadDocument, path: Path) -> Findings:
-        found = made_visible(found)
-        self.characters += len(found.text)
-        if found.member and self.characters > MAX_TEXT:
+    def _check_length(self, document: ReadDocument, path: Path) -> ReadDocument | LeftOut:
+        document = made_visible(document)
+        length = len(document.text)
+        self.characters += length
+        if document.member and self.characters > MAX_TEXT:
             why = f"all texts in the file have more than {MAX_TEXT:,} characters"
-            yield LeftOut(found.member, "quarantined", "too large", why)
-        elif len(found.text) <= MAX_TEXT_LENGTH:
-            yield found
-        elif found.member:
-            yield LeftOut(found.member, "quarantined", "too large", _too_long(found))
-        else:
-            raise UnreadableFileError(path, _too_long(found), "too large")
+            return LeftOut(document.member, "quarantined", "too large", why)
+        if length <= MAX_TEXT_LENGTH:
+            return document
+        why = f"its text has {length:,} characters; at most {MAX_TEXT_LENGTH:,} are read"
+        if document.member:
+            return LeftOut(document.member, "quarantined", "too large", why)
+        raise UnreadableFileError(path, why, "too large")
 
-    def _member(self, member: Member, within: str, depth: int) -> Findings:
-        if is_lock_file(member.path, len(member.data)):
+    def _open_member(self, member: Member, within: str, depth: int) -> DocumentsAndGaps:
+        size = len(member.data)
+        if is_lock_file(member.path, size):
             return
-        name = self._unique(_joined(within, member.path))
+        name = self._make_unique(_join_path(within, member.path))
         self.members += 1
-        self.unpacked += len(member.data)
-        problem = self._refusal(depth, len(member.data))
+        self.unpacked += size
+        problem = self._find_exceeded_limit(depth, size)
         if problem:
-            yield LeftOut(
-                name, "quarantined", "too large" if depth <= MAX_DEPTH else "unsupported", problem
-            )
+            kind: Kind = "too large" if depth <= MAX_DEPTH else "unsupported"
+            yield LeftOut(name, "quarantined", kind, problem)
             return
-        format = member_format(name, member.data)
+        format = find_member_format(name, member.data)
         if not format:
-            yield _unsupported(name)
+            yield _report_unsupported(name)
         elif name not in self.without:
             self.begin(name)
+            path = Path(PurePosixPath(name).name)
             try:
-                yield from self._read(
-                    Path(PurePosixPath(name).name), format, member.data, name, depth
-                )
+                yield from self._read(path, format, member.data, name, depth)
             except UnreadableFileError as error:
                 yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
 
-    def _refusal(self, depth: int, size: int) -> str:
+    def _find_exceeded_limit(self, depth: int, size: int) -> str:
         if depth > MAX_DEPTH:
             return f"nested more than {MAX_DEPTH} deep"
         if self.members > MAX_MEMBERS:
@@ -177,31 +177,32 @@ class _Opening:
             return f"the file unpacks to more than {MAX_UNPACKED // 2**20} MB"
         return ""
 
-    def _unique(self, name: str) -> str:
+    def _make_unique(self, name: str) -> str:
         """Return a name that no member has had yet.
 
         A number goes before the ending, which names the format.
         """
-        candidate = name
         number = self.names.get(name, 0) + 1
-        ending = _ending(name)
-        while (
-            number > 1
-            and (candidate := f"{name.removesuffix(ending)} ({number}){ending}") in self.names
-        ):
+        ending = _find_ending(name)
+        stem = name.removesuffix(ending)
+        candidate = name
+        if number > 1:
+            candidate = f"{stem} ({number}){ending}"
+        while number > 1 and candidate in self.names:
             number += 1
+            candidate = f"{stem} ({number}){ending}"
         self.names[name] = number
         self.names.setdefault(candidate, 1)
         return candidate
 
 
-def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
-    """Return `true_format` and the content.
+def _find_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
+    """Return `find_true_format` and the content.
 
     For a locked office file that a known password opens, they are those of the unlocked file.
     """
     try:
-        return true_format(path, format, data), data
+        return find_true_format(path, format, data), data
     except UnreadableFileError as error:
         if error.kind != "encrypted":
             raise
@@ -209,18 +210,18 @@ def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, 
         # A package that may be locked is OpenDocument.
         if data.startswith(b"PK"):
             raise
-        content = unlocked(path, data)
-        return true_format(path, format, content), content
+        content = unlock(path, data)
+        return find_true_format(path, format, content), content
 
 
-def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
+def _catch_crashes(findings: Iterator[Finding], path: Path) -> Iterator[Finding]:
     """Yield what a reader finds, and report its internal errors as reasons like any other.
 
     A panic of the reader's library counts as an internal error.
     """
     while True:
         try:
-            item = next(found)
+            finding = next(findings)
         except StopIteration:
             return
         except (
@@ -237,10 +238,10 @@ def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
             raise UnreadableFileError(
                 path, f"its reader failed ({type(error).__name__})", "crashed"
             ) from error
-        yield item
+        yield finding
 
 
-def member_format(name: str, data: bytes) -> str:
+def find_member_format(name: str, data: bytes) -> str:
     """Return the format of a file inside another, by its name, else by its content.
 
     Empty for a file that is not read.
@@ -249,7 +250,7 @@ def member_format(name: str, data: bytes) -> str:
     if ending in FORMATS:
         return FORMATS[ending]
     if ending in IMAGES:
-        if on():
+        if is_ocr_on():
             return PICTURES.get(ending, "")
         return ""
     if data.startswith(b"%PDF-"):
@@ -261,10 +262,10 @@ def member_format(name: str, data: bytes) -> str:
     return ""
 
 
-def _unsupported(name: str) -> LeftOut:
+def _report_unsupported(name: str) -> LeftOut:
     ending = ending_of(name)
     if ending in IMAGES:
-        if on():
+        if is_ocr_on():
             why = "a picture of a kind that OCR does not read"
         else:
             why = "a picture: without OCR it holds no text"
@@ -272,28 +273,23 @@ def _unsupported(name: str) -> LeftOut:
     return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
 
 
-def _joined(within: str, name: str) -> str:
-    parts = [
-        part for part in clean(name).replace("\\", "/").split("/") if part not in ("", ".", "..")
-    ]
-    shown = "/".join(map(_shortened, parts)) or "unnamed"
-    return f"{within}/{shown}" if within else shown
+def _join_path(within: str, name: str) -> str:
+    parts = clean(name).replace("\\", "/").split("/")
+    named_parts = [_shorten(part) for part in parts if part not in ("", ".", "..")]
+    path = "/".join(named_parts) or "unnamed"
+    return f"{within}/{path}" if within else path
 
 
-def _shortened(name: str) -> str:
-    ending = _ending(name)
+def _shorten(name: str) -> str:
+    ending = _find_ending(name)
     if len(name) <= _MAX_NAME_LENGTH:
         return name
     return name[: _MAX_NAME_LENGTH - len(ending)] + ending
 
 
-def _ending(name: str) -> str:
+def _find_ending(name: str) -> str:
     """Return the ending of a name as it is written, empty if it is too long for an ending."""
     length = len(ending_of(name))
     if length <= _MAX_ENDING_LENGTH:
         return name[len(name) - length :]
     return ""
-
-
-def _too_long(found: ReadDocument) -> str:
-    return f"its text has {len(found.text):,} characters; at most {MAX_TEXT_LENGTH:,} are read"

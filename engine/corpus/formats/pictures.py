@@ -20,46 +20,52 @@ from engine.corpus.text.blocks import Builder
 from engine.corpus.text.hyphens import put_together, unwrapped
 from engine.corpus.text.metadata import title_from_name
 
-Asker = Callable[[bytes], tuple[str, str]]
-_asker: Asker | None = None
+Recogniser = Callable[[bytes], tuple[str, str]]
+_recogniser: Recogniser | None = None
 _seconds = 0.0
 _end = float("inf")
 # Dots per point of tesseract's best resolution.
 _DOTS = 300 / 72
 # Maximum number of dots of one page.
 _MAX_DOTS = 40_000_000
+# Maximum number of problems that a note names.
+_MAX_PROBLEMS = 3
 # Fewer letters and digits are taken for a logo or for specks.
 _MIN_LETTERS = 8
 
 
-def use(asker: Asker | None, seconds: float = float("inf")) -> None:
+def use_recogniser(recogniser: Recogniser | None, seconds: float = float("inf")) -> None:
     """Use this recogniser from now on in this process, for so many seconds in all.
 
     None means that nothing can be recognised.
     """
-    global _asker, _seconds, _end
-    _asker = asker
+    global _recogniser, _seconds, _end
+    _recogniser = recogniser
     _seconds = seconds
     _end = time.monotonic() + seconds
 
 
-def on() -> bool:
+def is_ocr_on() -> bool:
     """Tell whether text can be recognised."""
-    return _asker is not None
+    return _recogniser is not None
 
 
-def text_in(picture: bytes) -> tuple[str, str]:
+def recognise_text(picture: bytes) -> tuple[str, str]:
     """Return (text, problem) of a picture, its pages separated by form feeds.
 
     `problem` says why the text is not known.
     """
     if time.monotonic() > _end:
         return "", f"OCR of this file has taken {_seconds:,.0f} s, its limit (corpus.ocr_seconds)"
-    text, problem = _asker(picture) if _asker else ("", "OCR is off")
+    if _recogniser is None:
+        return "", "OCR is off"
+    text, problem = _recogniser(picture)
     return clean(text), problem
 
 
-def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], str, dict[int, str]]:
+def recognise_pages(
+    document: Any, numbers: Sequence[int]
+) -> tuple[dict[int, str], str, dict[int, str]]:
     """Return the recognised texts of some pages of a PDF, a note, and why pages were not read.
 
     Pages are numbered from 1. The note is empty if nothing was recognised. `document` is as
@@ -70,30 +76,25 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
     problems: list[str] = []
     for done, number in enumerate(numbers):
         if time.monotonic() > _end:
-            problem = text_in(b"")[1]
-            left = len(numbers) - done
-            problems.append(
-                f"{left} of {len(numbers)} pages without text were not looked at: {problem}"
-            )
+            _, problem = recognise_text(b"")
+            left = f"{len(numbers) - done} of {len(numbers)} pages without text"
+            problems.append(f"{left} were not looked at: {problem}")
             unread |= dict.fromkeys(numbers[done:], problem)
             break
         try:
-            texts[number], problem = text_in(draw_page(document[number - 1]))
+            texts[number], problem = recognise_text(draw_page(document[number - 1]))
         # If PDFium fails on a page, the others can still be drawn.
-        except (
-            ValueError,
-            RuntimeError,
-        ) as error:
+        except (ValueError, RuntimeError) as error:
             problem = str(error)
-        problems += [f"page {number}: {problem}"] if problem else []
-        unread |= {number: problem} if problem else {}
+        if problem:
+            problems.append(f"page {number}: {problem}")
+            unread[number] = problem
+    notes = problems[:_MAX_PROBLEMS]
     filled = sum(bool(text.strip()) for text in texts.values())
     pages = len(document)
     if filled:
-        summary = f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}"
-    else:
-        summary = ""
-    return texts, "; ".join([*filter(None, [summary]), *problems[:3]]), dict(sorted(unread.items()))
+        notes.insert(0, f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}")
+    return texts, "; ".join(notes), dict(sorted(unread.items()))
 
 
 def draw_page(page: Any) -> bytes:
@@ -102,13 +103,10 @@ def draw_page(page: Any) -> bytes:
         width, height = page.get_size()
         scale = min(_DOTS, (_MAX_DOTS / max(1.0, width * height)) ** 0.5)
         with closing(page.render(scale=scale, grayscale=True)) as bitmap:
-            return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(_rows(bitmap))
-
-
-def _rows(bitmap: Any) -> Iterator[bytes]:
-    dots = memoryview(bitmap.buffer).cast("B")
-    for row in range(bitmap.height):
-        yield bytes(dots[row * bitmap.stride : row * bitmap.stride + bitmap.width])
+            dots = memoryview(bitmap.buffer).cast("B")
+            starts = [row * bitmap.stride for row in range(bitmap.height)]
+            rows = [bytes(dots[start : start + bitmap.width]) for start in starts]
+            return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(rows)
 
 
 class PictureReader:
@@ -122,13 +120,12 @@ class PictureReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)
-        if not on():
+        if not is_ocr_on():
             raise UnreadableFileError(path, "a picture: without OCR it holds no text", "needs OCR")
-        text, problem = text_in(content)
+        text, problem = recognise_text(content)
         if problem:
-            raise UnreadableFileError(
-                path, f"a picture that OCR could not read: {problem}", "needs OCR"
-            )
+            reason = f"a picture that OCR could not read: {problem}"
+            raise UnreadableFileError(path, reason, "needs OCR")
         if sum(map(str.isalpha, text)) < _MIN_LETTERS:
             raise UnreadableFileError(path, "a picture in which OCR found no text", "empty")
         built = Builder()
@@ -137,12 +134,12 @@ class PictureReader:
             if len(pages) > 1:
                 built.page(number, f"page {number}")
             built.block(page)
-        done = built.done()
+        result = built.done()
         yield ReadDocument(
             title_from_name(path),
-            done.text,
+            result.text,
             format=path.suffix.lstrip(".").lower(),
-            pages=done.pages,
+            pages=result.pages,
             note="by OCR",
         )
 

@@ -10,7 +10,6 @@ import re
 from codecs import lookup
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from engine.core.characters import clean
@@ -36,9 +35,9 @@ _NAMES_WIDE = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
 _MAX_BAD = 0.01
 # A single bad character among so many is ignored.
 _MIN_AROUND = 4
-_PIECE = 2**20
+_MAX_BINARY_SAMPLE = 2**20
 _HIGH = bytes(range(0x80, 0x100))
-_OF_NAMES = (
+_CODE_PAGES_OF_NAMES = (
     "cp437",
     "cp850",
     "cp852",
@@ -60,7 +59,7 @@ _OF_NAMES = (
 _MAX_SAMPLE_LENGTH = 64 * 1024
 _MAX_LINES = 2000
 _AROUND = 200
-_BEYOND = re.compile(rb"[\x80-\xff]")
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 # The likeliest encoding of a word or two.
 _WESTERN = "cp1252"
 _MIN_CONFIDENCE = 0.05
@@ -110,16 +109,17 @@ class PlainReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        text, note = decoded(read_bytes(path, data), path)
-        first = next(line.strip() for line in text.split("\n") if line.strip())
-        short = len(first) <= _MAX_TITLE_LENGTH and any(map(str.isalpha, first))
-        yield ReadDocument(first if short else title_from_name(path), text, format="txt", note=note)
+        text, note = decode(read_bytes(path, data), path)
+        title = next(line.strip() for line in text.split("\n") if line.strip())
+        if len(title) > _MAX_TITLE_LENGTH or not any(map(str.isalpha, title)):
+            title = title_from_name(path)
+        yield ReadDocument(title, text, format="txt", note=note)
 
 
 READER = PlainReader()
 
 
-def decoded(data: bytes, path: Path) -> tuple[str, str]:
+def decode(data: bytes, path: Path) -> tuple[str, str]:
     """Return (text, note) of bytes in any encoding.
 
     The encoding is that of the byte order mark, else UTF-8, else UTF-16 without a mark, else the
@@ -127,30 +127,30 @@ def decoded(data: bytes, path: Path) -> tuple[str, str]:
     otherwise. Raises UnreadableFileError for binary or empty content and for bytes that are not
     text in any encoding.
     """
-    text, note = _decoded(data, path)
-    return _checked(text, path), note
+    text, note = _decode(data, path)
+    return _check_text(text, path), note
 
 
 def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
-    """Decode bytes whose encoding a mail or a page declares, as `decoded`.
+    """Decode bytes whose encoding a mail or a page declares, as `decode`.
 
     If they are not in that encoding, the right one is found.
     """
-    codec = codec_of(label)
+    codec = find_codec(label)
     # The label itself was read in an encoding of one byte per character.
     if _NAMES_WIDE.match(codec) and b"\0" not in data:
-        return decoded(data, path)
+        return decode(data, path)
     if data.isascii() and _ESCAPE.search(data):
-        return decoded(data, path)
+        return decode(data, path)
     if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):
-            return _checked(data.decode("utf-8"), path), f"read as UTF-8, though it says {label}"
+            return _check_text(data.decode("utf-8"), path), f"read as UTF-8, though it says {label}"
     with suppress(UnicodeError, LookupError, ValueError):
-        return _checked(data.decode(codec), path), ""
-    return decoded(data, path)
+        return _check_text(data.decode(codec), path), ""
+    return decode(data, path)
 
 
-def _checked(text: str, path: Path) -> str:
+def _check_text(text: str, path: Path) -> str:
     text = clean(text)
     if not text.strip():
         raise UnreadableFileError(path, "empty")
@@ -159,68 +159,63 @@ def _checked(text: str, path: Path) -> str:
     return text
 
 
-def _decoded(data: bytes, path: Path) -> tuple[str, str]:
+def _decode(data: bytes, path: Path) -> tuple[str, str]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return _by_mark(data, encoding, path)
+            return _decode_by_mark(data, encoding, path)
     if data.isascii() and _ESCAPE.search(data):
-        return _with_note(data.decode(guess_encoding(data) or "ascii", "replace"), "")
-    nuls = ""
+        return _note_unread(data.decode(guess_encoding(data) or "ascii", "replace"), "")
+    nul_note = ""
     if b"\0" in data:
-        if wide := _wide(data):
+        if wide := _decode_wide(data):
             return wide
         data, runs = _NULS.subn(b"\0", data)
         if runs > max(1, _MAX_CONTROL * len(data)):
             raise UnreadableFileError(path, "binary content, not text", "binary")
-        nuls = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
+        nul_note = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
     try:
-        return data.decode("utf-8"), nuls
+        return data.decode("utf-8"), nul_note
     except UnicodeDecodeError:
-        text, note = _mended(data) or _decoded_by_guess(data, path)
-    return text, "; ".join(filter(None, (note, nuls)))
+        if is_mostly_utf8(data):
+            text, note = _note_unread(data.decode("utf-8", "replace"), "")
+        else:
+            text, note = _decode_by_guess(data, path)
+    return text, "; ".join(filter(None, (note, nul_note)))
 
 
-def _by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
+def _decode_by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
     if encoding == "utf-8-sig":
-        return _decoded(data.removeprefix(codecs.BOM_UTF8), path)
+        return _decode(data.removeprefix(codecs.BOM_UTF8), path)
     text = data.decode(encoding, "replace")
     bad = text.count("\ufffd")
     if bad > _MAX_BAD * len(text) and not (bad == 1 and len(text) >= _MIN_AROUND):
         raise UnreadableFileError(
             path, f"not valid {encoding.upper()} in spite of its byte order mark"
         )
-    return _with_note(text, "")
+    return _note_unread(text, "")
 
 
-def _with_note(text: str, note: str) -> tuple[str, str]:
+def _note_unread(text: str, note: str) -> tuple[str, str]:
     """Return a text and its note, with the number of characters that could not be read."""
     bad = text.count("\ufffd")
-    if bad:
-        unread = f"{bad} character{'' if bad == 1 else 's'} could not be read"
-    else:
-        unread = ""
+    if not bad:
+        return text, note
+    unread = f"{bad} character{'' if bad == 1 else 's'} could not be read"
     return text, "; ".join(filter(None, (note, unread)))
 
 
-def _wide(data: bytes) -> tuple[str, str] | None:
+def _decode_wide(data: bytes) -> tuple[str, str] | None:
     """Return the text of UTF-16 or UTF-32 without a mark, and its note, None for anything else."""
-    encoding, _ = _detected(data[:_MAX_SAMPLE_LENGTH])
+    encoding, _ = _detect(data[:_MAX_SAMPLE_LENGTH])
     if not encoding.startswith(_WIDE):
         return None
     text = data.decode(encoding, "replace")
     if _USUAL.search(text):
-        return _with_note(text, f"read as {encoding.upper()}, which it does not say")
+        return _note_unread(text, f"read as {encoding.upper()}, which it does not say")
     return None
 
 
-def _mended(data: bytes) -> tuple[str, str] | None:
-    """Decode UTF-8 with a few bad bytes, which are replaced, None for anything else."""
-    if mostly_utf8(data):
-        return _with_note(data.decode("utf-8", "replace"), "")
-    return None
-
-
-def mostly_utf8(data: bytes) -> bool:
+def is_mostly_utf8(data: bytes) -> bool:
     """Tell whether bytes are UTF-8 except for a few."""
     text = data.decode("utf-8", "replace")
     bad = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
@@ -229,18 +224,17 @@ def mostly_utf8(data: bytes) -> bool:
     return sound >= max(1 if cut else 2, bad)
 
 
-def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
+def _decode_by_guess(data: bytes, path: Path) -> tuple[str, str]:
     encoding = guess_encoding(data)
     if not encoding:
-        sample = data[:_PIECE].decode("latin-1")
-        binary = len(_CONTROL.findall(sample)) > _MAX_CONTROL * len(sample)
-        if binary:
+        sample = data[:_MAX_BINARY_SAMPLE].decode("latin-1")
+        if len(_CONTROL.findall(sample)) > _MAX_CONTROL * len(sample):
             raise UnreadableFileError(path, "binary content, not text", "binary")
         raise UnreadableFileError(path, "unknown text encoding")
-    return _with_note(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")
+    return _note_unread(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")
 
 
-def codec_of(label: str) -> str:
+def find_codec(label: str) -> str:
     """Return the codec for an encoding as mails and pages call it.
 
     If they mean more than the label says, it is the larger encoding.
@@ -248,8 +242,6 @@ def codec_of(label: str) -> str:
     label = label.strip().strip("\"';").lower()
     if label not in _LABELS:
         label = label.removeprefix("x-")
-    else:
-        label = label
     if label in _LABELS:
         return _LABELS[label]
     if page := _NUMBERED.fullmatch(label):
@@ -262,8 +254,8 @@ def guess_encoding(data: bytes) -> str:
 
     Empty if no encoding fits.
     """
-    sample = informative_sample(data)
-    encoding, confidence = _detected(sample)
+    sample = find_informative_sample(data)
+    encoding, confidence = _detect(sample)
     if confidence < _MIN_CONFIDENCE:
         with suppress(UnicodeDecodeError):
             sample.decode(_WESTERN)
@@ -274,25 +266,31 @@ def guess_encoding(data: bytes) -> str:
 def guess_encoding_of_names(names: bytes) -> str:
     """Return the most likely code page of names in an archive, one per line."""
     if names:
-        return _detected(names[:_MAX_SAMPLE_LENGTH], _OF_NAMES)[0]
+        return _detect(names[:_MAX_SAMPLE_LENGTH], _CODE_PAGES_OF_NAMES)[0]
     return ""
 
 
-def _detected(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float]:
+def _detect(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float]:
     from chardet import detect
 
-    found = detect(data, include_encodings=among, no_match_encoding="cp437" if among else "ascii")
-    encoding = lookup(codec_of(found["encoding"] or "ascii")).name
-    return "" if encoding == "ascii" else encoding, found["confidence"] or 0.0
+    fallback = "cp437" if among else "ascii"
+    guess = detect(data, include_encodings=among, no_match_encoding=fallback)
+    encoding = lookup(find_codec(guess["encoding"] or "ascii")).name
+    return "" if encoding == "ascii" else encoding, guess["confidence"] or 0.0
 
 
-def informative_sample(data: bytes) -> bytes:
+def find_informative_sample(data: bytes) -> bytes:
     """Return the beginnings of lines with bytes beyond ASCII, from near the first of them.
 
     Without such bytes it is the beginning of the text.
     """
-    found = ((line, _BEYOND.search(line)) for line in data.splitlines())
-    pieces = (
-        line[max(0, at.start() - _AROUND) : at.start() + 10 * _AROUND] for line, at in found if at
-    )
-    return b"\n".join(islice(pieces, _MAX_LINES))[:_MAX_SAMPLE_LENGTH] or data[:_MAX_SAMPLE_LENGTH]
+    pieces: list[bytes] = []
+    for line in data.splitlines():
+        match = _NOT_ASCII.search(line)
+        if match is None:
+            continue
+        start = match.start()
+        pieces.append(line[max(0, start - _AROUND) : start + 10 * _AROUND])
+        if len(pieces) == _MAX_LINES:
+            break
+    return b"\n".join(pieces)[:_MAX_SAMPLE_LENGTH] or data[:_MAX_SAMPLE_LENGTH]

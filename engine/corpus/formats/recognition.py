@@ -10,14 +10,13 @@ import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from contextlib import AbstractContextManager, nullcontext, suppress
 from io import BytesIO
-from operator import attrgetter
 from pathlib import Path
 
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import DAMAGED, compound_of, package_of
-from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.containers import DAMAGED, open_compound, open_package
+from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.general import MIME
-from engine.corpus.formats.locked import why_closed
+from engine.corpus.formats.locked import explain_lock
 from engine.corpus.scan.formats import ARCHIVES, BINARY, MAGIC, PAGE, RTF, archive_format, is_mail
 
 MAX_UNPACKED = 2**30
@@ -35,19 +34,19 @@ DOCUMENT_STREAMS = (
 _TABBED = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
 
-def true_format(path: Path, format: str, data: bytes | None = None) -> str:
+def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
     """Return the format of a file's content if its first bytes show it, else that of its name.
 
     Raises UnreadableFileError if it is encrypted as a whole, holds a bomb, or is not at all what
     its name says.
     """
-    head = _head(path, data)
+    head = _read_head(path, data)
     if not head.strip():
         raise UnreadableFileError(path, "empty")
     if head.startswith(b"PK\x03\x04"):
-        return _zip_format(path, format, data)
+        return _find_zip_format(path, format, data)
     if head.startswith(MAGIC):
-        return _compound_format(path, data)
+        return _find_compound_format(path, data)
     start = head.removeprefix(BOM_UTF8).lstrip()
     if start.startswith(b"%PDF-") or (format in BINARY and b"%PDF" in head[:1024]):
         return "pdf"
@@ -57,17 +56,17 @@ def true_format(path: Path, format: str, data: bytes | None = None) -> str:
         return archive
     if format not in BINARY:
         return format
-    return _text_in_disguise(path, format, head)
+    return _find_disguised_format(path, format, head)
 
 
-def _head(path: Path, data: bytes | None) -> bytes:
+def _read_head(path: Path, data: bytes | None) -> bytes:
     if data is not None:
         return data[:4096]
     with path.open("rb") as file:
         return file.read(4096)
 
 
-def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
+def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
         raise UnreadableFileError(
@@ -101,7 +100,9 @@ def _is_tabbed(head: bytes) -> bool:
     """
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         head = head.decode("utf-16", "replace").encode()
-    return all(map(_TABBED.match, head.splitlines()[:-1] or [head]))
+    # The head may end within its last line.
+    lines = head.splitlines()[:-1] or [head]
+    return all(map(_TABBED.match, lines))
 
 
 def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
@@ -112,7 +113,7 @@ def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path if data is None else BytesIO(data))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
-        raise UnreadableFileError(path, damaged(error)) from error
+        raise UnreadableFileError(path, describe_damage(error)) from error
 
 
 def is_bomb(packed: int, unpacked: int) -> bool:
@@ -120,48 +121,48 @@ def is_bomb(packed: int, unpacked: int) -> bool:
     return unpacked > _UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)
 
 
-def _zip_format(path: Path, format: str, data: bytes | None) -> str:
-    with _package(path, data) as archive:
-        names = archive.namelist()
-        kind = next(
-            (kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)),
-            "",
-        )
-        if "[Content_Types].xml" not in names or not kind:
-            declared = _part(archive, "mimetype", 200).decode("ascii", "replace").strip()
-            kind = _DECLARED.get(declared.removesuffix("-template"), "")
+def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
+    with _open_package(path, data) as archive:
+        kind = _find_package_kind(archive)
         if not kind:
             if format in _PACKAGES:
-                raise UnreadableFileError(
-                    path, f"its content is a ZIP archive, not a .{format} file", "damaged"
-                )
+                reason = f"its content is a ZIP archive, not a .{format} file"
+                raise UnreadableFileError(path, reason, "damaged")
             return "zip"
-        packed, unpacked = (
-            sum(map(attrgetter(f"{size}_size"), archive.infolist()))
-            for size in ("compress", "file")
-        )
+        packed = sum(member.compress_size for member in archive.infolist())
+        unpacked = sum(member.file_size for member in archive.infolist())
         if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
             raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
-        if kind.startswith("od") and b"encryption-data" in _part(
-            archive, "META-INF/manifest.xml", MAX_FILE // 16
-        ):
-            raise UnreadableFileError(
-                path, "encrypted: passwords of OpenDocument files are not tried", "encrypted"
-            )
+        if kind.startswith("od"):
+            manifest = _read_part(archive, "META-INF/manifest.xml", MAX_FILE // 16)
+            if b"encryption-data" in manifest:
+                reason = "encrypted: passwords of OpenDocument files are not tried"
+                raise UnreadableFileError(path, reason, "encrypted")
     if data is None and path.stat().st_size > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     return kind
 
 
-def _package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
+def _find_package_kind(archive: zipfile.ZipFile) -> str:
+    """Return the format of an office file or a book, empty for any other archive."""
+    names = archive.namelist()
+    if "[Content_Types].xml" in names:
+        for folder, kind in _FOLDERS:
+            if any(name.startswith(folder) for name in names):
+                return kind
+    declared = _read_part(archive, "mimetype", 200).decode("ascii", "replace").strip()
+    return _DECLARED.get(declared.removesuffix("-template"), "")
+
+
+def _open_package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
     """Open a package like `open_zip`, and share packages in memory with later readers."""
     with suppress(*DAMAGED):
         if data is not None:
-            return nullcontext(package_of(data))
+            return nullcontext(open_package(data))
     return open_zip(path, data)
 
 
-def _part(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+def _read_part(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     """Return a part of a package.
 
     Empty if it is missing, damaged or larger than `most` bytes.
@@ -174,18 +175,18 @@ def _part(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
         return b""
 
 
-def _compound_format(path: Path, data: bytes | None) -> str:
+def _find_compound_format(path: Path, data: bytes | None) -> str:
     try:
-        compound = compound_of(read_bytes(path, data))
+        compound = open_compound(read_bytes(path, data))
     except (ValueError, OverflowError) as error:
-        raise UnreadableFileError(path, damaged(error)) from error
+        raise UnreadableFileError(path, describe_damage(error)) from error
     if "EncryptedPackage" in compound or "EncryptionInfo" in compound:
-        raise UnreadableFileError(path, why_closed(), "encrypted")
-    kind = next((kind for stream, kind in DOCUMENT_STREAMS if stream in compound), "")
-    if not kind and "__properties_version1.0" in compound:
+        raise UnreadableFileError(path, explain_lock(), "encrypted")
+    for stream, kind in DOCUMENT_STREAMS:
+        if stream in compound:
+            return kind
+    if "__properties_version1.0" in compound:
         return "msg"
-    if not kind:
-        raise UnreadableFileError(
-            path, "a compound file that holds no document of a kind that is read", "unsupported"
-        )
-    return kind
+    raise UnreadableFileError(
+        path, "a compound file that holds no document of a kind that is read", "unsupported"
+    )

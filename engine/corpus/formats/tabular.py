@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ from typing import Any
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.plain import decoded
+from engine.corpus.formats.plain import decode
 from engine.corpus.text.blocks import rows_as_text
 from engine.corpus.text.metadata import title_from_name
 
 _SAMPLE = 16 * 1024
 _DELIMITERS = ",;\t|"
 _TITLES = ("title", "name", "subject", "headline")
+_MAX_TITLE_LENGTH = 300
 _MAX_DEPTH = 100
 
 
@@ -33,21 +33,20 @@ class CsvReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        text, note = decoded(read_bytes(path, data), path)
+        text, note = decode(read_bytes(path, data), path)
         csv.field_size_limit(2**30)
         try:
             dialect: Any = csv.Sniffer().sniff(text[:_SAMPLE], _DELIMITERS)
         except csv.Error:
             dialect = "excel-tab" if "\t" in text[:_SAMPLE] else "excel"
-        rows = []
-        with suppress(csv.Error):
-            rows = [
-                [" ".join(cell.split()) for cell in row]
-                for row in csv.reader(StringIO(text), dialect)
-            ]
-        yield ReadDocument(
-            title_from_name(path), rows_as_text(rows) or text, format="csv", note=note
-        )
+        rows: list[list[str]] = []
+        try:
+            for row in csv.reader(StringIO(text), dialect):
+                rows.append([" ".join(cell.split()) for cell in row])
+        except csv.Error:
+            rows = []
+        body = rows_as_text(rows) or text
+        yield ReadDocument(title_from_name(path), body, format="csv", note=note)
 
 
 class JsonReader:
@@ -60,23 +59,21 @@ class JsonReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        text, note = decoded(read_bytes(path, data), path)
-        records, lines, problem = _parsed(text)
+        text, note = decode(read_bytes(path, data), path)
+        records, is_by_line, problem = _parse_values(text)
         try:
-            body = "\n\n".join(filter(None, ("\n".join(_lines(record, "")) for record in records)))
+            paragraphs = ("\n".join(_format_lines(record, "")) for record in records)
+            body = "\n\n".join(filter(None, paragraphs))
         except RecursionError:
             body = text
             problem = "nested too deep, kept as it is"
         if not body.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
-        if not lines:
-            title = _title(records[0])
-        else:
-            title = ""
+        title = "" if is_by_line else _find_title(records[0])
         yield ReadDocument(
             title or title_from_name(path),
             clean(body),
-            format="jsonl" if lines else "json",
+            format="jsonl" if is_by_line else "json",
             note="; ".join(filter(None, (problem, note))),
         )
 
@@ -84,7 +81,7 @@ class JsonReader:
 READERS = (JsonReader(), CsvReader())
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """Return the value of JSON, with numbers as they are written.
 
     Raises ValueError or RecursionError if it is not JSON.
@@ -92,51 +89,47 @@ def _value(text: str) -> Any:
     return json.loads(text, parse_int=str, parse_float=str)
 
 
-def _parsed(text: str) -> tuple[list[Any], bool, str]:
+def _parse_values(text: str) -> tuple[list[Any], bool, str]:
     """Return (values, whether each has a line of its own, a note on what is not JSON)."""
     try:
-        return [_value(text)], False, ""
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, ValueError):
-            reason = str(error)
-        else:
-            reason = "nested too deep"
+        return [_parse_value(text)], False, ""
+    except ValueError as error:
+        reason = str(error)
+    except RecursionError:
+        reason = "nested too deep"
     values: list[Any] = []
-    bad: list[int] = []
+    bad_lines: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                values.append(_value(line))
+                values.append(_parse_value(line))
             except (ValueError, RecursionError):
                 values.append(line.strip())
-                bad.append(number)
-    if 2 * len(bad) > len(values):
+                bad_lines.append(number)
+    if 2 * len(bad_lines) > len(values):
         return [text.strip()], False, f"not JSON, kept as it is: {reason}"
-    if not bad:
+    if not bad_lines:
         return values, True, ""
-    return (
-        values,
-        True,
-        f"line {bad[0]}{f' and {len(bad) - 1} more' if bad[1:] else ''}: not JSON, kept as it is",
-    )
+    more = f" and {len(bad_lines) - 1} more" if len(bad_lines) > 1 else ""
+    return values, True, f"line {bad_lines[0]}{more}: not JSON, kept as it is"
 
 
-def _lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
+def _format_lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, inner in value.items():
-            yield from _lines(inner, f"{name}.{key}" if name else key, depth + 1)
+            yield from _format_lines(inner, f"{name}.{key}" if name else key, depth + 1)
     elif isinstance(value, list) and depth < _MAX_DEPTH:
-        plain = [item for item in value if not isinstance(item, list)]
-        if len(plain) == len(value):
-            yield from _lines(", ".join(_shown(item) for item in value), name, depth + 1)
-            return
-        for inner in value:
-            yield from _lines(inner, name, depth + 1)
-    elif shown := _shown(value):
-        yield f"{name}: {shown}" if name else shown
+        if any(isinstance(item, list) for item in value):
+            for inner in value:
+                yield from _format_lines(inner, name, depth + 1)
+        else:
+            items = ", ".join(map(_format_value, value))
+            yield from _format_lines(items, name, depth + 1)
+    elif text := _format_value(value):
+        yield f"{name}: {text}" if name else text
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
@@ -144,10 +137,11 @@ def _shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _title(value: Any) -> str:
-    named = value if isinstance(value, dict) else {}
-    found = next(
-        (named[key] for key in _TITLES if isinstance(named.get(key), str) and named[key].strip()),
-        "",
-    )
-    return " ".join(clean(found).split())[:300]
+def _find_title(value: Any) -> str:
+    if not isinstance(value, dict):
+        return ""
+    for key in _TITLES:
+        title = value.get(key)
+        if isinstance(title, str) and title.strip():
+            return " ".join(clean(title).split())[:_MAX_TITLE_LENGTH]
+    return ""

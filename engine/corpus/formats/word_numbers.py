@@ -52,10 +52,10 @@ class _Level(NamedTuple):
     style: str
 
 
-class _Used(NamedTuple):
-    """A list as a paragraph names it: what it counts with, and where it starts again."""
+class _List(NamedTuple):
+    """A list as a paragraph names it: the abstract list that counts, and where it starts again."""
 
-    counted: str = ""
+    abstract: str = ""
     starts: Mapping[int, int] = MappingProxyType({})
     levels: Mapping[int, _Level] = MappingProxyType({})
 
@@ -67,107 +67,127 @@ class _Lists:
     """
 
     def __init__(self, numbering: Any) -> None:
-        self._counting = {
-            _value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")
+        self._abstract = {
+            _read_value(node, "abstractNumId"): node
+            for node in numbering.iterchildren(f"{_W}abstractNum")
         }
-        self._named = {_value(one, "numId"): one for one in numbering.iterchildren(f"{_W}num")}
-        self._of_style = {
-            style: at for at, one in self._counting.items() if (style := _child(one, "styleLink"))
+        self._lists = {
+            _read_value(node, "numId"): node for node in numbering.iterchildren(f"{_W}num")
         }
-        self.used = lru_cache(maxsize=None)(self._used)
+        self._by_style: dict[str, str] = {}
+        for number, node in self._abstract.items():
+            if style := _read_child(node, "styleLink"):
+                self._by_style[style] = number
+        self.find_list = lru_cache(maxsize=None)(self._read_list)
         self.counts: dict[str, list[int | None]] = {}
         self.begun: set[tuple[str, int]] = set()
 
-    def _used(self, name: str) -> _Used:
-        if name not in self._named:
-            return _Used()
-        counted = _child(self._named[name], "abstractNumId")
-        if counted in self._counting:
-            counted = self._of_style.get(_child(self._counting[counted], "numStyleLink"), counted)
-        levels = _levels(self._counting.get(counted, ()))
+    def _read_list(self, name: str) -> _List:
+        node = self._lists.get(name)
+        if node is None:
+            return _List()
+        abstract = _read_child(node, "abstractNumId")
+        if abstract in self._abstract:
+            style = _read_child(self._abstract[abstract], "numStyleLink")
+            abstract = self._by_style.get(style, abstract)
+        levels = _read_levels(self._abstract.get(abstract, ()))
         starts = dict[int, int]()
-        for other in self._named[name].iterchildren(f"{_W}lvlOverride"):
-            levels |= _levels(other)
-            if (start := whole_number(_child(other, "startOverride"), -1)) >= 0:
-                starts[whole_number(_value(other, "ilvl"), -1)] = start
-        return _Used(counted, starts, levels)
+        for override in node.iterchildren(f"{_W}lvlOverride"):
+            levels |= _read_levels(override)
+            start = parse_whole_number(_read_child(override, "startOverride"), -1)
+            if start >= 0:
+                starts[parse_whole_number(_read_value(override, "ilvl"), -1)] = start
+        return _List(abstract, starts, levels)
 
-    def label(self, name: str, level: int) -> str:
-        """Return the number of the next paragraph of a level.
+    def write_label(self, name: str, number: int) -> str:
+        """Count the next paragraph of a level by its number, and return its label.
 
         Empty if the level shows a bullet or nothing.
         """
-        used = self.used(name)
-        if level not in used.levels:
+        levels = self.find_list(name).levels
+        if number not in levels:
             return ""
-        counts = self.counts.setdefault(used.counted, [None] * _LEVELS)
-        before = counts[level]
-        counts[level] = used.levels[level].start if before is None else before + 1
-        if level in used.starts and (name, level) not in self.begun:
-            counts[level] = used.starts[level]
-        self.begun.add((name, level))
-        for at, other in used.levels.items():
-            if at < level and counts[at] is None:
-                counts[at] = other.start
-            elif at > level and (other.restarts < 0 or level < other.restarts):
-                counts[at] = None
-        own = used.levels[level]
+        level = levels[number]
+        counts = self._count(name, number)
 
-        def number(found: re.Match[str]) -> str:
-            of = used.levels.get(at := int(found[1]) - 1)
-            value = counts[at]
-            if of is None:
+        def write_count(match: re.Match[str]) -> str:
+            place = int(match[1]) - 1
+            counted = levels.get(place)
+            if counted is None:
                 return ""
-            return in_figures(
-                of.start if value is None else value, "decimal" if own.legal else of.figures
-            )
+            count = counts[place]
+            figures = "decimal" if level.legal else counted.figures
+            return format_number(counted.start if count is None else count, figures)
 
-        if own.figures == "bullet":
-            label = ""
-        else:
-            label = _PLACE.sub(number, own.text).strip()
+        if level.figures == "bullet":
+            return ""
+        label = _PLACE.sub(write_count, level.text).strip()
         return label if any(map(str.isalnum, label)) else ""
 
+    def _count(self, name: str, number: int) -> list[int | None]:
+        """Count a paragraph of a level, and return the counts of all levels of its list."""
+        used = self.find_list(name)
+        counts = self.counts.setdefault(used.abstract, [None] * _LEVELS)
+        before = counts[number]
+        counts[number] = used.levels[number].start if before is None else before + 1
+        if number in used.starts and (name, number) not in self.begun:
+            counts[number] = used.starts[number]
+        self.begun.add((name, number))
+        for other, level in used.levels.items():
+            if other < number and counts[other] is None:
+                counts[other] = level.start
+            elif other > number and (level.restarts < 0 or number < level.restarts):
+                counts[other] = None
+        return counts
 
-def with_numbers(document: bytes, package: ZipFile) -> bytes:
+
+def write_numbers(document: bytes, package: ZipFile) -> bytes:
     """Return a document's part with the numbers that Word counts before its paragraphs."""
     names = package.namelist()
     if _NUMBERING not in names:
         return document
-    if _STYLES in names:
-        sheet = package.read(_STYLES)
-    else:
-        sheet = b""
+    sheet = package.read(_STYLES) if _STYLES in names else b""
     if b"<w:numPr>" not in document and b"<w:numPr>" not in sheet:
         return document
     from lxml import etree
 
-    root = root_of(document)
-    lists = _Lists(root_of(package.read(_NUMBERING)))
-    styles = {_value(one, "styleId"): one for one in root_of(sheet).iterchildren(f"{_W}style")}
+    root = parse_xml(document)
+    lists = _Lists(parse_xml(package.read(_NUMBERING)))
+    styles = {
+        _read_value(style, "styleId"): style
+        for style in parse_xml(sheet).iterchildren(f"{_W}style")
+    }
     changed = False
     for paragraph in root.iter(f"{_W}p"):
         properties = paragraph.find(f"{_W}pPr")
-        if properties is None or _is_away(properties):
+        if properties is None or _is_deleted(properties):
             continue
-        if label := lists.label(*_of_paragraph(properties, styles, lists)):
-            for named in properties.findall(f"{_W}numPr"):
-                properties.remove(named)
-            # This also overrides the number of the paragraph's style.
-            none = etree.SubElement(properties, f"{_W}numPr")
-            etree.SubElement(none, f"{_W}numId").set(f"{_W}val", "0")
-            run = etree.Element(f"{_W}r")
-            text = etree.SubElement(run, f"{_W}t")
-            text.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
-            text.text = f"{label} "
-            properties.addnext(run)
+        name, level = _find_list_and_level(properties, styles, lists)
+        if label := lists.write_label(name, level):
+            _insert_label(properties, label)
             changed = True
     if changed:
         return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
     return document
 
 
-def root_of(part: bytes, *, recover: bool = False) -> Any:
+def _insert_label(properties: Any, label: str) -> None:
+    """Insert a label before the text of a paragraph, and take the paragraph out of its list."""
+    from lxml import etree
+
+    for numbering in properties.findall(f"{_W}numPr"):
+        properties.remove(numbering)
+    # This also overrides the number of the paragraph's style.
+    no_list = etree.SubElement(properties, f"{_W}numPr")
+    etree.SubElement(no_list, f"{_W}numId").set(f"{_W}val", "0")
+    run = etree.Element(f"{_W}r")
+    text = etree.SubElement(run, f"{_W}t")
+    text.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+    text.text = f"{label} "
+    properties.addnext(run)
+
+
+def parse_xml(part: bytes, *, recover: bool = False) -> Any:
     """Return the root of a part's XML, an element `none` if it is damaged.
 
     With `recover`, this is only so if nothing in it can be read.
@@ -186,7 +206,7 @@ def root_of(part: bytes, *, recover: bool = False) -> Any:
     return root
 
 
-def _is_away(properties: Any) -> bool:
+def _is_deleted(properties: Any) -> bool:
     """Tell whether a paragraph's mark was deleted, so that it is not counted."""
     mark = properties.find(f"{_W}rPr")
     return mark is not None and (
@@ -194,69 +214,74 @@ def _is_away(properties: Any) -> bool:
     )
 
 
-def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: _Lists) -> tuple[str, int]:
+def _find_list_and_level(
+    properties: Any, styles: Mapping[str, Any], lists: _Lists
+) -> tuple[str, int]:
     """Return the list and the level that a paragraph names.
 
     It names them itself, or by its style or a style on which that is based.
     """
-    number, level = _named(properties)
-    if not number:
-        own = at = _child(properties, "pStyle")
-        for _ in range(_LEVELS):
-            style = styles.get(at)
-            if style is None or number:
-                break
-            more = style.find(f"{_W}pPr")
-            if more is not None:
-                above = _named(more)
-            else:
-                above = ("", "")
-            number = above[0]
-            level = level or above[1]
-            at = _child(style, "basedOn")
+    name, level = _read_list_and_level(properties)
+    if name:
+        return name, parse_whole_number(level, 0)
+    own_style = _read_child(properties, "pStyle")
+    style_id = own_style
+    for _ in range(_LEVELS):
+        style = styles.get(style_id)
+        if style is None or name:
+            break
+        name, level_of_style = _read_list_and_level(style.find(f"{_W}pPr"))
+        level = level or level_of_style
+        style_id = _read_child(style, "basedOn")
+    if name and own_style and not level:
         # The list may name the style.
-        if number and not level:
-            return number, next(
-                (at for at, one in lists.used(number).levels.items() if own and one.style == own), 0
-            )
-    return number, whole_number(level, 0)
+        for number, level_of_list in lists.find_list(name).levels.items():
+            if level_of_list.style == own_style:
+                return name, number
+    return name, parse_whole_number(level, 0)
 
 
-def _named(properties: Any) -> tuple[str, str]:
-    found = properties.find(f"{_W}numPr")
-    if found is None:
-        return ("", "")
-    return (_child(found, "numId"), _child(found, "ilvl"))
+def _read_list_and_level(properties: Any) -> tuple[str, str]:
+    if properties is None:
+        return "", ""
+    numbering = properties.find(f"{_W}numPr")
+    if numbering is None:
+        return "", ""
+    return _read_child(numbering, "numId"), _read_child(numbering, "ilvl")
 
 
-def _levels(parent: Any) -> dict[int, _Level]:
-    return {
-        whole_number(_value(one, "ilvl"), 0): _Level(
-            whole_number(_child(one, "start"), 0),
-            _child(one, "numFmt") or "decimal",
-            _child(one, "lvlText"),
-            one.find(f"{_W}isLgl") is not None
-            and _child(one, "isLgl") not in ("0", "false", "off"),
-            whole_number(_child(one, "lvlRestart"), -1),
-            _child(one, "pStyle"),
+def _read_levels(parent: Any) -> dict[int, _Level]:
+    levels: dict[int, _Level] = {}
+    for node in parent:
+        if node.tag != f"{_W}lvl":
+            continue
+        number = parse_whole_number(_read_value(node, "ilvl"), 0)
+        if not 0 <= number < _LEVELS:
+            continue
+        has_legal = node.find(f"{_W}isLgl") is not None
+        levels[number] = _Level(
+            start=parse_whole_number(_read_child(node, "start"), 0),
+            figures=_read_child(node, "numFmt") or "decimal",
+            text=_read_child(node, "lvlText"),
+            legal=has_legal and _read_child(node, "isLgl") not in ("0", "false", "off"),
+            restarts=parse_whole_number(_read_child(node, "lvlRestart"), -1),
+            style=_read_child(node, "pStyle"),
         )
-        for one in parent
-        if one.tag == f"{_W}lvl" and 0 <= whole_number(_value(one, "ilvl"), 0) < _LEVELS
-    }
+    return levels
 
 
-def _value(node: Any, name: str) -> str:
+def _read_value(node: Any, name: str) -> str:
     return str(node.get(f"{_W}{name}") or "")
 
 
-def _child(node: Any, name: str) -> str:
-    found = node.find(f"{_W}{name}")
-    if found is None:
+def _read_child(node: Any, name: str) -> str:
+    child = node.find(f"{_W}{name}")
+    if child is None:
         return ""
-    return _value(found, "val")
+    return _read_value(child, "val")
 
 
-def whole_number(text: str, other: int) -> int:
+def parse_whole_number(text: str, other: int) -> int:
     """Return a number as XML and HTML write it.
 
     `other` replaces text that is not a number or is longer than any sensible number.
@@ -266,25 +291,21 @@ def whole_number(text: str, other: int) -> int:
     return other
 
 
-def in_figures(number: int, figures: str) -> str:
+def format_number(number: int, figures: str) -> str:
     """Write a number in the figures of ECMA-376, 17.18.59.
 
     Figures other than Roman ones and letters become decimal.
     """
     if figures in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
-        letters = ""
+        numeral = ""
         for value, sign in _ROMAN:
             times, number = divmod(number, value)
-            letters += sign * times
-        if figures == "lowerRoman":
-            return letters
-        return letters.upper()
+            numeral += sign * times
+        return numeral if figures == "lowerRoman" else numeral.upper()
     if figures in ("lowerLetter", "upperLetter") and number > 0:
         times, place = divmod(number - 1, 26)
         letters = chr(ord("a") + place) * min(times + 1, 30)
-        if figures == "lowerLetter":
-            return letters
-        return letters.upper()
+        return letters if figures == "lowerLetter" else letters.upper()
     if figures == "decimalZero":
         return f"{number:02}"
     if figures in ("bullet", "none"):

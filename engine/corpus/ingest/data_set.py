@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from engine.core.errors import DatasetError
 from engine.core.records import ReadDocument
-from engine.corpus.formats import UnreadableFileError, reader_for
+from engine.corpus.formats import UnreadableFileError, find_reader
 from engine.corpus.scan.scan import ScannedFile
 from engine.corpus.text.blocks import made_visible
 from engine.written_queries.beir import MalformedError
@@ -18,7 +18,7 @@ def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:
     Raises UnreadableFileError if it is damaged.
     """
     try:
-        for found in reader_for(file.format).read(file.absolute):
+        for found in find_reader(file.format).read(file.absolute):
             if isinstance(found, ReadDocument):
                 yield made_visible(found)
     except MalformedError as error:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.errors import NoDocumentsError
+from engine.core.platforms.files import open_private
 from engine.core.records import Document, ReadDocument
 from engine.corpus.formats.locked import read_passwords
 from engine.corpus.sandbox.outcome import Outcome
@@ -343,7 +344,7 @@ def hash_file(path: Path) -> str:
 
     Raises OSError, also if a pipe or device has replaced the file.
     """
-    descriptor = os.open(
+    descriptor = open_private(
         path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     )
     with os.fdopen(descriptor, "rb") as file:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import select
-import signal
 import subprocess
 import sys
 import threading
@@ -16,10 +14,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from engine.core.platforms.jobs import Job
+from engine.core.platforms.pipes import PipeReader
+from engine.core.platforms.processes import (
+    describe_exit_code,
+    has_used_its_time,
+    own_session,
+    python_environment,
+)
 from engine.core.records import Kind
-from engine.core.subprocesses import describe_exit_code, import_path
+from engine.core.subprocesses import import_path, python_command
 from engine.core.text import size_text
-from engine.corpus.sandbox.fork_server import ForkedProcess
 from engine.corpus.sandbox.outcome import (
     HEADER,
     MAX_FRAME,
@@ -33,11 +38,6 @@ from engine.corpus.sandbox.outcome import (
 from engine.corpus.sandbox.tesseract import Tesseract
 
 _STDERR_KEPT = 4000
-_PIECE = (
-    2**16
-    # Bytes that a pipe holds. Room for more would be taken from the system and given back at every
-    # read.
-)
 _START_SECONDS = 60.0
 _END_SECONDS = 3.0
 _ONE_THREAD = (
@@ -62,16 +62,12 @@ _PASSED_ON = (
 
 
 class WorkerDiedError(Exception):
-    """The loss of a reading process.
+    """The loss of a reading process, which the file that was read may have caused."""
 
-    `by_file` tells whether the file that was read may be the cause.
-    """
-
-    def __init__(self, kind: Kind, reason: str, *, by_file: bool = True) -> None:
+    def __init__(self, kind: Kind, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
-        self.by_file = by_file
 
 
 class Clock:
@@ -95,13 +91,14 @@ class Child:
     """
 
     def __init__(
-        self,
-        limits: Limits,
-        ocr: Tesseract | None,
-        process: subprocess.Popen[bytes] | ForkedProcess,
+        self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes]
     ) -> None:
+        assert process.stdout is not None
         self._limits = limits
         self._ocr = ocr
+        self._job = Job(limits.memory)
+        self._job.add(process)
+        self._answers = PipeReader(process.stdout)
         self._clock = Clock(_START_SECONDS)
         self.used = 0
         self.member = ""
@@ -218,23 +215,13 @@ class Child:
 
     def _hear(self, count: int, deadline: float) -> None:
         """Read until `count` bytes have arrived."""
-        assert self.process.stdout is not None
         while len(self._heard) < count:
-            left = deadline - time.monotonic()
             try:
-                pipe = self.process.stdout.fileno()
-                ready = left > 0 and bool(select.select([pipe], [], [], left)[0])
-                if ready:
-                    piece = os.read(pipe, _PIECE)
-                else:
-                    piece = b""
-            except (
-                OSError,
-                ValueError,
-            ):
+                piece = self._answers.read(deadline - time.monotonic())
+            except (OSError, ValueError):
                 # The pool, and with it the pipe, was closed at this moment.
                 raise self._death() from None
-            if not ready:
+            if piece is None:
                 raise WorkerDiedError(
                     "timed out", f"it was not read within {self._limits.seconds} s"
                 )
@@ -250,26 +237,17 @@ class Child:
             code = 0
         self._listener.join(1)
         said = self._said.decode("utf-8", "replace")
-        if isinstance(self.process, ForkedProcess) and self.process.is_orphan:
-            return WorkerDiedError(
-                "crashed", "the process that its reader came from ended", by_file=False
-            )
-        if code == -signal.SIGXCPU:
+        if has_used_its_time(code):
             return WorkerDiedError(
                 "timed out", f"it was not read within {self._limits.seconds} s of computing"
             )
         if "memory allocation of" in said or "MemoryError" in said:
             return WorkerDiedError("out of memory", self._out_of_memory())
-        if isinstance(self.process, ForkedProcess):
-            peak = self.process.peak
-        else:
-            peak = 0
-        if peak:
-            held = f"; it held {size_text(peak)} of {size_text(self._limits.memory)} at most"
-        else:
-            held = ""
+        limit = size_text(self._limits.memory)
         return WorkerDiedError(
-            "crashed", f"its reader ended for an unknown reason ({describe_exit_code(code)}){held}"
+            "crashed",
+            f"its reader ended for an unknown reason ({describe_exit_code(code)}); it may hold"
+            f" {limit} of memory",
         )
 
     def _out_of_memory(self) -> str:
@@ -287,47 +265,43 @@ class Child:
             self.process.kill()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_END_SECONDS)
+        self._job.close()
         self._listener.join(1)
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                # Bytes that were still to be written have no reader any more.
-                with suppress(OSError):
-                    pipe.close()
+        self._answers.close()
+        assert self.process.stdin is not None
+        assert self.process.stderr is not None
+        # Bytes that were still to be written have no reader any more.
+        with suppress(OSError):
+            self.process.stdin.close()
+        if not self._listener.is_alive():
+            self.process.stderr.close()
 
 
-def command(limits: Limits) -> list[str]:
-    """Return the command that starts a reading process."""
-    # Without -P, modules in the current folder would take precedence over the installed ones.
-    return [
-        sys.executable,
-        "-P",
-        "-m",
-        "engine.corpus.sandbox.worker",
-        str(limits.memory),
-        str(limits.seconds),
-    ]
-
-
-def environment(*, compiles: bool = False) -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     """Return the environment of a reading process, without anything secret.
 
-    With `compiles` it may keep compiled modules for the next process, as this process does unless
+    It keeps compiled modules for the next process, as this process does unless
     PYTHONDONTWRITEBYTECODE is set.
     """
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    kept |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path()}
-    if compiles and not sys.dont_write_bytecode:
-        return kept
-    return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
+    kept |= dict.fromkeys(_ONE_THREAD, "1") | python_environment() | {"PYTHONPATH": import_path()}
+    if sys.dont_write_bytecode:
+        kept["PYTHONDONTWRITEBYTECODE"] = "1"
+    return kept
 
 
-def started(limits: Limits) -> subprocess.Popen[bytes]:
-    """Start a reading process from scratch, for systems where none can be forked."""
+def start_reader(limits: Limits) -> subprocess.Popen[bytes]:
+    """Start a reading process.
+
+    On Linux it ends with the thread that has started it, so that thread must live as long as the
+    process may.
+    """
+    numbers = (limits.memory, limits.seconds, os.getpid())
     return subprocess.Popen(
-        command(limits),
+        python_command("engine.corpus.sandbox.worker", *map(str, numbers)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(),
-        start_new_session=True,
+        env=_build_environment(),
+        **own_session(),
     )

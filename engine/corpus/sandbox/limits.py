@@ -6,17 +6,21 @@ becomes another program.
 """
 
 # On Linux the kernel refuses everything but memory and time by `seccomp` and, if available, by
-# `landlock`. Elsewhere only the limits on memory, time and file size hold, as far as the system
-# knows them.
+# `landlock`. On macOS only the limits on memory, time and file size hold, as far as the system
+# knows them. On Windows the parent's job limits memory and refuses other programs, and low
+# integrity keeps the user's files unchanged; the network is not refused there.
 from __future__ import annotations
 
 import ctypes
 import os
 import struct
 import sys
-from contextlib import suppress
 
-from engine.corpus.sandbox.landlock import give_up_writing
+from engine.core.platforms import SYSTEM
+from engine.core.platforms.jobs import give_up_rights
+from engine.core.platforms.landlock import find_version, give_up_writing
+from engine.core.platforms.processes import forbid_files, limit_memory, limit_time
+from engine.core.platforms.seccomp import machine
 from engine.corpus.sandbox.seccomp import refuse_calls
 
 _VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
@@ -30,36 +34,17 @@ def confine(memory: int, *, programs: bool = False) -> bool:
     `memory` bounds the address space in bytes. `programs` leaves the right to become another
     program, which is confined in the same way.
     """
-    import resource
-
-    for kind, most in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_AS, memory),
-    ):
-        with suppress(ValueError, OSError):
-            resource.setrlimit(kind, (most, most))
+    forbid_files()
+    limit_memory(memory)
     give_up_writing(programs=programs)
     drop_rights()
+    give_up_rights()
     return refuse_calls(programs=programs)
-
-
-def allow_seconds(seconds: int) -> None:
-    """Let the kernel end this process after `seconds` more of processor time."""
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    limit = int(used.ru_utime + used.ru_stime) + seconds + 1
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
 
 
 def drop_rights() -> None:
     """Give up the capabilities of this thread and all that it starts, except those for reading."""
-    if sys.platform != "linux":
+    if SYSTEM != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
     header = struct.pack("Ii", _VERSION, 0)
@@ -69,10 +54,26 @@ def drop_rights() -> None:
             return
 
 
+def describe_confinement() -> tuple[str, str, bool]:
+    """Return what this system refuses to reading processes, by what, and whether that is all.
+
+    The limits on memory and time, which hold everywhere, are left out.
+    """
+    if SYSTEM == "windows":
+        refused = "other programs, and changes to your files; the network is not refused"
+        return refused, "a job, and a token of low integrity", False
+    if SYSTEM == "linux" and machine():
+        refused = "the network, other programs, and changes to files"
+        if find_version() >= 1:
+            return refused, "seccomp and Landlock", True
+        return f"{refused}; not what is in /proc", "seccomp, without Landlock", False
+    return "growing files", "the limits of a process", False
+
+
 def main(arguments: list[str]) -> None:
     """Take away what the program does not need, then become it."""
     memory, seconds, *command = arguments
-    allow_seconds(int(seconds))
+    limit_time(int(seconds))
     confine(int(memory), programs=True)
     os.execv(command[0], command)
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.corpus.formats import LeftOut
-from engine.corpus.sandbox.child import Child, Clock, WorkerDiedError, command, environment, started
-from engine.corpus.sandbox.fork_server import ForkServer
+from engine.corpus.sandbox.child import Child, Clock, WorkerDiedError, start_reader
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.tesseract import Tesseract
 
@@ -34,10 +33,10 @@ _MAX_CRASHES = 5
 class WorkerSlot:
     """A place for one reading process after another."""
 
-    def __init__(self, limits: Limits, ocr: Tesseract | None, fork_server: ForkServer) -> None:
+    def __init__(self, limits: Limits, ocr: Tesseract | None, starter: ThreadPoolExecutor) -> None:
         self._limits = limits
         self._ocr = ocr
-        self._fork_server = fork_server
+        self._starter = starter
         self.child: Child | None = None
 
     def taken(self) -> Child:
@@ -50,9 +49,8 @@ class WorkerSlot:
         ):
             self.leave()
         if self.child is None:
-            self.child = Child(
-                self._limits, self._ocr, self._fork_server.fork() or started(self._limits)
-            )
+            process = self._starter.submit(start_reader, self._limits).result()
+            self.child = Child(self._limits, self._ocr, process)
         return self.child
 
     def leave(self) -> None:
@@ -79,9 +77,8 @@ class Pool:
         self._limits = limits or Limits()
         self._passwords = list(passwords)
         self._processes = max(1, processes)
-        self._fork_server = ForkServer(
-            [*command(self._limits), "fork_server"], environment(compiles=True)
-        )
+        # Its one thread starts all reading processes, and lives as long as they do.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="starting")
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
         self._lock = threading.Lock()
         self._slots: list[WorkerSlot] = []
@@ -143,7 +140,7 @@ class Pool:
         """Return what is in one file, and what happened to the child process."""
         with self._lock:
             if not self._free:
-                self._slots.append(WorkerSlot(self._limits, self._ocr, self._fork_server))
+                self._slots.append(WorkerSlot(self._limits, self._ocr, self._starter))
                 self._free.append(self._slots[-1])
             slot = self._free.pop()
         try:
@@ -174,8 +171,6 @@ class Pool:
                         f"not all that is inside it was read within {clock.seconds:,.0f} s",
                     )
                     return outcome
-                if not death.by_file:
-                    continue
                 crashes += 1
                 if child.member:
                     without.append(child.member)
@@ -196,7 +191,7 @@ class Pool:
         # Processes may have been started meanwhile.
         for slot in self._slots:
             slot.leave()
-        self._fork_server.end()
+        self._starter.shutdown()
 
     @property
     def children(self) -> set[Child]:

@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.core.seccomp import (
+from engine.core.platforms.seccomp import (
     ALLOW,
     ANY_OF,
     ARGUMENTS,

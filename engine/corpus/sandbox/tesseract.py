@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from engine.core.errors import SettingsError
-from engine.core.subprocesses import describe_exit_code, import_path
+from engine.core.platforms import SYSTEM
+from engine.core.platforms.jobs import Job
+from engine.core.platforms.processes import describe_exit_code, has_used_its_time, own_session
+from engine.core.subprocesses import import_path, python_command
 
 _MAX_TEXT_LENGTH = 2**24  # bytes
 # Data for something other than text.
@@ -61,22 +62,21 @@ class Tesseract:
             "PYTHONPATH": import_path(),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        launcher = [
-            sys.executable,
-            "-P",
-            "-m",
-            "engine.corpus.sandbox.limits",
-            str(memory),
-            str(seconds),
-        ]
+        command = [self.program, "stdin", "stdout", "-l", self.languages]
+        if SYSTEM != "windows":
+            # There a process cannot become another program: the job alone confines it.
+            limits = (str(memory), str(seconds))
+            command = python_command("engine.corpus.sandbox.limits", *limits, *command)
         process = subprocess.Popen(
-            [*launcher, self.program, "stdin", "stdout", "-l", self.languages],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
-            start_new_session=True,
+            **own_session(),
         )
+        job = Job(memory)
+        job.add(process)
         self.running.add(process)
         ended = threading.Timer(seconds, process.kill)
         started = time.monotonic()
@@ -88,10 +88,11 @@ class Tesseract:
             ended.cancel()
             process.kill()
             process.wait()
+            job.close()
             self.running.discard(process)
         if code == 0:
             return text.decode("utf-8", "replace"), ""
-        if code == -signal.SIGXCPU or time.monotonic() - started >= seconds:
+        if has_used_its_time(code) or time.monotonic() - started >= seconds:
             return "", f"tesseract was ended after {seconds} s"
         return "", f"tesseract failed ({describe_exit_code(code)})"
 

@@ -1,35 +1,34 @@
-"""The reading process, `python -m engine.corpus.sandbox.worker MEMORY SECONDS`.
+"""The reading process, `python -m engine.corpus.sandbox.worker MEMORY SECONDS PARENT`.
 
-With `fork_server` it forks others. A line of JSON on standard input names a file; frames on
-standard output say what is in it, and the last frame how it ended.
+A line of JSON on standard input names a file; frames on standard output say what is in it, and the
+last frame how it ended.
 """
 
 from __future__ import annotations
 
 import base64
-import gc
 import json
 import os
 import signal
-import socket
 import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from engine.corpus.sandbox.fork_server import forked
-from engine.corpus.sandbox.limits import allow_seconds, confine
+from engine.core.platforms.processes import end_with_parent, limit_time
+from engine.corpus.sandbox.limits import confine
 from engine.corpus.sandbox.outcome import as_message, encoded
 
-_FORK_SERVER = "fork_server"
 _SMALL = 2**16  # bytes
 _NEEDED = (
     "engine.corpus.formats.opening",
-    *(
-        f"engine.corpus.formats.{name}"
-        for name in ("pdf", "office", "general", "mail", "outlook", "html", "archives.zipped")
-    ),
+    "engine.corpus.formats.pdf",
+    "engine.corpus.formats.office",
+    "engine.corpus.formats.general",
+    "engine.corpus.formats.mail",
+    "engine.corpus.formats.html",
+    "engine.corpus.formats.archives.zipped",
     "office_oxide",
     "xberg",
     "lxml.etree",
@@ -39,12 +38,11 @@ _NEEDED = (
 
 def main(arguments: list[str]) -> int:
     """Read requested files until standard input ends."""
-    memory, seconds = map(int, arguments[:2])
+    memory, seconds, parent = map(int, arguments)
+    end_with_parent(parent)
     # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    if arguments[2:] == [_FORK_SERVER]:
-        _become_fork_server()
+    _load_readers()
     answers = os.dup(1)
     # What a library prints must not mix with the answers.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -55,34 +53,19 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _become_fork_server() -> None:
-    """Become the fork server, and return in each forked process.
-
-    The fork server itself ends when nobody sends requests any more.
-    """
-    control = socket.socket(fileno=os.dup(0))
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+def _load_readers() -> None:
+    """Load what reading needs while compiled modules can still be kept for the next process."""
     for module in _NEEDED:
         with suppress(ImportError):
             import_module(module)
-    # Forked processes may not write files.
     sys.dont_write_bytecode = True
-    gc.collect()
-    # The garbage collector does not visit modules that are loaded already.
-    gc.freeze()
-    pipes = forked(control)
-    if pipes is None:
-        os._exit(0)
-    for number, pipe in enumerate(pipes):
-        os.dup2(pipe, number)
-        os.close(pipe)
 
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     from engine.core.records import ReadDocument
     from engine.corpus.formats import OFFICE, UnreadableFileError, pictures
-    from engine.corpus.formats.locked import use
-    from engine.corpus.formats.opening import everything_in
+    from engine.corpus.formats.locked import use_passwords
+    from engine.corpus.formats.opening import read_everything
 
     # Frames that are sent with the next one: another wake-up of the parent costs as much as a small
     # file.
@@ -98,21 +81,21 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
             _send(answers, frames)
 
     def begin(member: str) -> None:
-        allow_seconds(seconds)
+        limit_time(seconds)
         send({"type": "begin", "member": member})
 
     def recognised(picture: bytes) -> tuple[str, str]:
-        allow_seconds(seconds)
+        limit_time(seconds)
         send({"type": "picture", "data": base64.b64encode(picture).decode()})
         answer = json.loads(sys.stdin.buffer.readline())
         return str(answer["text"]), str(answer["problem"])
 
-    allow_seconds(seconds)
-    use(asked["passwords"], seconds / 2)
-    pictures.use(None if asked["ocr"] is None else recognised, float(asked["ocr"] or 0))
+    limit_time(seconds)
+    use_passwords(asked["passwords"], seconds / 2)
+    pictures.use_recogniser(None if asked["ocr"] is None else recognised, float(asked["ocr"] or 0))
     path = Path(asked["path"])
     try:
-        for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
+        for found in read_everything(path, asked["format"], without=asked["without"], begin=begin):
             if isinstance(found, ReadDocument) and not found.member:
                 own = found.format
             else:

@@ -155,7 +155,7 @@ def names_no_format(ending: str) -> bool:
 def format_of_head(head: bytes) -> str:
     """Return the format of a file by its first bytes, empty if they are not known.
 
-    `true_format` looks into containers.
+    `find_true_format` looks into containers.
     """
     start = head.removeprefix(BOM_UTF8).lstrip()
     if start.startswith(b"%PDF-"):

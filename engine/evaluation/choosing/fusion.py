@@ -15,20 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.systems import BM25
-from engine.encoders.choosing.languages import knows
+from engine.encoders.choosing.shares import FOREIGN, usual_share
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import LexicalInfo
 from engine.settings.schema import Settings
 
-EQUAL = 0.5
-FOREIGN = 0.1
-SHARES = (0.4, 0.5, 0.6, 0.7)
-"""Semantic shares to try with each encoder; an adapted one benefits from a larger share.
-
-Measured in docs/log/training.md.
-"""
 FOREIGN_SHARES = (FOREIGN, 0.2, 0.3, 0.4, 0.5)
 """Semantic shares to try with an encoder that was not trained on the documents' language."""
 
@@ -63,9 +56,7 @@ def default_share(snapshot: ProjectSnapshot) -> float | None:
         return None
     if settings.search.fusion == "weighted":
         return settings.search.weight
-    if knows(encoder_source(settings.encoder), language):
-        return EQUAL
-    return FOREIGN
+    return usual_share(encoder_source(settings.encoder), language)
 
 
 def weighted_label(share: float) -> str:

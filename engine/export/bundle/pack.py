@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zipfile import ZIP_DEFLATED
 
-from engine.core.disk import disk_errors, sync
+from engine.core.disk import disk_errors
 from engine.core.errors import DamagedError, EngineError, NotBuiltError, ProjectBusyError
 from engine.core.messages.project import Bundled, ExportNote
 from engine.core.messages.wire import to_json
+from engine.core.platforms.files import sync
 from engine.encoders.graph.shared_graphs import files_in_place_of
 from engine.encoders.kinds.chosen import model_path
 from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, module_folders

@@ -10,9 +10,10 @@ from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from typing import IO
 from zipfile import ZipFile, ZipInfo
 
-from engine.core.disk import check_room, disk_errors, sync, sync_tree
+from engine.core.disk import check_room, disk_errors, sync_tree
 from engine.core.errors import EngineError, InputError, UsageError
 from engine.core.messages.project import Bundled, ExportNote, Unbundled
+from engine.core.platforms.files import sync
 from engine.endpoint.address import is_server
 from engine.export.bundle.archive import (
     DATABASE,

@@ -17,7 +17,7 @@ from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import pad_lists, products_of, rank_all
+from engine.evaluation.rankers import pad_lists, products_of
 from engine.lab.checks.forgetting import General
 from engine.metrics.bootstrap import PAPER, Sampling, bootstrapped_mean
 from engine.metrics.density import density_curves
@@ -25,6 +25,7 @@ from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import ndcg_at_k
 from engine.metrics.similarities import choose_threshold, overlap
+from engine.ranking.nearest import rank_all
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]

@@ -19,12 +19,12 @@ from engine.core.assets import asset_path
 from engine.core.figures import Differences, Figures
 from engine.core.systems import BASE
 from engine.evaluation.comparison import compare_values
-from engine.evaluation.rankers import rank_all
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.density import density_curves
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import evaluate_run
 from engine.queries.heldout import cap_queries
+from engine.ranking.nearest import rank_all
 from engine.written_queries.beir import BEIR_CORPUS, READER, MalformedError, read_beir_judgments
 
 METRICS = ("hit@1", "hit@5", "mrr@10")

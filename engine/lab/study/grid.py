@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from engine.core.errors import SettingsError, UsageError
@@ -144,7 +144,7 @@ def cell_key(
     if config.uses_lists and not ranking.keep_evidence:
         lists["keep_evidence"] = False
     depth = min(ranking.k, max(1, chunks))
-    recipe = asdict(config)
+    recipe = config.numbers()
     if not config.needs_teacher:  # A teacher's settings have no effect without one.
         depth = min(depth, config.negative_ranks[1])
         for name in ("teacher", "teacher_temperature", "target", "target_entropy"):

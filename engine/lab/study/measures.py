@@ -14,7 +14,7 @@ from engine.core.systems import BASE
 from engine.evaluation.comparison import compare_values, measure
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
-from engine.evaluation.rankers import Rankers, rank_all
+from engine.evaluation.rankers import Rankers
 from engine.lab.checks.diagnostics import (
     Ranked,
     Similarities,
@@ -26,6 +26,7 @@ from engine.lab.checks.options import LabOptions
 from engine.lab.study.transformations import remove_top, standardise, whiten
 from engine.metrics.relevance import Relevance
 from engine.project.stage import StageContext
+from engine.ranking.nearest import rank_all
 
 Values = dict[str, Any]
 """Measure → {value, low, high}, or a number or text alone."""

@@ -20,6 +20,7 @@ from engine.core.errors import (
     UsageError,
     reason_of,
 )
+from engine.core.platforms.files import open_private, replace, sync
 from engine.project.store.schema import SCHEMA, SCHEMA_VERSION
 
 # How long a read-only process waits for a writer that sets up the WAL.
@@ -68,7 +69,7 @@ class Database:
             )
         with guarded(path):
             # SQLite's other files get the mode of this one.
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
             try:
                 connection = connect(path)
                 try:
@@ -211,9 +212,8 @@ class Database:
                 self._db.execute("VACUUM INTO ?", (str(temporary),))
                 temporary.chmod(0o600)
                 # SQLite does not sync the copy.
-                with temporary.open("rb") as file:
-                    os.fsync(file.fileno())
-                temporary.replace(target)
+                sync(temporary)
+                replace(temporary, target)
             except BaseException:
                 with suppress(OSError):
                     temporary.unlink(missing_ok=True)

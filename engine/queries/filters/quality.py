@@ -67,7 +67,7 @@ def build_checks(
     checked.
     """
     from engine.lexical.analysis import Analyzer
-    from engine.lexical.languages import UNKNOWN, language_of, margin_over
+    from engine.lexical.languages import UNKNOWN, language_of, measure_language_margin
 
     by_id = {chunk.id: chunk for chunk in chunks}
     documents_by_id = {document.id: document for document in documents}
@@ -84,7 +84,9 @@ def build_checks(
             expected = language_of(chunk)
         if UNKNOWN in (actual, expected) or actual == expected:
             return ""
-        margin = min(margin_over(query.text, expected), margin_over(chunk, actual))
+        margin = min(
+            measure_language_margin(query.text, expected), measure_language_margin(chunk, actual)
+        )
         if margin >= LANGUAGE_MARGIN:
             return f"{actual} instead of {expected}"
         return ""
@@ -220,10 +222,12 @@ class _SpecificityCheck:
 
     def _language_of(self, document: int) -> str:
         """Return the language in which the index has analysed a document."""
-        from engine.lexical.languages import analysed_in
+        from engine.lexical.languages import choose_analysis_language
 
         length = max((chunk.end for chunk in self._by_document.get(document, ())), default=0)
-        return analysed_in(self._documents[document].language, length, self._index.language)
+        return choose_analysis_language(
+            self._documents[document].language, length, self._index.language
+        )
 
 
 class _RepetitionCheck:

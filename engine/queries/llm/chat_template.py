@@ -11,10 +11,10 @@ import os
 import secrets
 import subprocess
 import sys
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from engine.core.platforms.processes import limit_memory
 from engine.core.subprocesses import import_path
 from engine.queries.llm.prompts import Message
 
@@ -151,8 +151,5 @@ def _refuse(reason: Any) -> None:
 
 
 if __name__ == "__main__":
-    with suppress(ImportError, ValueError, OSError):  # Not every system has `resource`.
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    limit_memory(MEMORY)
     json.dump(_frame(*json.load(sys.stdin)), sys.stdout)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.disk import write_text
+from engine.core.platforms.files import open_private
 from engine.core.records import Chunk, QueryKind
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Answer, Dropped, Item
@@ -39,7 +40,7 @@ class Ledger:
     def __init__(self, project: ProjectFolder, recipe: str) -> None:
         self.path = project.path / "cache" / f"answers-{recipe}.jsonl"
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = open_private(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         data = self.path.read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):  # A crash left an incomplete line.

@@ -35,11 +35,12 @@ from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.run_line import ENDINGS
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.pane import QueriesPane
-from bmembed_tui.steps.train.pane import DETACH_NOTICE
+from bmembed_tui.steps.train.pane import DETACH_NOTICE, NO_RERANKER
 from bmembed_tui.steps.train.text import ENDED, WHAT_IT_DOES, format_status
-from bmembed_tui.widgets.safe import SafeButton
+from bmembed_tui.widgets.change_line import ChangeLine
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.events import RunFinished, RunStarted, StageFailed, StageStarted
-from engine.core.messages.offer import AdaptationOffer
+from engine.core.messages.offer import AdaptationOffer, TeacherCost
 from engine.core.messages.project import ProjectStatus, StageState
 from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder
@@ -396,3 +397,42 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         assert str(screen.query_one("#result #primary", SafeButton).label) == "Running …"
 
     drive(story)
+
+
+def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teachers: list[TeacherCost | None] = [None, TeacherCost("ettin", 8500, 0.5)]
+    asked: list[tuple[str, ...]] = []
+
+    async def estimate(*arguments: str) -> Any:
+        asked.append(arguments)
+        offer = AdaptationOffer({}, (), "document", 1, 2, 4.0, 2, teacher=teachers.pop(0))
+        return to_json(offer)
+
+    monkeypatch.setattr("bmembed_tui.steps.train.pane.run_command", estimate)
+    folder = ProjectFolder.open(finished_project)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "train")
+        await until_text(pilot, "┏")
+        said = notifications(pilot.app)
+        await pilot.press("t")
+        await until(pilot, lambda: NO_RERANKER in said, "that there is none")
+        await pilot.press("t")
+        change = screen.query_one("#train-change", ChangeLine)
+        await until(pilot, lambda: change.has_class("-asking"), "what it makes stale")
+        effect = str(change.query_one(".change-effect", SafeStatic).render())
+        assert all(part in effect for part in ("ettin", "8,500", "5 hours", "Train"))
+        assert folder.settings().training.teacher is None
+        await pilot.press("enter")
+        await until(
+            pilot, lambda: folder.settings().training.teacher == "cross-encoder", "the teacher"
+        )
+        assert folder.settings().training.cross_encoder == "ettin"
+        # The way back makes nothing stale, so it is not asked about.
+        await pilot.press("t")
+        await until(pilot, lambda: folder.settings().training.teacher is None, "no teacher")
+
+    drive(story, finished_project, (80, 24))
+    assert [arguments[0] for arguments in asked] == ["adapt", "adapt"]

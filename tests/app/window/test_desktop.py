@@ -18,6 +18,7 @@ from fixtures.pipeline import environment
 from bmembed_tui.window import desktop, libraries, system
 from bmembed_tui.window import page as pages
 from engine.core.errors import EngineError
+from engine.core.platforms import SYSTEM
 
 ROOT = Path(__file__).resolve().parents[3]
 HAS_TERMINAL = importlib.util.find_spec("textual_serve") is not None
@@ -254,12 +255,12 @@ def test_an_unknown_terminal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_clipboard_of_another_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        system.COPIERS, "darwin", ["sh", "-c", 'cat > "$0"', str(tmp_path / "clipboard")]
+        system.COPIERS, "macos", ["sh", "-c", 'cat > "$0"', str(tmp_path / "clipboard")]
     )
-    system.build_copier("darwin")("Übergröße 東京")
+    system.build_copier("macos")("Übergröße 東京")
     assert (tmp_path / "clipboard").read_text("utf-8") == "Übergröße 東京"
-    monkeypatch.setitem(system.COPIERS, "darwin", ["no-such-program"])
-    system.build_copier("darwin")("lost without harm")
+    monkeypatch.setitem(system.COPIERS, "macos", ["no-such-program"])
+    system.build_copier("macos")("lost without harm")
 
 
 def test_a_shortcut_is_made_only_where_a_window_can_be(
@@ -280,7 +281,7 @@ def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
     """A click in a menu: no terminal, and on Windows no standard error at all."""
     keep = ["sh", "-c", 'printf %s "$0" > notice', "--"]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(system.NOTIFIERS, sys.platform, keep[:-1])
+    monkeypatch.setitem(system.NOTIFIERS, SYSTEM, keep[:-1])
     monkeypatch.setattr(sys, "stderr", io.StringIO() if has_stream else None)
     give_extra(monkeypatch, "textual_serve")
     with pytest.raises(SystemExit):
@@ -291,7 +292,7 @@ def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
 def test_no_notification_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(system.NOTIFIERS, "linux", ["no-such-program"])
     system.show_notice("text", "linux")
-    system.show_notice("text", "plan9")
+    system.show_notice("text", "windows")
 
 
 REFUSED = '''

@@ -54,7 +54,7 @@ def test_the_shortcut_starts_the_window(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_shortcut_on_macos(tmp_path: Path) -> None:
-    plist, program, icon = shortcut.install_shortcut("darwin", tmp_path)
+    plist, program, icon = shortcut.install_shortcut("macos", tmp_path)
     facts = plistlib.loads(plist.read_bytes())
     assert (
         program
@@ -74,7 +74,7 @@ def test_a_shortcut_on_macos(tmp_path: Path) -> None:
 
 
 def test_what_macos_wants_to_know_of_an_application(tmp_path: Path) -> None:
-    facts = plistlib.loads(shortcut.install_shortcut("darwin", tmp_path)[0].read_bytes())
+    facts = plistlib.loads(shortcut.install_shortcut("macos", tmp_path)[0].read_bytes())
     assert facts["CFBundlePackageType"] == "APPL"
     assert re.fullmatch(r"[A-Za-z0-9.-]+", facts["CFBundleIdentifier"])
     assert facts["CFBundleShortVersionString"] == __version__

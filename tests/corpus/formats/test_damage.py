@@ -11,8 +11,8 @@ import pytest
 from fixtures import office
 
 from engine.corpus.formats import LeftOut, UnreadableFileError
-from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.damage import describe_damage
+from engine.corpus.formats.opening import read_everything
 from engine.corpus.scan.formats import FORMATS, ending_of
 
 CUT = "damaged: it ends before it should"
@@ -24,7 +24,7 @@ PDF = office.pdf("The pelican boards at dawn.")
 def reason_of(tmp_path: Path, name: str, content: bytes) -> tuple[str, str]:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UnreadableFileError) as raised:
-        list(everything_in(tmp_path / name, FORMATS[ending_of(name)]))
+        list(read_everything(tmp_path / name, FORMATS[ending_of(name)]))
     return raised.value.kind, raised.value.why
 
 
@@ -80,7 +80,7 @@ def test_what_is_damaged_is_not_reported_by_the_names_of_members(tmp_path: Path)
     for name in ("methods.txt", "crc-beyond.txt", "expected.txt"):
         content = office.zipped({name: "The pelican.", "b.txt": "The heron."})
         (tmp_path / "a.zip").write_bytes(content.replace(name.encode(), b"x" * len(name), 1))
-        left, _ = everything_in(tmp_path / "a.zip", "zip")
+        left, _ = read_everything(tmp_path / "a.zip", "zip")
         assert isinstance(left, LeftOut)
         assert (left.member, left.kind) == (name, "damaged")
         assert left.reason.startswith("damaged: File name in directory")
@@ -123,11 +123,12 @@ def test_a_pdf_under_rights_management_is_locked(tmp_path: Path) -> None:
     ],
 )
 def test_what_libraries_say_is_put_in_plain_words(reported: object, reason: str) -> None:
-    assert damaged(reported) == reason
+    assert describe_damage(reported) == reason
 
 
 def test_a_long_message_is_looked_at_no_longer_than_a_short_one() -> None:
     """A run of letters that may begin a name is gone through anew from each of them."""
     assert (
-        damaged("Failed to parse: " + "a" * 10_000_000) == "damaged: Failed to parse: " + "a" * 183
+        describe_damage("Failed to parse: " + "a" * 10_000_000)
+        == "damaged: Failed to parse: " + "a" * 183
     )

@@ -10,11 +10,11 @@ from fixtures.errors import unreadable
 
 from engine.corpus.formats.html import READER
 from engine.corpus.formats.plain import (
+    decode,
     decode_as,
-    decoded,
+    find_informative_sample,
     guess_encoding,
     guess_encoding_of_names,
-    informative_sample,
 )
 
 PATH = Path("a.txt")
@@ -89,7 +89,7 @@ def test_a_short_name_is_read_in_the_code_page_of_its_program(encoding: str, nam
     ("text", "encoding"), [(text, name) for text, names in SENTENCES for name in names]
 )
 def test_a_sentence_is_read_in_whatever_encoding_it_is(text: str, encoding: str) -> None:
-    found, note = decoded(text.encode(encoding), PATH)
+    found, note = decode(text.encode(encoding), PATH)
     assert found == text
     assert bool(note) == (not encoding.startswith("iso2022"))
 
@@ -117,7 +117,7 @@ def noted(note: str) -> tuple[int, str]:
     ],
 )
 def test_a_bad_byte_in_utf_8_costs_that_byte_only(data: bytes, start: str, encoding: str) -> None:
-    text, note = decoded(data, PATH)
+    text, note = decode(data, PATH)
     assert text.startswith(start)
     assert noted(note) == (1, encoding)
     assert text.count("\ufffd") == (not encoding)
@@ -125,16 +125,16 @@ def test_a_bad_byte_in_utf_8_costs_that_byte_only(data: bytes, start: str, encod
 
 def test_nuls_in_a_log_are_replaced() -> None:
     line = b"2031-03-04 05:06:07 the pelican rests\n"
-    text, note = decoded(line * 50 + b"\0" * 4096 + line * 50, PATH)
+    text, note = decode(line * 50 + b"\0" * 4096 + line * 50, PATH)
     assert text == line.decode() * 50 + "\ufffd" + line.decode() * 50
     assert noted(note) == (1, "")
     with unreadable("binary"):
-        decoded(b"a\0b\0\0c\0\1\2\3\0\0d" * 9, PATH)
+        decode(b"a\0b\0\0c\0\1\2\3\0\0d" * 9, PATH)
 
 
 def test_mainframe_text_is_read() -> None:
     text = "The pelican boards at dawn, and the heron moors at noon.\r\n" * 9
-    assert decoded(text.encode("cp500"), PATH)[0] == text.replace("\r\n", "\n")
+    assert decode(text.encode("cp500"), PATH)[0] == text.replace("\r\n", "\n")
 
 
 def test_the_encoding_of_a_label_is_taken_where_it_can_be() -> None:
@@ -180,5 +180,5 @@ def test_utf_8_is_read_whatever_its_label_says(label: str, text: str) -> None:
 def test_of_a_long_text_a_bounded_part_is_looked_at() -> None:
     line = "the pelican rests on the pier " * 80 + "in München"
     data = "\n".join([line] * 4000).encode("cp1252")
-    assert len(informative_sample(data)) < 100_000 < len(data)
+    assert len(find_informative_sample(data)) < 100_000 < len(data)
     assert guess_encoding(data) == "cp1252"

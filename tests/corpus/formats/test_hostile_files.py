@@ -19,7 +19,7 @@ from engine.core.records import ReadDocument
 from engine.corpus import formats as readers
 from engine.corpus.formats import LeftOut, UnreadableFileError
 from engine.corpus.formats.containers import CompoundFile
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.opening import read_everything
 from engine.corpus.scan.formats import FORMATS, ending_of
 
 ENTITIES = (
@@ -155,7 +155,7 @@ def test_entities_are_never_expanded(tmp_path: Path, name: str) -> None:
     path.write_bytes(office.zipped(files))
     found: list[ReadDocument | LeftOut] = []
     with suppress(UnreadableFileError):
-        found += everything_in(path, FORMATS[ending_of(name)])
+        found += read_everything(path, FORMATS[ending_of(name)])
     assert sum(len(item.text) for item in found if isinstance(item, ReadDocument)) < 1000
 
 

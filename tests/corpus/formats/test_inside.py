@@ -17,7 +17,7 @@ from pypdfium2 import PdfDocument
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut, Member, opening
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.opening import read_everything
 from engine.corpus.sandbox.outcome import Limits
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.scan.formats import FORMATS, ending_of
@@ -27,7 +27,7 @@ PDF = office.pdf("The pelican boards at dawn.")
 
 def found_in(tmp_path: Path, name: str, content: bytes) -> list[ReadDocument | LeftOut]:
     (tmp_path / name).write_bytes(content)
-    return list(everything_in(tmp_path / name, FORMATS[ending_of(name)]))
+    return list(read_everything(tmp_path / name, FORMATS[ending_of(name)]))
 
 
 def reported(found: list[ReadDocument | LeftOut]) -> list[tuple[str, str]]:
@@ -190,7 +190,7 @@ def test_a_fault_in_looking_for_files_is_listed_and_costs_nothing_else(
         yield Member("a.txt", b"The gull.")
         raise IndexError
 
-    monkeypatch.setattr(opening, "files_inside", faulty)
+    monkeypatch.setattr(opening, "find_embedded_files", faulty)
     content = with_parts(office.docx(), {"word/embeddings/a.bin": b"x"})
     assert reported(
         found_in(tmp_path, "a.zip", office.zipped({"a.docx": content, "b.txt": "The tern."}))
@@ -209,7 +209,7 @@ def test_the_text_of_a_document_is_reported_before_its_files_are_sought(tmp_path
     ):
         begun: list[str] = []
         (tmp_path / name).write_bytes(content)
-        for found in everything_in(tmp_path / name, ending_of(name)[1:], begin=begun.append):
+        for found in read_everything(tmp_path / name, ending_of(name)[1:], begin=begun.append):
             assert begun == {"": [], "a.txt": [*first, "a.txt"]}[found.member]
 
 

@@ -19,8 +19,8 @@ from fixtures.compound_writer import compound_file
 from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut
 from engine.corpus.formats.containers import CompoundFile
-from engine.corpus.formats.mail.outlook import unpacked_rtf
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.mail.outlook import unpack_rtf
+from engine.corpus.formats.opening import read_everything
 
 HEADER = "Subject: Piers\nFrom: ada@quay.example\nDate: Tue, 04 Mar 2031 05:06:07 +0000\n"
 PICTURE = b"\x89PNG" + bytes(20_000)
@@ -53,7 +53,7 @@ def read(
     else:
         content = HEADER + message.as_string()
     path.write_bytes(content.encode(errors="surrogateescape"))
-    first, *others = everything_in(path, name.rpartition(".")[2])
+    first, *others = read_everything(path, name.rpartition(".")[2])
     assert isinstance(first, ReadDocument)
     return first.text.partition("\n\n")[2], others
 
@@ -84,7 +84,7 @@ def test_a_field_that_is_encoded_badly_costs_no_mail(tmp_path: Path) -> None:
     field = "=?GB2312?B?tP./qrj3tdjU9ta1y7C3osax?="  # as a byte changed in a real one leaves it
     path = tmp_path / "a.eml"
     path.write_bytes(f"Subject: {field}\nFrom: ada@harbour.example\n\nThe pelican boards.".encode())
-    (document,) = everything_in(path, "eml")
+    (document,) = read_everything(path, "eml")
     assert isinstance(document, ReadDocument)
     assert (document.title, document.author) == (field, "ada@harbour.example")
     assert document.text.endswith("\n\nThe pelican boards.")
@@ -174,13 +174,13 @@ def test_encodings_are_those_that_parts_name(tmp_path: Path) -> None:
     )
     path = tmp_path / "a.eml"
     path.write_bytes(mail.as_bytes())
-    (document,) = everything_in(path, "eml")
+    (document,) = read_everything(path, "eml")
     assert isinstance(document, ReadDocument)
     assert (document.text, document.note) == ("Größe der „Pier“ hier und dort", "")
     path.write_bytes(
         b"Content-Type: text/plain; charset=utf-8\n\n" + "Пеликан ждёт корабль.".encode("koi8-r")
     )
-    (document,) = everything_in(path, "eml")
+    (document,) = read_everything(path, "eml")
     assert isinstance(document, ReadDocument)
     assert document.text == "Пеликан ждёт корабль."
     assert "koi8-r" in document.note
@@ -230,7 +230,7 @@ def test_sentences_that_begin_with_from_do_not_end_a_mail(tmp_path: Path) -> Non
     box = f"From ada Tue Mar  4 05:06:07 2031\n{HEADER}\n{body}\nFrom nobody\n{HEADER}\nTwo.\n"
     path = tmp_path / "a.mbox"
     path.write_text(box)
-    found = [item for item in everything_in(path, "mbox") if isinstance(item, ReadDocument)]
+    found = [item for item in read_everything(path, "mbox") if isinstance(item, ReadDocument)]
     assert [item.text.partition("\n\n")[2] for item in found] == [
         body.replace(">From", "From").strip(),
         "Two.",
@@ -238,7 +238,7 @@ def test_sentences_that_begin_with_from_do_not_end_a_mail(tmp_path: Path) -> Non
     path.write_text(
         f"{HEADER}\nNo line before it.\n\nFrom ada Tue Mar  4 05:06:07 2031\n{HEADER}\nTwo.\n"
     )
-    assert [item.member for item in everything_in(path, "mbox")] == ["0001.eml", "0002.eml"]
+    assert [item.member for item in read_everything(path, "mbox")] == ["0001.eml", "0002.eml"]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_line_parts_two_mails_where_a_header_follows(
     path.write_bytes(
         b"From ada\n" + HEADER.encode() + b"\nOne.\n\n" + line + b"\n" + after + b"\n\nmore\n"
     )
-    assert len(list(everything_in(path, "mbox"))) == 1 + parts
+    assert len(list(read_everything(path, "mbox"))) == 1 + parts
 
 
 def test_a_mail_that_is_cut_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ def test_a_mail_that_is_cut_has_its_line(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(mail, "MAX_MAIL_LENGTH", 1000)
     path = tmp_path / "a.mbox"
     path.write_bytes(office.mbox(office.eml(text="The pelican.\n" * 200), office.eml(text="Two.")))
-    found = list(everything_in(path, "mbox"))
+    found = list(read_everything(path, "mbox"))
     assert [(item.member, getattr(item, "kind", "")) for item in found] == [
         ("0001.eml", ""),
         ("0001.eml/rest", "too large"),
@@ -316,7 +316,9 @@ def test_messages_attached_to_messages_are_read_with_what_is_attached_to_them(
         )
     )
     found = [
-        item for item in everything_in(tmp_path / "a.msg", "msg") if isinstance(item, ReadDocument)
+        item
+        for item in read_everything(tmp_path / "a.msg", "msg")
+        if isinstance(item, ReadDocument)
     ]
     assert [(item.member, item.format, item.author) for item in found] == [
         ("", "msg", "Ada Quay"),
@@ -337,7 +339,7 @@ def test_a_message_whose_body_is_a_page_alone_is_read(tmp_path: Path) -> None:
     reported = []
     for made in (alone, both):
         (tmp_path / "a.msg").write_bytes(compound_file(made))
-        (document,) = everything_in(tmp_path / "a.msg", "msg")
+        (document,) = read_everything(tmp_path / "a.msg", "msg")
         assert isinstance(document, ReadDocument)
         reported.append(document.text.partition("\n\n")[2])
     assert reported == ["The pelican is größer.", "The pelican boards at dawn."]
@@ -364,7 +366,7 @@ def test_names_of_attachments_are_in_the_code_page_of_their_message(
     del streams["__attach_version1.0_#00000000/__substg1.0_3707001F"]
     streams["__attach_version1.0_#00000000/__substg1.0_3707001E"] = f"{name}.txt".encode(page)
     (tmp_path / "a.msg").write_bytes(compound_file(streams))
-    _, attached = everything_in(tmp_path / "a.msg", "msg")
+    _, attached = read_everything(tmp_path / "a.msg", "msg")
     assert attached.member == f"{name}.txt"
 
 
@@ -388,13 +390,13 @@ def test_a_body_in_rtf_is_unpacked(tmp_path: Path) -> None:
         "2d0000002b0000004c5a4675f1c5c7a7 03000a00 7263706731323542 320af32068656c 0900"
         " 20627705b06c647d 0a800fa0"
     )
-    assert unpacked_rtf(sample) == b"{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n"
+    assert unpack_rtf(sample) == b"{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n"
     opened = CompoundFile(office.msg({"plan.txt": b"The heron."}))
     streams = {name: opened.read(name) for name in opened.names() if "_1000" not in name}
     streams["__substg1.0_10090102"] = packed_rtf(rb"{\rtf1\ansi The pelican boards at dawn.} ")
     for name in ("a.msg", "b.msg"):
         (tmp_path / name).write_bytes(compound_file(streams))
-        document, *others = everything_in(tmp_path / name, "msg")
+        document, *others = read_everything(tmp_path / name, "msg")
         assert isinstance(document, ReadDocument)
         assert document.text.partition("\n\n")[2] == (
             "The pelican boards at dawn." if name == "a.msg" else ""
@@ -422,7 +424,7 @@ def test_a_mail_that_says_nothing_keeps_what_is_attached(tmp_path: Path) -> None
     }
     for name, content in (("a.eml", boundary), ("a.msg", compound_file(silent))):
         (tmp_path / name).write_bytes(content)
-        left, attached = everything_in(tmp_path / name, name[2:])
+        left, attached = read_everything(tmp_path / name, name[2:])
         assert (left.member, getattr(left, "kind", "")) == ("its own text", "empty")
         assert isinstance(attached, ReadDocument)
         assert (attached.member, attached.text.strip()) == ("plan.txt", "The heron.")
@@ -432,7 +434,7 @@ def test_an_attachment_of_a_message_without_a_body_is_read_once(tmp_path: Path) 
     opened = CompoundFile(office.msg({"plan.txt": b"The heron."}))
     streams = {name: opened.read(name) for name in opened.names() if "_1000" not in name}
     (tmp_path / "a.msg").write_bytes(compound_file(streams))
-    mail, attached = everything_in(tmp_path / "a.msg", "msg")
+    mail, attached = read_everything(tmp_path / "a.msg", "msg")
     assert isinstance(mail, ReadDocument)
     assert isinstance(attached, ReadDocument)
     assert (mail.text.splitlines()[0], "heron" in mail.text) == ("Subject: Harbour plan", False)

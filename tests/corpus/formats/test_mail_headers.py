@@ -16,7 +16,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut, UnreadableFileError
 from engine.corpus.formats.containers import CompoundFile
 from engine.corpus.formats.mail.headers import FieldDecoder
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.opening import read_everything
 from engine.corpus.scan.scan import scan
 
 FAULT = "faults/07-mail-raw-headers/docs"
@@ -28,7 +28,7 @@ def parsed(header: bytes) -> Message:
 
 def subject(field: bytes, content_type: bytes = b"text/plain") -> str:
     message = parsed(b"Subject: " + field + b"\nContent-Type: " + content_type)
-    return FieldDecoder(message).field(message, "subject")
+    return FieldDecoder(message).read_field(message, "subject")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_raw_bytes_are_in_the_encoding_that_a_body_without_charset_is_likely_in(
     subject = "Smlouva o údržbě jeřábu"
     content = f"Subject: {subject}\n\n{body}\n".encode("cp1250")
     message = BytesParser().parsebytes(content)
-    assert FieldDecoder(message).field(message, "subject") == subject
+    assert FieldDecoder(message).read_field(message, "subject") == subject
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_raw_bytes_are_in_the_encoding_that_a_body_without_charset_is_likely_in(
 )
 def test_a_short_raw_name_of_a_file(encoding: str, name: str) -> None:
     part = parsed(b'Content-Disposition: attachment; filename="%b"' % name.encode(encoding))
-    assert FieldDecoder(part).file_name(part) == name
+    assert FieldDecoder(part).read_file_name(part) == name
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,14 @@ def test_text_between_encoded_words_stays() -> None:
 )
 def test_names_of_attachments(disposition: bytes) -> None:
     part = parsed(b"Content-Disposition: " + disposition)
-    assert FieldDecoder(part).file_name(part) == "Übergabe.txt"
+    assert FieldDecoder(part).read_file_name(part) == "Übergabe.txt"
 
 
 def test_a_name_that_the_type_alone_gives() -> None:
     part = parsed(
         'Content-Type: text/plain; name="Übergabe.txt"\nContent-Disposition: attachment'.encode()
     )
-    assert FieldDecoder(part).file_name(part) == "Übergabe.txt"
+    assert FieldDecoder(part).read_file_name(part) == "Übergabe.txt"
 
 
 def test_mail_mailbox_and_report_show_the_same(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_mail_mailbox_and_report_show_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.eml").write_bytes(mail)
     (tmp_path / "a.mbox").write_bytes(b"From a@quay.example Tue Jun 17 09:12:00 2031\n" + mail)
     for name in ("a.eml", "a.mbox"):
-        (document,) = everything_in(tmp_path / name, name.rpartition(".")[2])
+        (document,) = read_everything(tmp_path / name, name.rpartition(".")[2])
         assert isinstance(document, ReadDocument)
         assert (document.title, document.author) == ("Überweisung Käse", "Jörg <j@quay.example>")
 
@@ -177,7 +177,7 @@ def outlook_mail(folder: Path, subject: bytes, code: str, page: int) -> ReadDocu
     streams[f"__substg1.0_0037{code}"] = subject
     streams["__properties_version1.0"] += struct.pack("<HHIII", 3, 0x3FFD, 6, page, 0)
     (folder / "a.msg").write_bytes(compound_file(streams))
-    document, *_ = everything_in(folder / "a.msg", "msg")
+    document, *_ = read_everything(folder / "a.msg", "msg")
     assert isinstance(document, ReadDocument)
     return document
 
@@ -235,7 +235,7 @@ def test_what_is_packed_in_winmail_dat_is_read_and_the_ledger_says_what_that_is(
     (tmp_path / "a.eml").write_bytes(
         head + b"Content-Type: " + content_type + b"\n" + fields + packed + b"\n--x--\n"
     )
-    _, text, document, other = everything_in(tmp_path / "a.eml", "eml")
+    _, text, document, other = read_everything(tmp_path / "a.eml", "eml")
     assert isinstance(document, ReadDocument)
     assert (document.member, document.text) == ("winmail.dat/Übergabe.txt", "The heron list.")
     assert isinstance(text, LeftOut)
@@ -261,13 +261,13 @@ def test_winmail_dat_is_known_by_what_it_holds(tmp_path: Path) -> None:
     ]
     assert [item.path for item in found.skipped] == ["b/winmail.dat"]
     with pytest.raises(UnreadableFileError) as caught:
-        list(everything_in(tmp_path / "Winmail (2).dat", "tnef"))
+        list(read_everything(tmp_path / "Winmail (2).dat", "tnef"))
     assert caught.value.kind == "unsupported"
     whole = tnef({"a.txt": b"The heron list."})
     for length in range(8, len(whole)):  # cut anywhere, it gives what is whole
         (tmp_path / "winmail.dat").write_bytes(whole[:length])
         try:
-            found_in = list(everything_in(tmp_path / "winmail.dat", "tnef"))
+            found_in = list(read_everything(tmp_path / "winmail.dat", "tnef"))
         except UnreadableFileError:
             continue
         assert [one.text for one in found_in if isinstance(one, ReadDocument)] == [
@@ -286,12 +286,12 @@ def test_winmail_dat_is_known_by_what_it_holds(tmp_path: Path) -> None:
     ],
 )
 def test_mails_of_others(shared_data: Path, name: str, title: str) -> None:
-    (document,) = everything_in(shared_data / FAULT / name, name.rpartition(".")[2])
+    (document,) = read_everything(shared_data / FAULT / name, name.rpartition(".")[2])
     assert isinstance(document, ReadDocument)
     assert document.title == title
 
 
 @pytest.mark.shared
 def test_an_attachment_of_others(shared_data: Path) -> None:
-    _, attached = everything_in(shared_data / FAULT / "c_rawattname.eml", "eml")
+    _, attached = read_everything(shared_data / FAULT / "c_rawattname.eml", "eml")
     assert attached.member == "Übergabeprotokoll.txt"

@@ -18,7 +18,7 @@ from fixtures.shown_numbers import numbers
 from engine.core.errors import SettingsError
 from engine.core.messages.documents import FileOutcome
 from engine.corpus.formats import pictures
-from engine.corpus.formats.pdf.pdfium import opened
+from engine.corpus.formats.pdf.pdfium import open_pdf
 from engine.corpus.ingest import ingest
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
@@ -190,11 +190,13 @@ def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Monke
         return b"picture"
 
     monkeypatch.setattr(pictures, "draw_page", draw)
-    pictures.use(lambda picture: ("The pelican sleeps.", ""))
+    pictures.use_recogniser(lambda picture: ("The pelican sleeps.", ""))
     try:
-        pages, reported, unread = pictures.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
+        pages, reported, unread = pictures.recognise_pages(
+            open_pdf(office.pdf(*[""] * 5)), range(1, 6)
+        )
     finally:
-        pictures.use(None)
+        pictures.use_recogniser(None)
     assert [number for number, text in pages.items() if text] == [1, 3, 4, 5]
     assert unread == {2: "a torn page"}
     assert numbers(reported) == [4, 5, 2]
@@ -214,13 +216,15 @@ def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(
 
     monkeypatch.setattr(pictures.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(pictures, "draw_page", lambda page: b"picture")
-    pictures.use(recognise, 25)
+    pictures.use_recogniser(recognise, 25)
     try:
-        pages, reported, unread = pictures.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
-        text, problem = pictures.text_in(b"another")
+        pages, reported, unread = pictures.recognise_pages(
+            open_pdf(office.pdf(*[""] * 5)), range(1, 6)
+        )
+        text, problem = pictures.recognise_text(b"another")
         assert (text, numbers(problem), "corpus.ocr_seconds" in problem) == ("", [25], True)
     finally:
-        pictures.use(None)
+        pictures.use_recogniser(None)
     assert [number for number, text in pages.items() if text] == [1, 2, 3]
     assert list(unread) == [4, 5]
     assert numbers(reported) == [3, 5, 2, 5, 25]

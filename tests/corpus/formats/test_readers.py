@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.core.records import Kind, ReadDocument
-from engine.corpus.formats import UnreadableFileError, reader_for
+from engine.corpus.formats import UnreadableFileError, find_reader
 from engine.corpus.formats.markdown import find_headings
 
 
@@ -18,7 +18,7 @@ def read(tmp_path: Path, name: str, data: bytes | str) -> ReadDocument:
     path = tmp_path / name
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     formats = {".txt": "txt", ".md": "md", ".html": "html"}
-    (document,) = reader_for(formats[path.suffix]).read(path)
+    (document,) = find_reader(formats[path.suffix]).read(path)
     return document
 
 
@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_te
     tmp_path: Path, format: str
 ) -> None:
     with pytest.raises(FileNotFoundError):
-        list(reader_for(format).read(tmp_path / "gone.txt"))
+        list(find_reader(format).read(tmp_path / "gone.txt"))
 
 
 @pytest.mark.parametrize(

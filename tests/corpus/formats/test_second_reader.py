@@ -16,9 +16,9 @@ from fixtures import office
 from fixtures.errors import unreadable
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats import reader_for
-from engine.corpus.formats.general import MIME, extracted
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats import find_reader
+from engine.corpus.formats.general import MIME, extract_document
+from engine.corpus.formats.opening import read_everything
 
 WORDS = re.compile(r"\w+")
 FILES = {
@@ -43,8 +43,8 @@ def test_every_format_that_xberg_reads_is_among_the_files() -> None:
 
 @pytest.mark.parametrize("format", FILES)
 def test_the_second_reader_finds_the_words_that_the_first_finds(format: str) -> None:
-    first = next(iter(reader_for(format).read(Path(f"a.{format}"), FILES[format])))
-    second, said, lost = extracted(Path(f"a.{format}"), FILES[format], format)
+    first = next(iter(find_reader(format).read(Path(f"a.{format}"), FILES[format])))
+    second, said, lost = extract_document(Path(f"a.{format}"), FILES[format], format)
     assert isinstance(first, ReadDocument)
     assert "pelican" in first.text
     beside = " ".join([*(page.name for page in first.pages), str(said["title"])])
@@ -70,7 +70,7 @@ def test_a_panic_of_the_second_reader_is_a_reason_like_any_other(
 
     monkeypatch.setattr(xberg, "extract", fail)
     with unreadable("damaged"):
-        extracted(Path("a.rtf"), office.RTF, "rtf")
+        extract_document(Path("a.rtf"), office.RTF, "rtf")
 
 
 def test_a_file_that_the_first_reader_cannot_read_is_read_by_the_second(
@@ -85,7 +85,7 @@ def test_a_file_that_the_first_reader_cannot_read_is_read_by_the_second(
         office_oxide, "Document", type("Document", (), {"from_bytes": staticmethod(fail)})
     )
     (tmp_path / "a.docx").write_bytes(office.docx())
-    (found,) = everything_in(tmp_path / "a.docx", "docx")
+    (found,) = read_everything(tmp_path / "a.docx", "docx")
     assert isinstance(found, ReadDocument)
     assert "The pelican boards at dawn." in found.text
 
@@ -103,7 +103,7 @@ def test_a_picture_that_is_missing_costs_a_presentation_nothing(tmp_path: Path) 
     parts["ppt/slides/slide1.xml"] = slide.replace(b"</p:spTree>", f"{picture}</p:spTree>".encode())
     assert parts["ppt/slides/slide1.xml"] != slide
     (tmp_path / "a.pptx").write_bytes(office.zipped(parts))
-    (found,) = everything_in(tmp_path / "a.pptx", "pptx")
+    (found,) = read_everything(tmp_path / "a.pptx", "pptx")
     assert isinstance(found, ReadDocument)
     assert "pelican" in found.text
     assert [page.name for page in found.pages] == ["slide 1", "slide 2"]

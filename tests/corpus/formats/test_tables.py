@@ -8,7 +8,7 @@ import pytest
 from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats import reader_for
+from engine.corpus.formats import find_reader
 from engine.corpus.text.blocks import rows_as_text
 
 
@@ -17,7 +17,7 @@ def read(name: str, content: str | bytes) -> ReadDocument:
         data = content.encode()
     else:
         data = content
-    (document,) = reader_for(name.rpartition(".")[2]).read(Path(name), data)
+    (document,) = find_reader(name.rpartition(".")[2]).read(Path(name), data)
     assert isinstance(document, ReadDocument)
     return document
 

@@ -15,8 +15,8 @@ from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut, locked
-from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS, unlocked
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS, unlock
+from engine.corpus.formats.opening import read_everything
 
 OLD = Path(__file__).resolve().parents[4] / "shared" / "data" / "office" / "msoffcrypto" / "inputs"
 
@@ -61,22 +61,22 @@ def test_what_excel_locks_without_a_password_opens_without_one(tmp_path: Path) -
 def test_a_locked_file_that_is_damaged_is_not_one_that_the_system_keeps_from_us() -> None:
     content = bytearray(locked_with(office.docx(), "secret"))
     content[76] = 200  # where its table of sectors begins: beyond its end
-    locked.use(("secret",), 60)
+    locked.use_passwords(("secret",), 60)
     with unreadable("damaged"):
-        unlocked(Path("plan.docx"), bytes(content))
+        unlock(Path("plan.docx"), bytes(content))
 
 
 def test_passwords_are_tried_for_a_while_only() -> None:
-    locked.use(("a", "b", "c"), 0)
+    locked.use_passwords(("a", "b", "c"), 0)
     with unreadable("encrypted") as reported:
-        unlocked(Path("plan.docx"), locked_with(office.docx(), "c"))
+        unlock(Path("plan.docx"), locked_with(office.docx(), "c"))
     assert numbers(reported.value.why) == [1, 3]
 
 
 def test_a_lock_that_is_damaged_is_reported(tmp_path: Path) -> None:
-    locked.use(("secret",), 30)
+    locked.use_passwords(("secret",), 30)
     with unreadable("encrypted") as reported:
-        unlocked(Path("plan.docx"), office.locked_package())
+        unlock(Path("plan.docx"), office.locked_package())
     assert reported.value.why not in (NO_PASSWORD, NONE_FITS)
     content = bytearray(locked_with(office.docx(), "secret"))
     content[-3000:] = bytes(3000)
@@ -98,7 +98,7 @@ def test_a_lock_that_is_damaged_is_reported(tmp_path: Path) -> None:
 )
 def test_locks_of_older_programs(name: str, text: str) -> None:
     known = ("wrong", "Password1234_", "123456789012345")
-    locked.use(known, 30)
+    locked.use_passwords(known, 30)
     assert text in read(OLD / name, *known).documents[0].text
 
 
@@ -122,19 +122,19 @@ AES = {
 def test_archives_locked_with_aes_open_with_one_of_the_passwords(tmp_path: Path, bits: int) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(b64decode(AES[bits]))
-    locked.use(("wrong", "søs am"), 30)
-    (found,) = everything_in(path, "zip")
+    locked.use_passwords(("wrong", "søs am"), 30)
+    (found,) = read_everything(path, "zip")
     assert isinstance(found, ReadDocument)
     assert (found.member, found.text) == ("plan.txt", "The pelican boards at dawn. " * 3)
-    locked.use(("wrong",), 30)
-    (found,) = everything_in(path, "zip")
+    locked.use_passwords(("wrong",), 30)
+    (found,) = read_everything(path, "zip")
     assert isinstance(found, LeftOut)
     assert (found.kind, found.reason) == ("encrypted", NONE_FITS)
     changed = bytearray(path.read_bytes())
     changed[80] ^= 1  # within the locked text: no password opens it rightly any more
     path.write_bytes(changed)
-    locked.use(("søs am",), 30)
-    (found,) = everything_in(path, "zip")
+    locked.use_passwords(("søs am",), 30)
+    (found,) = read_everything(path, "zip")
     assert isinstance(found, LeftOut)
 
 
@@ -143,7 +143,7 @@ def test_a_compression_that_is_not_known_is_no_damage(tmp_path: Path) -> None:
     for signature, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
         content[content.index(signature) + at] = 9
     (tmp_path / "a.zip").write_bytes(content)
-    left_out, read = everything_in(tmp_path / "a.zip", "zip")
+    left_out, read = read_everything(tmp_path / "a.zip", "zip")
     assert isinstance(left_out, LeftOut)
     assert (left_out.member, left_out.state, left_out.kind) == (
         "a.txt",

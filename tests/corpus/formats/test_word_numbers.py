@@ -11,8 +11,8 @@ import pytest
 from fixtures import office
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.opening import everything_in
-from engine.corpus.formats.word_numbers import with_numbers
+from engine.corpus.formats.opening import read_everything
+from engine.corpus.formats.word_numbers import write_numbers
 
 OFFICE = Path(__file__).resolve().parents[4] / "shared" / "data" / "office"
 NAMESPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -65,7 +65,7 @@ def docx(body: str, lists: str, styles: str = "") -> bytes:
 
 def read(tmp_path: Path, *paragraphs: str, lists: str, styles: str = "") -> ReadDocument:
     (tmp_path / "a.docx").write_bytes(docx("".join(paragraphs), lists, styles))
-    (document,) = everything_in(tmp_path / "a.docx", "docx")
+    (document,) = read_everything(tmp_path / "a.docx", "docx")
     assert isinstance(document, ReadDocument)
     return document
 
@@ -74,7 +74,7 @@ def numbered(content: bytes) -> bytes | None:
     """The document's part with numbers; None where it has none."""
     package = zipfile.ZipFile(io.BytesIO(content))
     part = package.read("word/document.xml")
-    changed = with_numbers(part, package)
+    changed = write_numbers(part, package)
     return None if changed == part else changed
 
 
@@ -306,7 +306,7 @@ def test_many_styles_take_no_long_time() -> None:
 def test_real_lists_are_reported_as_their_paragraphs_say() -> None:
     """The paragraphs of this file say what number Word shows before them; `1st` counts as 1."""
     document = next(
-        iter(everything_in(OFFICE / "tika" / "testWORD_override_list_numbering.docx", "docx"))
+        iter(read_everything(OFFICE / "tika" / "testWORD_override_list_numbering.docx", "docx"))
     )
     assert isinstance(document, ReadDocument)
     lines = [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.corpus.sandbox.landlock import give_up_writing
+from engine.core.platforms.landlock import give_up_writing
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the kernel of another system refuses none of this"

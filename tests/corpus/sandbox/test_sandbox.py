@@ -29,10 +29,8 @@ from fixtures.shown_numbers import numbers
 import engine
 from engine.core.records import Marked
 from engine.corpus.formats import LeftOut
-from engine.corpus.sandbox import fork_server as forking
 from engine.corpus.sandbox import outcome as outcome_module
 from engine.corpus.sandbox import pool as pooling
-from engine.corpus.sandbox.fork_server import ForkedProcess, ForkServer
 from engine.corpus.sandbox.outcome import Limits, Outcome, as_message, finding
 from engine.corpus.sandbox.pool import Pool
 
@@ -253,17 +251,13 @@ def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[...
 
 
 on_linux = pytest.mark.skipif(
-    sys.platform != "linux", reason="elsewhere each reading process is started anew"
+    sys.platform != "linux", reason="the limits are those of Linux's kernel"
 )
 
 
-@on_linux
-def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
+def test_a_renewed_process_is_another_one_of_the_same_parent(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
-    """A renewed process is another one with the same parent, which has one thread and opened
-    none of the files.
-    """
     reading = pool(files=1)
     pids = []
     for number in range(3):
@@ -273,20 +267,7 @@ def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
         (child,) = reading.children
         pids.append(child.process.pid)
     assert len(set(pids)) == 3
-    fork_server = psutil.Process(pids[-1]).parent()
-    assert fork_server is not None
-    assert fork_server.parent() == psutil.Process()
-    assert [one.pid for one in fork_server.children()] == pids[-1:]
-    assert fork_server.num_threads() == 1
-    assert not [file for file in fork_server.open_files() if file.path.endswith(".pdf")]
-    last = psutil.Process(pids[-1])
-    fork_server.kill()
-    psutil.wait_procs([last], 60)
-    assert not last.is_running() or last.status() == psutil.STATUS_ZOMBIE
-    assert (
-        reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text
-        == "The heron."
-    )
+    assert psutil.Process(pids[-1]).parent() == psutil.Process()
 
 
 @on_linux
@@ -306,39 +287,11 @@ def test_a_library_that_crashes_where_it_gets_no_memory_is_not_reported_as_a_dam
 
 
 @on_linux
-def test_what_a_process_held_at_most_is_reported_once_it_has_ended(
-    tmp_path: Path, pool: Callable[..., Pool]
-) -> None:
-    """By its fork server; where that says nothing, it is not known."""
-    reading = pool()
-    for silent in (False, True):
-        assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
-        (child,) = reading.children
-        process = child.process
-        assert isinstance(process, ForkedProcess)
-        assert process.peak == 0
-        held = psutil.Process(process.pid).memory_info().rss
-        server = psutil.Process(process.pid).parent()
-        assert server is not None
-        server.suspend() if silent else None
-        os.kill(process.pid, signal.SIGSEGV)
-        assert process.wait(60) == (-signal.SIGKILL if silent else -signal.SIGSEGV)
-        assert (process.peak > 0, process.is_orphan) == (not silent, silent)
-        assert silent or 0.9 * held < process.peak < 2 * held
-        server.resume()
-    assert reading.read(
-        write(tmp_path / "a.txt", b"The heron."), "txt"
-    ).documents  # not by what came too late
-
-
-@on_linux
 @pytest.mark.parametrize("kept", [True, False])
 def test_compiled_modules_are_kept_for_the_next_start_unless_python_must_not(
     tmp_path: Path, *, kept: bool
 ) -> None:
-    """By what loads them before it reads: readers are loaded by no other process of the program,
-    so none else would keep them.
-    """
+    """Readers are loaded by no other process of the program, so none else would keep them."""
     program = (
         "import sys; from pathlib import Path; from engine.corpus.sandbox.pool import Pool\n"
         "pool = Pool(1); print(len(pool.read(Path(sys.argv[1]), 'txt').documents)); pool.close()"
@@ -360,56 +313,7 @@ def test_compiled_modules_are_kept_for_the_next_start_unless_python_must_not(
     )
 
 
-def is_over(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-
-
 @on_linux
-def test_a_file_is_read_again_where_not_it_but_the_fork_server_ended_its_reader(
-    tmp_path: Path, pool: Callable[..., Pool]
-) -> None:
-    """Between two files, and while one is read: neither is said to need too much memory."""
-    takes_seconds = SLOW[: len(SLOW) // 8]
-    for delay, content, format in ((0.0, b"The heron.", "txt"), (0.5, takes_seconds, "html")):
-        reading = pool(seconds=AMPLE)
-        assert reading.read(write(tmp_path / "a.txt", b"The tern."), "txt").documents
-        (child,) = reading.children
-        fork_server = psutil.Process(child.process.pid).parent()
-        assert fork_server is not None
-        if delay:
-            threading.Timer(delay, fork_server.kill).start()
-        else:
-            fork_server.kill()
-            while not is_over(fork_server):
-                time.sleep(0.01)
-        outcome = reading.read(write(tmp_path / "b", content), format)
-        assert (outcome.kind, outcome.reason, len(outcome.documents)) == ("", "", 1)
-        assert reading.children != {child}
-
-
-@on_linux
-def test_a_fork_server_that_does_not_answer_holds_up_neither_the_next_file_nor_the_end(
-    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(forking, "FORK_SECONDS", 3.0)
-    for again in (False, True):
-        reading = pool(files=1)
-        path = write(tmp_path / "a.txt", b"The heron.")
-        assert reading.read(path, "txt").documents
-        (child,) = reading.children
-        fork_server = psutil.Process(child.process.pid).parent()
-        assert fork_server is not None
-        fork_server.suspend()
-        started = time.monotonic()
-        assert not again or reading.read(path, "txt").documents
-        reading.close()
-        assert time.monotonic() - started < 120
-        assert is_over(fork_server)
-        assert child.process.poll() is not None
-
-
-@on_linux
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux 5.3")
 def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from engine.corpus.sandbox.outcome import"
@@ -425,12 +329,12 @@ def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: P
         time.sleep(0.5)
         readers = psutil.Process(started.pid).children(recursive=True)
         started.kill()
-    assert len(readers) == 2
+    assert len(readers) == 1
     assert psutil.wait_procs(readers, 4)[1] == []
 
 
 @on_linux
-def test_what_is_forked_is_confined_and_distinguished_from_its_parent(
+def test_a_reading_process_is_confined_and_has_no_sockets(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
     reading = pool()
@@ -442,21 +346,6 @@ def test_what_is_forked_is_confined_and_distinguished_from_its_parent(
     assert str(Limits().memory) in limits
     handles = {os.readlink(path) for path in Path(f"/proc/{child.process.pid}/fd").iterdir()}
     assert not [handle for handle in handles if handle.startswith("socket:")]
-
-
-def test_without_a_fork_server_processes_are_started(
-    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ForkServer, "fork", lambda _: None)
-    reading = pool(seconds=AMPLE, files=1)
-    for _ in range(2):
-        assert (
-            reading.read(write(tmp_path / "a.pdf", office.pdf("The heron.")), "pdf")
-            .documents[0]
-            .text
-            == "The heron."
-        )
-    assert pool(seconds=2).read(write(tmp_path / "a.html", SLOW), "html").kind == "timed out"
 
 
 def test_a_file_that_the_system_does_not_open_is_closed(

@@ -13,7 +13,7 @@ from fixtures.errors import fails
 
 from engine.core.errors import InputError, UsageError
 from engine.core.records import ReadDocument
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.opening import read_everything
 from engine.corpus.scan.scan import Scan, scan
 
 
@@ -350,7 +350,7 @@ def test_files_whose_names_have_no_format_are_known_by_their_content(tmp_path: P
         "page": "html",
     }
     read = {
-        file.path: next(iter(everything_in(file.absolute, file.format))) for file in found.files
+        file.path: next(iter(read_everything(file.absolute, file.format))) for file in found.files
     }
     assert {
         name: document.format

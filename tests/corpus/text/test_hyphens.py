@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.opening import read_everything
 from engine.corpus.text.hyphens import BREAK, put_together, with_breaks
 
 LONG = 30_000
@@ -112,6 +112,6 @@ SHARED = (
     ],
 )
 def test_the_files_of_users(name: str, parts: tuple[str, ...]) -> None:
-    (document,) = everything_in(SHARED / name, "pdf")
+    (document,) = read_everything(SHARED / name, "pdf")
     assert isinstance(document, ReadDocument)
     assert [part for part in parts if part not in document.text] == []

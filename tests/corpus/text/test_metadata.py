@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats import reader_for
-from engine.corpus.formats.html import said_in
-from engine.corpus.formats.html.nodes import parsed
+from engine.corpus.formats import find_reader
+from engine.corpus.formats.html import read_metadata
+from engine.corpus.formats.html.nodes import parse_page
 from engine.corpus.formats.markdown import FrontMatter, split_front_matter
 from engine.corpus.ingest.former import document_of
 from engine.corpus.scan.scan import ScannedFile
@@ -132,7 +132,7 @@ def test_names_are_reported_once_and_addresses_are_none() -> None:
 )
 def test_front_matter_in_yaml(fields: str, said: Said) -> None:
     found = split_front_matter(f"---\n{fields}\n---\nBody\n")
-    assert (found.body.strip(), found.said) == ("Body", said)
+    assert (found.body.strip(), found.metadata) == ("Body", said)
     assert len(found.body) == len(found.text)
     before = len(f"---\n{fields}\n---\n".splitlines())
     assert found.text[: found.text.index("Body")].count("\n") == before
@@ -163,7 +163,7 @@ def test_fields_are_text(source: str, text: str) -> None:
 
 def test_fields_in_toml() -> None:
     fields = 'title = "On"\nauthors = ["Ann", "Bo"]\ndate = 2031-04-29\n[params]\nkey = 1'
-    assert split_front_matter(f"+++\n{fields}\n+++\nBody").said == Said("On", "Ann, Bo", NOON)
+    assert split_front_matter(f"+++\n{fields}\n+++\nBody").metadata == Said("On", "Ann, Bo", NOON)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_fields_in_toml() -> None:
     ],
 )
 def test_tags_of_front_matter(fields: str, tags: str) -> None:
-    assert split_front_matter(f"---\n{fields}\n---\nBody\n").said.tags == tags
+    assert split_front_matter(f"---\n{fields}\n---\nBody\n").metadata.tags == tags
 
 
 def test_tags_are_few_and_short() -> None:
@@ -191,7 +191,7 @@ def test_tags_are_few_and_short() -> None:
 def test_keywords_of_a_page_are_its_tags() -> None:
     source = """<head><meta name="keywords" content="Lease, notice period"><meta
         property="article:tag" content="Harbour"><meta property="article:tag" content="lease">"""
-    assert said_in(parsed(source)).tags == "Lease, notice period, Harbour"
+    assert read_metadata(parse_page(source)).tags == "Lease, notice period, Harbour"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_what_is_no_front_matter_stays(text: str) -> None:
 )
 def test_heads_of_pages(head: str, said: Said) -> None:
     source = f"<html><head><title>T</title>{head}</head><body>Text"
-    assert said_in(parsed(source)) == said
+    assert read_metadata(parse_page(source)) == said
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_heads_of_pages(head: str, said: Said) -> None:
 def test_a_hostile_head_takes_no_time(piece: str) -> None:
     started = time.process_time()
     source = piece * (2**20 // len(piece))
-    assert said_in(parsed(source)) == Said()
+    assert read_metadata(parse_page(source)) == Said()
     assert time.process_time() - started < 2
 
 
@@ -286,7 +286,7 @@ def test_readers_find_them(tmp_path: Path) -> None:
         ),
     ):
         (tmp_path / name).write_text(content)
-        (found,) = reader_for(name.partition(".")[2]).read(tmp_path / name)
+        (found,) = find_reader(name.partition(".")[2]).read(tmp_path / name)
         assert isinstance(found, ReadDocument)
         assert (found.title, found.author, found.created, found.changed) == ("T", "Ann", NOON, NOON)
         assert found.text.endswith("Body")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.core.characters import visible
 from engine.core.records import Heading, Page, ReadDocument
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.opening import read_everything
 from engine.corpus.text.blocks import made_visible
 
 
@@ -100,7 +100,7 @@ def test_documents_of_all_formats_are_freed_of_them(
 ) -> None:
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
-    (found,) = everything_in(path, name.partition(".")[2])
+    (found,) = read_everything(path, name.partition(".")[2])
     assert isinstance(found, ReadDocument)
     assert "Donau" in found.text
     assert text in (None, found.text)

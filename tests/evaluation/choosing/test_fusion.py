@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.choosing import fusion
 from engine.evaluation.choosing.fusion import (
-    EQUAL,
-    FOREIGN,
     FOREIGN_SHARES,
-    SHARES,
     FusionChoice,
     HybridFusion,
     default_share,
@@ -22,6 +20,7 @@ from engine.evaluation.choosing.fusion import (
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.lexical.filenames import FilenameMatch
+from engine.models.catalogue import SHARES
 from engine.settings.load import validate
 
 

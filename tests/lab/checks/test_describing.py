@@ -10,10 +10,10 @@ from fixtures.offset_similarity import Offset
 
 from engine.core.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
-from engine.evaluation.rankers import rank_all
 from engine.lab.checks.diagnostics import Diagnostics, Ranked, similarities_of
 from engine.lab.checks.diagnostics import describe as described
 from engine.metrics.bootstrap import PAPER, Sampling
+from engine.ranking.nearest import rank_all
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
 CHUNKS = np.eye(6, dtype=np.float32)

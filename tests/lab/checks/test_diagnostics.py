@@ -8,7 +8,6 @@ import pytest
 from engine.core.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import rank_all
 from engine.lab.checks.diagnostics import (
     RANDOM,
     EncoderDiagnostics,
@@ -20,6 +19,7 @@ from engine.lab.checks.diagnostics import (
 from engine.lab.checks.forgetting import General
 from engine.metrics.bootstrap import Sampling
 from engine.metrics.density import PLACES
+from engine.ranking.nearest import rank_all
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
 CHUNKS = np.eye(6, dtype=np.float32)

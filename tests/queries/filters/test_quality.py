@@ -17,7 +17,7 @@ from engine.core.errors import CancelledError
 from engine.core.events import Choice, Event
 from engine.core.records import Chunk, Document, Query, QueryKind
 from engine.lexical.index import LexicalIndex
-from engine.lexical.languages import margin_over
+from engine.lexical.languages import measure_language_margin
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.filters.quality import Check, build_checks, longest_run
@@ -104,9 +104,9 @@ def test_a_chunk_in_another_language_than_its_document_and_one_in_none_refuse_no
 
 
 def test_the_margin_is_nothing_for_the_best_language_and_for_one_that_is_not_known():
-    assert margin_over("How often is the oil of the pump changed?", "en") == 0
-    assert margin_over("How often is the oil of the pump changed?", "none") == 0
-    assert margin_over("Wie oft wird das Öl der Pumpe gewechselt?", "en") > 2
+    assert measure_language_margin("How often is the oil of the pump changed?", "en") == 0
+    assert measure_language_margin("How often is the oil of the pump changed?", "none") == 0
+    assert measure_language_margin("Wie oft wird das Öl der Pumpe gewechselt?", "en") > 2
 
 
 @pytest.mark.parametrize(

@@ -16,46 +16,40 @@ _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 def is_hidden(name: str) -> bool:
     """Tell whether a member is hidden or was left by a system, so no person put it there."""
-    return (
-        name.rpartition("/")[2].startswith(".")
-        or name.startswith(_LITTER)
-        or name.endswith(_LITTER)
-    )
+    file_name = name.rpartition("/")[2]
+    return file_name.startswith(".") or name.startswith(_LITTER) or name.endswith(_LITTER)
 
 
-def leads_out(name: str) -> LeftOut | None:
+def refuse_outside(name: str) -> LeftOut | None:
     """Return why a member whose name leads out of the archive is refused, None for any other."""
-    if (
-        name.startswith(("/", "\\"))
-        or ".." in name.replace("\\", "/").split("/")
-        or name[1:3] in (":\\", ":/")
-    ):
-        shown = name.replace("\\", "/").strip("/")
-        return LeftOut(shown, "quarantined", "refused", "its name leads out of the archive")
+    path = name.replace("\\", "/")
+    if path.startswith("/") or ".." in path.split("/") or path[1:3] == ":/":
+        reason = "its name leads out of the archive"
+        return LeftOut(path.strip("/"), "quarantined", "refused", reason)
     return None
 
 
-def link(name: str) -> LeftOut:
+def report_link(name: str) -> LeftOut:
     """Report a member that only names another file."""
     return LeftOut(name, "skipped", "link", "a link inside an archive")
 
 
-def bomb(name: str, size: int) -> LeftOut:
+def report_bomb(name: str, size: int) -> LeftOut:
     """Report a member that unpacks to many times more than documents do."""
-    return LeftOut(
-        name, "quarantined", "too large", f"a decompression bomb, of {size / 1e6:,.0f} MB unpacked"
-    )
+    reason = f"a decompression bomb, of {size / 1e6:,.0f} MB unpacked"
+    return LeftOut(name, "quarantined", "too large", reason)
 
 
-def too_large(name: str, left: int) -> LeftOut:
+def report_too_large(name: str, left: int) -> LeftOut:
     """Report a member that is too large.
 
     It is larger than a member may be, or than what is `left` of all that an archive may unpack to.
     """
-    what, most = (
-        ("it unpacks", MAX_MEMBER) if left >= MAX_MEMBER else ("the archive unpacks", MAX_UNPACKED)
-    )
-    return LeftOut(name, "quarantined", "too large", f"{what} to more than {most // 2**20:,} MB")
+    if left >= MAX_MEMBER:
+        reason = f"it unpacks to more than {MAX_MEMBER // 2**20:,} MB"
+    else:
+        reason = f"the archive unpacks to more than {MAX_UNPACKED // 2**20:,} MB"
+    return LeftOut(name, "quarantined", "too large", reason)
 
 
 def read_bounded(read: Callable[[int], bytes], most: int) -> bytes:

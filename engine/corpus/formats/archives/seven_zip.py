@@ -7,19 +7,19 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
+from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
     HIDDEN_ONLY,
     MAX_MEMBER,
     NO_FILES,
-    bomb,
     is_hidden,
-    leads_out,
-    link,
-    too_large,
+    refuse_outside,
+    report_bomb,
+    report_link,
+    report_too_large,
 )
-from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.locked import known, why_closed
+from engine.corpus.formats.damage import describe_damage
+from engine.corpus.formats.locked import explain_lock, known_passwords
 from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
 
@@ -32,32 +32,29 @@ class SevenZipReader:
 
     formats = frozenset({"7z"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
-            if data is None:
-                size = path.stat().st_size
-            else:
-                size = len(data)
+            size = path.stat().st_size if data is None else len(data)
             archive, password = _open(path, file)
             members = [member for member in archive.files if not member.is_directory]
             if not members:
                 raise UnreadableFileError(path, NO_FILES, "empty")
-            wanted: list[tuple[str, int]] = []
+            accepted: list[tuple[str, int]] = []
             left = MAX_UNPACKED
-            shown = False
+            are_all_hidden = True
             for member in members:
-                found = _refuse(member, size, left)
-                if found is not None:
-                    shown = True
-                    yield found
+                refused = _refuse(member, size, left)
+                if refused is not None:
+                    are_all_hidden = False
+                    yield refused
                 elif not is_hidden(member.filename):
-                    shown = True
+                    are_all_hidden = False
                     left -= member.uncompressed
-                    wanted.append((member.filename, member.uncompressed))
-            if not shown:
+                    accepted.append((member.filename, member.uncompressed))
+            if are_all_hidden:
                 raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
-            yield from _unpack(file, password, wanted)
+            yield from _unpack(file, password, accepted)
 
 
 READER = SevenZipReader()
@@ -72,70 +69,70 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
     from py7zr.exceptions import PasswordRequired, UnsupportedCompressionMethodError
 
     is_locked = False
-    for password in (None, *known()):
+    for password in (None, *known_passwords()):
         file.seek(0)
         try:
             archive = SevenZipFile(file, "r", password=password)
-            if not archive.needs_password() or (
-                password is not None and _opens(file, archive, password)
-            ):
+            if not archive.needs_password():
+                return archive, password
+            if password is not None and _is_password(file, archive, password):
                 return archive, password
             is_locked = True
         except PasswordRequired:
             is_locked = True
         except UnsupportedCompressionMethodError as error:
-            raise UnreadableFileError(
-                path, "its packing method is not known", "unsupported"
-            ) from error
+            reason = "its packing method is not known"
+            raise UnreadableFileError(path, reason, "unsupported") from error
         except MemoryError:
             raise
         # A damaged archive or a wrong password may lead to any error.
         except Exception as error:
             if not is_locked:
-                raise UnreadableFileError(path, damaged(error)) from error
-    raise UnreadableFileError(path, why_closed(), "encrypted")
+                raise UnreadableFileError(path, describe_damage(error)) from error
+    raise UnreadableFileError(path, explain_lock(), "encrypted")
 
 
-def _opens(file: IO[bytes], archive: Any, password: str) -> bool:
+def _is_password(file: IO[bytes], archive: Any, password: str) -> bool:
     """Tell whether a password opens the smallest file of an archive, if it has one."""
     files = [member for member in archive.files if not member.is_directory and member.uncompressed]
-    least = min(files, key=lambda member: member.uncompressed, default=None)
-    if least is None:
+    smallest = min(files, key=lambda member: member.uncompressed, default=None)
+    if smallest is None:
         return True
-    if least.uncompressed > AT_ONCE:
+    if smallest.uncompressed > AT_ONCE:
         return False
-    found = next(_unpack(file, password, [(least.filename, least.uncompressed)]), None)
-    return isinstance(found, Member)
+    finding = next(_unpack(file, password, [(smallest.filename, smallest.uncompressed)]), None)
+    return isinstance(finding, Member)
 
 
 def _refuse(member: Any, size: int, left: int) -> LeftOut | None:
     """Return why a member is left out before it is unpacked, or None."""
     name = member.filename
-    if refused := leads_out(name):
+    if refused := refuse_outside(name):
         return refused
     if is_hidden(name):
         return None
     if member.is_symlink or member.is_junction:
-        return link(name)
+        return report_link(name)
     if is_bomb(size, member.uncompressed):
-        return bomb(name, member.uncompressed)
+        return report_bomb(name, member.uncompressed)
     if member.uncompressed > min(left, MAX_MEMBER):
-        return too_large(name, left)
+        return report_too_large(name, left)
     return None
 
 
 def _unpack(
-    file: IO[bytes], password: str | None, wanted: Sequence[tuple[str, int]]
-) -> Iterator[Found]:
+    file: IO[bytes], password: str | None, members: Sequence[tuple[str, int]]
+) -> Iterator[Finding]:
     """Yield the files of these names and sizes, several at once.
 
     They are packed together, and each start begins from the beginning of the archive.
     """
     batch: list[tuple[str, int]] = []
     held = 0
-    for name, size in wanted:
-        if not _may_be_read(name):
-            # The name of an empty file says what it is.
+    for name, size in members:
+        ending = ending_of(name)
+        if not (ending in FORMATS or ending in IMAGES or names_no_format(ending)):
+            # The file is not read: its name alone says why.
             yield Member(name, b"")
             continue
         if batch and held + size > AT_ONCE:
@@ -147,35 +144,30 @@ def _unpack(
     yield from _unpack_batch(file, password, batch)
 
 
-def _may_be_read(name: str) -> bool:
-    ending = ending_of(name)
-    return ending in FORMATS or ending in IMAGES or names_no_format(ending)
-
-
 def _unpack_batch(
     file: IO[bytes], password: str | None, batch: Sequence[tuple[str, int]]
-) -> Iterator[Found]:
+) -> Iterator[Finding]:
     if not batch:
         return
     from py7zr import SevenZipFile
 
     from engine.corpus.formats.archives.unpacked import UnpackedFiles
 
-    writers = UnpackedFiles()
+    files = UnpackedFiles()
+    names = [name for name, _ in batch]
     failed: Exception | None = None
     file.seek(0)
     try:
         with SevenZipFile(file, "r", password=password) as archive:
-            archive.extract(targets=[name for name, _ in batch], factory=writers)
+            archive.extract(targets=names, factory=files)
     except MemoryError:
         raise
     # A damaged archive may lead to any error.
     except Exception as error:
         failed = error
-    for (name, size), data in zip(
-        batch, writers.contents_of([name for name, _ in batch]), strict=True
-    ):
+    for (name, size), data in zip(batch, files.read_contents(names), strict=True):
         if data is not None and len(data) == size:
             yield Member(name, data)
         else:
-            yield LeftOut(name, "quarantined", "damaged", damaged(failed or "it ends too early"))
+            reason = describe_damage(failed or "it ends too early")
+            yield LeftOut(name, "quarantined", "damaged", reason)

@@ -17,19 +17,19 @@ from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import IO, Any, cast
 
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
+from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
     HIDDEN_ONLY,
     MAX_MEMBER,
     NO_FILES,
-    bomb,
     is_hidden,
-    leads_out,
-    link,
     read_bounded,
-    too_large,
+    refuse_outside,
+    report_bomb,
+    report_link,
+    report_too_large,
 )
-from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.plain import guess_encoding_of_names
 from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
 from engine.corpus.scan.formats import COMPRESSED
@@ -52,23 +52,20 @@ class TarReader:
 
     formats = frozenset({"tar"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
-            if data is None:
-                size = path.stat().st_size
-            else:
-                size = len(data)
-            kind = _kind_of(file)
+            size = path.stat().st_size if data is None else len(data)
+            kind = _find_compression(file)
             try:
-                pieces = _Pieces(_decompressed(file, kind))
-            except _damage_of(kind) as error:
-                raise UnreadableFileError(path, damaged(error)) from error
+                pieces = _Pieces(_open_decompressed(file, kind))
+            except _list_errors(kind) as error:
+                raise UnreadableFileError(path, describe_damage(error)) from error
             content = cast(IO[bytes], BufferedReader(pieces))
-            if kind and not _begins_archive(pieces.head):
-                yield _only_file(path, content, size, kind)
+            if kind and not _is_archive(pieces.head):
+                yield _read_only_file(path, content, size, kind)
             else:
-                yield from _members(path, content, size, kind)
+                yield from _read_members(path, content, size, kind)
 
 
 READER = TarReader()
@@ -100,14 +97,17 @@ class _Pieces(RawIOBase):
         return len(kept)
 
 
-def _kind_of(file: IO[bytes]) -> str:
+def _find_compression(file: IO[bytes]) -> str:
     """Return how a file is compressed, empty if it is not."""
     head = file.read(8)
     file.seek(0)
-    return next((kind for magic, kind in COMPRESSED.items() if head.startswith(magic)), "")
+    for magic, kind in COMPRESSED.items():
+        if head.startswith(magic):
+            return kind
+    return ""
 
 
-def _decompressed(file: IO[bytes], kind: str) -> IO[bytes]:
+def _open_decompressed(file: IO[bytes], kind: str) -> IO[bytes]:
     match kind:
         case "gz":
             return cast(IO[bytes], gzip.GzipFile(fileobj=file))
@@ -116,11 +116,11 @@ def _decompressed(file: IO[bytes], kind: str) -> IO[bytes]:
         case "bz2":
             return cast(IO[bytes], bz2.BZ2File(file))
         case "zst":
-            return cast(IO[bytes], _zstd().ZstdFile(file))
+            return cast(IO[bytes], _import_zstd().ZstdFile(file))
     return file
 
 
-def _zstd() -> Any:
+def _import_zstd() -> Any:
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -128,14 +128,14 @@ def _zstd() -> Any:
     return zstd
 
 
-def _damage_of(kind: str) -> tuple[type[BaseException], ...]:
+def _list_errors(kind: str) -> tuple[type[BaseException], ...]:
     """Return the errors that reading a damaged file raises."""
     if kind == "zst":
-        return (*_DAMAGED, _zstd().ZstdError)
+        return (*_DAMAGED, _import_zstd().ZstdError)
     return _DAMAGED
 
 
-def _begins_archive(head: bytes) -> bool:
+def _is_archive(head: bytes) -> bool:
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -144,78 +144,76 @@ def _begins_archive(head: bytes) -> bool:
     return True
 
 
-def _only_file(path: Path, content: IO[bytes], size: int, kind: str) -> Found:
+def _read_only_file(path: Path, content: IO[bytes], size: int, kind: str) -> Finding:
     """Return a single compressed file, named like the whole without the ending."""
     name = path.stem
     try:
         unpacked = read_bounded(content.read, MAX_MEMBER)
     except OverflowError:
-        return too_large(name, MAX_MEMBER)
-    except _damage_of(kind) as error:
-        raise UnreadableFileError(path, damaged(error)) from error
+        return report_too_large(name, MAX_MEMBER)
+    except _list_errors(kind) as error:
+        raise UnreadableFileError(path, describe_damage(error)) from error
     if is_bomb(size, len(unpacked)):
-        return bomb(name, len(unpacked))
+        return report_bomb(name, len(unpacked))
     return Member(name, unpacked)
 
 
-def _members(path: Path, content: IO[bytes], size: int, kind: str) -> Iterator[Found]:
+def _read_members(path: Path, content: IO[bytes], size: int, kind: str) -> Iterator[Finding]:
     """Yield the files of an archive.
 
     What follows damage is lost, what precedes it is not.
     """
     left = MAX_UNPACKED
-    files = 0
-    shown = 0
+    has_files = False
+    are_all_hidden = True
     try:
         with tarfile.open(
             fileobj=content, mode="r|", bufsize=_BLOCK, encoding="utf-8", errors="surrogateescape"
         ) as archive:
             for member in archive:
-                files += not member.isdir()
+                has_files = has_files or not member.isdir()
                 if is_bomb(size, member.size):
-                    yield bomb(_legible(member.name), member.size)
+                    yield report_bomb(_decode_name(member.name), member.size)
                     yield LeftOut(
                         _REST, "quarantined", "too large", "it comes after a decompression bomb"
                     )
                     return
-                found = _member(archive, member, left)
-                if found is not None:
-                    shown += 1
-                    left -= len(found.data) if isinstance(found, Member) else 0
-                    yield found
-    except _damage_of(kind) as error:
-        if not shown:
-            raise UnreadableFileError(path, damaged(error)) from error
-        yield LeftOut(_REST, "quarantined", "damaged", damaged(error))
+                finding = _read_member(archive, member, left)
+                if finding is not None:
+                    are_all_hidden = False
+                    if isinstance(finding, Member):
+                        left -= len(finding.data)
+                    yield finding
+    except _list_errors(kind) as error:
+        if are_all_hidden:
+            raise UnreadableFileError(path, describe_damage(error)) from error
+        yield LeftOut(_REST, "quarantined", "damaged", describe_damage(error))
         return
-    if not shown:
-        raise UnreadableFileError(path, HIDDEN_ONLY if files else NO_FILES, "empty")
+    if are_all_hidden:
+        raise UnreadableFileError(path, HIDDEN_ONLY if has_files else NO_FILES, "empty")
 
 
-def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> Found | None:
-    name = _legible(member.name)
-    if refused := leads_out(name):
+def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> Finding | None:
+    name = _decode_name(member.name)
+    if refused := refuse_outside(name):
         return refused
     name = name.removeprefix("./")
     if member.isdir() or is_hidden(name):
         return None
     if member.issym() or member.islnk():
-        return link(name)
+        return report_link(name)
     if not member.isfile():
         return LeftOut(name, "skipped", "unsupported", "a device or a pipe, not a file")
     if member.size > min(left, MAX_MEMBER):
-        return too_large(name, left)
+        return report_too_large(name, left)
     file = archive.extractfile(member)
-    if file is None:
-        content = b""
-    else:
-        content = file.read()
+    content = b"" if file is None else file.read()
     if len(content) < member.size:
         raise EOFError("the archive ends in the middle of a file")
     return Member(name, content)
 
 
-def _legible(name: str) -> str:
+def _decode_name(name: str) -> str:
     """Return a member's name, read as UTF-8, else in the code page that fits it best."""
     raw = name.encode("utf-8", "surrogateescape")
     with suppress(UnicodeError):

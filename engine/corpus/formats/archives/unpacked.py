@@ -51,7 +51,7 @@ class UnpackedFiles(WriterFactory):
         """Create a place for a file's bytes."""
         return self._files.setdefault(filename, UnpackedFile())
 
-    def contents_of(self, names: Sequence[str]) -> Iterator[bytes | None]:
+    def read_contents(self, names: Sequence[str]) -> Iterator[bytes | None]:
         """Yield the bytes of files, None for a file that was not unpacked.
 
         If several files have the same name, py7zr numbers all but the first.

@@ -8,20 +8,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
+from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
     HIDDEN_ONLY,
     MAX_MEMBER,
     NO_FILES,
-    bomb,
     is_hidden,
-    leads_out,
-    link,
     read_bounded,
-    too_large,
+    refuse_outside,
+    report_bomb,
+    report_link,
+    report_too_large,
 )
-from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.locked import known, why_closed
+from engine.corpus.formats.damage import describe_damage
+from engine.corpus.formats.locked import explain_lock, known_passwords
 from engine.corpus.formats.plain import guess_encoding_of_names
 from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb, open_zip
 
@@ -36,70 +36,69 @@ class ZipReader:
 
     formats = frozenset({"zip"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with open_zip(path, data) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             if not members:
                 raise UnreadableFileError(path, NO_FILES, "empty")
             left = MAX_UNPACKED
-            hidden = True
-            for member, name in zip(members, names_of(members), strict=True):
-                found = _member(archive, member, name, left)
-                if found is not None:
-                    hidden = False
-                    left -= len(found.data) if isinstance(found, Member) else 0
-                    yield found
-            if hidden:
+            are_all_hidden = True
+            for member, name in zip(members, decode_names(members), strict=True):
+                finding = _read_member(archive, member, name, left)
+                if finding is not None:
+                    are_all_hidden = False
+                    if isinstance(finding, Member):
+                        left -= len(finding.data)
+                    yield finding
+            if are_all_hidden:
                 raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
 
 
 READER = ZipReader()
 
 
-def _member(
+def _read_member(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: int
-) -> Found | None:
-    if refused := leads_out(name):
+) -> Finding | None:
+    if refused := refuse_outside(name):
         return refused
     if is_hidden(name):
         return None
     if stat.S_ISLNK(member.external_attr >> 16):
-        return link(name)
-    locked = bool(member.flag_bits & _ENCRYPTED)
+        return report_link(name)
     if is_bomb(member.compress_size, member.file_size):
-        return bomb(name, member.file_size)
+        return report_bomb(name, member.file_size)
+    passwords: Sequence[str | None] = (None,)
+    if member.flag_bits & _ENCRYPTED:
+        passwords = known_passwords()
     try:
-        content = _unlocked(archive, member, min(left, MAX_MEMBER), known() if locked else (None,))
+        content = _read_unlocked(archive, member, min(left, MAX_MEMBER), passwords)
         if content is None:
-            return LeftOut(name, "quarantined", "encrypted", why_closed())
+            return LeftOut(name, "quarantined", "encrypted", explain_lock())
         return Member(name, content)
     except OverflowError:
-        return too_large(name, left)
+        return report_too_large(name, left)
     # This is also a RuntimeError, so it comes first.
     except NotImplementedError:
-        return LeftOut(
-            name,
-            "quarantined",
-            "unsupported",
-            f"its packing method {member.compress_type} is not known",
-        )
+        reason = f"its packing method {member.compress_type} is not known"
+        return LeftOut(name, "quarantined", "unsupported", reason)
     except MemoryError:
         raise
     # A damaged archive may lead to any error.
     except Exception as error:
-        return LeftOut(name, "quarantined", "damaged", damaged(error))
+        return LeftOut(name, "quarantined", "damaged", describe_damage(error))
 
 
-def _unlocked(
+def _read_unlocked(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, passwords: Sequence[str | None]
 ) -> bytes | None:
     """Return the bytes of a member with the first password that opens it, None if none does."""
     if member.compress_type == _AES:
-        archive, member = _for_aes(archive, member)
+        archive, member = _open_for_aes(archive, member)
     for password in passwords:
         try:
-            return _unpacked(archive, member, most, password)
+            return _unpack(archive, member, most, password)
         except (NotImplementedError, OverflowError, MemoryError):
             raise
         except Exception:
@@ -109,30 +108,38 @@ def _unlocked(
     return None
 
 
-def _for_aes(
+def _open_for_aes(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo
 ) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
     """Return the archive and the member as pyzipper has them."""
     from pyzipper import AESZipFile
 
     assert archive.fp is not None
-    same = AESZipFile(archive.fp)
-    return same, next(one for one in same.infolist() if one.header_offset == member.header_offset)
+    reopened = AESZipFile(archive.fp)
+    same_offset = (
+        other for other in reopened.infolist() if other.header_offset == member.header_offset
+    )
+    return reopened, next(same_offset)
 
 
-def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
+def decode_names(members: Sequence[zipfile.ZipInfo]) -> list[str]:
     """Return members' names, in UTF-8 if declared or valid.
 
     The others are read in the code page that fits all of them best.
     """
-    stored = [_stored_name(member) for member in members]
-    encoding = guess_encoding_of_names(
-        b"\n".join(sorted({name for name in stored if isinstance(name, bytes)}))
-    )
-    return [_decoded_name(name, encoding) if isinstance(name, bytes) else name for name in stored]
+    stored_names = [_read_stored_name(member) for member in members]
+    undeclared = {name for name in stored_names if isinstance(name, bytes)}
+    encoding = guess_encoding_of_names(b"\n".join(sorted(undeclared)))
+    names: list[str] = []
+    for name in stored_names:
+        if isinstance(name, bytes):
+            names.append(_decode_name(name, encoding))
+        else:
+            names.append(name)
+    return names
 
 
-def _stored_name(member: zipfile.ZipInfo) -> str | bytes:
+def _read_stored_name(member: zipfile.ZipInfo) -> str | bytes:
     """Return a member's name, as bytes if nothing declares their encoding."""
     try:
         raw = member.orig_filename.partition("\0")[0].encode("cp437")
@@ -145,13 +152,13 @@ def _stored_name(member: zipfile.ZipInfo) -> str | bytes:
     return raw
 
 
-def _decoded_name(name: bytes, encoding: str) -> str:
+def _decode_name(name: bytes, encoding: str) -> str:
     with suppress(UnicodeError):
         return name.decode(encoding or "cp437")
     return name.decode("cp437")
 
 
-def _unpacked(
+def _unpack(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None
 ) -> bytes:
     """Return the bytes of a member, whatever size it claims.

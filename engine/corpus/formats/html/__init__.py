@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF8
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from engine.core.characters import clean
@@ -15,14 +15,14 @@ from engine.corpus.formats.html.nodes import (
     BLOCKS,
     Element,
     ParsedPage,
-    inline,
     is_shown,
-    parsed,
-    preformatted,
+    parse_page,
+    read_line,
+    read_preformatted,
 )
 from engine.corpus.formats.html.tables import Tables
-from engine.corpus.formats.plain import decode_as, decoded
-from engine.corpus.formats.word_numbers import in_figures, whole_number
+from engine.corpus.formats.plain import decode, decode_as
+from engine.corpus.formats.word_numbers import format_number, parse_whole_number
 from engine.corpus.text.blocks import Builder, Text
 from engine.corpus.text.metadata import Said, first_moment, joined, tags_of, title_from_name
 
@@ -33,50 +33,89 @@ _OF_XML = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""")
 _META = re.compile(rb"<\s*meta[\s/][^<>]*>", re.IGNORECASE)
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _NAMES = ("name", "property", "itemprop", "http-equiv")
-# fmt: off
 _AUTHOR = (
-    "author", "article:author", "dcterms.creator", "dc.creator", "citation_author", "creator", "parsely-author", "sailthru.author",  # noqa: E501
+    "author",
+    "article:author",
+    "dcterms.creator",
+    "dc.creator",
+    "citation_author",
+    "creator",
+    "parsely-author",
+    "sailthru.author",
 )
 _CREATED = (
-    "article:published_time", "dcterms.created", "dc.date.created", "dcterms.issued", "dc.date.issued", "datepublished", "created",  # noqa: E501
-    "citation_publication_date", "citation_date", "dcterms.date", "dc.date", "date", "pubdate", "publish-date", "creation_date",  # noqa: E501
-    "parsely-pub-date", "sailthru.date",
+    "article:published_time",
+    "dcterms.created",
+    "dc.date.created",
+    "dcterms.issued",
+    "dc.date.issued",
+    "datepublished",
+    "created",
+    "citation_publication_date",
+    "citation_date",
+    "dcterms.date",
+    "dc.date",
+    "date",
+    "pubdate",
+    "publish-date",
+    "creation_date",
+    "parsely-pub-date",
+    "sailthru.date",
 )
 _CHANGED = (
-    "article:modified_time", "og:updated_time", "dcterms.modified", "dc.date.modified", "datemodified", "changed", "lastmod",  # noqa: E501
-    "last-modified", "revised", "modified",
+    "article:modified_time",
+    "og:updated_time",
+    "dcterms.modified",
+    "dc.date.modified",
+    "datemodified",
+    "changed",
+    "lastmod",
+    "last-modified",
+    "revised",
+    "modified",
 )
-# fmt: on
 _TAGS = ("keywords", "article:tag", "news_keywords", "parsely-tags")
 
 
-def declared_encoding(source: bytes) -> str:
+def find_declared_encoding(source: bytes) -> str:
     """Return the encoding that the beginning of a page names, in lower case, or an empty text."""
     beginning = source[:_SEARCHED]
-    found = _OF_XML.match(beginning)
-    metas = (_CHARSET.search(meta[0]) for meta in _META.finditer(beginning))
-    found = found or next(filter(None, metas), None)
-    if found:
-        return found[1].decode("ascii", "replace").lower()
-    return ""
+    match = _OF_XML.match(beginning)
+    if not match:
+        for meta in _META.finditer(beginning):
+            match = _CHARSET.search(meta[0])
+            if match:
+                break
+    if not match:
+        return ""
+    return match[1].decode("ascii", "replace").lower()
 
 
-def said_in(page: ParsedPage) -> Said:
+def read_metadata(page: ParsedPage) -> Said:
     """Return the author and dates in the head of a page."""
-    stated: dict[str, list[str]] = defaultdict(list)
+    fields: dict[str, list[str]] = defaultdict(list)
     for element in page.elements:
         if element.name == "body":
             break
-        if element.name == "meta" and (name := next(filter(None, map(element.get, _NAMES)), "")):
+        if element.name != "meta":
+            continue
+        if name := next(filter(None, map(element.get, _NAMES)), ""):
             name = name.lower().replace("dc:", "dc.").replace("dcterms:", "dcterms.")
-            stated[name].append(clean(element.get("content")))
-    authors = (joined(stated[name]) for name in _AUTHOR if name in stated)
+            fields[name].append(clean(element.get("content")))
+    authors = (joined(fields[name]) for name in _AUTHOR if name in fields)
     return Said(
         author=next(filter(None, authors), ""),
-        created=first_moment(value for name in _CREATED for value in stated.get(name, ())),
-        changed=first_moment(value for name in _CHANGED for value in stated.get(name, ())),
-        tags=tags_of([value for name in _TAGS for value in stated.get(name, ())]),
+        created=first_moment(_list_values(fields, _CREATED)),
+        changed=first_moment(_list_values(fields, _CHANGED)),
+        tags=tags_of(_list_values(fields, _TAGS)),
     )
+
+
+def _list_values(fields: Mapping[str, list[str]], names: Iterable[str]) -> list[str]:
+    values: list[str] = []
+    for name in names:
+        values += fields.get(name, ())
+    return values
 
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -102,68 +141,62 @@ class HtmlReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        source, note = source_of(read_bytes(path, data), path)
-        page = parsed(source)
-        shown = _shown(page)
-        if not shown.text:
+        source, note = decode_page(read_bytes(path, data), path)
+        page = parse_page(source)
+        rendered = _render(page)
+        if not rendered.text:
             raise UnreadableFileError(path, "empty")
-        named = next((element for element in page.elements if element.name == "title"), None)
-        if named:
-            title = inline(named)
-        else:
-            title = ""
-        first = next((heading.title for heading in shown.headings if heading.level == 1), "")
-        said = said_in(page)
+        titles = (read_line(element) for element in page.elements if element.name == "title")
+        headings = (heading.title for heading in rendered.headings if heading.level == 1)
+        metadata = read_metadata(page)
         yield ReadDocument(
-            title or first or title_from_name(path),
-            shown.text,
-            shown.headings,
+            next(titles, "") or next(headings, "") or title_from_name(path),
+            rendered.text,
+            rendered.headings,
             format="html",
             note=note,
-            author=said.author,
-            tags=said.tags,
-            created=said.created,
-            changed=said.changed,
-            marked=tuple(_marked(page)),
+            author=metadata.author,
+            tags=metadata.tags,
+            created=metadata.created,
+            changed=metadata.changed,
+            marked=tuple(_find_marked(page)),
         )
 
 
 READER = HtmlReader()
 
 
-def shown_text(source: str) -> str:
+def render_text(source: str) -> str:
     """Return what a reader of a page sees, without the places of headings."""
-    return _shown(parsed(source)).text
+    return _render(parse_page(source)).text
 
 
-def source_of(data: bytes, path: Path) -> tuple[str, str]:
+def decode_page(data: bytes, path: Path) -> tuple[str, str]:
     """Return the source of a page, and a note on its encoding.
 
     It is the encoding that the page names, unless the page is in another one.
     """
-    named = declared_encoding(data)
-    marked = b"\0" in data or data.startswith(BOM_UTF8)
-    if named and not marked:
-        return decode_as(data, named, path)
-    return decoded(data, path)
+    declared = find_declared_encoding(data)
+    is_unicode = b"\0" in data or data.startswith(BOM_UTF8)
+    if declared and not is_unicode:
+        return decode_as(data, declared, path)
+    return decode(data, path)
 
 
-def _marked(page: ParsedPage) -> Iterator[Marked]:
+def _find_marked(page: ParsedPage) -> Iterator[Marked]:
     """Yield what a page marks as links, captions and terms, also in its navigation."""
     for element in page.elements:
         origin = _MARKS.get(element.name)
-        if origin:
-            text = inline(element, _MAX_PIECES)
-        else:
-            text = ""
-        if origin and text and (origin != "link" or element.get("href")):
+        if origin is None or (origin == "link" and not element.get("href")):
+            continue
+        if text := read_line(element, _MAX_PIECES):
             yield Marked(origin, text, clean(element.get("href")))
 
 
-def _shown(page: ParsedPage) -> Text:
+def _render(page: ParsedPage) -> Text:
     blocks = _Blocks(Tables(page.elements))
     blocks.walk(page.root)
-    return blocks.text()
+    return blocks.finish()
 
 
 class _Blocks:
@@ -207,29 +240,27 @@ class _Blocks:
         if name not in BLOCKS:
             return True
         self._end_block()
-        if name == "table" and (rows := self._tables.text(node)) is not None:
+        if name == "table" and (rows := self._tables.read(node)) is not None:
             self._built.block(clean(rows))
             return False
         if name == "pre":
-            self._built.block(clean(preformatted(node)))
+            self._built.block(clean(read_preformatted(node)))
             return False
         if name in _KINDS:
             self._kind = name
-            if name == "li":
-                self._label = self._number(node)
-            else:
-                self._label = self._label.strip("-")
+            self._label = self._find_label(node) if name == "li" else self._label.strip("-")
         return True
 
-    def _number(self, item: Element) -> str:
+    def _find_label(self, item: Element) -> str:
         """Return what a page shows before a list item."""
-        around = item.parent
-        if around is None or around.name != "ol":
+        parent = item.parent
+        if parent is None or parent.name != "ol":
             return "-"
-        following = self._counted.get(around, whole_number(around.get("start"), 1) - 1) + 1
-        number = whole_number(item.get("value"), following)
-        self._counted[around] = number
-        return f"{in_figures(number, _FIGURES.get(around.get('type'), 'decimal'))}."
+        before = self._counted.get(parent, parse_whole_number(parent.get("start"), 1) - 1)
+        number = parse_whole_number(item.get("value"), before + 1)
+        self._counted[parent] = number
+        figures = _FIGURES.get(parent.get("type"), "decimal")
+        return f"{format_number(number, figures)}."
 
     def _end_block(self) -> None:
         lines = (" ".join(line.split()) for line in clean("".join(self._run)).split("\n"))
@@ -244,6 +275,6 @@ class _Blocks:
             self._label = ""
         self._run.clear()
 
-    def text(self) -> Text:
+    def finish(self) -> Text:
         """Return the collected text."""
         return self._built.done()

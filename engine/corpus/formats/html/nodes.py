@@ -9,24 +9,83 @@ from itertools import islice
 from typing import NamedTuple
 
 from engine.core.characters import clean
-from engine.corpus.formats.runs.superscripts import as_superscript
-from engine.corpus.formats.runs.symbols import shown_in, symbol_font
+from engine.corpus.formats.runs.superscripts import write_superscript
+from engine.corpus.formats.runs.symbols import find_symbol_font, show_symbols
 
-# fmt: off
-_LEFT_OUT = frozenset({
-    "script", "style", "nav", "noscript", "template", "head", "iframe", "embed", "canvas", "audio", "video", "select", "annotation",  # noqa: E501
-    "annotation-xml", "metadata",
-})
+_LEFT_OUT = frozenset(
+    {
+        "script",
+        "style",
+        "nav",
+        "noscript",
+        "template",
+        "head",
+        "iframe",
+        "embed",
+        "canvas",
+        "audio",
+        "video",
+        "select",
+        "annotation",
+        "annotation-xml",
+        "metadata",
+    }
+)
 # The content of these elements is not text of the page.
 _SPEECHLESS = frozenset({"script", "style", "template", "rt", "rp"})
-BLOCKS = frozenset({
-    "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",  # noqa: E501
-    "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",  # noqa: E501
-    "hgroup", "hr", "html", "legend", "li", "main", "object", "ol", "p", "pre", "section", "summary", "table", "tbody",  # noqa: E501
-    "td", "text", "textarea", "tfoot", "th", "thead", "tr", "ul",
-})
-# fmt: on
-_RAISING = frozenset(("sup",))
+BLOCKS = frozenset(
+    {
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "button",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "legend",
+        "li",
+        "main",
+        "object",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "summary",
+        "table",
+        "tbody",
+        "td",
+        "text",
+        "textarea",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+    }
+)
+
 _RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super", re.IGNORECASE)
 _FONT_FAMILY = re.compile(
     r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)",
@@ -91,29 +150,19 @@ class _Tree:
         self._speechless += name in _SPEECHLESS
         if name in BLOCKS or name == "br":
             self._before = ""
-        if name in _RAISING or "style" in element.attributes or "face" in element.attributes:
+        if name == "sup" or "style" in element.attributes or "face" in element.attributes:
             self._begin_run(element)
 
     def _begin_run(self, element: Element) -> None:
         """Note if an element raises its text or names a font."""
         style = element.get("style")
-        if self._runs:
-            outer = self._runs[-1]
-        else:
-            outer = _Run(element, False, "")
-        is_raised = (
-            outer.is_raised or element.name in _RAISING or _RAISED_STYLE.search(style) is not None
-        )
-        named = _FONT_FAMILY.search(style)
-        if named:
-            face = named[1]
-        else:
-            face = element.get("face").partition(",")[0]
-        if face:
-            font = symbol_font(face)
-        else:
-            font = outer.font
-        if (is_raised, font) != (outer.is_raised, outer.font):
+        outer = self._runs[-1] if self._runs else _Run(element, False, "")
+        is_raised = outer.is_raised or element.name == "sup"
+        is_raised = is_raised or _RAISED_STYLE.search(style) is not None
+        family = _FONT_FAMILY.search(style)
+        face = family[1] if family else element.get("face").partition(",")[0]
+        font = find_symbol_font(face) if face else outer.font
+        if is_raised != outer.is_raised or font != outer.font:
             self._runs.append(_Run(element, is_raised, font))
 
     def end(self, name: str) -> None:
@@ -128,13 +177,9 @@ class _Tree:
         if self._runs:
             run = self._runs[-1]
             if run.font:
-                text = shown_in(run.font, text)
-            else:
-                text = text
+                text = show_symbols(run.font, text)
             if run.is_raised:
-                text = as_superscript(text, self._before)
-            else:
-                text = text
+                text = write_superscript(text, self._before)
         self._at.contents.append(text)
         self._before = text[-_BEFORE:]
 
@@ -142,7 +187,7 @@ class _Tree:
         return self._page
 
 
-def parsed(source: str) -> ParsedPage:
+def parse_page(source: str) -> ParsedPage:
     """Parse a page, even if it is badly broken or empty."""
     from lxml import etree
 
@@ -157,28 +202,28 @@ def is_shown(element: Element) -> bool:
     return element.name not in _LEFT_OUT and "hidden" not in element.attributes
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """Return a text on one line."""
     return " ".join(clean(text).split())
 
 
-def inline(element: Element, most: int = sys.maxsize) -> str:
+def read_line(element: Element, most: int = sys.maxsize) -> str:
     """Return all that an element shows on one line; only blocks and line breaks separate words.
 
     Empty for an element of more than `most` pieces: texts, and two for each element.
     """
-    pieces = list(islice(_pieces(element, " "), most))
+    pieces = list(islice(_read_pieces(element, " "), most))
     if len(pieces) < most:
-        return one_line("".join(pieces))
+        return join_lines("".join(pieces))
     return ""
 
 
-def preformatted(element: Element) -> str:
+def read_preformatted(element: Element) -> str:
     """Return all that an element shows, with its line ends and blanks."""
-    return "".join(_pieces(element, "")).strip("\r\n")
+    return "".join(_read_pieces(element, "")).strip("\r\n")
 
 
-def _pieces(element: Element, gap: str) -> Iterator[str]:
+def _read_pieces(element: Element, gap: str) -> Iterator[str]:
     """Yield the texts in an element without recursion, with a `gap` at both ends of a block."""
     stack = element.contents[::-1]
     while stack:

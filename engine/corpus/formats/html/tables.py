@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.corpus.formats.html.nodes import Element, inline, is_shown, one_line
-from engine.corpus.formats.word_numbers import whole_number
+from engine.corpus.formats.html.nodes import Element, is_shown, join_lines, read_line
+from engine.corpus.formats.word_numbers import parse_whole_number
 from engine.corpus.text.blocks import rows_as_text
 
 # Maximum number of columns or rows that one cell may span.
@@ -15,6 +15,8 @@ _WIDEST_ROW = 200
 # Maximum length of a cell that spans rows and is repeated in each.
 _MAX_REPEATED_LENGTH = 60
 
+# Elements of a table that hold its cells.
+_AROUND_CELLS = ("tbody", "thead", "tfoot", "tr", "form", "colgroup")
 # A row element with its cells.
 _Row = tuple[Element, list[Element]]
 # Column → number of further rows that a cell spans, and its text if it is short.
@@ -51,7 +53,7 @@ class Tables:
             if holds and element.parent is not None and is_shown(element):
                 self._held[element.parent] = self._held.get(element.parent, 0) | holds
 
-    def text(self, table: Element) -> str | None:
+    def read(self, table: Element) -> str | None:
         """Return the caption of a table, what is outside its cells, and its rows.
 
         None for a table that is only used for layout.
@@ -59,12 +61,13 @@ class Tables:
         holds = self._held.get(table, 0)
         if table.get("role") in ("presentation", "none") or holds & _NO_CELLS:
             return None
-        rows, around = self._parts(table)
-        if holds & _NAME or (any(len(cells) > 1 for _, cells in rows) and not holds & _LIST):
-            return "\n".join(filter(None, (*around, _told(rows))))
+        rows, around = self._split(table)
+        has_columns = any(len(cells) > 1 for _, cells in rows)
+        if holds & _NAME or (has_columns and not holds & _LIST):
+            return "\n".join(filter(None, (*around, _format_rows(rows))))
         return None
 
-    def _parts(self, table: Element) -> tuple[list[_Row], list[str]]:
+    def _split(self, table: Element) -> tuple[list[_Row], list[str]]:
         """Return the rows with their cells, and what stands outside them.
 
         A cell outside a row is a row of its own.
@@ -75,26 +78,23 @@ class Tables:
         while stack:
             node = stack.pop()
             if isinstance(node, str):
-                around.append(one_line(node))
+                around.append(join_lines(node))
             elif not is_shown(node):
                 continue
             elif node.name in ("td", "th"):
                 if not rows:
                     rows.append((node, []))
                 rows[-1][1].append(node)
-            elif (
-                node.name in ("tbody", "thead", "tfoot", "tr", "form", "colgroup")
-                or self._held.get(node, 0) & _ROW
-            ):
+            elif node.name in _AROUND_CELLS or self._held.get(node, 0) & _ROW:
                 if node.name == "tr":
                     rows.append((node, []))
                 stack += reversed(node.contents)
             else:
-                around.append(inline(node))
+                around.append(read_line(node))
         return rows, around
 
 
-def _told(rows: list[_Row]) -> str:
+def _format_rows(rows: list[_Row]) -> str:
     lines: list[list[str]] = []
     headed: bool | None = None
     group: Element | None = None
@@ -104,17 +104,17 @@ def _told(rows: list[_Row]) -> str:
         if row.parent is not group:
             group = row.parent
             above = {}
-        line, above = _line(cells, above)
+        line, above = _build_line(cells, above)
         if any(line):
             if not lines:
-                named = group is not None and group.name == "thead"
-                headed = named or all(cell.name == "th" for cell in cells) or None
+                is_head = group is not None and group.name == "thead"
+                headed = is_head or all(cell.name == "th" for cell in cells) or None
             lines.append(line)
     headed = headed and len(lines) > 1 and len(lines[0]) > 1
     return rows_as_text(lines, headed=headed)
 
 
-def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
+def _build_line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
     """Return a row with a text for every column, and the spans that reach into the next row.
 
     Columns that a cell of this or a previous row spans are included.
@@ -125,20 +125,21 @@ def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
         while len(line) in above:
             line.append(above[len(line)][1])
         room = max(1, _WIDEST_ROW - len(line))
-        text = inline(cell)
-        width = min(room, _span(cell, "colspan"))
-        height = _span(cell, "rowspan")
+        text = read_line(cell)
+        width = min(room, _read_span(cell, "colspan"))
+        height = _read_span(cell, "rowspan")
         if height > 1 and len(line) < _WIDEST_ROW:
-            again = text if len(text) <= _MAX_REPEATED_LENGTH else ""
-            below |= {len(line) + at: (height - 1, "" if at else again) for at in range(width)}
+            start = len(line)
+            below |= dict.fromkeys(range(start, start + width), (height - 1, ""))
+            if len(text) <= _MAX_REPEATED_LENGTH:
+                below[start] = (height - 1, text)
         line += [text, *[""] * (width - 1)]
     # A row without cells adds nothing.
     if cells:
-        line += [
-            above.get(column, (0, ""))[1] for column in range(len(line), max(above, default=-1) + 1)
-        ]
+        rest = range(len(line), max(above, default=-1) + 1)
+        line += [above.get(column, (0, ""))[1] for column in rest]
     return line, below
 
 
-def _span(cell: Element, name: str) -> int:
-    return max(1, min(whole_number(cell.get(name), 1), _WIDEST))
+def _read_span(cell: Element, name: str) -> int:
+    return max(1, min(parse_whole_number(cell.get(name), 1), _WIDEST))

@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 from engine.core.characters import clean
 from engine.corpus.formats.mail.unnamed_encodings import decode_plausibly, is_plausible
-from engine.corpus.formats.plain import codec_of, guess_encoding, mostly_utf8
+from engine.corpus.formats.plain import find_codec, guess_encoding, is_mostly_utf8
 
 _WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(?:(.*?)\?=|([^?\s]+)\??\Z)", re.DOTALL)
 """An encoded word; the last word of a field may lack its own end."""
@@ -51,10 +51,7 @@ _BY_CHANCE_UTF8 = frozenset(
 # Maximum number of bytes of a text.
 _MAX_EVIDENCE = 4096
 # The declared charset of a text that was converted afterwards, if it holds no NUL.
-_WIDE = (
-    "utf-16",
-    "utf-32",
-)
+_WIDE = ("utf-16", "utf-32")
 # The first character that takes three bytes in UTF-8.
 _THREE_BYTES = "\u0800"
 
@@ -82,20 +79,28 @@ class FieldDecoder:
     """
 
     def __init__(self, message: Message) -> None:
-        charsets = (str(part.get_content_charset("")) for part in message.walk())
-        self._charsets = tuple(dict.fromkeys(codec_of(charset) for charset in charsets if charset))
-        values = (_bytes(str(value)) for part in message.walk() for _, value in part.raw_items())
-        self._evidence = b"\n".join(value for value in values if not value.isascii())
+        codecs = dict[str, None]()
+        undeclared: list[bytes] = []
+        for part in message.walk():
+            charset = str(part.get_content_charset(""))
+            if charset:
+                codecs[find_codec(charset)] = None
+            for _, value in part.raw_items():
+                data = _encode(str(value))
+                if not data.isascii():
+                    undeclared.append(data)
+        self._charsets = tuple(codecs)
+        self._evidence = b"\n".join(undeclared)
         self._message = message
 
     @cached_property
     def _body(self) -> bytes:
         """The beginning of a text that is not in UTF-8."""
-        return next(filter(None, map(_undeclared_bytes, self._message.walk())), b"")
+        return next(filter(None, map(_find_undeclared_bytes, self._message.walk())), b"")
 
-    def field(self, message: Message, name: str) -> str:
+    def read_field(self, message: Message, name: str) -> str:
         """Return the first field of a name, on one line, empty if missing."""
-        return self.decode(raw_field(message, name))
+        return self.decode(find_raw_field(message, name))
 
     def decode(self, value: str, *, is_first: bool = True) -> str:
         """Return a raw value as shown, on one line, with its encoded words decoded if possible."""
@@ -108,43 +113,42 @@ class FieldDecoder:
                 continue
             between = value[end : match.start()]
             if between.strip() or not words:
-                pieces += [self._decode_words(words), self.plain(between)]
+                pieces += [self._decode_words(words), self.decode_bytes(between)]
                 words = []
             words.append(word)
             end = match.end()
-        pieces += [self._decode_words(words), self.plain(value[end:])]
+        pieces += [self._decode_words(words), self.decode_bytes(value[end:])]
         text = " ".join(clean("".join(pieces)).split())
-        is_encoded_twice = is_first and text != value and _WORD.fullmatch(text)
-        return self.decode(text, is_first=False) if is_encoded_twice else text
+        if is_first and text != value and _WORD.fullmatch(text):
+            # Some programs encode a value twice.
+            return self.decode(text, is_first=False)
+        return text
 
-    def plain(self, value: str) -> str:
+    def decode_bytes(self, value: str) -> str:
         """Decode the bytes in a raw value, and leave its encoded words as they are."""
         if _JAPANESE.search(value):
             with suppress(UnicodeError):
-                return _bytes(value).decode("iso2022_jp_ext")
+                return _encode(value).decode("iso2022_jp_ext")
         if _RAW.search(value):
-            return self._decode_bytes(_bytes(value), "")
+            return self._decode_bytes(_encode(value), "")
         return value
 
-    def file_name(self, part: Message) -> str:
+    def read_file_name(self, part: Message) -> str:
         """Return the file name of a part, empty if it has none."""
         for field, parameter in _NAMES:
-            value = raw_field(part, field)
+            value = find_raw_field(part, field)
             if not value:
                 continue
             decoded = Message()
-            decoded[field] = self.plain(value)
+            decoded[field] = self.decode_bytes(value)
             with suppress(ValueError, LookupError, UnicodeError, TypeError):
-                found = decoded.get_param(parameter, header=field)
-                if found:
-                    name = self._parameter(found)
-                else:
-                    name = ""
+                file_name = decoded.get_param(parameter, header=field)
+                name = self._decode_parameter(file_name) if file_name else ""
                 if name:
                     return name
         return ""
 
-    def _parameter(self, value: str | tuple[str | None, str | None, str]) -> str:
+    def _decode_parameter(self, value: str | tuple[str | None, str | None, str]) -> str:
         """Return the text of a parameter.
 
         A parameter that names its encoding (RFC 2231) has one character per byte.
@@ -167,7 +171,7 @@ class FieldDecoder:
         """
         texts = list[str]()
         for charset, same in groupby(words, lambda word: word.charset):
-            texts.append(self._decode_bytes(b"".join(_word_bytes(same)), charset))
+            texts.append(self._decode_bytes(b"".join(_decode_word_bytes(same)), charset))
         return "".join(texts)
 
     def _decode_bytes(self, data: bytes, charset: str) -> str:
@@ -177,8 +181,11 @@ class FieldDecoder:
         text = decode_plausibly(data, self._charsets, self._guess_encodings(data))
         if text is not None:
             return text
-        texts = (_decode_strictly(data, codec) for codec in self._charsets)
-        return next((text for text in texts if text is not None), data.decode("cp1252", "replace"))
+        for codec in self._charsets:
+            text = _decode_strictly(data, codec)
+            if text is not None:
+                return text
+        return data.decode("cp1252", "replace")
 
     def _guess_encodings(self, data: bytes) -> Iterator[str]:
         """Yield the likely encodings of the message's bytes, its header's, and `data` alone."""
@@ -194,52 +201,51 @@ def decode_declared(data: bytes, charset: str) -> str | None:
 
     None if they are valid in neither.
     """
-    codec = codec_of(charset)
+    codec = find_codec(charset)
     is_wide = codec.startswith(_WIDE) and b"\0" not in data
-    if is_wide or not charset:
-        declared = None
-    else:
+    declared = None
+    if charset and not is_wide:
         declared = _decode_strictly(data, codec)
     if data.isascii():
-        if declared is None:
-            return data.decode("ascii")
-        return declared
+        return data.decode("ascii") if declared is None else declared
     as_utf8 = _decode_strictly(data, "utf-8")
     if as_utf8 is None:
-        if declared is None and mostly_utf8(data):
+        if declared is None and is_mostly_utf8(data):
             text = data.decode("utf-8", "replace")
             return text if is_plausible(text.replace("\ufffd", "")) else None
         return declared
-    is_certain = (
-        declared is None or not _may_be_utf8_by_chance(codec) or max(as_utf8) >= _THREE_BYTES
-    )
-    return as_utf8 if is_certain else declared
+    if declared is None or not _may_be_utf8_by_chance(codec) or max(as_utf8) >= _THREE_BYTES:
+        return as_utf8
+    return declared
 
 
-def _undeclared_bytes(part: Message) -> bytes:
+def _find_undeclared_bytes(part: Message) -> bytes:
     """Return the beginning of a part's text if it is not in UTF-8, or an empty value."""
-    content = part.get_payload(decode=True) if part.get_content_maintype() == "text" else None
+    if part.get_content_maintype() != "text":
+        return b""
+    content = part.get_payload(decode=True)
     if not isinstance(content, bytes) or content.isascii():
         return b""
     content = content[:_MAX_EVIDENCE]
-    return b"" if _decode_strictly(content, "utf-8") is not None else content
+    return content if _decode_strictly(content, "utf-8") is None else b""
 
 
-def raw_field(message: Message, name: str) -> str:
+def find_raw_field(message: Message, name: str) -> str:
     """Return the first field of a name as it stands in the message.
 
     A lone surrogate stands for each byte beyond ASCII.
     """
-    return next(
-        (str(value) for key, value in message.raw_items() if key.lower() == name.lower()), ""
-    )
+    for key, value in message.raw_items():
+        if key.lower() == name.lower():
+            return str(value)
+    return ""
 
 
-def _bytes(value: str) -> bytes:
+def _encode(value: str) -> bytes:
     return value.encode("utf-8", "surrogateescape")
 
 
-def _word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
+def _decode_word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
     """Yield the bytes of encoded words of one charset.
 
     Base64 that ends within a group continues in the next word.
@@ -247,20 +253,19 @@ def _word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
     packed = ""
     for word in words:
         if word.coding == "q":
-            yield _unpacked(packed)
+            yield _decode_base64(packed)
             packed = ""
-            yield _HEX.sub(
-                lambda found: bytes([int(found[1], 16)]), _bytes(word.text).replace(b"_", b" ")
-            )
+            text = _encode(word.text).replace(b"_", b" ")
+            yield _HEX.sub(lambda match: bytes([int(match[1], 16)]), text)
             continue
         packed += "".join(word.text.split())
         if len(packed) % 4 == 0 or packed.endswith("="):
-            yield _unpacked(packed)
+            yield _decode_base64(packed)
             packed = ""
-    yield _unpacked(packed)
+    yield _decode_base64(packed)
 
 
-def _unpacked(packed: str) -> bytes:
+def _decode_base64(packed: str) -> bytes:
     """Decode base64 whatever its padding, without incomplete bytes."""
     packed = packed.rstrip("=")
     if len(packed) % 4 == 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from codecs import lookup
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,11 +18,18 @@ from typing import NamedTuple
 
 from engine.core.characters import clean
 from engine.core.records import Kind
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, beside, read_bytes
-from engine.corpus.formats.containers import CompoundFile, compound_of
-from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.general import extracted
-from engine.corpus.formats.html import shown_text, source_of
+from engine.corpus.formats import (
+    Finding,
+    LeftOut,
+    Member,
+    UnreadableFileError,
+    read_bytes,
+    report_failed_text,
+)
+from engine.corpus.formats.containers import CompoundFile, open_compound
+from engine.corpus.formats.damage import describe_damage
+from engine.corpus.formats.general import extract_document
+from engine.corpus.formats.html import decode_page, render_text
 from engine.corpus.formats.mail.headers import FieldDecoder, decode_declared
 from engine.corpus.text.blocks import Text
 from engine.corpus.text.metadata import document_of
@@ -97,13 +104,13 @@ class OutlookReader:
 
     formats = frozenset({"msg"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         try:
-            mail = _Mail(compound_of(read_bytes(path, data)), "", path)
+            mail = _Mail(open_compound(read_bytes(path, data)), "", path)
         except ValueError as error:
-            raise UnreadableFileError(path, damaged(error)) from error
-        yield from mail.found()
+            raise UnreadableFileError(path, describe_damage(error)) from error
+        yield from mail.read()
 
 
 READER = OutlookReader()
@@ -116,164 +123,165 @@ class _Mail(NamedTuple):
     folder: str
     path: Path
 
-    def found(self, name: str = "") -> Iterator[Found]:
+    def read(self, name: str = "") -> Iterator[Finding]:
         """Yield this mail as a document, and its attachments.
 
         An attached mail has a `name`.
         """
         within = f"{name}/" if name else ""
         try:
-            body = self.property(_BODY).strip() or self.page() or self.in_rtf()
+            body = self.read_property(_BODY).strip() or self.read_page() or self.read_rtf()
         except (LookupError, ValueError, UnreadableFileError):
             body = ""
             self.compound.lost = "its body in RTF"
-        text = "\n\n".join(filter(None, (self.head(), body)))
+        text = "\n\n".join(filter(None, (self.build_header(), body)))
+        failed: UnreadableFileError | None = None
         if text:
-            failed = None
-        else:
-            failed = UnreadableFileError(self.path, *self.problem("it holds no text")[::-1])
-        if text:
-            said = {
-                "title": self.subject(),
-                "authors": self.field(_SENDER),
-                "created_at": self.date(),
+            metadata = {
+                "title": self.find_subject(),
+                "authors": self.read_field(_SENDER),
+                "created_at": self.find_date(),
             }
-            yield replace(
-                document_of(Path(name or self.path), "msg", Text(text), said), member=name
-            )
-        elif name:
-            yield LeftOut(name, "quarantined", *self.problem("it holds no text"))
-        yield from self.attachments(within) if name else beside(self.attachments(within), failed)
+            document = document_of(Path(name or self.path), "msg", Text(text), metadata)
+            yield replace(document, member=name)
+        else:
+            kind, reason = self.explain("it holds no text")
+            failed = UnreadableFileError(self.path, reason, kind)
+            if name:
+                yield LeftOut(name, "quarantined", kind, reason)
+        if name:
+            yield from self.read_attachments(within)
+        else:
+            yield from report_failed_text(self.read_attachments(within), failed)
         if self.compound.lost and not name:
             yield LeftOut(
-                "some of its parts", "quarantined", "damaged", damaged(self.compound.lost)
+                "some of its parts", "quarantined", "damaged", describe_damage(self.compound.lost)
             )
 
-    def problem(self, empty: str) -> tuple[Kind, str]:
+    def explain(self, empty: str) -> tuple[Kind, str]:
         """Return why nothing was found: because of damage, else `empty`."""
         if self.compound.lost:
-            return ("damaged", damaged(self.compound.lost))
-        return ("empty", empty)
+            return "damaged", describe_damage(self.compound.lost)
+        return "empty", empty
 
-    def attachments(self, within: str) -> Iterator[Found]:
+    def read_attachments(self, within: str) -> Iterator[Finding]:
         """Yield the attached files and mails, each followed by its own attachments."""
         names = [
             name.removeprefix(self.folder)
             for name in self.compound.names()
             if name.startswith(self.folder)
         ]
-        folders = sorted({found[0] for name in names if (found := _ATTACHMENT.match(name))})
-        for number, folder in enumerate(folders, 1):
-            inner = self._replace(folder=f"{self.folder}{folder}")
-            name = within + (inner.name() or f"attachment-{number}")
-            content = self.compound.read(inner.folder + _CONTENT)
+        folders = {match[0] for match in map(_ATTACHMENT.match, names) if match}
+        for number, folder in enumerate(sorted(folders), 1):
+            attachment = self._replace(folder=f"{self.folder}{folder}")
+            name = attachment.read_first_field(_NAMES) or f"attachment-{number}"
+            name = f"{within}{name}"
+            content = self.compound.read(attachment.folder + _CONTENT)
             if content:
                 yield Member(name, content)
             elif any(other.startswith(folder + _INNER_MAIL) for other in names):
-                if name.lower().endswith(".msg"):
-                    name = name
-                else:
+                if not name.lower().endswith(".msg"):
                     name = f"{name}.msg"
-                yield from self._replace(folder=f"{inner.folder}{_INNER_MAIL}").found(name)
+                mail = self._replace(folder=f"{attachment.folder}{_INNER_MAIL}")
+                yield from mail.read(name)
             else:
-                yield LeftOut(name, "quarantined", *self.problem("an attachment without content"))
+                kind, reason = self.explain("an attachment without content")
+                yield LeftOut(name, "quarantined", kind, reason)
 
-    def head(self) -> str:
+    def build_header(self) -> str:
         """Return sender, recipients, subject and date."""
-        address = next(filter(None, map(self.property, _ADDRESSES)), "")
+        sender = self.read_field(_SENDER)
+        address = next(filter(None, map(self.read_property, _ADDRESSES)), "")
         if "@" in address:
-            sender = f"{self.field(_SENDER)} <{address}>"
-        else:
-            sender = self.field(_SENDER)
+            sender = f"{sender} <{address}>"
         fields = {
-            "Subject": self.subject(),
+            "Subject": self.find_subject(),
             "From": sender,
-            "To": self.field(_TO),
-            "Cc": self.field(_CC),
-            "Date": self.date(),
+            "To": self.read_field(_TO),
+            "Cc": self.read_field(_CC),
+            "Date": self.find_date(),
         }
-        return "\n".join(
-            f"{field}: {' '.join(said.split())}" for field, said in fields.items() if said.strip()
-        )
+        lines: list[str] = []
+        for name, value in fields.items():
+            if value.strip():
+                lines.append(f"{name}: {' '.join(value.split())}")
+        return "\n".join(lines)
 
-    def subject(self) -> str:
+    def find_subject(self) -> str:
         """Return the subject."""
-        return next(filter(None, map(self.field, _SUBJECTS)), "")
+        return self.read_first_field(_SUBJECTS)
 
-    def page(self) -> str:
+    def read_page(self) -> str:
         """Return the text of the body if it is a web page, else an empty text."""
         source = self.compound.read(f"{self.folder}__substg1.0_{_PAGE}0102")
         if source.strip():
-            return shown_text(source_of(source, self.path)[0])
+            return render_text(decode_page(source, self.path)[0])
         return ""
 
-    def in_rtf(self) -> str:
+    def read_rtf(self) -> str:
         """Return the text of the body in RTF.
 
         Raises LookupError, ValueError or UnreadableFileError if it is damaged.
         """
         packed = self.compound.read(f"{self.folder}{_BODY_IN_RTF}")
         if packed:
-            return extracted(self.path, unpacked_rtf(packed).rstrip(b"\0"), "rtf")[0].text
+            return extract_document(self.path, unpack_rtf(packed).rstrip(b"\0"), "rtf")[0].text
         return ""
 
-    def date(self) -> str:
+    def find_date(self) -> str:
         """Return when the mail was sent, else when it arrived, in UTC to the second.
 
         Empty if neither is known.
         """
-        ticks = next(filter(None, map(self._numbers().get, (_SENT, _ARRIVED))), 0)
+        numbers = self._read_numbers()
+        ticks = numbers.get(_SENT) or numbers.get(_ARRIVED)
         with suppress(OverflowError):
             if ticks:
                 return (_EPOCH + timedelta(microseconds=ticks // 10)).isoformat(" ", "seconds")
-            return ""
         return ""
 
-    def name(self) -> str:
-        """Return the name of an attachment."""
-        return next(filter(None, map(self.field, _NAMES)), "")
-
-    def property(self, code: str) -> str:
+    def read_property(self, code: str) -> str:
         """Return a text property, in Unicode or in the mail's code page."""
-        wide = self.compound.read(f"{self.folder}__substg1.0_{code}001F")
-        if wide:
-            text = wide.decode("utf-16-le", "replace")
-        else:
-            text = ""
-        if not text and (narrow := self.compound.read(f"{self.folder}__substg1.0_{code}001E")):
-            page = self._code_page()
-            declared = decode_declared(narrow, page)
-            if declared is None:
+        stream = f"{self.folder}__substg1.0_{code}"
+        text: str | None = self.compound.read(f"{stream}001F").decode("utf-16-le", "replace")
+        if not text and (narrow := self.compound.read(f"{stream}001E")):
+            page = self._find_code_page()
+            text = decode_declared(narrow, page)
+            if text is None:
                 text = narrow.decode(page, "replace")
-            else:
-                text = declared
-        return clean(text.replace("\0", ""))
+        return clean((text or "").replace("\0", ""))
 
-    def field(self, code: str) -> str:
+    def read_field(self, code: str) -> str:
         """Return a text on one line with its encoded words decoded.
 
         Programs that convert mails leave encoded words in.
         """
-        return FieldDecoder(Message()).decode(_PREFIX_LENGTH.sub("", self.property(code)))
+        return FieldDecoder(Message()).decode(_PREFIX_LENGTH.sub("", self.read_property(code)))
 
-    def _code_page(self) -> str:
+    def read_first_field(self, codes: Sequence[str]) -> str:
+        """Return the first of some fields that is not empty."""
+        return next(filter(None, map(self.read_field, codes)), "")
+
+    def _find_code_page(self) -> str:
         """Return the code page of texts that are not in Unicode.
 
         This is the message's own, else the one in which it was sent.
         """
-        properties = self._replace(folder="")._numbers()
-        numbers = (properties[name] & 0xFFFFFFFF for name in _CODE_PAGES if properties.get(name))
-        return codec_of_page(next(numbers, _WESTERN))
+        properties = self._replace(folder="")._read_numbers()
+        for name in _CODE_PAGES:
+            if properties.get(name):
+                return find_page_codec(properties[name] & 0xFFFFFFFF)
+        return find_page_codec(_WESTERN)
 
-    def _numbers(self) -> dict[int, int]:
+    def _read_numbers(self) -> dict[int, int]:
         """Return the numeric properties by name and kind."""
-        rows = self.compound.read(self.folder + _PROPERTIES)[
-            _HEAD_INSIDE if self.folder else _HEAD :
-        ]
-        return dict(_ROW.iter_unpack(rows[: len(rows) // _ROW.size * _ROW.size]))
+        properties = self.compound.read(self.folder + _PROPERTIES)
+        rows = properties[_HEAD_INSIDE if self.folder else _HEAD :]
+        whole_rows = rows[: len(rows) // _ROW.size * _ROW.size]
+        return dict(_ROW.iter_unpack(whole_rows))
 
 
-def codec_of_page(number: int) -> str:
+def find_page_codec(number: int) -> str:
     """Return the codec of a Windows code page, that of Western Europe for an unknown one."""
     codec = _PAGES.get(number, f"cp{number}")
     with suppress(LookupError):
@@ -281,7 +289,7 @@ def codec_of_page(number: int) -> str:
     return f"cp{_WESTERN}"
 
 
-def unpacked_rtf(packed: bytes) -> bytes:
+def unpack_rtf(packed: bytes) -> bytes:
     """Unpack RTF that was packed according to [MS-OXRTFCP].
 
     Raises ValueError or LookupError if it is damaged.
@@ -295,14 +303,14 @@ def unpacked_rtf(packed: bytes) -> bytes:
     at = _RTF_HEAD
     while at < len(packed):
         flags = packed[at]
-        at = at + 1
+        at += 1
         for bit in range(8):
             if not flags >> bit & 1:
                 text += packed[at : at + 1]
                 at += 1
                 continue
             reference = int.from_bytes(packed[at : at + 2], "big")
-            at = at + 2
+            at += 2
             back = (len(text) - (reference >> 4)) % _RTF_REACH
             if not back:
                 return bytes(text[len(_RTF_BEGUN) :])

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.core.characters import clean
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, read_bytes
+from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError, read_bytes
 from engine.corpus.formats.mail.headers import decode_declared
-from engine.corpus.formats.mail.outlook import codec_of_page
+from engine.corpus.formats.mail.outlook import find_page_codec
 from engine.corpus.scan.formats import TNEF_CALLED
 
 # The level, id and length of an attribute.
@@ -28,10 +28,10 @@ class TnefReader:
 
     formats = frozenset({"tnef"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)
-        files = list(_attached(content))
+        files = list(_read_attachments(content))
         if not files:
             raise UnreadableFileError(
                 path, f"{TNEF_CALLED}: no file is attached in it", "unsupported"
@@ -48,14 +48,14 @@ class TnefReader:
 READER = TnefReader()
 
 
-def _attached(content: bytes) -> Iterator[Member]:
+def _read_attachments(content: bytes) -> Iterator[Member]:
     """Yield the attached files, in order."""
-    codec = codec_of_page(0)
+    codec = find_page_codec(0)
     number = 0
     name = ""
-    for attribute, value in _attributes(content):
+    for attribute, value in _read_attributes(content):
         if attribute == _CODE_PAGE and len(value) >= 4:
-            codec = codec_of_page(int.from_bytes(value[:4], "little"))
+            codec = find_page_codec(int.from_bytes(value[:4], "little"))
         elif attribute == _ATTACHMENT:
             number += 1
             name = ""
@@ -66,7 +66,7 @@ def _attached(content: bytes) -> Iterator[Member]:
             yield Member(name or f"attachment-{number}", value)
 
 
-def _attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
+def _read_attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the ids and values of all attributes, without a truncated one at the end."""
     start = _FIRST
     while start + _ATTRIBUTE.size <= len(content):

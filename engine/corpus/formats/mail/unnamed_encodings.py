@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from unicodedata import name
 
 _WORD = re.compile(r"[^\s_.,:;()<>\"/-]+")
-_NOBODY_WRITES = re.compile(
+_UNUSUAL = re.compile(
     "[\x80-\x9f\ufffd\ue000-\uf8ff\u2500-\u259f\ufb50-\ufdff\ufe70-\ufeff]"
     "|[\xa4-\xa6\xa8\xac\xad\xaf\xb4\xb8][^\\W\\d_]|[^\\W\\d_][\xa4-\xa6\xa8\xac\xaf\xb8]"
     "|[^\\W\\d_][\xa1-\xbf\xd7\xf7](?<![\xaa\xab\xad\xb0\xb4\xb7\xba\xbb])[^\\W\\d_]"
@@ -18,7 +18,7 @@ _NOBODY_WRITES = re.compile(
 )
 _KANA = re.compile("[\u3040-\u30ff]")
 _LETTERS = re.compile(r"[^\W\d_]")
-_OF_EAST_ASIA = frozenset(
+_SCRIPTS_OF_EAST_ASIA = frozenset(
     (
         "LATIN",
         "CJK",
@@ -30,7 +30,7 @@ _OF_EAST_ASIA = frozenset(
         "HALFWIDTH",
     )
 )
-_BESIDE_GUESSES = ("cp1252", "cp1250", "cp1251")
+_USUAL_CODECS = ("cp1252", "cp1250", "cp1251")
 _FREQUENT = {
     "cp932": ((0x82, 0x83), (0x88, 0x97)),
     "gb18030": ((0xB0, 0xD7), (0xA1, 0xA3)),
@@ -40,12 +40,12 @@ _FREQUENT = {
 """First bytes of characters in everyday use, for encodings of two bytes per character."""
 
 
-def decode_plausibly(data: bytes, named: Iterable[str], guessed: Iterable[str]) -> str | None:
-    """Decode bytes with the first codec that gives words: `named`, `guessed`, or a usual one.
+def decode_plausibly(data: bytes, declared: Iterable[str], guessed: Iterable[str]) -> str | None:
+    """Decode bytes with the first codec that gives words: `declared`, `guessed`, or a usual one.
 
-    None if none does.
+    None if no codec does.
     """
-    for codec in chain(named, _without_kana(data, guessed), _BESIDE_GUESSES):
+    for codec in chain(declared, _filter_japanese(data, guessed), _USUAL_CODECS):
         with suppress(UnicodeError, LookupError, ValueError):
             text = data.decode(codec)
             if is_plausible(text):
@@ -58,7 +58,7 @@ def decode_plausibly(data: bytes, named: Iterable[str], guessed: Iterable[str]) 
     return None
 
 
-def _without_kana(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
+def _filter_japanese(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
     """Yield guessed codecs, but Japanese ones only for texts with kana.
 
     Chinese looks alike in a few words.
@@ -77,22 +77,24 @@ def is_plausible(text: str) -> bool:
 def _is_word(word: str) -> bool:
     if word.isascii():
         return True
-    if _NOBODY_WRITES.search(word) or not all(name(char, "") for char in word):
+    if _UNUSUAL.search(word) or not all(name(char, "") for char in word):
         return False
     letters = _LETTERS.findall(word)
     scripts = {name(letter, "").partition(" ")[0] for letter in letters}
-    if len(scripts) > 1 and not scripts <= _OF_EAST_ASIA:
+    if len(scripts) > 1 and not scripts <= _SCRIPTS_OF_EAST_ASIA:
         return False
-    return not any(
-        before.islower() and after.isupper() and not after.isascii()
-        for before, after in pairwise(letters)
-    )
+    for before, after in pairwise(letters):
+        if before.islower() and after.isupper() and not after.isascii():
+            return False
+    return True
 
 
 def _is_frequent(text: str, codec: str, ranges: Iterable[tuple[int, int]]) -> bool:
     """Tell whether all two-byte characters are in everyday use."""
-    encoded = (char.encode(codec) for char in text if not char.isascii())
-    return all(
-        len(char) == 2 and any(first <= char[0] <= last for first, last in ranges)
-        for char in encoded
-    )
+    for char in text:
+        if char.isascii():
+            continue
+        data = char.encode(codec)
+        if len(data) != 2 or not any(first <= data[0] <= last for first, last in ranges):
+            return False
+    return True

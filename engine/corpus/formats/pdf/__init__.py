@@ -17,19 +17,26 @@ from typing import Any
 
 from engine.core.characters import clean
 from engine.core.records import Kind, ReadDocument
-from engine.corpus.formats import Found, LeftOut, UnreadableFileError, beside, pictures, read_bytes
-from engine.corpus.formats.locked import why_closed
-from engine.corpus.formats.pdf.forms import Beside, form_of
-from engine.corpus.formats.pdf.outline import headings_of, outline
+from engine.corpus.formats import (
+    Finding,
+    LeftOut,
+    UnreadableFileError,
+    pictures,
+    read_bytes,
+    report_failed_text,
+)
+from engine.corpus.formats.locked import explain_lock
+from engine.corpus.formats.pdf.forms import PageAnnotations, open_form
+from engine.corpus.formats.pdf.outline import find_headings, read_outline
 from engine.corpus.formats.pdf.pdfium import (
     LockedError,
-    attached,
+    convert_date,
     is_cut,
-    iso_date,
-    opened,
-    page_of,
-    said,
-    text_of,
+    open_page,
+    open_pdf,
+    read_attachments,
+    read_page_text,
+    read_string,
 )
 from engine.corpus.text.blocks import from_pages
 from engine.corpus.text.hyphens import with_breaks
@@ -54,43 +61,43 @@ class PdfReader:
 
     formats = frozenset({"pdf"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)
-        with closing(_document(path, content)) as document:
-            with form_of(document) as form:
-                notes = Beside(form)
-                pages = _pages(document, notes)
+        with closing(_open(path, content)) as document:
+            with open_form(document) as form:
+                notes = PageAnnotations(form)
+                pages = _read_pages(document, notes)
             failed: UnreadableFileError | None = None
             try:
-                yield from _own_text(path, content, document, pages)
+                yield from _read_text(path, content, document, pages)
             except UnreadableFileError as error:
                 failed = error
-            yield from beside(attached(document, notes.pinned), failed)
+            yield from report_failed_text(read_attachments(document, notes.pinned), failed)
 
 
 READER = PdfReader()
 
 
-def _own_text(
+def _read_text(
     path: Path, content: bytes, document: Any, pages: _Pages
 ) -> Iterator[ReadDocument | LeftOut]:
     """Yield the text of a PDF's pages, and what of them is left out.
 
     Raises UnreadableFileError if they hold no text.
     """
-    texts, note, unread = _with_scans(document, pages)
-    metadata = _metadata(document)
-    bookmarks = outline(document)
-    text = from_pages(texts, pages.beside)
+    texts, note, unread = _recognise_scans(document, pages)
+    metadata = _read_metadata(document)
+    bookmarks = read_outline(document)
+    text = from_pages(texts, pages.annotations)
     if not text.text.strip():
-        raise _without_text(
+        raise _explain_no_text(
             path, content, note, pages.count, damaged=pages.damaged, scanned=bool(unread)
         )
-    headings = headings_of(bookmarks, text.text, text.pages)
+    headings = find_headings(bookmarks, text.text, text.pages)
     yield replace(document_of(path, "pdf", text, metadata), headings=headings, note=note)
     if pages.damaged:
-        yield _pages_left_out(pages.damaged, pages.count, "damaged", "damaged or missing")
+        yield _report_pages(pages.damaged, pages.count, "damaged", "damaged or missing")
     if is_cut(content):
         why = "it ends before it should, and something may be missing"
         yield LeftOut("the rest of it", "quarantined", "damaged", why)
@@ -104,14 +111,14 @@ def _own_text(
             why = f"not read by OCR: {'; '.join(problems)}"
         else:
             why = "pictures, which without OCR hold no text"
-        yield _pages_left_out(list(unread), pages.count, "needs OCR", why)
+        yield _report_pages(list(unread), pages.count, "needs OCR", why)
 
 
-def _document(path: Path, content: bytes) -> Any:
+def _open(path: Path, content: bytes) -> Any:
     try:
-        return opened(content)
+        return open_pdf(content)
     except LockedError as error:
-        raise UnreadableFileError(path, str(error) or why_closed(), "encrypted") from error
+        raise UnreadableFileError(path, str(error) or explain_lock(), "encrypted") from error
     except ValueError as error:
         raise UnreadableFileError(path, f"damaged: {error}", "damaged") from error
 
@@ -120,27 +127,28 @@ def _document(path: Path, content: bytes) -> Any:
 class _Pages:
     """The pages of a PDF by number.
 
-    `texts` are those of all pages up to the last sound one, empty for damaged pages, and `beside`
-    what stands beside them. `scans` are the pages that are pictures, and `damaged` those that are
-    damaged. `count` counts all pages; `whole` tells that everything beside them was read.
+    `texts` are those of all pages up to the last sound one, empty for damaged pages, and
+    `annotations` their filled fields and comments. `scans` are the pages that are pictures, and
+    `damaged` those that are damaged. `count` counts all pages; `whole` tells that all annotations
+    were read.
     """
 
     count: int
     whole: bool = True
     texts: dict[int, str] = field(default_factory=dict)
-    beside: dict[int, str] = field(default_factory=dict)
+    annotations: dict[int, str] = field(default_factory=dict)
     scans: list[int] = field(default_factory=list)
     damaged: list[int] = field(default_factory=list)
 
 
-def _pages(document: Any, notes: Beside) -> _Pages:
+def _read_pages(document: Any, notes: PageAnnotations) -> _Pages:
     found = _Pages(len(document))
     for number in range(1, found.count + 1):
         try:
-            with page_of(document, number - 1) as page:
-                text = with_breaks(clean(text_of(page)))
+            with open_page(document, number - 1) as page:
+                text = with_breaks(clean(read_page_text(page)))
                 if more := clean(notes.of(page, number - 1, text)):
-                    found.beside[number] = more
+                    found.annotations[number] = more
                 if is_scan(page, text):
                     found.scans.append(number)
         except ValueError:
@@ -152,27 +160,27 @@ def _pages(document: Any, notes: Beside) -> _Pages:
     return found
 
 
-def _with_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
+def _recognise_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
     """Return the pages with recognised text, a note on it, and why pictures were left unread."""
-    if not pictures.on():
+    if not pictures.is_ocr_on():
         return found.texts, "", dict.fromkeys(found.scans, "")
     silent = {number for number, text in found.texts.items() if not any(map(str.isalnum, text))}
     asked = sorted(silent.union(found.scans).difference(found.damaged))
-    recognised, note, unread = pictures.recognised(document, asked)
+    recognised, note, unread = pictures.recognise_pages(document, asked)
     filled = dict(found.texts)
     for number, text in recognised.items():
         own = filled[number]
-        filled[number] = text if _within(own, text) else f"{own.strip()}\n{text}"
+        filled[number] = text if _is_within(own, text) else f"{own.strip()}\n{text}"
     return filled, note, unread
 
 
-def _within(own: str, text: str) -> bool:
+def _is_within(own: str, text: str) -> bool:
     return "".join(own.split()) in "".join(text.split())
 
 
-def _metadata(document: Any) -> Mapping[str, str]:
+def _read_metadata(document: Any) -> Mapping[str, str]:
     title, author, keywords, created, modified = (
-        said(partial(document.get_metadata_value, key))
+        read_string(partial(document.get_metadata_value, key))
         for key in ("Title", "Author", "Keywords", "CreationDate", "ModDate")
     )
     authors = ", ".join(filter(None, map(str.strip, author.split(";"))))
@@ -180,13 +188,13 @@ def _metadata(document: Any) -> Mapping[str, str]:
         "title": title,
         "authors": authors,
         "keywords": keywords,
-        "created_at": iso_date(created),
-        "modified_at": iso_date(modified),
+        "created_at": convert_date(created),
+        "modified_at": convert_date(modified),
     }
 
 
-def _pages_left_out(numbers: Sequence[int], pages: int, kind: Kind, why: str) -> LeftOut:
-    which = f"page{'s' if numbers[1:] else ''} {', '.join(runs(numbers))}"
+def _report_pages(numbers: Sequence[int], pages: int, kind: Kind, why: str) -> LeftOut:
+    which = f"page{'s' if numbers[1:] else ''} {', '.join(format_ranges(numbers))}"
     return LeftOut(
         which,
         "quarantined",
@@ -195,7 +203,7 @@ def _pages_left_out(numbers: Sequence[int], pages: int, kind: Kind, why: str) ->
     )
 
 
-def _without_text(
+def _explain_no_text(
     path: Path, content: bytes, note: str, pages: int, *, damaged: Sequence[int], scanned: bool
 ) -> UnreadableFileError:
     reasons: tuple[tuple[bool, Kind, str], ...] = (
@@ -206,7 +214,7 @@ def _without_text(
             "needs OCR",
             (
                 "OCR found no text in it"
-                if pictures.on()
+                if pictures.is_ocr_on()
                 else "its pages are pictures: without OCR they hold no text"
             ),
         ),
@@ -231,12 +239,12 @@ def is_scan(page: Any, text: str) -> bool:
 
     `page` is as pypdfium2 has it.
     """
-    if _letters(text[: 4 * _STAMP]) > _STAMP or (letters := _letters(text)) > _STAMP:
+    if _count_letters(text[: 4 * _STAMP]) > _STAMP or (letters := _count_letters(text)) > _STAMP:
         return False
-    return _covered(page) >= (_WHOLE if letters else _MIN_COVERED)
+    return _measure_covered(page) >= (_WHOLE if letters else _MIN_COVERED)
 
 
-def runs(numbers: Sequence[int]) -> Iterator[str]:
+def format_ranges(numbers: Sequence[int]) -> Iterator[str]:
     """Yield numbers as ranges: `[1, 2, 3, 7]` → `1-3`, `7`."""
     starts = [numbers[0], *(after for before, after in pairwise(numbers) if after != before + 1)]
     ends = [*(before for before, after in pairwise(numbers) if after != before + 1), numbers[-1]]
@@ -244,7 +252,7 @@ def runs(numbers: Sequence[int]) -> Iterator[str]:
         yield f"{start}-{end}" if end > start else f"{start}"
 
 
-def _covered(page: Any) -> float:
+def _measure_covered(page: Any) -> float:
     """Return the share of a page that its pictures cover, 0 if unknown."""
     from pypdfium2 import PdfiumError
     from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
@@ -261,5 +269,5 @@ def _covered(page: Any) -> float:
     return float(sum(areas) / max(1.0, width * height))
 
 
-def _letters(text: str) -> int:
+def _count_letters(text: str) -> int:
     return sum(map(str.isalnum, text))

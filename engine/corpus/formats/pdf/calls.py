@@ -89,7 +89,7 @@ class TextPage:
         return 0
 
 
-def paths_of(page: Any, most: int) -> list[tuple[int, Box]]:
+def read_paths(page: Any, most: int) -> list[tuple[int, Box]]:
     """Return the paths among a page's first objects, as handles with their boxes."""
     from pypdfium2 import raw
 

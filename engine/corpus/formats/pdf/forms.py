@@ -10,8 +10,8 @@ from ctypes import POINTER, c_ushort, cast, create_string_buffer
 from functools import partial
 from typing import Any
 
-from engine.corpus.formats.html import shown_text
-from engine.corpus.formats.pdf.pdfium import printable
+from engine.corpus.formats.html import render_text
+from engine.corpus.formats.pdf.pdfium import remove_control_characters
 from engine.corpus.text.blocks import lacking_in
 from engine.corpus.text.hyphens import BREAK, LINE_END
 
@@ -29,7 +29,7 @@ _OFF = ("", "Off")
 
 
 @contextmanager
-def form_of(document: Any) -> Iterator[Any]:
+def open_form(document: Any) -> Iterator[Any]:
     """Open the form of a document of pypdfium2, None if it has none.
 
     Its pages must be closed before. The form of pypdfium2 itself lets PDFium prepare every page for
@@ -49,10 +49,10 @@ def form_of(document: Any) -> Iterator[Any]:
             raw.FPDFDOC_ExitFormFillEnvironment(form)
 
 
-class Beside:
+class PageAnnotations:
     """A reader of what stands beside the text of a document's pages, which pypdfium2 opened.
 
-    `form` is as `form_of` returns it. `whole` tells that so far there was time for everything.
+    `form` is as `open_form` returns it. `whole` tells that so far there was time for everything.
     `pinned` holds the indexes of pages and of the notes on them that are files.
     """
 
@@ -71,7 +71,7 @@ class Beside:
         said = ""
         lines = dict[str, None]()
         for line in self._lines(page, index):
-            if line := " ".join(printable(line.replace(LINE_END, "")).split()):
+            if line := " ".join(remove_control_characters(line.replace(LINE_END, "")).split()):
                 said = said or " ".join(text.replace(BREAK, "").split())
                 if line not in lines and not _holds(said, line):
                     lines[line] = None
@@ -101,24 +101,24 @@ class Beside:
                 ):
                     yield ""
                 elif kind == raw.FPDF_ANNOT_WIDGET:
-                    yield _field(self._form, note, fields)
+                    yield _read_field(self._form, note, fields)
                 else:
-                    yield from _comment(note)
+                    yield from _read_comment(note)
             finally:
                 raw.FPDFPage_CloseAnnot(note)
 
 
-def _comment(note: Any) -> Iterator[str]:
+def _read_comment(note: Any) -> Iterator[str]:
     """Yield the plain text of a comment or a text box, and its rich text if that says more.
 
     Source: PDF 32000-1, 12.7.3.4.
     """
     from pypdfium2 import raw
 
-    plain = _string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
+    plain = _read_string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
     yield plain
-    if rich := _string(partial(raw.FPDFAnnot_GetStringValue, note, b"RC")):
-        yield lacking_in(plain, [" ".join(shown_text(rich).split())])
+    if rich := _read_string(partial(raw.FPDFAnnot_GetStringValue, note, b"RC")):
+        yield lacking_in(plain, [" ".join(render_text(rich).split())])
 
 
 def _holds(text: str, line: str) -> bool:
@@ -126,14 +126,14 @@ def _holds(text: str, line: str) -> bool:
     return line in text and re.search(rf"(?<!\w){re.escape(line)}(?!\w|[-./]\w)", text) is not None
 
 
-def _field(form: Any, note: Any, known: set[str]) -> str:
+def _read_field(form: Any, note: Any, known: set[str]) -> str:
     """Return the text of a field, by one of the places where it is shown.
 
     Empty for a field that is `known` already.
     """
     from pypdfium2 import raw
 
-    path = _string(partial(raw.FPDFAnnot_GetFormFieldName, form, note))
+    path = _read_string(partial(raw.FPDFAnnot_GetFormFieldName, form, note))
     if path in known:
         return ""
     written = (
@@ -149,18 +149,18 @@ def _field(form: Any, note: Any, known: set[str]) -> str:
         return ""
     known |= {path} if path else set()
     if kind in written[1:]:
-        value = _chosen(form, note)
+        value = _read_chosen(form, note)
     else:
         value = ""
-    value = value or _string(partial(raw.FPDFAnnot_GetFormFieldValue, form, note))
+    value = value or _read_string(partial(raw.FPDFAnnot_GetFormFieldValue, form, note))
     if value.strip() in _OFF:
         return ""
-    return _named(
-        _string(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)), path, value
+    return _format_field(
+        _read_string(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)), path, value
     )
 
 
-def _chosen(form: Any, note: Any) -> str:
+def _read_chosen(form: Any, note: Any) -> str:
     """Return what is chosen in a list, as it is shown.
 
     The form may send a different value.
@@ -170,11 +170,11 @@ def _chosen(form: Any, note: Any) -> str:
     options = range(min(raw.FPDFAnnot_GetOptionCount(form, note), _MAX_OPTIONS))
     chosen = [index for index in options if raw.FPDFAnnot_IsOptionSelected(form, note, index)]
     return ", ".join(
-        _string(partial(raw.FPDFAnnot_GetOptionLabel, form, note, index)) for index in chosen
+        _read_string(partial(raw.FPDFAnnot_GetOptionLabel, form, note, index)) for index in chosen
     )
 
 
-def _named(shown: str, path: str, value: str) -> str:
+def _format_field(shown: str, path: str, value: str) -> str:
     """Return a value with the name that a form shows for it, else with the end of its `path`.
 
     The end of `a[0].School_Name[0]` is `School Name`.
@@ -186,7 +186,7 @@ def _named(shown: str, path: str, value: str) -> str:
     return f"{name}: {value}" if name else value
 
 
-def _string(ask: Callable[[Any, int], int]) -> str:
+def _read_string(ask: Callable[[Any, int], int]) -> str:
     """Return a text that PDFium writes into a buffer, in UTF-16 with a NUL at its end."""
     size = min(ask(None, 0), _MAX_VALUE_LENGTH)
     if size <= 2:

@@ -100,7 +100,7 @@ def _turn(
     return Piece(number, left, bottom, right, top)
 
 
-def turned_box(
+def turn_box(
     box: tuple[float, float, float, float], quarters: int
 ) -> tuple[float, float, float, float]:
     """Return a box (left, bottom, right, top) of a page in the coordinates of its pieces."""
@@ -108,7 +108,7 @@ def turned_box(
     return piece.left, piece.bottom, piece.right, piece.top
 
 
-def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
+def find_turn(page: Any, pieces: Sequence[Piece], letters: int) -> int:
     """Return by how many quarter turns to the left most text of a page is turned.
 
     `letters` is the number of letters on the page.
@@ -144,7 +144,7 @@ def is_upright(page: Any, letters: int) -> bool:
     return len(upright) > 1
 
 
-def turned(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
+def turn_pieces(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
     """Return the pieces of a page with turned text, so that the text runs to the right."""
     return [_turn(*piece, quarters) for piece in pieces]
 
@@ -185,7 +185,7 @@ def _most_common(numbers: Sequence[int]) -> int:
     return max(count + counts[number + 1] for number, count in list(counts.items()))
 
 
-def lines_of(pieces: Sequence[Piece]) -> list[Line]:
+def find_lines(pieces: Sequence[Piece]) -> list[Line]:
     """Return the lines of a page from the top down."""
     lines: list[Line] = []
     bottom = 0.0
@@ -194,7 +194,7 @@ def lines_of(pieces: Sequence[Piece]) -> list[Line]:
         highest = _TOO_HIGH * median([piece.top - piece.bottom for piece in pieces])
     else:
         highest = 0.0
-    for piece in sorted(pieces, key=_twice_middle, reverse=True):
+    for piece in sorted(pieces, key=_compute_twice_middle, reverse=True):
         height = piece.top - piece.bottom
         if height < _MIN_SIZE or (height > highest and height > piece.right - piece.left):
             continue
@@ -211,19 +211,19 @@ def lines_of(pieces: Sequence[Piece]) -> list[Line]:
             lines[-1].bottom = bottom
             lines[-1].top = top
     for line in lines:
-        line.pieces.sort(key=_left)
+        line.pieces.sort(key=_get_left)
     return lines
 
 
-def _twice_middle(piece: Piece) -> float:
+def _compute_twice_middle(piece: Piece) -> float:
     return piece.top + piece.bottom
 
 
-def _left(piece: Piece) -> float:
+def _get_left(piece: Piece) -> float:
     return piece.left
 
 
-def raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
+def find_raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
     """Yield the numbers of small pieces that may be marks of notes.
 
     They seem to stand higher than the previous or the next piece, and touch it.

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.core.characters import clean
 from engine.core.records import Heading, Page
-from engine.corpus.formats.pdf.pdfium import said
+from engine.corpus.formats.pdf.pdfium import read_string
 
 _MAX_BOOKMARKS = 10_000
 _MAX_DEPTH = 6
@@ -33,11 +33,11 @@ class Bookmark:
     page: int
 
 
-def outline(document: Any) -> list[Bookmark]:
+def read_outline(document: Any) -> list[Bookmark]:
     """Return the bookmarks that lead to a page of a document of pypdfium2."""
     found: list[Bookmark] = []
     for bookmark in islice(document.get_toc(max_depth=_MAX_DEPTH), _MAX_BOOKMARKS):
-        title = " ".join(clean(said(bookmark.get_title)).split())
+        title = " ".join(clean(read_string(bookmark.get_title)).split())
         place = bookmark.get_dest()
         if place:
             index = place.get_index()
@@ -48,7 +48,7 @@ def outline(document: Any) -> list[Bookmark]:
     return found
 
 
-def headings_of(
+def find_headings(
     bookmarks: Iterable[Bookmark], text: str, pages: Sequence[Page]
 ) -> tuple[Heading, ...]:
     """Return a heading for each bookmark whose title begins a line of its page, in order.
@@ -58,12 +58,12 @@ def headings_of(
     ends = dict(pairwise([*(page.start for page in pages), len(text)]))
     places = {page.number: (page.start, ends[page.start]) for page in pages if page.start in ends}
     found: dict[int, Heading] = {}
-    for heading in _found(bookmarks, text, places):
+    for heading in _find_in_text(bookmarks, text, places):
         found.setdefault(heading.start, heading)
     return tuple(found[start] for start in sorted(found))
 
 
-def _found(
+def _find_in_text(
     bookmarks: Iterable[Bookmark], text: str, places: dict[int, tuple[int, int]]
 ) -> Iterator[Heading]:
     left = _MAX_SEARCHED

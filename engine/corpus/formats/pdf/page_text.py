@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import islice
 
 from engine.corpus.formats.pdf.calls import TextPage
-from engine.corpus.formats.pdf.layout import Piece, raised_pieces, turned_box
-from engine.corpus.formats.runs.superscripts import as_superscript
+from engine.corpus.formats.pdf.layout import Piece, find_raised_pieces, turn_box
+from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.text.hyphens import LINE_END
 
 # Lift of a superscript, as a share of the size of the letters beside it.
@@ -74,9 +74,9 @@ class PageText:
         buffer = (c_ushort * (self._count + 1))()
         written = self._raw.FPDFText_GetText(self._page, 0, self._count, buffer)
         if written == self._count + 1:
-            return _aligned(buffer[: self._count], self._plain)
+            return _align(buffer[: self._count], self._plain)
         codes = [self._raw.FPDFText_GetUnicode(self._page, index) for index in range(self._count)]
-        return _aligned(codes, self._plain)
+        return _align(codes, self._plain)
 
     def whole(self) -> str:
         """Return all letters in order."""
@@ -86,7 +86,7 @@ class PageText:
 
     def raise_marks(self) -> None:
         """Write the superscripts of the page as characters."""
-        for number in list(dict.fromkeys(raised_pieces(self.turned)))[:_MAX_RAISED]:
+        for number in list(dict.fromkeys(find_raised_pieces(self.turned)))[:_MAX_RAISED]:
             if not self.is_known:
                 return
             start = self.start(number)
@@ -97,7 +97,7 @@ class PageText:
             if not _MARK.search(core) or not self._is_raised(start, beside):
                 continue
             before = "".join(self.letters[max(0, start - 20) : start])
-            shown = as_superscript(core, before)
+            shown = write_superscript(core, before)
             if shown != core:
                 if number + 1 < len(self.turned) and _follows(
                     self.turned[number], self.turned[number + 1]
@@ -143,7 +143,7 @@ class PageText:
         x = c_double()
         y = c_double()
         self._raw.FPDFText_GetCharOrigin(self._page, index, byref(x), byref(y))
-        _, height, _, _ = turned_box((x.value, y.value, x.value, y.value), self.quarters)
+        _, height, _, _ = turn_box((x.value, y.value, x.value, y.value), self.quarters)
         return height
 
     def text(self, first: int, last: int) -> str:
@@ -243,7 +243,7 @@ class PageText:
         )
 
 
-def _aligned(codes: Sequence[int], plain: str) -> list[str]:
+def _align(codes: Sequence[int], plain: str) -> list[str]:
     """Return the part of a text that stands for each of its codes.
 
     PDFium leaves some codes out: line ends before superscripts, and letters beyond the page. Both

@@ -10,9 +10,9 @@ from typing import Any
 
 from engine.core.characters import clean
 from engine.corpus.formats import LeftOut, Member
-from engine.corpus.formats.locked import known
-from engine.corpus.formats.pdf.reading import arranged
-from engine.corpus.formats.pdf.right_to_left import in_reading_order, runs_right_to_left
+from engine.corpus.formats.locked import known_passwords
+from engine.corpus.formats.pdf.reading import arrange_text
+from engine.corpus.formats.pdf.right_to_left import read_in_order, runs_right_to_left
 
 # Glyphs of fonts that do not declare which characters they stand for.
 _UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")
@@ -31,7 +31,7 @@ class LockedError(ValueError):
     """
 
 
-def opened(content: bytes) -> Any:
+def open_pdf(content: bytes) -> Any:
     """Open a PDF by pypdfium2, with a known password if it needs one.
 
     Raises LockedError if no password opens it, and ValueError with the reason if it is damaged.
@@ -39,7 +39,7 @@ def opened(content: bytes) -> Any:
     from pypdfium2 import PdfDocument, PdfiumError
     from pypdfium2.raw import FPDF_ERR_FORMAT, FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
 
-    for password in (None, *known()):
+    for password in (None, *known_passwords()):
         try:
             return PdfDocument(content, password=password)
         except PdfiumError as error:
@@ -47,7 +47,7 @@ def opened(content: bytes) -> Any:
                 raise LockedError(
                     "locked in a way that no password opens here, as by rights management"
                 ) from error
-            if error.err_code == FPDF_ERR_FORMAT and (whole := _with_end(content)):
+            if error.err_code == FPDF_ERR_FORMAT and (whole := _append_end(content)):
                 with suppress(PdfiumError):
                     return PdfDocument(whole)
             if error.err_code != FPDF_ERR_PASSWORD:
@@ -60,7 +60,7 @@ def is_cut(content: bytes) -> bool:
     return content.rfind(b"startxref") < content.rfind(b"endobj")
 
 
-def _with_end(content: bytes) -> bytes:
+def _append_end(content: bytes) -> bytes:
     """Add an end that names the catalog to a PDF that is cut; PDFium finds everything else itself.
 
     Empty if the catalog is not known, or if the PDF is locked, since its own end says how.
@@ -75,7 +75,7 @@ def _with_end(content: bytes) -> bytes:
 
 
 @contextmanager
-def page_of(document: Any, index: int) -> Iterator[Any]:
+def open_page(document: Any, index: int) -> Iterator[Any]:
     """Open a page once for all that is asked of it, since loading it takes longer than that.
 
     Raises ValueError if the page cannot be loaded or read.
@@ -89,7 +89,9 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
         raise ValueError("it is damaged") from error
 
 
-def attached(document: Any, pinned: Iterable[tuple[int, int]]) -> Iterator[Member | LeftOut]:
+def read_attachments(
+    document: Any, pinned: Iterable[tuple[int, int]]
+) -> Iterator[Member | LeftOut]:
     """Yield the files attached to a document, then those `pinned` to its pages.
 
     A pin holds the indexes of the page and of the note.
@@ -97,21 +99,21 @@ def attached(document: Any, pinned: Iterable[tuple[int, int]]) -> Iterator[Membe
     from pypdfium2 import PdfAttachment, raw
 
     for number in range(document.count_attachments()):
-        yield _taken(partial(document.get_attachment, number), number + 1)
+        yield _read_attachment(partial(document.get_attachment, number), number + 1)
     for index, place in pinned:
-        with page_of(document, index) as page:
+        with open_page(document, index) as page:
             note = raw.FPDFPage_GetAnnot(page, place)
-            yield _taken(
+            yield _read_attachment(
                 partial(PdfAttachment, raw.FPDFAnnot_GetFileAttachment(note), document), place + 1
             )
             raw.FPDFPage_CloseAnnot(note)
 
 
-def _taken(attachment: Callable[[], Any], number: int) -> Member | LeftOut:
+def _read_attachment(attachment: Callable[[], Any], number: int) -> Member | LeftOut:
     name = f"attachment-{number}"
     try:
         file = attachment()
-        name = clean(said(file.get_name)) or name
+        name = clean(read_string(file.get_name)) or name
         return Member(name, bytes(file.get_data()))
     except (RuntimeError, ValueError):
         return LeftOut(
@@ -119,21 +121,21 @@ def _taken(attachment: Callable[[], Any], number: int) -> Member | LeftOut:
         )
 
 
-def text_of(page: Any) -> str:
+def read_page_text(page: Any) -> str:
     """Return the text of a page, with `LINE_END` in words that are split at a line end."""
     with closing(page.get_textpage()) as text:
         plain = text.get_text_bounded()
-        return printable(
-            in_reading_order(text) if runs_right_to_left(plain) else arranged(text, plain)
+        return remove_control_characters(
+            read_in_order(text) if runs_right_to_left(plain) else arrange_text(text, plain)
         )
 
 
-def printable(text: str) -> str:
+def remove_control_characters(text: str) -> str:
     """Remove the control characters that fonts and notes of a PDF may hold from a text."""
     return _UNTOLD.sub("", text)
 
 
-def said(get: Callable[[], str]) -> str:
+def read_string(get: Callable[[], str]) -> str:
     """Return a title or name from pypdfium2.
 
     pypdfium2 fails on a lone surrogate, which becomes U+FFFD here.
@@ -144,7 +146,7 @@ def said(get: Callable[[], str]) -> str:
         return error.object.decode("utf-16-le", "replace")
 
 
-def iso_date(text: str) -> str:
+def convert_date(text: str) -> str:
     """Convert `D:20240103093826+01'00'` to `20240103T093826+0100`.
 
     Empty for other text, and for a date without a day.

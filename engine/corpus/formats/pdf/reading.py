@@ -16,12 +16,12 @@ from engine.corpus.formats.pdf.calls import TextPage
 from engine.corpus.formats.pdf.layout import (
     MAX_PIECES,
     Piece,
+    find_lines,
+    find_turn,
     is_upright,
-    lines_of,
     read_pieces,
     stand_side_by_side,
-    turned,
-    turned_by,
+    turn_pieces,
 )
 from engine.corpus.formats.pdf.page_text import PageText
 from engine.corpus.formats.pdf.rules import read_rules
@@ -43,7 +43,7 @@ _BULLETS = frozenset(
 _HYPHENS = ("-", "\u2010")
 
 
-def arranged(page: Any, plain: str) -> str:
+def arrange_text(page: Any, plain: str) -> str:
     """Return the text of a text page of pypdfium2 as a reader of the page sees it.
 
     `plain` is the text that PDFium gives.
@@ -61,10 +61,10 @@ def arranged(page: Any, plain: str) -> str:
         return plain
     fast = TextPage(page)
     pieces: Sequence[Piece] = read_pieces(fast, count)
-    quarters = turned_by(page, pieces, letters)
+    quarters = find_turn(page, pieces, letters)
     text = PageText(fast, plain, letters, pieces)
     if quarters:
-        pieces = turned(pieces, quarters)
+        pieces = turn_pieces(pieces, quarters)
         text.turned = pieces
         text.quarters = quarters
     text.raise_marks()
@@ -72,78 +72,78 @@ def arranged(page: Any, plain: str) -> str:
     if not in_lines and not stand_side_by_side(pieces, GAP):
         return text.whole()
     blocks = find_blocks(
-        lines_of(pieces),
+        find_lines(pieces),
         cache(lambda: read_rules(page.page, quarters)),
         lambda piece: text.is_known and text.text(piece.number, piece.number).strip() in _BULLETS,
     )
     if not (blocks or in_lines) or not text.is_known:
         return text.whole()
     if in_lines:
-        return _in_lines(text, blocks)
-    return _with_blocks(text, blocks)
+        return _read_by_line(text, blocks)
+    return _place_blocks(text, blocks)
 
 
-def _with_blocks(text: PageText, blocks: Iterable[Block]) -> str:
+def _place_blocks(text: PageText, blocks: Iterable[Block]) -> str:
     """Return all letters in order, except that each block stands where its first piece does."""
     shown: list[str] = []
     written: set[int] = set()
     at = 0
-    for first, last, block in _runs_of(blocks):
+    for first, last, block in _find_runs(blocks):
         shown.append("".join(text.letters[at : text.start(first)]))
         at = text.start(last + 1)
         if id(block) not in written:
             written.add(id(block))
-            shown.append(f"\n{_block_text(text, block)}\n")
+            shown.append(f"\n{_read_block(text, block)}\n")
     shown.append("".join(text.letters[at:]))
     return re.sub(r"[ \t]*(?:\r?\n)+", "\n", "".join(shown)).strip("\n")
 
 
-def _in_lines(text: PageText, blocks: Iterable[Block]) -> str:
+def _read_by_line(text: PageText, blocks: Iterable[Block]) -> str:
     """Return the letters of a page with turned text, line by line in the order of drawing."""
     block_of = {piece.number: block for block in blocks for piece in block.pieces()}
     shown: list[str] = []
     written: set[int] = set()
     before: Piece | None = None
-    for piece in _from_the_top(text.turned):
+    for piece in _order_from_top(text.turned):
         block = block_of.get(piece.number)
         if block is not None:
             if id(block) not in written:
                 written.add(id(block))
-                shown.append(f"\n{_block_text(text, block)}\n")
+                shown.append(f"\n{_read_block(text, block)}\n")
             before = None
             continue
         if before is not None:
-            shown.append(_gap(before, piece))
+            shown.append(_choose_gap(before, piece))
         shown.append(text.text(piece.number, piece.number))
         before = piece
     return re.sub(r" {2,}", " ", "".join(shown)).strip("\n")
 
 
-def _block_text(text: PageText, block: Block) -> str:
+def _read_block(text: PageText, block: Block) -> str:
     if block.is_prose:
         columns = (
             "\n".join(
-                _segment_text(text, cells[column]) for cells in block.cells if column in cells
+                _read_segment(text, cells[column]) for cells in block.cells if column in cells
             )
             for column in range(block.columns)
         )
         return "\n".join(columns)
-    return "\n".join(_row_text(text, block, lines) for lines in block.rows)
+    return "\n".join(_read_row(text, block, lines) for lines in block.rows)
 
 
-def _row_text(text: PageText, block: Block, lines: Sequence[int]) -> str:
+def _read_row(text: PageText, block: Block, lines: Sequence[int]) -> str:
     cells: list[str] = []
     for column in range(block.columns):
         cell = ""
         for at in lines:
             if column in block.cells[at]:
-                cell = _joined(cell, _segment_text(text, block.cells[at][column]))
+                cell = _join_cell(cell, _read_segment(text, block.cells[at][column]))
         if cell:
             cells.append(cell)
     return _CELLS.join(cells)
 
 
-def _segment_text(text: PageText, segment: Segment) -> str:
+def _read_segment(text: PageText, segment: Segment) -> str:
     """Return the letters of a segment.
 
     Pieces that are drawn one after the other have the blanks that PDFium sees between them.
@@ -161,7 +161,7 @@ def _segment_text(text: PageText, segment: Segment) -> str:
     return " ".join(shown.split())
 
 
-def _runs_of(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
+def _find_runs(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
     """Return the runs of a block's pieces that are drawn in succession.
 
     Each is the first piece, the last piece, and their block.
@@ -177,11 +177,11 @@ def _runs_of(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
     return runs
 
 
-def _from_the_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
+def _order_from_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
     """Return pieces in the order of drawing, or in the order of lines if PDFium reverses it."""
     if not _runs_upwards(pieces):
         return pieces
-    return [piece for line in lines_of(pieces) for piece in line.pieces]
+    return [piece for line in find_lines(pieces) for piece in line.pieces]
 
 
 def _runs_upwards(pieces: Sequence[Piece]) -> bool:
@@ -199,7 +199,7 @@ def _touches(before: Piece, piece: Piece) -> bool:
     return -_OVER * before.height < piece.left - before.right <= _BLANK * before.height
 
 
-def _gap(before: Piece, piece: Piece) -> str:
+def _choose_gap(before: Piece, piece: Piece) -> str:
     """Return what stands between two pieces that are drawn one after the other."""
     shared = min(before.top, piece.top) - max(before.bottom, piece.bottom)
     if shared < 0.3 * min(before.height, piece.height) or piece.left < before.left:
@@ -209,7 +209,7 @@ def _gap(before: Piece, piece: Piece) -> str:
     return ""
 
 
-def _joined(cell: str, more: str) -> str:
+def _join_cell(cell: str, more: str) -> str:
     """Join a cell with its next line."""
     if not cell:
         return more

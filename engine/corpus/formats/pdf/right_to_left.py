@@ -36,29 +36,32 @@ def runs_right_to_left(text: str) -> bool:
     return not text.isascii() and _LETTER.search(text) is not None
 
 
-def in_reading_order(page: Any) -> str:
+def read_in_order(page: Any) -> str:
     """Return the text of a text page of pypdfium2 in reading order.
 
     Lines without such letters stay as PDFium gives them.
     """
-    lines = ("".join(sign.char for sign in _ordered(line)) for line in _lines(list(_shown(page))))
+    lines = (
+        "".join(sign.char for sign in _order_line(line))
+        for line in _split_lines(list(_read_visible_signs(page)))
+    )
     return "\n".join(lines)
 
 
-def _shown(page: Any) -> Iterator[_Sign]:
+def _read_visible_signs(page: Any) -> Iterator[_Sign]:
     """Yield the characters of a page.
 
     Those beyond its edges, and those of which PDFium gives two halves, are left out.
     """
     left, bottom, right, top = page.page.get_bbox()
-    for sign in _signs(page):
+    for sign in _read_signs(page):
         begins, ends, foot, head = sign.place
         beyond = begins < ends and (ends < left or begins > right or head < bottom or foot > top)
         if not beyond and not "\ud800" <= sign.char <= "\udfff":
             yield sign
 
 
-def _signs(page: Any) -> Iterator[_Sign]:
+def _read_signs(page: Any) -> Iterator[_Sign]:
     from pypdfium2 import raw
 
     for index in range(raw.FPDFText_CountChars(page)):
@@ -71,13 +74,13 @@ def _signs(page: Any) -> Iterator[_Sign]:
         )
 
 
-def _lines(signs: Sequence[_Sign]) -> Iterator[list[_Sign]]:
+def _split_lines(signs: Sequence[_Sign]) -> Iterator[list[_Sign]]:
     for is_end, line in groupby(signs, key=lambda sign: sign.char in "\r\n"):
         if not is_end:
             yield list(line)
 
 
-def _ordered(line: list[_Sign]) -> Iterator[_Sign]:
+def _order_line(line: list[_Sign]) -> Iterator[_Sign]:
     if not any(sign.is_turned for sign in line):
         yield from line
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ctypes import byref, c_float, cast
 from typing import Any
 
-from engine.corpus.formats.pdf.calls import paths_of
-from engine.corpus.formats.pdf.layout import turned_box
+from engine.corpus.formats.pdf.calls import read_paths
+from engine.corpus.formats.pdf.layout import turn_box
 from engine.corpus.formats.pdf.tables import Rules
 
 # Maximum number of objects of a page that are examined.
@@ -29,8 +29,8 @@ def read_rules(page: Any, quarters: int) -> Rules:
     from pypdfium2 import raw
 
     rules: list[tuple[float, float, float]] = []
-    for path, box in paths_of(page, _MAX_OBJECTS):
-        left, bottom, right, top = turned_box(box, quarters) if quarters else box
+    for path, box in read_paths(page, _MAX_OBJECTS):
+        left, bottom, right, top = turn_box(box, quarters) if quarters else box
         if right - left < _MIN_RULE:
             continue
         if top - bottom <= _MAX_RULE:
@@ -40,11 +40,13 @@ def read_rules(page: Any, quarters: int) -> Rules:
         handle = cast(path, raw.FPDF_PAGEOBJECT)
         count = raw.FPDFPath_CountSegments(handle)
         if _MIN_POINTS < count <= _MAX_POINTS:
-            rules += ((left, right, height) for height in _heights_within(handle, count, quarters))
+            rules += (
+                (left, right, height) for height in _find_edge_heights(handle, count, quarters)
+            )
     return rules
 
 
-def _heights_within(path: Any, count: int, quarters: int) -> set[float]:
+def _find_edge_heights(path: Any, count: int, quarters: int) -> set[float]:
     """Return the heights of the horizontal edges of a path that has several."""
     from pypdfium2 import raw
 
@@ -59,7 +61,7 @@ def _heights_within(path: Any, count: int, quarters: int) -> set[float]:
         raw.FPDFPathSegment_GetPoint(segment, byref(x), byref(y))
         across = matrix.a * x.value + matrix.c * y.value + matrix.e
         up = matrix.b * x.value + matrix.d * y.value + matrix.f
-        left, bottom, _, _ = turned_box((across, up, across, up), quarters)
+        left, bottom, _, _ = turn_box((across, up, across, up), quarters)
         is_line = raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_LINETO
         if (
             before is not None

@@ -103,7 +103,7 @@ def find_blocks(
     if not heights or len(lines) > _MAX_LINES:
         return []
     size = median(heights)
-    split = [segments_of(line, GAP * size) for line in lines]
+    split = [split_segments(line, GAP * size) for line in lines]
     blocks: list[Block] = []
     at = 0
     while at < len(lines):
@@ -111,7 +111,7 @@ def find_blocks(
             at += 1
             continue
         end, corridors = _grow(lines, split, at, size)
-        whole = _block_of(lines[at:end], split[at:end], corridors)
+        whole = _make_block(lines[at:end], split[at:end], corridors)
         block = _classify(_join_bullets(whole, size, is_bullet), size, read_rules)
         if block is not None:
             blocks.append(block)
@@ -119,25 +119,25 @@ def find_blocks(
     return blocks
 
 
-def segments_of(line: Line, gap: float) -> list[Segment]:
+def split_segments(line: Line, gap: float) -> list[Segment]:
     """Return the segments of a line, which gaps separate."""
     segments: list[Segment] = []
     pieces: list[Piece] = []
     reach = 0.0
     for piece in line.pieces:
         if pieces and piece.left - reach >= gap:
-            segments.append(_segment_of(pieces, reach))
+            segments.append(_make_segment(pieces, reach))
             pieces = []
         if pieces:
             reach = max(reach, piece.right)
         else:
             reach = piece.right
         pieces.append(piece)
-    segments.append(_segment_of(pieces, reach))
+    segments.append(_make_segment(pieces, reach))
     return segments
 
 
-def _segment_of(pieces: Sequence[Piece], right: float) -> Segment:
+def _make_segment(pieces: Sequence[Piece], right: float) -> Segment:
     """Make a segment of pieces from left to right.
 
     Pieces that lie above each other stay in the order of drawing.
@@ -164,12 +164,12 @@ def _grow(
     while end < len(lines):
         if lines[end - 1].bottom - lines[end].bottom > _MAX_PITCH * size:
             break
-        left = _left_free(corridors, split[end], _MIN_CORRIDOR * size)
-        kept = _inner(left)
+        left = _find_free_gaps(corridors, split[end], _MIN_CORRIDOR * size)
+        kept = _select_inner(left)
         if len(split[end]) == 1:
-            least = float(len(_inner(corridors)))
+            least = float(len(_select_inner(corridors)))
         else:
-            least = _MIN_KEPT * len(_inner(corridors))
+            least = _MIN_KEPT * len(_select_inner(corridors))
         if not kept or len(kept) < least:
             break
         corridors = left
@@ -178,10 +178,10 @@ def _grow(
         end > start + 1 and len(split[end - 1]) == 1 and not _continues(lines, split, end - 1, size)
     ):
         end -= 1
-    return end, _inner(corridors)
+    return end, _select_inner(corridors)
 
 
-def _inner(corridors: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _select_inner(corridors: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return the gaps between columns, without the free space on either side."""
     return [(left, right) for left, right in corridors if left > -inf and right < inf]
 
@@ -197,7 +197,7 @@ def _continues(lines: Sequence[Line], split: Sequence[list[Segment]], at: int, s
     return any(abs(above.left - left) < 0.3 * size for above in split[at - 1])
 
 
-def _left_free(
+def _find_free_gaps(
     corridors: Sequence[tuple[float, float]], segments: Sequence[Segment], least: float
 ) -> list[tuple[float, float]]:
     """Return the parts of gaps that a line leaves free, if they are wide enough."""
@@ -214,7 +214,7 @@ def _left_free(
     return free
 
 
-def _block_of(
+def _make_block(
     lines: Sequence[Line], split: Sequence[list[Segment]], corridors: Sequence[tuple[float, float]]
 ) -> Block:
     bounds = [(left + right) / 2 for left, right in corridors]
@@ -225,7 +225,7 @@ def _block_of(
             column = bisect_left(bounds, segment.left)
             if column in of_line:
                 pieces = (*of_line[column].pieces, *segment.pieces)
-                segment = _segment_of(pieces, max(of_line[column].right, segment.right))
+                segment = _make_segment(pieces, max(of_line[column].right, segment.right))
             of_line[column] = segment
         cells.append(of_line)
     return Block(len(bounds) + 1, list(lines), cells)
@@ -253,7 +253,7 @@ def _join_columns(block: Block, column: int) -> Block:
         }
         if pair:
             pieces = [piece for pieces in pair for piece in pieces]
-            of_line[column] = _segment_of(pieces, max(piece.right for piece in pieces))
+            of_line[column] = _make_segment(pieces, max(piece.right for piece in pieces))
         joined.append(dict(sorted(of_line.items())))
     return Block(block.columns - 1, block.lines, joined)
 
@@ -266,24 +266,24 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
     with_several = sum(len(cells) > 1 for cells in block.cells)
     if with_several < (_MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY):
         return None
-    widths = [_widths(block, column) for column in range(block.columns)]
+    widths = [_measure_widths(block, column) for column in range(block.columns)]
     if block.columns == 2 and max(widths[0]) <= _LABEL * size:
         return None
-    jumps = _jumps(block)
+    jumps = _count_jumps(block)
     is_drawn_by_column = jumps <= block.columns and with_several > 2
     block.is_drawn_by_column = is_drawn_by_column
     is_prose = all(_is_prose(of_column, size) for of_column in widths)
     if is_drawn_by_column and (is_prose or block.columns == 2):
         return None
     if is_prose or is_drawn_by_column:
-        if _bands(block, read_rules()):
-            return _as_table(block, size, read_rules())
+        if _find_bands(block, read_rules()):
+            return _make_table(block, size, read_rules())
         block.is_prose = is_prose
         if is_prose and jumps >= with_several:
             return block
         return None
     needs_rules = any(_is_doubtful(block, at, size) for at in range(1, len(block.lines)))
-    return _as_table(block, size, read_rules() if needs_rules else ())
+    return _make_table(block, size, read_rules() if needs_rules else ())
 
 
 def _is_doubtful(block: Block, at: int, size: float) -> bool:
@@ -297,7 +297,7 @@ def _is_doubtful(block: Block, at: int, size: float) -> bool:
     return not all(_is_drawn_on(block, at, column) for column in cells)
 
 
-def _widths(block: Block, column: int) -> list[float]:
+def _measure_widths(block: Block, column: int) -> list[float]:
     segments = (cells[column] for cells in block.cells if column in cells)
     return [segment.right - segment.left for segment in segments] or [0.0]
 
@@ -314,7 +314,7 @@ def _is_prose(widths: Sequence[float], size: float) -> bool:
     )
 
 
-def _jumps(block: Block) -> int:
+def _count_jumps(block: Block) -> int:
     """Count how often the file goes to another column when it draws a block."""
     columns = [
         (segment.first, column) for cells in block.cells for column, segment in cells.items()
@@ -323,7 +323,7 @@ def _jumps(block: Block) -> int:
     return sum(before[1] != after[1] for before, after in pairwise(columns))
 
 
-def _bands(block: Block, rules: Rules) -> list[float]:
+def _find_bands(block: Block, rules: Rules) -> list[float]:
     """Return the heights of rules that separate the rows of a block, from the top down."""
     pieces = block.pieces()
     left = min(piece.left for piece in pieces)
@@ -337,23 +337,23 @@ def _bands(block: Block, rules: Rules) -> list[float]:
     return heights if len(heights) >= 2 else []
 
 
-def _as_table(block: Block, size: float, rules: Rules) -> Block | None:
+def _make_table(block: Block, size: float, rules: Rules) -> Block | None:
     """Return a table with its rows: each line is a row, unless it continues the row above.
 
     None if it would have rows of very many lines, or a single row, since that is not a table.
     """
     if rules:
-        bands = _bands(block, rules)
+        bands = _find_bands(block, rules)
     else:
         bands = []
-    pitch = min(_CONTINUED_PITCH * size, _CLOSER * _pitch_of_rows(block))
-    for region in _regions(block, bands):
+    pitch = min(_CONTINUED_PITCH * size, _CLOSER * _measure_pitch(block))
+    for region in _split_regions(block, bands):
         if bands and _is_one_row(block, region, size):
             block.rows.append(region)
             continue
         first = len(block.rows)
         for at in region:
-            if len(block.rows) > first and _goes_on(block, at, pitch):
+            if len(block.rows) > first and _continues_row(block, at, pitch):
                 block.rows[-1].append(at)
             else:
                 block.rows.append([at])
@@ -363,7 +363,7 @@ def _as_table(block: Block, size: float, rules: Rules) -> Block | None:
     return block
 
 
-def _regions(block: Block, bands: Sequence[float]) -> list[list[int]]:
+def _split_regions(block: Block, bands: Sequence[float]) -> list[list[int]]:
     """Return the lines of a block, separated by rules."""
     regions: list[list[int]] = []
     number = -1
@@ -391,7 +391,7 @@ def _is_one_row(block: Block, region: Sequence[int], size: float) -> bool:
     return min(columns.values()) == 1
 
 
-def _pitch_of_rows(block: Block) -> float:
+def _measure_pitch(block: Block) -> float:
     """Return the distance of two lines that both have all columns or nearly all.
 
     Infinite without such lines.
@@ -408,7 +408,7 @@ def _pitch_of_rows(block: Block) -> float:
     return inf
 
 
-def _goes_on(block: Block, at: int, pitch: float) -> bool:
+def _continues_row(block: Block, at: int, pitch: float) -> bool:
     """Tell whether a line belongs to the row of the line above, at most `pitch` away."""
     cells = block.cells[at]
     if all(_is_drawn_on(block, at, column) for column in cells):

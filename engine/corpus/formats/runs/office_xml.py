@@ -14,11 +14,11 @@ from zipfile import ZipFile
 
 from engine.corpus.formats.runs.symbols import (
     PRIVATE_LETTER,
-    shown_in,
-    symbol_font,
-    without_private,
+    find_symbol_font,
+    remove_private_letters,
+    show_symbols,
 )
-from engine.corpus.formats.word_numbers import root_of
+from engine.corpus.formats.word_numbers import parse_xml
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -60,12 +60,12 @@ _FONT_KINDS = ("ascii", "hAnsi", "cs")
 class Styles:
     """The symbol font of each style of Word by id, and the styles that raise their text.
 
-    `named` is how a part names any of them.
+    A part that names any of them contains one of `marks`.
     """
 
     fonts: Mapping[str, str] = field(default_factory=dict)
     raised: frozenset[str] = frozenset()
-    named: tuple[bytes, ...] = ()
+    marks: tuple[bytes, ...] = ()
 
 
 def may_show_symbols(name: str) -> bool:
@@ -73,18 +73,17 @@ def may_show_symbols(name: str) -> bool:
     return _PARTS.fullmatch(name) is not None
 
 
-def with_symbols(part: bytes, name: str, styles: Styles) -> bytes:
+def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
     """Write what symbol fonts show as text into a part of a Word or PowerPoint file.
 
     `name` is the part's name in the package. A part without symbols is returned unchanged.
     """
-    is_styled = any(style in part for style in styles.named)
-    if not is_styled and not any(mark in part for mark in _MARKS):
+    if not any(mark in part for mark in (*styles.marks, *_MARKS)):
         return part
     from lxml import etree
 
     # One bad character must not cost all symbols.
-    root = root_of(part, recover=True)
+    root = parse_xml(part, recover=True)
     if name.startswith("word/"):
         _rewrite_word(root, styles)
     else:
@@ -97,46 +96,42 @@ def with_symbols(part: bytes, name: str, styles: Styles) -> bytes:
 def _rewrite_word(root: Any, styles: Styles) -> None:
     for run in root.iter(f"{_W}r"):
         properties = run.find(f"{_W}rPr")
-        font = _font_of_run(run, properties, styles)
+        font = _find_run_font(run, properties, styles)
         for node in run:
             if node.tag == f"{_W}sym":
                 _replace_sym(node)
             elif node.tag in (f"{_W}t", f"{_W}delText") and node.text:
-                if font:
-                    node.text = shown_in(font, node.text)
-                else:
-                    node.text = without_private(node.text)
-        if properties is not None and _value(properties, "rStyle") in styles.raised:
+                node.text = _show_text(font, node.text)
+        if properties is not None and _read_value(properties, "rStyle") in styles.raised:
             _raise(properties)
 
 
 def _replace_sym(node: Any) -> None:
     """Replace a symbol that Word inserted by text."""
     code = str(node.get(f"{_W}char") or "")
-    font = symbol_font(str(node.get(f"{_W}font") or ""))
+    font = find_symbol_font(str(node.get(f"{_W}font") or ""))
     node.tag = f"{_W}t"
     node.attrib.clear()
     node.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
     if not re.fullmatch(r"[0-9a-fA-F]{1,6}", code):
         return
-    if int(code, 16) <= 0x10FFFF:
-        char = chr(int(code, 16))
-    else:
-        char = ""
-    if font:
-        text = shown_in(font, char)
-    else:
-        text = without_private(char)
+    number = int(code, 16)
+    char = chr(number) if number <= 0x10FFFF else ""
+    text = _show_text(font, char)
     node.text = text if text.isprintable() else ""
 
 
-def _font_of_run(run: Any, properties: Any, styles: Styles) -> str:
+def _show_text(font: str, text: str) -> str:
+    return show_symbols(font, text) if font else remove_private_letters(text)
+
+
+def _find_run_font(run: Any, properties: Any, styles: Styles) -> str:
     """Return the symbol font of a run, from the run or its styles, empty for a font of letters."""
     if properties is not None:
         fonts = properties.find(f"{_W}rFonts")
-        if fonts is not None and (names := [*_names_of(fonts)]):
-            return _symbol_font_of(names, run)
-        style = _value(properties, "rStyle")
+        if fonts is not None and (names := [*_list_font_names(fonts)]):
+            return _choose_symbol_font(names, run)
+        style = _read_value(properties, "rStyle")
         if style in styles.fonts:
             return styles.fonts[style]
     if not styles.fonts:
@@ -144,30 +139,29 @@ def _font_of_run(run: Any, properties: Any, styles: Styles) -> str:
     paragraph = run.getparent()
     while paragraph is not None and paragraph.tag != f"{_W}p":
         paragraph = paragraph.getparent()
-    if paragraph is not None:
-        of_paragraph = paragraph.find(f"{_W}pPr")
-    else:
-        of_paragraph = None
-    if of_paragraph is not None:
-        return styles.fonts.get(_value(of_paragraph, "pStyle"), "")
-    return ""
+    if paragraph is None:
+        return ""
+    of_paragraph = paragraph.find(f"{_W}pPr")
+    if of_paragraph is None:
+        return ""
+    return styles.fonts.get(_read_value(of_paragraph, "pStyle"), "")
 
 
-def _symbol_font_of(names: list[str], run: Any) -> str:
+def _choose_symbol_font(names: list[str], run: Any) -> str:
     """Return the symbol font of a run, from the font of its Latin letters.
 
     If all its letters are private ones, any font that the run names counts.
     """
-    font = symbol_font(names[0])
+    font = find_symbol_font(names[0])
     if font:
         return font
     text = "".join(node.text or "" for node in run.iter(f"{_W}t"))
     if PRIVATE_LETTER.search(text):
-        return next(filter(None, map(symbol_font, names)), "")
+        return next(filter(None, map(find_symbol_font, names)), "")
     return ""
 
 
-def _names_of(fonts: Any) -> Iterator[str]:
+def _list_font_names(fonts: Any) -> Iterator[str]:
     for kind in (*_FONT_KINDS, "eastAsia"):
         if name := fonts.get(f"{_W}{kind}"):
             yield str(name)
@@ -188,27 +182,26 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
     if b"Style w:val=" not in body or _STYLES not in package.namelist():
         return Styles()
     sheet = package.read(_STYLES)
-    if _RAISED_STYLE in sheet:
-        used = _RUN_STYLE.findall(body)
-    else:
-        used = []
-    raises = any(not style.endswith(_REFERENCES) for style in used)
-    if not raises and not any(mark in sheet for mark in _FONT_MARKS):
+    used = _RUN_STYLE.findall(body) if _RAISED_STYLE in sheet else []
+    may_raise = any(not style.endswith(_REFERENCES) for style in used)
+    if not may_raise and not any(mark in sheet for mark in _FONT_MARKS):
         return Styles()
     styles = {
-        str(one.get(f"{_W}styleId") or ""): one for one in root_of(sheet).iterchildren(f"{_W}style")
+        str(style.get(f"{_W}styleId") or ""): style
+        for style in parse_xml(sheet).iterchildren(f"{_W}style")
     }
-    fonts = {name: font for name in styles if (font := _font_of_style(name, styles))}
-    raised = frozenset(
-        name
-        for name, style in styles.items()
-        if _is_raised(style) and not name.encode().endswith(_REFERENCES)
-    )
-    named = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
-    return Styles(fonts, raised, named)
+    fonts: dict[str, str] = {}
+    raised: set[str] = set()
+    for name, style in styles.items():
+        if font := _find_style_font(name, styles):
+            fonts[name] = font
+        if _is_raised(style) and not name.encode().endswith(_REFERENCES):
+            raised.add(name)
+    marks = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
+    return Styles(fonts, frozenset(raised), marks)
 
 
-def _font_of_style(name: str, styles: Mapping[str, Any]) -> str:
+def _find_style_font(name: str, styles: Mapping[str, Any]) -> str:
     """Return the symbol font that a style names, or that of the style on which it is based."""
     for _ in range(_MAX_STYLE_DEPTH):
         style = styles.get(name)
@@ -216,21 +209,21 @@ def _font_of_style(name: str, styles: Mapping[str, Any]) -> str:
             return ""
         fonts = style.find(f"{_W}rPr/{_W}rFonts")
         if fonts is not None:
-            return symbol_font(next(_names_of(fonts), ""))
-        name = _value(style, "basedOn")
+            return find_symbol_font(next(_list_font_names(fonts), ""))
+        name = _read_value(style, "basedOn")
     return ""
 
 
 def _is_raised(style: Any) -> bool:
     properties = style.find(f"{_W}rPr")
-    return properties is not None and _value(properties, "vertAlign") == "superscript"
+    return properties is not None and _read_value(properties, "vertAlign") == "superscript"
 
 
-def _value(parent: Any, name: str) -> str:
-    found = parent.find(f"{_W}{name}")
-    if found is None:
+def _read_value(parent: Any, name: str) -> str:
+    child = parent.find(f"{_W}{name}")
+    if child is None:
         return ""
-    return str(found.get(f"{_W}val") or "")
+    return str(child.get(f"{_W}val") or "")
 
 
 def _rewrite_slide(root: Any) -> None:
@@ -239,27 +232,21 @@ def _rewrite_slide(root: Any) -> None:
         if text is None or not text.text:
             continue
         properties = run.find(f"{_A}rPr")
-        letters = _typeface(properties, "latin")
-        if font := symbol_font(letters):
-            text.text = shown_in(font, text.text)
+        letters = _read_typeface(properties, "latin")
+        if font := find_symbol_font(letters):
+            text.text = show_symbols(font, text.text)
             continue
-        font = symbol_font(_typeface(properties, "sym"))
-        if font and (PRIVATE_LETTER.search(text.text) or _is_one_sign(text.text)):
-            text.text = shown_in(font, text.text)
-        else:
-            text.text = without_private(text.text)
+        font = find_symbol_font(_read_typeface(properties, "sym"))
+        # PowerPoint's arrow may be `à` in Wingdings.
+        is_one_sign = len(text.text.strip()) == 1 and not text.text.isascii()
+        is_symbol = is_one_sign or PRIVATE_LETTER.search(text.text) is not None
+        text.text = _show_text(font if is_symbol else "", text.text)
 
 
-def _is_one_sign(text: str) -> bool:
-    """Tell whether a text may be a symbol alone, as PowerPoint's `à` in Wingdings for an arrow."""
-    return len(text.strip()) == 1 and not text.isascii()
-
-
-def _typeface(properties: Any, kind: str) -> str:
-    if properties is not None:
-        found = properties.find(f"{_A}{kind}")
-    else:
-        found = None
-    if found is None:
+def _read_typeface(properties: Any, kind: str) -> str:
+    if properties is None:
         return ""
-    return str(found.get("typeface") or "")
+    font = properties.find(f"{_A}{kind}")
+    if font is None:
+        return ""
+    return str(font.get("typeface") or "")

@@ -14,8 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 
-from engine.corpus.formats.containers import compound_of
-from engine.corpus.formats.runs.symbols import shown_in, symbol_font, without_private
+from engine.corpus.formats.containers import open_compound
+from engine.corpus.formats.runs.symbols import (
+    find_symbol_font,
+    remove_private_letters,
+    show_symbols,
+)
 
 _STREAM = "WordDocument"
 _MAGIC = 0xA5EC
@@ -27,11 +31,8 @@ _LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
 _MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|[\x00-\xff]\xf0")
 _MAX_RUNS = 100_000
 _NAME_AT = 40
-_STAND_INS = [
-    letter
-    for letter in (bytes((code,)).decode("cp1252", "ignore") for code in range(0xFF, 0x7F, -1))
-    if letter and letter.isalpha()
-]
+_HIGH_CHARACTERS = bytes(range(0xFF, 0x7F, -1)).decode("cp1252", "ignore")
+_STAND_INS = [char for char in _HIGH_CHARACTERS if char.isalpha()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +71,32 @@ class ShownSymbols:
         """Write the symbols into a text of the file."""
         if not self.stand_ins:
             return text
-        return text.translate({ord(letter): shown for letter, shown in self.stand_ins.items()})
+        return text.translate(str.maketrans(self.stand_ins))
 
 
-def with_shown_symbols(content: bytes) -> ShownSymbols:
+def write_shown_symbols(content: bytes) -> ShownSymbols:
     """Return a Word 97 file with what its symbol fonts show.
 
     A damaged file, or one without symbols, is returned unchanged.
     """
     try:
-        file = compound_of(content)
+        file = open_compound(content)
         stream = file.read(_STREAM)
         if struct.unpack_from("<H", stream)[0] != _MAGIC or not _MAY_SHOW_SYMBOLS.search(stream):
             return ShownSymbols(content)
         flags = struct.unpack_from("<H", stream, 0x0A)[0]
         table = file.read("1Table" if flags & 0x0200 else "0Table")
-        fonts = _read_fonts(_part(stream, table, 0x0112))
-        runs = [*_read_runs(stream, _part(stream, table, 0x00FA), fonts)]
+        fonts = _read_fonts(_read_part(stream, table, 0x0112))
+        runs = list(_read_runs(stream, _read_part(stream, table, 0x00FA), fonts))
         if not runs:
             return ShownSymbols(content)
-        pieces = _read_pieces(_part(stream, table, 0x01A2))
+        pieces = _read_pieces(_read_part(stream, table, 0x01A2))
         return _rewrite(content, stream, runs, pieces)
     except (ValueError, struct.error, IndexError):
         return ShownSymbols(content)
 
 
-def _part(stream: bytes, table: bytes, at: int) -> bytes:
+def _read_part(stream: bytes, table: bytes, at: int) -> bytes:
     """Return a structure of the table stream whose place and length are in the header at `at`."""
     start, length = struct.unpack_from("<II", stream, at)
     return table[start : start + length]
@@ -113,7 +114,7 @@ def _read_fonts(names: bytes) -> dict[int, str]:
             break
         length = names[at] + 1
         name = names[at + _NAME_AT : at + length].decode("utf-16-le", "replace").partition("\0")[0]
-        if font := symbol_font(name):
+        if font := find_symbol_font(name):
             fonts[number] = font
         at += length
     return fonts
@@ -134,12 +135,12 @@ def _read_runs(stream: bytes, places: bytes, fonts: Mapping[int, str]) -> Iterat
             if not at:
                 continue
             properties = formatted[at + 1 : at + 1 + formatted[at]]
-            font, symbol = _symbol_in(properties, fonts)
+            font, symbol = _read_symbol(properties, fonts)
             if font or symbol:
                 yield _Run(bounds[number], bounds[number + 1], font, symbol)
 
 
-def _symbol_in(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
+def _read_symbol(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
     """Return the symbol font that properties name, and the symbol that replaces a letter."""
     font = ""
     symbol = ""
@@ -155,10 +156,11 @@ def _symbol_in(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
         elif kind == _SYMBOL and operand + 4 <= len(properties):
             number, code = struct.unpack_from("<HH", properties, operand)
             if number in fonts:
-                shown = shown_in(fonts[number], chr(code))
+                symbol = show_symbols(fonts[number], chr(code))
             else:
-                shown = without_private(chr(code))
-            symbol = shown if shown.isprintable() and shown else " "
+                symbol = remove_private_letters(chr(code))
+            if not symbol or not symbol.isprintable():
+                symbol = " "
         at = operand + length
     return font, symbol
 
@@ -174,36 +176,42 @@ def _read_pieces(table: bytes) -> list[_Piece]:
     pieces: list[_Piece] = []
     for number in range(count):
         (place,) = struct.unpack_from("<I", places, 4 * (count + 1) + 8 * number + 2)
-        width = 1 if place & 0x40000000 else 2
-        start = (place & 0x3FFFFFFF) // (2 if width == 1 else 1)
-        pieces.append(_Piece(start, start + width * (bounds[number + 1] - bounds[number]), width))
+        width = 2
+        start = place & 0x3FFFFFFF
+        if place & 0x40000000:
+            width = 1
+            start //= 2
+        end = start + width * (bounds[number + 1] - bounds[number])
+        pieces.append(_Piece(start, end, width))
     return pieces
 
 
 def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piece]) -> ShownSymbols:
     written = bytearray(stream)
-    free = _unused_letters(stream, pieces)
+    free = _find_unused_letters(stream, pieces)
     letters: dict[str, str] = {}
-    for run, piece in _overlaps(runs, pieces):
+    for run, piece in _find_overlaps(runs, pieces):
         codec = "cp1252" if piece.width == 1 else "utf-16-le"
         end = min(run.end, piece.end, len(stream)) - piece.width + 1
         for at in range(max(run.start, piece.start), end, piece.width):
             char = stream[at : at + piece.width].decode(codec, "replace")
             if char < " " and not run.symbol:
                 continue
-            shown = run.symbol or shown_in(run.font, char) or " "
-            if piece.width == 1 or ord(shown) > 0xFFFF:
-                if shown not in letters:
-                    letters[shown] = _take_letter(shown, free)
-                shown = letters[shown]
-            written[at : at + piece.width] = shown.encode(codec)
+            symbol = run.symbol or show_symbols(run.font, char) or " "
+            if piece.width == 1 or ord(symbol) > 0xFFFF:
+                if symbol not in letters:
+                    letters[symbol] = _take_letter(symbol, free)
+                symbol = letters[symbol]
+            written[at : at + piece.width] = symbol.encode(codec)
     if written == stream:
         return ShownSymbols(content)
-    stand_ins = {letter: shown for shown, letter in letters.items() if letter not in (" ", shown)}
-    return ShownSymbols(_with_stream(content, bytes(written)), stand_ins)
+    stand_ins = {
+        letter: symbol for symbol, letter in letters.items() if letter not in (" ", symbol)
+    }
+    return ShownSymbols(_replace_stream(content, bytes(written)), stand_ins)
 
 
-def _overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _Piece]]:
+def _find_overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _Piece]]:
     """Yield each run with each piece into which it reaches."""
     pieces = sorted(pieces, key=lambda piece: piece.start)
     starts = [piece.start for piece in pieces]
@@ -213,19 +221,17 @@ def _overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _P
             yield run, piece
 
 
-def _take_letter(shown: str, free: list[str]) -> str:
+def _take_letter(symbol: str, free: list[str]) -> str:
     """Return what is written for a symbol: itself, or a letter that the file does not use.
 
     It is a blank if no such letter is left.
     """
-    if shown.encode("cp1252", "ignore"):
-        return shown
-    if free:
-        return free.pop(0)
-    return " "
+    if symbol.encode("cp1252", "ignore"):
+        return symbol
+    return free.pop(0) if free else " "
 
 
-def _unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:
+def _find_unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:
     """Return letters of 8 bits that no piece of the file holds."""
     used: set[str] = set()
     for piece in pieces:
@@ -234,7 +240,7 @@ def _unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:
     return [letter for letter in _STAND_INS if letter not in used]
 
 
-def _with_stream(content: bytes, stream: bytes) -> bytes:
+def _replace_stream(content: bytes, stream: bytes) -> bytes:
     from olefile import OleFileIO
 
     file = BytesIO(content)

@@ -6,12 +6,11 @@ Source: ODF 1.3 part 3, 20.391 and 20.192.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from engine.corpus.formats.runs.superscripts import as_superscript
-from engine.corpus.formats.runs.symbols import FONT_NAMES, shown_in, symbol_font
-from engine.corpus.formats.word_numbers import root_of
+from engine.corpus.formats.runs.superscripts import write_superscript
+from engine.corpus.formats.runs.symbols import FONT_NAMES, find_symbol_font, show_symbols
+from engine.corpus.formats.word_numbers import parse_xml
 
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
@@ -22,7 +21,7 @@ _MAY_CHANGE = re.compile(rb"text-position=\"(?:super|[1-9])|" + FONT_NAMES)
 _BEFORE = 20  # characters
 
 
-def with_shown_characters(content: bytes) -> bytes:
+def write_shown_characters(content: bytes) -> bytes:
     """Write raised digits as superscripts and letters of symbol fonts as symbols.
 
     A `content.xml` without them is returned unchanged.
@@ -31,7 +30,7 @@ def with_shown_characters(content: bytes) -> bytes:
         return content
     from lxml import etree
 
-    root = root_of(content)
+    root = parse_xml(content)
     fonts: dict[str, str] = {}
     raised: set[str] = set()
     faces = {
@@ -45,34 +44,28 @@ def with_shown_characters(content: bytes) -> bytes:
         name = str(style.get(f"{_STYLE}name"))
         if _RAISED.match(properties.get(f"{_STYLE}text-position") or ""):
             raised.add(name)
-        if font := _font_of(properties, faces):
+        # The properties name a font themselves or by a face.
+        family = properties.get(f"{_FORMAT}font-family")
+        face = properties.get(f"{_STYLE}font-name")
+        if font := find_symbol_font(family or faces.get(face) or face or ""):
             fonts[name] = font
     changed = False
     for span in root.iter(f"{_TEXT}span"):
         style_name = span.get(f"{_TEXT}style-name")
-        font = fonts.get(style_name, "")
-        if span.text and (font or style_name in raised):
-            if font:
-                span.text = shown_in(font, span.text)
-            else:
-                span.text = as_superscript(span.text, _text_before(span))
+        if not span.text:
+            continue
+        if style_name in fonts:
+            span.text = show_symbols(fonts[style_name], span.text)
+            changed = True
+        elif style_name in raised:
+            span.text = write_superscript(span.text, _find_text_before(span))
             changed = True
     if changed:
         return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
     return content
 
 
-def _font_of(properties: Any, faces: Mapping[str, str]) -> str:
-    """Return the symbol font that properties name, themselves or by a face.
-
-    Empty for a font of letters.
-    """
-    family = properties.get(f"{_FORMAT}font-family")
-    face = properties.get(f"{_STYLE}font-name")
-    return symbol_font(family or faces.get(face) or face or "")
-
-
-def _text_before(span: Any) -> str:
+def _find_text_before(span: Any) -> str:
     """Return the text before a span in its paragraph."""
     before = span.getprevious()
     if before is not None:

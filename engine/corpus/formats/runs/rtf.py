@@ -12,8 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from engine.corpus.formats.runs.superscripts import as_superscript
-from engine.corpus.formats.runs.symbols import shown_in, symbol_font, without_private
+from engine.corpus.formats.runs.superscripts import write_superscript
+from engine.corpus.formats.runs.symbols import (
+    find_symbol_font,
+    remove_private_letters,
+    show_symbols,
+)
 
 _FONT = re.compile(rb"\\f(\d{1,5})((?:\\[A-Za-z]+-?\d* ?|\{[^{}]*\}|[\s]+)*)([^;\\{}]{1,100})")
 _USED_FONT = re.compile(rb"\\f(\d{1,5})")
@@ -22,27 +26,28 @@ _MAX_FONT_TABLE_LENGTH = 2**18
 _DEFAULT_FONT = re.compile(rb"\\deff(\d{1,5})")
 _VERBATIM = frozenset(
     (
-        *(
-            b"fonttbl",
-            b"colortbl",
-            b"stylesheet",
-            b"info",
-            b"pict",
-            b"filetbl",
-            b"listtable",
-            b"listoverridetable",
-        ),
-        *(
-            b"revtbl",
-            b"rsidtbl",
-            b"objdata",
-            b"generator",
-            b"themedata",
-            b"datastore",
-            b"fldinst",
-            b"bkmkstart",
-        ),
-        *(b"bkmkend", b"xmlnstbl", b"latentstyles", b"template", b"fontemb", b"fontfile"),
+        b"fonttbl",
+        b"colortbl",
+        b"stylesheet",
+        b"info",
+        b"pict",
+        b"filetbl",
+        b"listtable",
+        b"listoverridetable",
+        b"revtbl",
+        b"rsidtbl",
+        b"objdata",
+        b"generator",
+        b"themedata",
+        b"datastore",
+        b"fldinst",
+        b"bkmkstart",
+        b"bkmkend",
+        b"xmlnstbl",
+        b"latentstyles",
+        b"template",
+        b"fontemb",
+        b"fontfile",
     )
 )
 """Groups whose content is not text of the document."""
@@ -61,37 +66,37 @@ _CHARACTERS = frozenset(
         b"emspace",
     )
 )
+_SEPARATORS = (b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab")
+"""Words that separate what precedes them from what follows."""
 _RAISED = re.compile(rb"\\(?:super|up\d*)\b|\\u(?:-3[89]\d\d|-40\d\d|61[4-6]\d\d)")
 _JOINED = re.compile(
-    rb"\}(?:\\(?!(?:par|pard|cell|row|sect|line|tab|page|trowd|plain|listid|htmlrtf)\b)[a-z]++(?:-?\d++)?"
-    rb" ?)*+[\r\n]*"
+    rb"\}(?:\\(?!(?:par|pard|cell|row|sect|line|tab|page|trowd|plain|listid|htmlrtf)\b)"
+    rb"[a-z]++(?:-?\d++)? ?)*+[\r\n]*"
     rb"(?:[^\\{}\s;]|\\'|\\(?:em|en)dash|\\[lr]d?b?l?quote)"
 )
 """Letters after a group, with nothing between them that separates words."""
 _SPECIAL = frozenset(
     (
-        *(
-            *_VERBATIM,
-            *_TEXT_WITHIN,
-            *_CHARACTERS,
-            b"u",
-            b"f",
-            b"uc",
-            b"plain",
-            b"super",
-            b"up",
-            b"nosupersub",
-            b"sub",
-            b"dn",
-        ),
-        *(b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab"),
+        *_VERBATIM,
+        *_TEXT_WITHIN,
+        *_CHARACTERS,
+        *_SEPARATORS,
+        b"u",
+        b"f",
+        b"uc",
+        b"plain",
+        b"super",
+        b"up",
+        b"nosupersub",
+        b"sub",
+        b"dn",
     )
 )
 """Words that change how what follows them is rewritten."""
 _OF_GROUPS = (*_VERBATIM, *_TEXT_WITHIN)
 
 
-def _one_of(words: Iterable[bytes]) -> bytes:
+def _build_alternation(words: Iterable[bytes]) -> bytes:
     """Return a pattern that matches any of some words by their first letters.
 
     A plain list would be tried word by word.
@@ -99,14 +104,14 @@ def _one_of(words: Iterable[bytes]) -> bytes:
     rests: dict[bytes, list[bytes]] = {}
     for word in sorted(words):
         rests.setdefault(word[:1], []).append(word[1:])
-    is_whole = rests.pop(b"", None) is not None
-    branches = (first + _one_of(of_first) for first, of_first in rests.items())
+    may_end = rests.pop(b"", None) is not None
     if not rests:
         return b""
-    return b"(?:%b)%b" % (b"|".join(branches), b"?" if is_whole else b"")
+    branches = [letter + _build_alternation(endings) for letter, endings in rests.items()]
+    return b"(?:%b)%b" % (b"|".join(branches), b"?" if may_end else b"")
 
 
-def _token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[bytes]:
+def _build_token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[bytes]:
     """Return a pattern of the tokens of RTF.
 
     Words that are not `special` are matched together with groups that hold no text. `characters`, a
@@ -118,13 +123,17 @@ def _token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[by
         rb"|(?P<text>(?:%b)+)|(?P<brace>[{}])"
         rb"|\\(?P<word>[A-Za-z]{1,32})(?P<number>-?\d{1,10})? ?|\\'(?P<byte>[0-9a-fA-F]{2})"
         rb"|\\(?P<sign>[^A-Za-z])"
-        % (_one_of((*special, b"bin")), _one_of((*_TEXT_WITHIN, b"bin")), characters),
+        % (
+            _build_alternation((*special, b"bin")),
+            _build_alternation((*_TEXT_WITHIN, b"bin")),
+            characters,
+        ),
         re.DOTALL,
     )
 
 
-_TOKEN = _token_pattern(_SPECIAL, rb"[^\\{}]++")
-_TOKEN_WITHOUT_SYMBOLS = _token_pattern(
+_TOKEN = _build_token_pattern(_SPECIAL, rb"[^\\{}]++")
+_TOKEN_WITHOUT_SYMBOLS = _build_token_pattern(
     (*_OF_GROUPS, *_CHARACTERS, b"u"),
     rb"[^\\{}]++|\\'[0-9a-fA-F]{2}|\\[~_-]|\\u-?\d{1,10} ?|\\(?:%b)(?![A-Za-z]) ?"
     % b"|".join(sorted(_CHARACTERS)),
@@ -183,7 +192,7 @@ class _Rewriting:
         """Add characters that are not written as in the file."""
         stand_ins = b"?" * self.state.stand_ins
         for char in text:
-            self.run.append(_escape_of(char, stand_ins))
+            self.run.append(_escape(char, stand_ins))
         self._remember(text)
 
     def add_as_written(self, letters: bytes, text: str) -> None:
@@ -207,13 +216,10 @@ def rewrite(content: bytes) -> bytes:
     if not has_symbols and not has_fields and not _JOINED.search(content, body):
         return content
     default = _DEFAULT_FONT.search(content)
-    if default:
-        font = int(default[1])
-    else:
-        font = 0
+    font = int(default[1]) if default else 0
     pattern = _TOKEN if has_symbols else _TOKEN_WITHOUT_SYMBOLS
     rewriting = _Rewriting(fonts, font, _State(font))
-    other_within = -1
+    next_text = -1
     position = 0
     while token := pattern.match(content, position):
         position = token.end()
@@ -222,36 +228,38 @@ def rewrite(content: bytes) -> bytes:
             rewriting.write_run()
             rewriting.written.append(content[token.start() : position + length])
             position += length
-        else:
-            was_verbatim = rewriting.state.is_verbatim
-            _add(rewriting, token)
-            if rewriting.state.is_verbatim and not was_verbatim:
-                if other_within < position:
-                    other_within = _find_other_within(content, position)
-                end = _find_end(content, position, other_within)
-                if end < other_within or end == len(content):
-                    if has_fields:
-                        rewriting.symbol = _read_symbol_field(content, position, end)
-                    rewriting.written.append(content[position:end])
-                    position = end
+            continue
+        was_verbatim = rewriting.state.is_verbatim
+        _add(rewriting, token)
+        if was_verbatim or not rewriting.state.is_verbatim:
+            continue
+        # The rest of a group without text is copied as a whole.
+        if next_text < position:
+            next_text = _find_next_text(content, position)
+        end = _find_end(content, position, next_text)
+        if end < next_text or end == len(content):
+            if has_fields:
+                rewriting.symbol = _read_symbol_field(content, position, end)
+            rewriting.written.append(content[position:end])
+            position = end
     rewriting.write_run()
     return b"".join((*rewriting.written, content[position:]))
 
 
-def _find_other_within(content: bytes, start: int) -> int:
+def _find_next_text(content: bytes, start: int) -> int:
     """Return where the next word stands that a copied group must not hold, else the length."""
-    found = _NOT_VERBATIM.search(content, start)
-    return found.start() if found else len(content)
+    match = _NOT_VERBATIM.search(content, start)
+    return match.start() if match else len(content)
 
 
 def _find_end(content: bytes, start: int, end: int) -> int:
     """Return where the group around `start` ends, at its brace, or `end` if that is first."""
     depth = 1
-    for found in _BRACE.finditer(content, start, end):
-        at = found.start()
+    for brace in _BRACE.finditer(content, start, end):
+        at = brace.start()
         if content[at - 1 : at] == b"\\" and _is_escaped(content, at):
             continue
-        depth += 1 if content[at : at + 1] == b"{" else -1
+        depth += 1 if brace[0] == b"{" else -1
         if not depth:
             return at
     return end
@@ -272,175 +280,157 @@ def _read_symbol_field(content: bytes, start: int, end: int) -> str:
         return ""
     code, name = instruction.groups()
     number = int(code, 16 if code[:2].lower() == b"0x" else 10)
-    return shown_in(symbol_font(name.decode("latin-1").strip()), chr(number))
+    return show_symbols(find_symbol_font(name.decode("latin-1").strip()), chr(number))
 
 
-def _add(to: _Rewriting, token: re.Match[bytes]) -> None:
+def _add(rewriting: _Rewriting, token: re.Match[bytes]) -> None:
     kind = token.lastgroup
     if kind == "other":
-        to.skipped = 0
-        to.write_run()
-        to.written.append(token[0])
+        rewriting.skipped = 0
+        rewriting.write_run()
+        rewriting.written.append(token[0])
     elif kind == "brace":
-        _add_brace(to, token[0])
+        _add_brace(rewriting, token[0])
     elif kind in ("word", "number"):
-        _add_word(to, token)
-    elif to.state.is_verbatim:
-        to.written.append(token[0])
+        _add_word(rewriting, token)
+    elif rewriting.state.is_verbatim:
+        rewriting.written.append(token[0])
     elif kind == "text":
-        _add_letters(to, token[0])
+        _add_letters(rewriting, token[0])
     elif kind == "byte":
-        _add_byte(to, token)
+        if not _is_skipped(rewriting):
+            _add_run(rewriting, token[0], chr(int(token["byte"], 16)))
     else:
-        _add_sign(to, token)
+        _add_sign(rewriting, token)
 
 
-def _add_word(to: _Rewriting, token: re.Match[bytes]) -> None:
+def _add_word(rewriting: _Rewriting, token: re.Match[bytes]) -> None:
     word = token["word"]
-    if to.state.is_verbatim and word not in _TEXT_WITHIN:
-        to.skipped = 0
-        to.write_run()
-        to.written.append(token[0])
+    if rewriting.state.is_verbatim and word not in _TEXT_WITHIN:
+        rewriting.skipped = 0
+        rewriting.write_run()
+        rewriting.written.append(token[0])
     elif word == b"u":
-        _add_escape(to, token)
+        _add_escape(rewriting, token)
     elif word in _CHARACTERS:
-        if not _is_skipped(to):
-            to.add_as_written(token[0], " ")
+        if not _is_skipped(rewriting):
+            rewriting.add_as_written(token[0], " ")
     else:
-        to.skipped = 0
-        to.write_run()
-        to.written.append(token[0])
-        to.state = _state_after(word, token["number"], to)
+        rewriting.skipped = 0
+        rewriting.write_run()
+        rewriting.written.append(token[0])
+        rewriting.state = _find_state_after(word, token["number"], rewriting)
 
 
-def _add_brace(to: _Rewriting, brace: bytes) -> None:
-    to.skipped = 0
-    to.write_run()
-    to.written.append(brace)
+def _add_brace(rewriting: _Rewriting, brace: bytes) -> None:
+    rewriting.skipped = 0
+    rewriting.write_run()
+    rewriting.written.append(brace)
     if brace == b"{":
-        if len(to.groups) < _MAX_GROUPS:
-            to.groups.append(to.state)
+        if len(rewriting.groups) < _MAX_GROUPS:
+            rewriting.groups.append(rewriting.state)
         return
-    to.follows_group = to.follows_group or not to.state.is_verbatim
-    if to.groups:
-        to.state = to.groups.pop()
-    if to.symbol and not to.state.is_verbatim:
-        to.add_text(to.symbol)
-        to.symbol = ""
+    rewriting.follows_group = rewriting.follows_group or not rewriting.state.is_verbatim
+    if rewriting.groups:
+        rewriting.state = rewriting.groups.pop()
+    if rewriting.symbol and not rewriting.state.is_verbatim:
+        rewriting.add_text(rewriting.symbol)
+        rewriting.symbol = ""
 
 
-def _add_letters(to: _Rewriting, letters: bytes) -> None:
-    if to.skipped:
+def _add_letters(rewriting: _Rewriting, letters: bytes) -> None:
+    if rewriting.skipped:
         rest = letters.lstrip(b"\r\n")
-        taken = min(to.skipped, len(rest))
-        to.skipped -= taken
+        taken = min(rewriting.skipped, len(rest))
+        rewriting.skipped -= taken
         letters = rest[taken:]
-    if to.state.font in to.fonts or to.state.is_raised:
-        _add_run(to, letters, letters.translate(None, b"\r\n").decode("latin-1"))
+    if rewriting.state.font in rewriting.fonts or rewriting.state.is_raised:
+        _add_run(rewriting, letters, letters.translate(None, b"\r\n").decode("latin-1"))
     elif letters:
-        to.add_as_written(letters, letters[-_BEFORE:].decode("latin-1"))
+        rewriting.add_as_written(letters, letters[-_BEFORE:].decode("latin-1"))
 
 
-def _add_byte(to: _Rewriting, token: re.Match[bytes]) -> None:
-    if not _is_skipped(to):
-        _add_run(to, token[0], chr(int(token["byte"], 16)))
-
-
-def _add_run(to: _Rewriting, letters: bytes, text: str) -> None:
+def _add_run(rewriting: _Rewriting, letters: bytes, text: str) -> None:
     """Add letters of the file as its font and height show them.
 
     `text` holds these letters in Latin-1.
     """
-    if font := to.fonts.get(to.state.font):
-        to.add_text(shown_in(font, text))
+    if font := rewriting.fonts.get(rewriting.state.font):
+        rewriting.add_text(show_symbols(font, text))
         return
-    if to.state.is_raised and text.isascii():
-        raised = as_superscript(text, to.before)
+    if rewriting.state.is_raised and text.isascii():
+        raised = write_superscript(text, rewriting.before)
         if raised != text:
-            to.add_text(raised)
+            rewriting.add_text(raised)
             return
-    to.add_as_written(letters, text)
+    rewriting.add_as_written(letters, text)
 
 
-def _add_sign(to: _Rewriting, token: re.Match[bytes]) -> None:
+def _add_sign(rewriting: _Rewriting, token: re.Match[bytes]) -> None:
     sign = token["sign"]
     if sign == b"*":
-        to.written.append(token[0])
-        to.state = to.state._replace(is_verbatim=True)
+        rewriting.written.append(token[0])
+        rewriting.state = rewriting.state._replace(is_verbatim=True)
     # This ends a paragraph.
     elif sign in b"\r\n":
-        to.write_run()
-        to.written.append(token[0])
-    elif not _is_skipped(to):
-        to.add_as_written(token[0], "" if sign == b"-" else sign.decode("latin-1"))
+        rewriting.write_run()
+        rewriting.written.append(token[0])
+    elif not _is_skipped(rewriting):
+        rewriting.add_as_written(token[0], "" if sign == b"-" else sign.decode("latin-1"))
 
 
-def _add_escape(to: _Rewriting, token: re.Match[bytes]) -> None:
-    if (token["number"] or b"").startswith(b"-"):
-        code = int(token["number"] or 0) & 0xFFFF
-    else:
-        code = int(token["number"] or 0)
-    if code <= 0x10FFFF:
-        char = chr(code)
-    else:
-        char = ""
-    font = to.fonts.get(to.state.font)
-    if font:
-        shown = shown_in(font, char)
-    else:
-        shown = without_private(char)
-    if shown == char:
-        to.skipped = 0
-        to.add_as_written(token[0], char)
+def _add_escape(rewriting: _Rewriting, token: re.Match[bytes]) -> None:
+    code = int(token["number"] or 0)
+    if code < 0:
+        code &= 0xFFFF
+    char = chr(code) if code <= 0x10FFFF else ""
+    font = rewriting.fonts.get(rewriting.state.font)
+    symbol = show_symbols(font, char) if font else remove_private_letters(char)
+    if symbol == char:
+        rewriting.skipped = 0
+        rewriting.add_as_written(token[0], char)
         return
-    to.add_text(shown)
-    to.skipped = to.state.stand_ins
+    rewriting.add_text(symbol)
+    rewriting.skipped = rewriting.state.stand_ins
 
 
-def _is_skipped(to: _Rewriting) -> bool:
+def _is_skipped(rewriting: _Rewriting) -> bool:
     """Tell whether a character stands in for one that was replaced."""
-    if to.skipped:
-        to.skipped -= 1
+    if rewriting.skipped:
+        rewriting.skipped -= 1
         return True
     return False
 
 
-def _state_after(word: bytes, digits: bytes | None, to: _Rewriting) -> _State:
-    state = to.state
-    if digits:
-        number = int(digits)
-    else:
-        number = None
+def _find_state_after(word: bytes, digits: bytes | None, rewriting: _Rewriting) -> _State:
+    state = rewriting.state
+    number = int(digits) if digits else None
     if word in _VERBATIM:
         return state._replace(is_verbatim=True)
     if word in _TEXT_WITHIN:
         return state._replace(is_verbatim=False)
     if word == b"f":
-        return state._replace(font=number or 0) if to.fonts else state
+        return state._replace(font=number or 0) if rewriting.fonts else state
     if word == b"uc":
         return state._replace(stand_ins=min(max(number or 0, 0), 8))
     if word == b"plain":
-        is_same = state.font == to.default_font and not state.is_raised
-        return state if is_same else state._replace(font=to.default_font, is_raised=False)
+        is_same = state.font == rewriting.default_font and not state.is_raised
+        return state if is_same else state._replace(font=rewriting.default_font, is_raised=False)
     if word == b"super":
         return state._replace(is_raised=number != 0)
     if word == b"up":
         return state._replace(is_raised=number is None or number >= _MIN_RAISED)
     if word in (b"nosupersub", b"sub", b"dn"):
         return state._replace(is_raised=False)
-    if word in (b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab"):
-        to.before = ""
+    if word in _SEPARATORS:
+        rewriting.before = ""
     return state
 
 
-def _escape_of(char: str, stand_ins: bytes) -> bytes:
+def _escape(char: str, stand_ins: bytes) -> bytes:
     if char.isascii():
-        if char in "\\{}":
-            return b"\\" + char.encode()
-        return char.encode()
-    if not stand_ins:
-        return b"\\u%d " % ord(char) + stand_ins
-    return b"\\u%d" % ord(char) + stand_ins
+        return (b"\\" if char in "\\{}" else b"") + char.encode()
+    return b"\\u%d" % ord(char) + (stand_ins or b" ")
 
 
 def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
@@ -461,6 +451,6 @@ def _read_fonts(content: bytes) -> dict[int, str]:
     table = content[begin.end() : _find_end(content, begin.end(), longest)]
     fonts: dict[int, str] = {}
     for number, _, name in _FONT.findall(table):
-        if font := symbol_font(name.decode("latin-1").strip()):
+        if font := find_symbol_font(name.decode("latin-1").strip()):
             fonts[int(number)] = font
     return fonts

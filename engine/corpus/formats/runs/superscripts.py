@@ -18,7 +18,7 @@ _WORD_BEFORE = re.compile(r"[^\W\d_]{4,}$")
 _ROMAN = re.compile(r"[IVXLCDM]{4,}$")
 
 
-def as_superscript(raised: str, before: str) -> str:
+def write_superscript(raised: str, before: str) -> str:
     """Return how a raised text is written after the text `before` it.
 
     Digits become superscripts. So does a single letter after a word, which is the mark of a note.

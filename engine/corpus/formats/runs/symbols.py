@@ -34,7 +34,7 @@ _WITHOUT_TABLE = frozenset({"mtextra", "marlett", "bookshelfsymbol7"})
 _NO_CHARACTER = "-"
 
 
-def symbol_font(name: str) -> str:
+def find_symbol_font(name: str) -> str:
     """Return the table's name of a symbol font, empty for a font of letters.
 
     A font of symbols that the table lacks keeps its own name, and none of its letters is shown.
@@ -48,24 +48,24 @@ def symbol_font(name: str) -> str:
     return _SAME_AS.get(plain, "")
 
 
-def shown_in(font: str, text: str) -> str:
+def show_symbols(font: str, text: str) -> str:
     """Return a text as a symbol font shows it, without what the font's table lacks.
 
-    `font` is as returned by `symbol_font`. Characters beyond the 256 of such a font stay, since
-    another font shows them.
+    `font` is as returned by `find_symbol_font`. Characters beyond the 256 of such a font stay,
+    since another font shows them.
     """
-    table = _tables().get(font, {})
-    return "".join(_character(table, char) for char in text)
+    table = _read_tables().get(font, {})
+    return "".join(_show_symbol(table, char) for char in text)
 
 
-def without_private(text: str) -> str:
+def remove_private_letters(text: str) -> str:
     """Return a text without letters of an unknown symbol font."""
     if text.isascii():
         return text
     return PRIVATE_LETTER.sub("", text)
 
 
-def _character(table: Mapping[int, str], char: str) -> str:
+def _show_symbol(table: Mapping[int, str], char: str) -> str:
     code = ord(char)
     if PRIVATE <= code < PRIVATE + 0x100:
         code -= PRIVATE
@@ -77,7 +77,7 @@ def _character(table: Mapping[int, str], char: str) -> str:
 
 
 @cache
-def _tables() -> Mapping[str, Mapping[int, str]]:
+def _read_tables() -> Mapping[str, Mapping[int, str]]:
     """Return the character of each code by font."""
     tables: dict[str, dict[int, str]] = {}
     for line in asset_path("fonts/symbols.tsv").read_text("utf-8").splitlines():

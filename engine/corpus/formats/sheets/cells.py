@@ -13,7 +13,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 from zipfile import ZipFile
 
-from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
+from engine.corpus.formats.containers import DAMAGED, open_package, replace_parts
 from engine.corpus.formats.sheets.number_formats import GENERAL, choose_code
 from engine.corpus.formats.sheets.shown import find_added_text, find_hidden_digits, show_number
 from engine.corpus.formats.sheets.symbol_cells import (
@@ -53,7 +53,7 @@ _UNREAD = ("xl/media/", "xl/embeddings/", "xl/printerSettings/", "xl/theme/", "d
 _KNOWN = 65_536
 
 
-def with_shown_cells(content: bytes) -> bytes:
+def write_shown_cells(content: bytes) -> bytes:
     """Write the numbers of a workbook as texts that Excel shows, and resolve escapes.
 
     The escapes are those of ECMA-376 part 1, 22.9.2.19. If a cell shows fewer digits of a number
@@ -61,7 +61,7 @@ def with_shown_cells(content: bytes) -> bytes:
     """
     changed: dict[str, bytes] = {}
     try:
-        package = package_of(content)
+        package = open_package(content)
         styles = _read_xml(package, _STYLES)
         writer = _CellWriter(
             _read_codes(styles),
@@ -71,29 +71,27 @@ def with_shown_cells(content: bytes) -> bytes:
         )
         for name in package.namelist():
             is_sheet = SHEET.fullmatch(name)
-            if not is_sheet and not _STRINGS.fullmatch(name) and not _ESCAPED_PARTS.fullmatch(name):
+            has_cells = is_sheet or _STRINGS.fullmatch(name)
+            if not has_cells and not _ESCAPED_PARTS.fullmatch(name):
                 continue
             with suppress(*DAMAGED):
                 part = package.read(name)
-                if _ESCAPED_PARTS.fullmatch(name):
-                    new = part
-                else:
-                    new = _as_lines(part)
-                if b"_x" in new:
-                    new = _ESCAPES_IN_PART.sub(_unescape_part, new)
-                new = show_symbol_runs(new)
+                written = _join_lines(part) if has_cells else part
+                if b"_x" in written:
+                    written = _ESCAPES_IN_PART.sub(_unescape_part, written)
+                written = show_symbol_runs(written)
                 if is_sheet:
-                    new = writer.rewrite(new)
-                if new != part:
-                    changed[name] = new
+                    written = writer.rewrite(written)
+                if written != part:
+                    changed[name] = written
         if changed:
-            return with_parts(package, changed, without=_UNREAD)
+            return replace_parts(package, changed, without=_UNREAD)
         return content
     except (*DAMAGED, KeyError):
         return content
 
 
-def _as_lines(part: bytes) -> bytes:
+def _join_lines(part: bytes) -> bytes:
     """Replace line ends in a part of cells with blanks, since a cell is one line."""
     part = part.translate(_BLANKS)
     if b"&#" in part or b"_x00" in part:
@@ -104,7 +102,7 @@ def _as_lines(part: bytes) -> bytes:
 def unescape_characters(text: str) -> str:
     """Replace `_x000D_` in a text of an office file by the character of that number."""
     if "_x" in text:
-        return _ESCAPES.sub(lambda found: _unescape(found[0]), text)
+        return _ESCAPES.sub(lambda match: _unescape(match[0]), text)
     return text
 
 
@@ -118,17 +116,15 @@ def split_rows(rows: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
             yield row
             continue
         parts = [cell.partition(ALL_DIGITS) for cell in row]
-        yield [shown for shown, _, _ in parts]
+        yield [text for text, _, _ in parts]
         yield [digits for _, _, digits in parts]
 
 
 def show_cell(value: float, code: str, *, from_1904: bool = False) -> str:
     """Return what a cell shows of a number, and all digits after `ALL_DIGITS` if shortened."""
     digits = find_hidden_digits(value, code)
-    shown = show_number(value, code, from_1904=from_1904)
-    if digits:
-        return f"{shown}{ALL_DIGITS}{digits}"
-    return shown
+    text = show_number(value, code, from_1904=from_1904)
+    return f"{text}{ALL_DIGITS}{digits}" if digits else text
 
 
 class _CellWriter:
@@ -148,9 +144,10 @@ class _CellWriter:
         self._codes = codes
         self._strings = strings
         self._symbols = symbols
-        self._added = {
-            style: added for style, code in enumerate(codes) if (added := find_added_text(code))
-        }
+        self._added: dict[int, tuple[str, str]] = {}
+        for style, code in enumerate(codes):
+            if added := find_added_text(code):
+                self._added[style] = added
         self._from_1904 = from_1904
         self._show = lru_cache(_KNOWN)(self._write)
 
@@ -163,66 +160,56 @@ class _CellWriter:
             return _TEXT_CELL.sub(self._add_to_text, sheet)
         return sheet
 
-    def _show_inline(self, found: re.Match[bytes]) -> bytes:
-        style = _STYLE.search(found[1])
-        font = self._symbols.get(int(style[1])) if style else None
-        return found[0] if font is None else show_text(found[0], font)
+    def _show_inline(self, match: re.Match[bytes]) -> bytes:
+        font = self._symbols.get(_read_style(match[1], -1))
+        return match[0] if font is None else show_text(match[0], font)
 
-    def _add_to_text(self, found: re.Match[bytes]) -> bytes:
-        attributes, number = found.groups()
-        style = _STYLE.search(attributes)
-        number_of_style = int(style[1]) if style else 0
-        added = self._added.get(number_of_style)
-        font = self._symbols.get(number_of_style)
-        if (added is None and font is None) or int(number) >= len(self._strings):
-            return found[0]
-        text = self._strings[int(number)]
+    def _add_to_text(self, match: re.Match[bytes]) -> bytes:
+        attributes, digits = match.groups()
+        number = int(digits)
+        style = _read_style(attributes, 0)
+        added = self._added.get(style)
+        font = self._symbols.get(style)
+        if (added is None and font is None) or number >= len(self._strings):
+            return match[0]
+        text = self._strings[number]
         if font is not None and b"<r>" not in text:
             text = show_text(text, font)
         runs = text if b"<r>" in text else b"<r>%b</r>" % text
-        before, after = (
-            b'<r><t xml:space="preserve">%b</t></r>' % escape(piece).encode()
-            for piece in added or ("", "")
-        )
-        return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (
-            _TEXT_TYPE.sub(b"", attributes),
-            before,
-            runs,
-            after,
-        )
+        before, after = map(_write_text_run, added or ("", ""))
+        kept = _TEXT_TYPE.sub(b"", attributes)
+        return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (kept, before, runs, after)
 
-    def _replace(self, found: re.Match[bytes]) -> bytes:
-        prefix, attributes, raw = found.groups()
+    def _replace(self, match: re.Match[bytes]) -> bytes:
+        prefix, attributes, raw = match.groups()
         style = _STYLE.search(attributes)
         text = self._show(raw, int(style[1]) if style else 0)
         if text is None:
-            return found[0]
+            return match[0]
         if b"t" in attributes:
-            kept = _TYPE.sub(b"", attributes)
-        else:
-            kept = attributes
-        return b'<%bc%b t="inlineStr"><%bis><%bt>%b</%bt></%bis>' % (
-            prefix,
-            kept,
-            prefix,
-            prefix,
-            text,
-            prefix,
-            prefix,
-        )
+            attributes = _TYPE.sub(b"", attributes)
+        content = b"<%bis><%bt>%b</%bt></%bis>" % (prefix, prefix, text, prefix, prefix)
+        return b'<%bc%b t="inlineStr">%b' % (prefix, attributes, content)
 
     def _write(self, raw: bytes, style: int) -> bytes | None:
         """Return the text of a number, None if it is shown as it stands or is not a number."""
-        if style < len(self._codes):
-            code = self._codes[style]
-        else:
-            code = GENERAL
+        code = self._codes[style] if style < len(self._codes) else GENERAL
         if code == GENERAL and _AS_IT_STANDS.fullmatch(raw):
             return None
         try:
             return escape(show_cell(float(raw), code, from_1904=self._from_1904)).encode()
         except (ValueError, ArithmeticError):
             return None
+
+
+def _read_style(attributes: bytes, default: int) -> int:
+    """Return the number of a cell's style, `default` if its attributes name none."""
+    style = _STYLE.search(attributes)
+    return int(style[1]) if style else default
+
+
+def _write_text_run(text: str) -> bytes:
+    return b'<r><t xml:space="preserve">%b</t></r>' % escape(text).encode()
 
 
 def _read_codes(root: Any) -> list[str]:
@@ -232,13 +219,16 @@ def _read_codes(root: Any) -> list[str]:
     """
     if root is None:
         return []
-    formats = root.iterfind("{*}numFmts/{*}numFmt")
-    codes = {one.get("numFmtId"): one.get("formatCode") for one in formats}
-    styles = [one.get("numFmtId") or "0" for one in root.iterfind("{*}cellXfs/{*}xf")]
-    return [
-        choose_code(int(number) if number.isdecimal() else 0, codes.get(number))
-        for number in styles
-    ]
+    codes = {
+        format.get("numFmtId"): format.get("formatCode")
+        for format in root.iterfind("{*}numFmts/{*}numFmt")
+    }
+    chosen: list[str] = []
+    for style in root.iterfind("{*}cellXfs/{*}xf"):
+        format_id = style.get("numFmtId") or "0"
+        number = int(format_id) if format_id.isdecimal() else 0
+        chosen.append(choose_code(number, codes.get(format_id)))
+    return chosen
 
 
 def _read_strings(package: ZipFile) -> list[bytes]:
@@ -247,18 +237,17 @@ def _read_strings(package: ZipFile) -> list[bytes]:
     if not part:
         return []
     with suppress(*DAMAGED):
-        strings = _as_lines(package.read(part))
+        strings = _join_lines(package.read(part))
         strings = show_symbol_runs(_ESCAPES_IN_PART.sub(_unescape_part, strings))
-        return [found[1] or b"" for found in _STRING.finditer(strings)]
+        return [match[1] or b"" for match in _STRING.finditer(strings)]
     return []
 
 
 def _counts_from_1904(package: ZipFile) -> bool:
     root = _read_xml(package, _BOOK)
     if root is None:
-        settings = None
-    else:
-        settings = root.find("{*}workbookPr")
+        return False
+    settings = root.find("{*}workbookPr")
     return settings is not None and settings.get("date1904") in ("1", "true")
 
 
@@ -275,8 +264,8 @@ def _read_xml(package: ZipFile, name: re.Pattern[str]) -> Any:
     return None
 
 
-def _unescape_part(found: re.Match[bytes]) -> bytes:
-    return escape(_unescape(found[0].decode())).encode()
+def _unescape_part(match: re.Match[bytes]) -> bytes:
+    return escape(_unescape(match[0].decode())).encode()
 
 
 def _unescape(escapes: str) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from math import floor
 
 from engine.core.calendar_names import CALENDAR_NAMES, CalendarNames
-from engine.corpus.formats.sheets.number_formats import Section, Token
+from engine.corpus.formats.sheets.number_formats import Section, Token, count_run
 
 _LANGUAGES = {
     0x06: "da",
@@ -81,10 +82,10 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
     tokens = section.tokens
     has_day = any(token.kind == "date" and token.text[0] == "d" for token in tokens)
     places = _count_places(tokens)
-    moment = _moment_of(
+    moment = _find_moment(
         abs(value), places, section.has_time, from_1904, is_half_day=section.has("noon")
     )
-    names = _names_of(section.language)
+    names = _find_names(section.language)
     pieces = ["-"] if value < 0 else []
     at = 0
     while at < len(tokens):
@@ -107,22 +108,14 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
 
 def _count_places(tokens: Sequence[Token]) -> int:
     """Count the places of a second that are written, as in `ss.000`."""
-    for at, token in enumerate(tokens):
-        if (
-            token.kind in ("date", "elapsed")
-            and token.text[0] == "s"
-            and [*tokens, None][at + 1 : at + 2] != [None]
-        ):
-            rest = tokens[at + 1 :]
-            if rest[0].kind == "point":
-                length = next(
-                    (n for n, one in enumerate(rest[1:]) if one.kind != "digit"), len(rest) - 1
-                )
-                return min(length, 6)
+    for at, (token, following) in enumerate(pairwise(tokens)):
+        is_second = token.kind in ("date", "elapsed") and token.text[0] == "s"
+        if is_second and following.kind == "point":
+            return min(count_run(tokens[at + 2 :], "digit"), 6)
     return 0
 
 
-def _moment_of(
+def _find_moment(
     value: float, places: int, has_time: bool, from_1904: bool, *, is_half_day: bool
 ) -> _Moment:
     """Return the moment of a number, rounded to its last place if a time is written.
@@ -134,23 +127,17 @@ def _moment_of(
     else:
         units = floor(value) * _SECONDS
     days = units // (_SECONDS * 10**places) + (_FROM_1904 if from_1904 else 0)
+    weekday = (days + 6) % 7
     if days == _LEAP_DAY:
-        year = 1900
-        month = 2
-        day = 29
-    elif not days:
-        year = 1900
-        month = 1
-        day = 0
-    else:
-        when = date(1899, 12, 30 + (days < _LEAP_DAY)) + timedelta(min(days, _MAX_DAYS - 1))
-        year = when.year
-        month = when.month
-        day = when.day
-    return _Moment(year, month, day, (days + 6) % 7, units, places, is_half_day)
+        return _Moment(1900, 2, 29, weekday, units, places, is_half_day)
+    if not days:
+        return _Moment(1900, 1, 0, weekday, units, places, is_half_day)
+    first_day = date(1899, 12, 31) if days < _LEAP_DAY else date(1899, 12, 30)
+    day = first_day + timedelta(min(days, _MAX_DAYS - 1))
+    return _Moment(day.year, day.month, day.day, weekday, units, places, is_half_day)
 
 
-def _names_of(language: str) -> CalendarNames:
+def _find_names(language: str) -> CalendarNames:
     code = language.rpartition(",")[0] or language
     if _LOCALE.fullmatch(code):
         return CALENDAR_NAMES[_LANGUAGES.get(int(code, 16) & 0x3FF, "en")]
@@ -163,10 +150,8 @@ def _show_elapsed(text: str, moment: _Moment) -> str:
 
 
 def _show_noon(text: str, moment: _Moment) -> str:
-    before, _, after = text.upper().partition("/")
-    if moment.seconds // 3600 % 24 >= 12:
-        return after
-    return before
+    before_noon, _, after_noon = text.upper().partition("/")
+    return after_noon if moment.seconds // 3600 % 24 >= 12 else before_noon
 
 
 def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: bool) -> str:
@@ -174,16 +159,11 @@ def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: boo
     length = len(text)
     match text[0]:
         case "y":
-            if length < 3:
-                return f"{moment.year % 100:02}"
-            return str(moment.year)
+            return _show_year(length, moment.year)
         case "e":
             return str(moment.year)
         case "b":
-            year = moment.year + _BUDDHIST
-            if length < 3:
-                return f"{year % 100:02}"
-            return str(year)
+            return _show_year(length, moment.year + _BUDDHIST)
         case "m":
             return _show_month(length, moment.month, names, has_day=has_day)
         case "d":
@@ -198,21 +178,22 @@ def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: boo
     return ""
 
 
+def _show_year(length: int, year: int) -> str:
+    return f"{year % 100:02}" if length < 3 else str(year)
+
+
 def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool) -> str:
     if length < 3:
         return f"{month:0{length}}"
     if length == 3:
         return names.short_months[month - 1]
-    if has_day and names.months_of_day:
-        full = names.months_of_day
-    else:
-        full = names.months
-    if length == 5:
-        return full[month - 1][:1]
-    return full[month - 1]
+    months = (has_day and names.months_of_day) or names.months
+    name = months[month - 1]
+    return name[:1] if length == 5 else name
 
 
 def _show_day(length: int, moment: _Moment, names: CalendarNames) -> str:
     if length < 3:
         return f"{moment.day:0{length}}"
-    return (names.short_days if length == 3 else names.days)[moment.weekday]
+    days = names.short_days if length == 3 else names.days
+    return days[moment.weekday]

@@ -221,26 +221,25 @@ def parse_format(code: str) -> NumberFormat:
     at = 0
     code = code[:_MAX_LENGTH]
     while at <= len(code) and len(parts) < _MAX_SECTIONS:
-        found = _SECTION.match(code, at)
+        section = _SECTION.match(code, at)
         # The pattern matches the empty text.
-        assert found is not None
-        parts.append(found[0])
-        at = found.end() + 1
-    sections = [_parse_section(part) for part in parts]
-    if len(sections) == _MAX_SECTIONS:
-        return NumberFormat(tuple(sections[:-1]), sections[-1])
-    if len(sections) > 1 and sections[-1].has("text"):
-        return NumberFormat(tuple(sections[:-1]), sections[-1])
-    return NumberFormat(tuple(sections), sections[0] if sections[0].has("text") else None)
+        assert section is not None
+        parts.append(section[0])
+        at = section.end() + 1
+    sections = tuple(map(_parse_section, parts))
+    has_text = sections[-1].has("text")
+    if len(sections) == _MAX_SECTIONS or (len(sections) > 1 and has_text):
+        return NumberFormat(sections[:-1], sections[-1])
+    return NumberFormat(sections, sections[0] if sections[0].has("text") else None)
 
 
 def _parse_section(part: str) -> Section:
     tokens: list[Token] = []
     condition: Condition | None = None
     language = ""
-    for found in _TOKEN.finditer(part):
-        kind = str(found.lastgroup)
-        text = found[kind]
+    for match in _TOKEN.finditer(part):
+        kind = str(match.lastgroup)
+        text = match[kind]
         if kind == "quoted":
             tokens.append(Token("literal", text.strip('"')))
         elif kind == "escaped":
@@ -252,12 +251,10 @@ def _parse_section(part: str) -> Section:
             tokens.append(Token("literal", symbol))
             language = locale or language
         elif kind == "bracket":
-            compared = _CONDITION.fullmatch(text.strip())
-            if compared:
-                condition = Condition(compared[1], float(compared[2]))
-            else:
-                condition = condition
-            tokens += [Token("elapsed", text.lower())] * bool(_ELAPSED.fullmatch(text))
+            if comparison := _CONDITION.fullmatch(text.strip()):
+                condition = Condition(comparison[1], float(comparison[2]))
+            elif _ELAPSED.fullmatch(text):
+                tokens.append(Token("elapsed", text.lower()))
         elif kind == "noon":
             tokens.append(Token(kind, text.lower() if text.isascii() else text))
         elif kind != "fill":
@@ -266,23 +263,23 @@ def _parse_section(part: str) -> Section:
 
 
 def _build_section(tokens: Sequence[Token], condition: Condition | None, language: str) -> Section:
-    if _shows_digits(tokens):
-        tokens = [_with_date(token, "literal", token.text) for token in tokens]
-    else:
-        tokens = [_with_date(token, "date", token.text.lower()) for token in tokens]
-    if not any(token.kind in ("date", "elapsed") for token in tokens):
-        return Section(tuple(tokens), condition, language, plain=_find_plain(tokens))
-    marked = _mark_minutes(tokens)
-    has_time = any(
-        token.kind == "elapsed" or (token.kind == "date" and token.text[0] in "hns")
-        for token in marked
-    )
-    return Section(tuple(marked), condition, language, is_date=True, has_time=has_time)
-
-
-def _with_date(token: Token, kind: str, text: str) -> Token:
-    """Return a token; a date token gets another kind and text."""
-    return Token(kind, text) if token.kind == "date" else token
+    shows_digits = _shows_digits(tokens)
+    pieces: list[Token] = []
+    for token in tokens:
+        if token.kind != "date":
+            pieces.append(token)
+        elif shows_digits:
+            pieces.append(Token("literal", token.text))
+        else:
+            pieces.append(Token("date", token.text.lower()))
+    if not any(piece.kind in ("date", "elapsed") for piece in pieces):
+        return Section(tuple(pieces), condition, language, plain=_find_plain(pieces))
+    pieces = _mark_minutes(pieces)
+    has_time = False
+    for piece in pieces:
+        if piece.kind == "elapsed" or (piece.kind == "date" and piece.text[0] in "hns"):
+            has_time = True
+    return Section(tuple(pieces), condition, language, is_date=True, has_time=has_time)
 
 
 def _shows_digits(tokens: Sequence[Token]) -> bool:
@@ -291,13 +288,11 @@ def _shows_digits(tokens: Sequence[Token]) -> bool:
     if "digit" not in kinds or "elapsed" in kinds:
         return False
     first = kinds.index("digit")
-    is_fraction = (
-        first > 1
-        and kinds[first - 1] in ("point", "comma", "literal")
-        and kinds[first - 2] == "date"
-        and tokens[first - 2].text[0] in "sS"
-    )
-    return not is_fraction
+    if first < 2 or kinds[first - 1] not in ("point", "comma", "literal"):
+        return True
+    before = tokens[first - 2]
+    is_fraction_of_second = before.kind == "date" and before.text[0] in "sS"
+    return not is_fraction_of_second
 
 
 def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
@@ -312,16 +307,21 @@ def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
         if tokens[at].kind != "date" or text not in ("m", "mm"):
             continue
         former = tokens[parts[order - 1]].text[0] if order else ""
-        if order + 1 < len(parts):
-            following = tokens[parts[order + 1]].text[0]
-        else:
-            following = ""
+        following = tokens[parts[order + 1]].text[0] if order + 1 < len(parts) else ""
         if former == "h" or following == "s":
             marked[at] = Token("date", text.replace("m", "n"))
     return marked
 
 
-def _letter_of(token: Token) -> str:
+def count_run(tokens: Sequence[Token], kind: str) -> int:
+    """Count the tokens of a kind with which some tokens begin."""
+    for count, token in enumerate(tokens):
+        if token.kind != kind:
+            return count
+    return len(tokens)
+
+
+def _find_letter(token: Token) -> str:
     """Return the letter that stands for a token in `_PLAIN`."""
     if token.kind in _OF_NUMBERS:
         return token.text
@@ -335,7 +335,7 @@ def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
 
     Its digits stand together, with at most one point, and nothing else stands between literals.
     """
-    shape = _PLAIN.fullmatch("".join(map(_letter_of, tokens)))
+    shape = _PLAIN.fullmatch("".join(map(_find_letter, tokens)))
     if shape is None:
         return None
     start, end = shape.span("number")

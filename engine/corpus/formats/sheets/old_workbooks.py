@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.corpus.formats.containers import compound_of
+from engine.corpus.formats.containers import open_compound
 from engine.corpus.formats.sheets.cells import show_cell
 from engine.corpus.formats.sheets.number_formats import choose_code
 
@@ -47,10 +47,7 @@ class _Book:
 
     def show(self, value: float, style: int) -> str:
         """Return a number as a cell of this style shows it."""
-        if style < len(self.styles):
-            number = self.styles[style]
-        else:
-            number = 0
+        number = self.styles[style] if style < len(self.styles) else 0
         code = choose_code(number, self.codes.get(number))
         return show_cell(value, code, from_1904=self.from_1904)
 
@@ -60,10 +57,11 @@ def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> 
 
     The numbers of a damaged workbook stay as they are.
     """
-    data = b""
-    with suppress(ValueError):
-        compound = compound_of(content)
-        data = next(filter(None, map(compound.read, _STREAMS)), b"")
+    try:
+        compound = open_compound(content)
+    except ValueError:
+        return
+    data = next(filter(None, map(compound.read, _STREAMS)), b"")
     if not data:
         return
     with suppress(struct.error, IndexError, OverflowError):
@@ -73,10 +71,10 @@ def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> 
             start = starts.get(section.get("title") or "")
             table = next((node for node in section["elements"] if node["type"] == "table"), None)
             if start is not None and table is not None:
-                _put(table["rows"], data, start, book)
+                _put_numbers(table["rows"], data, start, book)
 
 
-def _put(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
+def _put_numbers(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
     for row, column, style, value in _read_numbers(data, start):
         try:
             text = book.show(value, style)
@@ -121,13 +119,11 @@ def _read_book(data: bytes) -> _Book:
     book = _Book()
     for kind, content in _read_records(data, 0):
         if kind == _SHEET:
-            book.sheets.append(
-                (struct.unpack_from("<I", content)[0], _read_text(content[6:], 1, is_97))
-            )
+            (start,) = struct.unpack_from("<I", content)
+            book.sheets.append((start, _read_text(content[6:], 1, is_97)))
         elif kind == _FORMAT:
-            book.codes[struct.unpack_from("<H", content)[0]] = _read_text(
-                content[2:], 2 if is_97 else 1, is_97
-            )
+            (number,) = struct.unpack_from("<H", content)
+            book.codes[number] = _read_text(content[2:], 2 if is_97 else 1, is_97)
         elif kind == _STYLE:
             book.styles.append(struct.unpack_from("<H", content, 2)[0])
         elif kind == _CALENDAR:
@@ -170,8 +166,11 @@ def _unpack(packed: int) -> float:
 
     It is a whole number or the first bits of another, and may be times a hundred.
     """
+    value: float
     if packed & 2:
-        value = float((packed >> 2) - (1 << 30 if packed & 0x8000_0000 else 0))
+        value = packed >> 2
+        if packed & 0x8000_0000:
+            value -= 1 << 30
     else:
-        value = _DOUBLE.unpack(bytes(4) + struct.pack("<I", packed & 0xFFFF_FFFC))[0]
-    return value / 100 if packed & 1 else value
+        (value,) = _DOUBLE.unpack(bytes(4) + struct.pack("<I", packed & 0xFFFF_FFFC))
+    return value / 100 if packed & 1 else float(value)

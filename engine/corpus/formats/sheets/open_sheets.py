@@ -14,14 +14,14 @@ _VALUE = re.compile(
 )
 
 
-def with_shown_values(content: bytes) -> bytes:
+def write_shown_values(content: bytes) -> bytes:
     """Return the XML of a workbook whose cells are texts as they are shown.
 
     A cell without such a text keeps its value. Cells that are repeated a thousand times or more
     appear once, as xberg would create all of them.
     """
-    return _CELL.sub(_as_text, _MANY.sub(b"1", content))
+    return _CELL.sub(_write_as_text, _MANY.sub(b"1", content))
 
 
-def _as_text(found: re.Match[bytes]) -> bytes:
-    return b'<%b%b office:value-type="string">' % (found[1], _VALUE.sub(b"", found[2]))
+def _write_as_text(match: re.Match[bytes]) -> bytes:
+    return b'<%b%b office:value-type="string">' % (match[1], _VALUE.sub(b"", match[2]))

@@ -7,7 +7,13 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
 from engine.corpus.formats.sheets.dates import show_date
-from engine.corpus.formats.sheets.number_formats import PlainNumber, Section, Token, parse_format
+from engine.corpus.formats.sheets.number_formats import (
+    PlainNumber,
+    Section,
+    Token,
+    count_run,
+    parse_format,
+)
 
 # Maximum length of a number in the format General, without its sign.
 _MAX_GENERAL = 11
@@ -31,12 +37,15 @@ def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
     section, is_signed = format.section_for(value)
     if section.is_date:
         text = show_date(value, section, from_1904=from_1904)
-        return " ".join((show_general(value) if text is None else text).split())
+        if text is None:
+            text = show_general(value)
+        return " ".join(text.split())
     if section.plain is None:
         text = _write(value, section)
     else:
         text = _write_plain(value, section.plain)
-    return " ".join(f"{'-' if is_signed else ''}{text}".split())
+    sign = "-" if is_signed else ""
+    return " ".join(f"{sign}{text}".split())
 
 
 def find_added_text(code: str) -> tuple[str, str] | None:
@@ -46,16 +55,15 @@ def find_added_text(code: str) -> tuple[str, str] | None:
     """
     section = parse_format(code).text
     if section is None:
-        kinds = []
-    else:
-        kinds = [token.kind for token in section.tokens]
-    if section is None or kinds.count("text") != 1:
+        return None
+    kinds = [token.kind for token in section.tokens]
+    if kinds.count("text") != 1:
         return None
     at = kinds.index("text")
     before = "".join(token.text for token in section.tokens[:at])
     after = "".join(token.text for token in section.tokens[at + 1 :])
     if before.strip() or after.strip():
-        return (before, after)
+        return before, after
     return None
 
 
@@ -80,21 +88,22 @@ def show_general(value: float) -> str:
     number = Decimal(text)
     sign = "-" if number < 0 else ""
     number = abs(number)
-    text = _plain(number)
+    text = _write_without_exponent(number)
     exponent = number.adjusted()
     if len(text) > _MAX_GENERAL and -5 < exponent < _MAX_GENERAL:
         places = max(0, _MAX_GENERAL - 2 - max(0, exponent))
-        text = _plain(_rounded(number, places))
+        text = _write_without_exponent(_round(number, places))
     if len(text) <= _MAX_GENERAL:
         return sign + text
-    mantissa = _rounded(number.scaleb(-exponent), 5)
+    mantissa = _round(number.scaleb(-exponent), 5)
     if mantissa >= 10:
         mantissa = mantissa / 10
         exponent += 1
-    return f"{sign}{_plain(mantissa)}E{'-' if exponent < 0 else '+'}{abs(exponent):02}"
+    digits = _write_without_exponent(mantissa)
+    return f"{sign}{digits}E{'-' if exponent < 0 else '+'}{abs(exponent):02}"
 
 
-def _plain(number: Decimal) -> str:
+def _write_without_exponent(number: Decimal) -> str:
     """Write a number without an exponent and without zeros at its end."""
     text = format(number, "f")
     if "." in text:
@@ -102,7 +111,7 @@ def _plain(number: Decimal) -> str:
     return text
 
 
-def _rounded(number: Decimal, places: int) -> Decimal:
+def _round(number: Decimal, places: int) -> Decimal:
     return number.quantize(_UNITS[min(places, _MAX_PLACES)], context=_HALF_UP)
 
 
@@ -143,37 +152,23 @@ def _write_plain(value: float, plain: PlainNumber) -> str:
 def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
     kinds = [token.kind for token in tokens]
     last_digit = len(kinds) - 1 - kinds[::-1].index("digit")
-    if "point" in kinds:
-        point = kinds.index("point")
-    else:
-        point = len(kinds)
-    thousands = _count_commas(kinds, last_digit + 1)
-    if point < last_digit and kinds[point - 1 :: -1][:1] == ["comma"]:
-        before = kinds[:point][::-1]
-        thousands += next(at for at, kind in enumerate([*before, ""]) if kind != "comma")
+    point = kinds.index("point") if "point" in kinds else len(kinds)
+    # Each comma after the digits, or right before the point, divides by a thousand.
+    thousands = count_run(tokens[last_digit + 1 :], "comma")
+    if point < last_digit:
+        thousands += count_run(tokens[:point][::-1], "comma")
     places = kinds[point:].count("digit")
-    number = _rounded(number.scaleb(-3 * thousands), places)
+    number = _round(number.scaleb(-3 * thousands), places)
     whole, _, decimals = format(number, "f").partition(".")
-    first_digit = kinds.index("digit")
-    is_grouped = "comma" in kinds[first_digit : min(point, last_digit)] and _groups(
-        kinds[: min(point, last_digit + 1)]
-    )
+    is_grouped = _has_grouping(kinds[: min(point, last_digit + 1)])
     written = _write_whole(whole.lstrip("0"), tokens[:point], is_grouped=is_grouped)
     return written + _write_places(decimals, tokens[point:])
 
 
-def _count_commas(kinds: Sequence[str], start: int) -> int:
-    """Count the commas that follow at once; each divides by a thousand."""
-    count = 0
-    while start + count < len(kinds) and kinds[start + count] == "comma":
-        count += 1
-    return count
-
-
-def _groups(kinds: Sequence[str]) -> bool:
+def _has_grouping(kinds: Sequence[str]) -> bool:
     """Tell whether a comma stands between two places for digits."""
     digits = [at for at, kind in enumerate(kinds) if kind == "digit"]
-    return any(kind == "comma" and digits[0] < at < digits[-1] for at, kind in enumerate(kinds))
+    return bool(digits) and "comma" in kinds[digits[0] : digits[-1]]
 
 
 def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> str:
@@ -193,7 +188,8 @@ def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> s
             pieces.append(token.text)
             continue
         left -= 1
-        for _ in range(max(1, len(digits) if not left else 1)):
+        count = 1 if left else max(1, len(digits))
+        for _ in range(count):
             sign = digits[-1:] or {"0": "0", "?": " "}.get(token.text, "")
             digits = digits[:-1]
             if sign.isdigit() and is_grouped and written and written % 3 == 0:
@@ -214,7 +210,10 @@ def _write_places(decimals: str, tokens: Sequence[Token]) -> str:
     at = 0
     for token in tokens:
         if token.kind == "digit":
-            pieces.append(decimals[at : at + 1] if at < kept else {"?": " "}.get(token.text, ""))
+            if at < kept:
+                pieces.append(decimals[at : at + 1])
+            elif token.text == "?":
+                pieces.append(" ")
             at += 1
         elif token.kind != "comma":
             pieces.append(token.text)
@@ -230,34 +229,22 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
     at = kinds.index("exponent")
     mantissa = tokens[:at]
     rest = tokens[at + 1 :]
-    if "point" in kinds[:at]:
-        point = kinds.index("point")
-    else:
-        point = at
+    point = kinds.index("point") if "point" in kinds[:at] else at
     step = max(1, kinds[:point].count("digit"))
     places = kinds[point:at].count("digit")
-    if number:
-        exponent = number.adjusted() // step * step
-    else:
-        exponent = 0
-    if _rounded(number.scaleb(-exponent), places) >= 10**step:
+    exponent = number.adjusted() // step * step if number else 0
+    if _round(number.scaleb(-exponent), places) >= 10**step:
         exponent += step
     scaled = number.scaleb(-exponent)
     if "digit" in kinds[:at]:
-        shown = _write_decimal(scaled, mantissa)
+        written = _write_decimal(scaled, mantissa)
     else:
-        shown = _plain(_rounded(scaled, places))
-    length = _run_length(rest, "digit")
-    if exponent < 0:
-        sign = "-"
-    else:
-        sign = tokens[at].text[1].replace("-", "")
+        written = _write_without_exponent(_round(scaled, places))
+    letter, plus = tokens[at].text
+    sign = "-" if exponent < 0 else plus.replace("-", "")
+    length = count_run(rest, "digit")
     tail = "".join(token.text for token in rest[length:])
-    return f"{shown}{tokens[at].text[0]}{sign}{abs(exponent):0{length or 1}}{tail}"
-
-
-def _run_length(tokens: Sequence[Token], kind: str) -> int:
-    return next((at for at, token in enumerate(tokens) if token.kind != kind), len(tokens))
+    return f"{written}{letter}{sign}{abs(exponent):0{length or 1}}{tail}"
 
 
 def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
@@ -274,29 +261,27 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
         return ""
     whole_tokens = tokens[:start]
     has_whole = any(token.kind == "digit" for token in whole_tokens)
-    if has_whole:
-        whole = int(number)
-    else:
-        whole = 0
+    whole = int(number) if has_whole else 0
     part = Fraction(number) - whole
     if below.isdecimal() and int(below):
         under = int(below)
         above = int(part * under + Fraction(1, 2))
     else:
-        above, under = _convergent(part, 10 ** min(len(below), 9) - 1)
+        above, under = _find_convergent(part, 10 ** min(len(below), 9) - 1)
     if has_whole and above == under:
         whole += 1
         above = 0
     tail = "".join(token.text for token in tokens[end:])
     if has_whole and not above:
         return _write_decimal(Decimal(whole), [*whole_tokens[:-1], Token("digit", "0")]) + tail
-    before = "".join(token.text for token in whole_tokens)
     if has_whole:
         before = _write_decimal(Decimal(whole), whole_tokens)
+    else:
+        before = "".join(token.text for token in whole_tokens)
     return f"{before}{above}/{under}{tail}"
 
 
-def _convergent(number: Fraction, most: int) -> tuple[int, int]:
+def _find_convergent(number: Fraction, most: int) -> tuple[int, int]:
     """Return the last convergent of a number's continued fraction with denominator up to `most`.
 
     This is the fraction that Excel chooses.

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from engine.corpus.formats.containers import package_of, with_parts
+from engine.corpus.formats.containers import open_package, replace_parts
 from engine.corpus.formats.sheets.cells import SHEET
 
 _CELLS = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData>", re.DOTALL)
@@ -19,33 +19,32 @@ _ROWS_LOST = " rows not shown "
 _MAX_CELLS = 2**20
 
 
-def represented(workbook: Any, content: bytes) -> str:
+def represent_workbook(workbook: Any, content: bytes) -> str:
     """Return the JSON of a workbook as office_oxide represents it.
 
     If the workbook is too large for that, each sheet is one table with its rows as `plain`, a list
-    of texts for each. Raises as office_oxide does, and as `package_of`.
+    of texts for each. Raises as office_oxide does, and as `open_package`.
     """
     plain = workbook.plain_text()
     lines = plain.split("\n")
     width = max(1 + line.rstrip("\t").count("\t") for line in lines)
     if len(lines) * width <= _MAX_CELLS:
-        said = str(workbook.to_ir_json())
-    else:
-        said = _ROWS_LOST
-    if _ROWS_LOST not in said:
-        return said
-    package = package_of(content)
+        represented = str(workbook.to_ir_json())
+        if _ROWS_LOST not in represented:
+            return represented
+    package = open_package(content)
     sheets = filter(SHEET.fullmatch, package.namelist())
-    bare = with_parts(package, {name: _CELLS.sub(b"", package.read(name)) for name in sheets})
-    found = json.loads(type(workbook).from_bytes(bare, "xlsx").to_ir_json())
-    sections = found["sections"]
+    empty_sheets = {name: _CELLS.sub(b"", package.read(name)) for name in sheets}
+    empty_workbook = type(workbook).from_bytes(replace_parts(package, empty_sheets), "xlsx")
+    parsed = json.loads(empty_workbook.to_ir_json())
+    sections = parsed["sections"]
     rest = f"\n\n{plain}\n"
     for section, following in zip(sections, [*sections[1:], {}], strict=True):
         # The name of a sheet precedes its rows, after a blank line.
         rest = rest.removeprefix(f"\n\n{section.get('title')}\n")
-        own, _, left = f"\n{rest}".partition(name := f"\n\n{following.get('title', chr(0))}\n")
-        section["elements"] = [
-            {"type": "table", "plain": [line.split("\t") for line in own.split("\n")]}
-        ]
-        rest = f"{name}{left}"
-    return json.dumps(found)
+        next_name = f"\n\n{following.get('title', chr(0))}\n"
+        text, _, left = f"\n{rest}".partition(next_name)
+        rows = [line.split("\t") for line in text.split("\n")]
+        section["elements"] = [{"type": "table", "plain": rows}]
+        rest = f"{next_name}{left}"
+    return json.dumps(parsed)

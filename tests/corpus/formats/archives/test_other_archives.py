@@ -101,8 +101,8 @@ def sorted_out(found: list[ReadDocument | LeftOut]) -> tuple[set[str], dict[str,
 
 @pytest.fixture
 def passwords() -> Iterator[Callable[..., None]]:
-    yield lambda *known: locked.use(known, 30.0)
-    locked.use((), 30.0)
+    yield lambda *known: locked.use_passwords(known, 30.0)
+    locked.use_passwords((), 30.0)
 
 
 @pytest.mark.parametrize("ending", PACKED)

@@ -10,7 +10,7 @@ import pytest
 from fixtures import office
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.opening import read_everything
 
 SAMPLES = Path(__file__).resolve().parents[5] / "shared" / "data" / "office" / "tika"
 
@@ -29,7 +29,9 @@ def written(*names: bytes) -> bytes:
 
 
 def names_in(path: Path) -> list[str]:
-    return [found.member for found in everything_in(path, "zip") if isinstance(found, ReadDocument)]
+    return [
+        found.member for found in read_everything(path, "zip") if isinstance(found, ReadDocument)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ SHOWN = {
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the shared data sets are missing")
 def test_names_in_archives_of_other_programs_are_legible() -> None:
     reported = {
-        name: [found.member for found in everything_in(SAMPLES / name, "zip")] for name in SHOWN
+        name: [found.member for found in read_everything(SAMPLES / name, "zip")] for name in SHOWN
     }
     assert reported == SHOWN
 

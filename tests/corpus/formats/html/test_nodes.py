@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup, CData, NavigableString
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.corpus.formats.html.nodes import Element, parsed
+from engine.corpus.formats.html.nodes import Element, parse_page
 
 SHARED = Path(__file__).resolve().parents[5] / "shared" / "data" / "office"
 NAMES = (
@@ -138,7 +138,7 @@ def soup_of(source: str) -> Any:
 @example("<table><p>moved</table>")
 @example("</p></div></body></html>after the end")
 def test_a_page_has_the_elements_and_words_that_beautiful_soup_finds(source: str) -> None:
-    page = parsed(source)
+    page = parse_page(source)
     assert joined(parts_of(page.root)) == joined(parts_of_soup(soup_of(source.lstrip("\ufeff"))))
     assert [element for element in page.elements if element.name] == page.elements[1:]
     assert all(element in (element.parent or page.root).contents for element in page.elements[1:])
@@ -150,8 +150,8 @@ def test_real_pages_have_the_elements_and_words_that_beautiful_soup_finds() -> N
     compared = 0
     for path in sorted(SHARED.rglob("*.htm*")):
         source = path.read_bytes().decode("utf-8", "replace").replace("\0", "\ufffd")
-        assert joined(parts_of(parsed(source).root)) == joined(parts_of_soup(soup_of(source))), (
-            path.name
-        )
+        assert joined(parts_of(parse_page(source).root)) == joined(
+            parts_of_soup(soup_of(source))
+        ), path.name
         compared += 1
     assert compared > 25

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.html import READER, declared_encoding, shown_text, source_of
+from engine.corpus.formats.html import READER, decode_page, find_declared_encoding, render_text
 
 
 def read(page: str | bytes) -> ReadDocument:
@@ -51,7 +51,7 @@ def test_work_grows_with_the_length_of_a_page_however_it_nests(piece: str, end: 
     counts = []
     for times in (300, 1200):
         with counted_calls() as calls:
-            text = shown_text(piece * times + end)
+            text = render_text(piece * times + end)
         assert "pelican" in text
         counts.append(calls[0])
     assert counts[1] < 6 * counts[0]
@@ -70,7 +70,7 @@ def test_words_of_a_drawing_within_others_are_reported_once() -> None:
     ],
 )
 def test_declarations_that_never_end_are_passed_over(page: bytes) -> None:
-    assert "The pelican." in source_of(page, Path("page.html"))[0]
+    assert "The pelican." in decode_page(page, Path("page.html"))[0]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_declarations_that_never_end_are_passed_over(page: bytes) -> None:
     ],
 )
 def test_the_encoding_that_a_page_names(page: bytes, encoding: str) -> None:
-    assert declared_encoding(page) == encoding
+    assert find_declared_encoding(page) == encoding
 
 
 def test_spans_make_no_row_wider_than_a_page_could_be() -> None:
@@ -151,7 +151,7 @@ def test_a_title_in_the_header_of_an_article_is_a_heading() -> None:
 def test_items_of_lists_are_reported_with_what_a_page_shows_before_them(
     page: str, text: str
 ) -> None:
-    assert shown_text(page) == text
+    assert render_text(page) == text
 
 
 def test_headings_in_numbered_lists_are_called_with_their_numbers() -> None:

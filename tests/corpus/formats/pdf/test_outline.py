@@ -10,7 +10,7 @@ from fixtures import office
 
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.formats.pdf import PdfReader
-from engine.corpus.formats.pdf.outline import Bookmark, headings_of
+from engine.corpus.formats.pdf.outline import Bookmark, find_headings
 
 TEXT = (
     "Contents\nBerths 1\n\n1. Berths\nThe pelican boards.\nSee Berths.\n\nKapitel 2 Pilots"
@@ -29,12 +29,12 @@ def test_pages_of_the_example_begin_where_it_says() -> None:
 
 @pytest.mark.parametrize("title", ["Berths", "1 Berths", "1. Berths", "berths", "A.1 Berths"])
 def test_a_title_is_found_numbered_alike_or_not(title: str) -> None:
-    assert headings_of([Bookmark(1, title, 2)], TEXT, PAGES) == (Heading(19, 1, title),)
+    assert find_headings([Bookmark(1, title, 2)], TEXT, PAGES) == (Heading(19, 1, title),)
 
 
 def test_a_title_may_go_on_in_the_next_line() -> None:
     title = "2 Pilots and their ships"
-    assert headings_of([Bookmark(2, title, 4)], TEXT, PAGES) == (Heading(62, 2, title),)
+    assert find_headings([Bookmark(2, title, 4)], TEXT, PAGES) == (Heading(62, 2, title),)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_a_title_may_go_on_in_the_next_line() -> None:
     ],
 )
 def test_a_title_that_is_no_line_of_its_page_is_no_heading(bookmark: Bookmark) -> None:
-    assert headings_of([bookmark], TEXT, PAGES) == ()
+    assert find_headings([bookmark], TEXT, PAGES) == ()
 
 
 def test_equal_titles_are_found_one_after_the_other_and_headings_come_in_order() -> None:
     text = "Scope\na\nScope\nb\nAims"
     pages = (Page(0, 1, "page 1"),)
     bookmarks = [Bookmark(1, "Aims", 1), Bookmark(1, "Scope", 1)]
-    assert headings_of(bookmarks, text, pages) == (Heading(16, 1, "Aims"),)
-    assert headings_of(bookmarks[::-1] * 2, text, pages) == (
+    assert find_headings(bookmarks, text, pages) == (Heading(16, 1, "Aims"),)
+    assert find_headings(bookmarks[::-1] * 2, text, pages) == (
         Heading(0, 1, "Scope"),
         Heading(16, 1, "Aims"),
     )
@@ -66,13 +66,13 @@ def test_many_bookmarks_on_a_long_page_take_no_long_time() -> None:
     text = "word " * 200_000
     started = time.process_time()
     assert (
-        headings_of([Bookmark(1, "word word nothing", 1)] * 10_000, text, (Page(0, 1, "page 1"),))
+        find_headings([Bookmark(1, "word word nothing", 1)] * 10_000, text, (Page(0, 1, "page 1"),))
         == ()
     )
     assert time.process_time() - started < 5
     started = time.process_time()
     assert (
-        headings_of(
+        find_headings(
             [Bookmark(1, f"word {n}", 1) for n in range(10_000)],
             text[:999],
             (Page(0, 1, "page 1"),),

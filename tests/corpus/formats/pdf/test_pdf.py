@@ -20,7 +20,7 @@ from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import LeftOut, Member, pictures
 from engine.corpus.formats.pdf import PdfReader
 from engine.corpus.formats.pdf import forms as pdf_beside
-from engine.corpus.formats.pdf.pdfium import iso_date, opened, page_of, text_of
+from engine.corpus.formats.pdf.pdfium import convert_date, open_page, open_pdf, read_page_text
 
 
 def read(content: bytes) -> list[ReadDocument | LeftOut]:
@@ -41,7 +41,7 @@ def read(content: bytes) -> list[ReadDocument | LeftOut]:
     ],
 )
 def test_dates_keep_their_zone(reported: str, date: str) -> None:
-    assert iso_date(reported) == date
+    assert convert_date(reported) == date
 
 
 def test_metadata_of_a_pdf() -> None:
@@ -179,9 +179,9 @@ def attaching(name: str, data: bytes) -> bytes:
 def recognising() -> Iterator[list[bytes]]:
     """OCR that finds nothing; the pictures that it was asked about."""
     asked: list[bytes] = []
-    pictures.use(lambda picture: (asked.append(picture) or "", ""))
+    pictures.use_recogniser(lambda picture: (asked.append(picture) or "", ""))
     yield asked
-    pictures.use(None)
+    pictures.use_recogniser(None)
 
 
 def test_damaged_pages_are_not_given_to_ocr(recognising: list[bytes]) -> None:
@@ -203,7 +203,7 @@ def test_why_a_pdf_gave_no_text(recognising: list[bytes]) -> None:
     found_nothing = reason(scans, "needs OCR")
     assert found_nothing == reason(one_torn, "needs OCR")
     assert len(recognising) == 3 + 2
-    pictures.use(None)
+    pictures.use_recogniser(None)
     scanned = reason(scans, "needs OCR")
     assert scanned == reason(one_torn, "needs OCR") != found_nothing
     blank = scans.replace(b"/I1 Do", b"      ").replace(b"/Image", b"/Ima  ")
@@ -227,10 +227,10 @@ def test_glyphs_that_stand_for_nothing_leave_no_control_characters() -> None:
 def test_a_word_that_a_line_end_parts() -> None:
     """PDFium leaves out the hyphen and the line's end, and gives a sign of its own."""
     with (
-        opened(office.pdf("The har-\nbour of North-\nSouth.")) as document,
-        page_of(document, 0) as page,
+        open_pdf(office.pdf("The har-\nbour of North-\nSouth.")) as document,
+        open_page(document, 0) as page,
     ):
-        reported = text_of(page)
+        reported = read_page_text(page)
     assert reported == "The har\x02bour of North\x02South."
     (read_document,) = read(office.pdf("The har-\nbour of North-\nSouth."))
     assert isinstance(read_document, ReadDocument)

@@ -11,8 +11,8 @@ from fixtures import office
 from fixtures.text_runs import docx, read, rtf, run
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.opening import everything_in
-from engine.corpus.formats.runs.superscripts import as_superscript
+from engine.corpus.formats.opening import read_everything
+from engine.corpus.formats.runs.superscripts import write_superscript
 
 SHARED = (
     Path(__file__).resolve().parents[5]
@@ -47,7 +47,7 @@ SHARED = (
     ],
 )
 def test_what_a_raised_text_is_written_as(before: str, raised: str, shown: str) -> None:
-    assert as_superscript(raised, before) == shown
+    assert write_superscript(raised, before) == shown
 
 
 def raised(text: str) -> str:
@@ -170,7 +170,7 @@ def test_a_mark_before_its_word() -> None:
 def test_the_files_of_users(tmp_path: Path) -> None:
     texts: dict[str, str] = {}
     for path in SHARED.iterdir():
-        (document,) = everything_in(
+        (document,) = read_everything(
             path, {".txt": "txt", ".md": "md"}.get(path.suffix, path.suffix[1:])
         )
         assert isinstance(document, ReadDocument)

@@ -14,7 +14,7 @@ from fixtures import office
 from fixtures.compound_writer import compound_file
 from fixtures.text_runs import docx, read, rtf, run
 
-from engine.corpus.formats.runs.symbols import shown_in, symbol_font
+from engine.corpus.formats.runs.symbols import find_symbol_font, show_symbols
 
 PRIVATE_LE = "\uf0a3"
 PRIVATE_BULLET = "\uf0b7"
@@ -45,7 +45,7 @@ def symbol(font: str, code: str) -> str:
     ],
 )
 def test_what_the_letters_of_a_font_show(font: str, letters: str, shown: str) -> None:
-    assert shown_in(font, letters) == shown
+    assert show_symbols(font, letters) == shown
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_the_letters_of_a_font_show(font: str, letters: str, shown: str) ->
     ],
 )
 def test_names_of_symbol_fonts(name: str, font: str) -> None:
-    assert symbol_font(name) == font
+    assert find_symbol_font(name) == font
 
 
 def test_symbols_of_word(tmp_path: Path) -> None:

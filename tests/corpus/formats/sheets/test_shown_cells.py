@@ -14,7 +14,7 @@ from fixtures import office
 from fixtures.read_files import changed, only, opened, with_parts
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.opening import read_everything
 from engine.corpus.formats.sheets.cells import unescape_characters
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -347,7 +347,7 @@ def test_texts_in_symbol_fonts_are_what_they_show(tmp_path: Path) -> None:
 @pytest.mark.skipif(not FAULTS.is_dir(), reason="the shared data sets are missing")
 @pytest.mark.parametrize("name", ["clean.xlsx", "clean_old.xls"])
 def test_cells_of_real_workbooks_read_as_excel_shows_them(name: str) -> None:
-    (document,) = everything_in(
+    (document,) = read_everything(
         FAULTS / "01-xlsx-number-formats" / "docs" / name, name.partition(".")[2]
     )
     assert isinstance(document, ReadDocument)
@@ -357,7 +357,7 @@ def test_cells_of_real_workbooks_read_as_excel_shows_them(name: str) -> None:
 @pytest.mark.shared
 @pytest.mark.skipif(not FAULTS.is_dir(), reason="the shared data sets are missing")
 def test_fifty_formats_read_as_excel_shows_them() -> None:
-    (document,) = everything_in(
+    (document,) = read_everything(
         FAULTS / "01-xlsx-number-formats" / "with_answers" / "small.xlsx", "xlsx"
     )
     assert isinstance(document, ReadDocument)
@@ -370,7 +370,7 @@ def test_fifty_formats_read_as_excel_shows_them() -> None:
 @pytest.mark.shared
 @pytest.mark.skipif(not FAULTS.is_dir(), reason="the shared data sets are missing")
 def test_escapes_of_a_real_workbook_are_read() -> None:
-    (document,) = everything_in(FAULTS / "15-xlsx-escapes" / "docs" / "cells.xlsx", "xlsx")
+    (document,) = read_everything(FAULTS / "15-xlsx-escapes" / "docs" / "cells.xlsx", "xlsx")
     assert isinstance(document, ReadDocument)
     assert "Line one line two | Under_score" in document.text
     assert "_x0" not in document.text

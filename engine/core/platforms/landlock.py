@@ -40,14 +40,10 @@ def give_up_writing(*, programs: bool = False) -> int:
     The version is 0 if Landlock is not available. `programs` keeps the right to become another
     program.
     """
-    if sys.platform != "linux" or sys.maxsize < 2**32:
-        return 0
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = int(
-        libc.syscall(ctypes.c_long(_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
-    )
+    version = find_version()
     if version < 1:
         return 0
+    libc = ctypes.CDLL(None, use_errno=True)
     given_up = _given_up(version, programs=programs)
     rules = int(
         libc.syscall(
@@ -65,6 +61,15 @@ def give_up_writing(*, programs: bool = False) -> int:
     finally:
         with suppress(OSError):
             os.close(rules)
+
+
+def find_version() -> int:
+    """Return the version of Landlock that the kernel supports; below 1 if it does not."""
+    if sys.platform != "linux" or sys.maxsize < 2**32:
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    nothing = ctypes.c_size_t(0)
+    return int(libc.syscall(ctypes.c_long(_CREATE), None, nothing, ctypes.c_uint32(_VERSION)))
 
 
 def _given_up(version: int, *, programs: bool) -> bytes:

@@ -1,0 +1,136 @@
+"""Files: syncing, modes, and replacing or removing what another program has open.
+
+Windows neither replaces nor removes a file that is open or mapped. There, such calls are repeated
+for a moment; a folder that is still in use stays whole until the next attempt.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+RETRY_SECONDS = 2.0
+PAUSE_SECONDS = 0.05
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Return a descriptor of a file, opened without translation of line ends.
+
+    A new file is private. Raises OSError.
+    """
+    return os.open(path, flags | getattr(os, "O_BINARY", 0), 0o600)
+
+
+def sync(path: Path) -> None:
+    """Sync a file, or a folder's list of names, to disk.
+
+    Windows syncs files that are open for writing, and no folders.
+    """
+    if sys.platform == "win32":
+        if path.is_dir():
+            return
+        flags = os.O_RDWR
+    else:
+        flags = os.O_RDONLY
+    descriptor = open_private(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def set_mode(descriptor: int, mode: int) -> None:
+    """Set the mode of an open file; on Windows the profile's access list decides."""
+    if sys.platform != "win32":
+        os.fchmod(descriptor, mode)
+
+
+def set_group(path: Path, group: int) -> None:
+    """Give a file or folder to a group; on Windows nothing happens."""
+    if sys.platform != "win32":
+        os.chown(path, -1, group)
+
+
+def replace(source: Path, target: Path) -> None:
+    """Rename a file to `target`, which it replaces.
+
+    Raises OSError.
+    """
+    _repeat(lambda: source.replace(target))
+
+
+def rename_folder(source: Path, target: Path) -> None:
+    """Rename a folder; on Windows a virus scanner may hold a new file for a moment.
+
+    Raises OSError.
+    """
+    _repeat(lambda: source.rename(target))
+
+
+def remove_tree(folder: Path) -> bool:
+    """Remove a folder, if it exists; return whether it is gone.
+
+    On Windows a folder with a file in use stays whole.
+    """
+    if sys.platform != "win32":
+        shutil.rmtree(folder, ignore_errors=True)
+        return not os.path.lexists(folder)
+    if not os.path.lexists(folder):
+        return True
+    aside = folder.with_name(f".old-{secrets.token_hex(4)}")
+    try:
+        rename_folder(folder, aside)
+        _repeat(lambda: shutil.rmtree(aside, onerror=_remove_read_only))
+    except OSError:
+        return False
+    return True
+
+
+def _remove_read_only(remove: Callable[[str], object], path: str, _problem: object) -> None:
+    """Remove a file that is marked read-only, which Windows refuses at first."""
+    Path(path).chmod(stat.S_IWRITE)
+    remove(path)
+
+
+def _repeat(change: Callable[[], object]) -> None:
+    """Make a change; on Windows repeat it while another program has the file open."""
+    if sys.platform == "win32":
+        end = time.monotonic() + RETRY_SECONDS
+        while time.monotonic() < end:
+            try:
+                change()
+            except PermissionError:
+                time.sleep(PAUSE_SECONDS)
+            else:
+                return
+    change()
+
+
+def release_pages(memory: mmap.mmap) -> None:
+    """Let the system take back the pages of a mapped file that were read."""
+    if sys.platform != "win32":
+        memory.madvise(mmap.MADV_DONTNEED)
+
+
+def open_with_viewer(path: Path) -> None:
+    """Open a file with its default program, on Windows only.
+
+    Raises OSError.
+    """
+    if sys.platform == "win32":
+        os.startfile(path)
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether Windows reserves a file name, such as `con.txt`, for a device."""
+    stem = name.partition(".")[0].rstrip(" ").lower()
+    if stem in {"con", "prn", "aux", "nul"}:
+        return True
+    return len(stem) == 4 and stem[:3] in {"com", "lpt"} and stem[3] in "123456789¹²³"

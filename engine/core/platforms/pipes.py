@@ -1,0 +1,83 @@
+"""Reading a pipe with a time limit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import IO
+
+if sys.platform == "win32":
+    import queue
+    import threading
+else:
+    import select
+
+# Bytes that a pipe holds on Linux. Room for more would be taken from the system and given back at
+# every read.
+_PIECE = 2**16
+_END_SECONDS = 1.0
+_WAITING = 64  # Pieces that a thread reads ahead, on Windows.
+
+
+class PipeReader:
+    """Reads what arrives in a pipe, without waiting for ever.
+
+    Windows cannot wait for pipes, so that a thread reads there.
+    """
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        if sys.platform == "win32":
+            self._pieces: queue.Queue[bytes] = queue.Queue(_WAITING)
+            self._has_ended = False
+            self._thread = threading.Thread(target=self._read_ahead, daemon=True)
+            self._thread.start()
+
+    def read(self, seconds: float) -> bytes | None:
+        """Return the next bytes, b"" at the end, None if nothing arrives in time.
+
+        Raises OSError or ValueError if the pipe was closed here.
+        """
+        if sys.platform == "win32":
+            return self._take(seconds)
+        else:
+            number = self._pipe.fileno()
+            if seconds <= 0 or not select.select([number], [], [], seconds)[0]:
+                return None
+            return os.read(number, _PIECE)
+
+    def close(self) -> None:
+        """Close the pipe, whose other end should be closed by now.
+
+        While a thread still reads it, closing would wait for ever: then it stays open.
+        """
+        if sys.platform == "win32":
+            while not self._pieces.empty():
+                self._pieces.get_nowait()
+            self._thread.join(_END_SECONDS)
+            if self._thread.is_alive():
+                return
+        with suppress(OSError):
+            self._pipe.close()
+
+    if sys.platform == "win32":
+
+        def _take(self, seconds: float) -> bytes | None:
+            if self._has_ended:
+                return b""
+            try:
+                piece = self._pieces.get(timeout=max(0.0, seconds))
+            except queue.Empty:
+                return None
+            self._has_ended = not piece
+            return piece
+
+        def _read_ahead(self) -> None:
+            piece = b"."
+            while piece:
+                try:
+                    piece = os.read(self._pipe.fileno(), _PIECE)
+                except (OSError, ValueError):
+                    piece = b""
+                self._pieces.put(piece)

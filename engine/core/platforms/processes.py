@@ -1,0 +1,159 @@
+"""Child processes: how they are started, how they ended, and what they held."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+if sys.platform != "win32":
+    import resource
+
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+_STATUS_CODES = {
+    0xC0000005: "access violation",
+    0xC000001D: "illegal instruction",
+    0xC00000FD: "stack overflow",
+    0xC0000017: "out of memory",
+    0xC000013A: "Ctrl-C",
+    0xC0000409: "abort",
+}
+
+
+def own_session() -> dict[str, Any]:
+    """Return the options of Popen for a child that the terminal's signals and end do not reach."""
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+        return {"creationflags": flags}
+    return {"start_new_session": True}
+
+
+def python_program() -> str:
+    """Return the program that runs Python itself.
+
+    In a virtual environment on Windows, `sys.executable` is a launcher whose child is Python.
+    """
+    base = getattr(sys, "_base_executable", "")
+    if sys.platform == "win32" and base:
+        return str(base)
+    return sys.executable
+
+
+def python_environment() -> dict[str, str]:
+    """Return the variables that `python_program` needs to be this Python."""
+    if sys.platform == "win32":
+        return {"__PYVENV_LAUNCHER__": sys.executable, "PYTHONUTF8": "1"}
+    return {}
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel end this process with the thread that started it (Linux).
+
+    `parent`: the number of the process that should be alive. A job does this on Windows.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        zero = ctypes.c_ulong(0)
+        number = ctypes.c_ulong(signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, number, zero, zero, zero)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def restore_child_signal() -> None:
+    """Stop ignoring SIGCHLD, which the parent program may have done.
+
+    A process that ignores it cannot learn how its children ended: to Python, all of them exited
+    with 0.
+    """
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        # Python can change signal handlers in the main thread only.
+        return
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def describe_exit_code(code: int) -> str:
+    """Return `SIGSEGV` or `exit code 3` for a return code of subprocess."""
+    if code < 0:
+        return signal.Signals(-code).name
+    if code in _STATUS_CODES:
+        return f"{_STATUS_CODES[code]}, 0x{code:X}"
+    return f"exit code {code}"
+
+
+def is_killed(code: int) -> bool:
+    """Return whether a process was killed from outside, as the system does without memory."""
+    return sys.platform != "win32" and code == -signal.SIGKILL
+
+
+def has_used_its_time(code: int) -> bool:
+    """Return whether the kernel ended a process at its limit of processor time."""
+    return sys.platform != "win32" and code == -signal.SIGXCPU
+
+
+def is_alive(number: int) -> bool:
+    """Return whether there is a process with that number."""
+    import psutil
+
+    return psutil.pid_exists(number)
+
+
+def peak_memory() -> int:
+    """Return the highest resident memory of this process so far, in bytes."""
+    if sys.platform == "win32":
+        import psutil
+
+        peak = int(psutil.Process().memory_info().peak_wset)
+    elif sys.platform == "darwin":
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    else:
+        # ru_maxrss starts at the parent's value, so it is the second choice.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        with (
+            suppress(OSError, StopIteration),
+            Path("/proc/self/status").open(encoding="ascii", errors="replace") as file,
+        ):
+            line = next(line for line in file if line.startswith("VmHWM:"))
+            peak = int(line.split()[1]) * 1024
+    return peak
+
+
+def limit_memory(size: int) -> None:
+    """Limit the address space of this process to `size` bytes, for good.
+
+    On Windows nothing happens: a job of the parent limits it.
+    """
+    if sys.platform != "win32":
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def forbid_files() -> None:
+    """Forbid this process to write files and memory dumps, where the system can."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
+            with suppress(ValueError, OSError):
+                resource.setrlimit(kind, (0, 0))
+
+
+def limit_time(seconds: int) -> None:
+    """Let the kernel end this process after `seconds` more of processor time.
+
+    On Windows nothing happens: the parent ends it by the clock.
+    """
+    if sys.platform != "win32":
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        limit = int(used.ru_utime + used.ru_stime) + seconds + 1
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        if hard != resource.RLIM_INFINITY:
+            limit = min(limit, hard)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))

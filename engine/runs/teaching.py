@@ -1,0 +1,99 @@
+"""The reranker that could teach the encoder, and how long its scoring takes on this machine."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from engine.core.messages.offer import TeacherCost
+from engine.core.subprocesses import run_as_child, run_in_subprocess
+from engine.encoders.kinds.chosen import encoder_source
+from engine.models.installed import find_entry_of, list_installed
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
+from engine.settings.schema import Settings
+from engine.training.recipe import config_of, name_teacher, set_steps
+
+
+def find_teacher(snapshot: ProjectSnapshot) -> str:
+    """Return the name of the reranker that teaches or could teach, empty if there is none here.
+
+    It is the one that the settings name, else an installed one that knows the documents' language.
+    """
+    if named := name_teacher(snapshot.settings):
+        return named
+    language = _find_main_language(snapshot)
+    for model in list_installed():
+        if model.kind != "reranker":
+            continue
+        entry = find_entry_of(model.folder)
+        if entry is None or not language or entry.knows(language):
+            return model.name
+    return ""
+
+
+def _find_main_language(snapshot: ProjectSnapshot) -> str:
+    lengths: dict[str, int] = {}
+    for _, code, length in snapshot.store.languages_but("und"):
+        lengths[code] = lengths.get(code, 0) + length
+    return max(lengths, key=lambda code: lengths[code], default="")
+
+
+def with_teacher(settings: Settings, name: str) -> Settings:
+    """Return the settings with the cross-encoder `name` as teacher."""
+    changes = {"teacher": "cross-encoder", "cross_encoder": name}
+    training = settings.training.model_copy(update=changes)
+    return settings.model_copy(update={"training": training})
+
+
+def count_passages(snapshot: ProjectSnapshot, name: str) -> int:
+    """Return how many passages the cross-encoder `name` scores as a teacher, at most.
+
+    0 if the recipe has no lists of candidates. Raises SettingsError.
+    """
+    settings = with_teacher(snapshot.settings, name)
+    counts = snapshot.store.counts()
+    expected = min(settings.queries.max_queries, settings.queries.per_chunk * counts["chunks"])
+    queries = counts["queries"] or expected
+    config = set_steps(config_of(settings), settings, queries)
+    if not config.uses_candidates:
+        return 0
+    return min(queries, config.steps * config.queries_per_step) * config.list_width
+
+
+def estimate_teacher(snapshot: ProjectSnapshot) -> TeacherCost | None:
+    """Return what the reranker costs that teaches or could teach; None if there is none.
+
+    Its speed is measured in another process. Raises EngineError.
+    """
+    name = find_teacher(snapshot)
+    if not name or not encoder_source(snapshot.settings.encoder).trains:
+        return None
+    passages = count_passages(snapshot, name)
+    if not passages:
+        return None
+    arguments = [str(snapshot.project.path), name]
+    rate = run_in_subprocess(__name__, arguments, "The measurement")
+    chosen = snapshot.settings.training.teacher == "cross-encoder"
+    return TeacherCost(name, passages, rate, chosen)
+
+
+def _measure(_should_stop: Any, folder: str, name: str) -> float:
+    """Return how many passages of the project a cross-encoder scores a second."""
+    from engine.reranking.budget import MAX_PASSAGES, measure_speed
+    from engine.reranking.chosen import FolderReranker
+    from engine.reranking.folder import find_cross_encoder
+
+    project = ProjectFolder(Path(folder))
+    settings = project.settings()
+    reranker = FolderReranker(find_cross_encoder(project.path, name), settings.encoder)
+    reranker.load()
+    with closing(project.store()) as store:
+        passages = store.sample_chunk_texts(MAX_PASSAGES)
+    speed = measure_speed(reranker, passages, settings.search.rerank_seconds)
+    return speed.passages_per_second
+
+
+if __name__ == "__main__":
+    run_as_child(_measure)

@@ -1,0 +1,69 @@
+"""The lists that a cross-encoder teaches: what BM25 and the encoder find for each query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.records import Chunk
+from engine.encoders.for_project import cached, chunk_vectors, load_encoder
+from engine.metrics.relevance import pad_rows
+from engine.project.stage import StageContext
+from engine.project.store.chunks import sample_indices
+from engine.ranking.nearest import rank_all
+from engine.ranking.sampling import SampledLists
+from engine.training.config import TrainingConfig
+
+
+def candidate_lists(
+    positives: NDArray[np.int64],
+    ranked: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    nearest: NDArray[np.int64],
+    config: TrainingConfig,
+) -> SampledLists:
+    """Return a list for each query: its evidence chunk, then the best of BM25 and of the encoder.
+
+    `positives` (n,), `ranked` (n, k) with BM25's `scores`, and `nearest` (n, c) are positions of
+    chunks; the last two are best first and padded with −1. None is twice in a list. The score of a
+    chunk that BM25 does not rank is 0.
+    """
+    count = config.teacher_candidates
+    lists = []
+    list_scores = []
+    for row, positive in enumerate(positives.tolist()):
+        score_of = dict(zip(ranked[row].tolist(), scores[row].tolist(), strict=True))
+        best = [positive, *ranked[row, :count].tolist(), *nearest[row, :count].tolist()]
+        members = [chunk for chunk in dict.fromkeys(best) if chunk >= 0]
+        lists.append(members)
+        list_scores.append([score_of.get(chunk, 0.0) for chunk in members])
+    return SampledLists(
+        np.arange(len(positives), dtype=np.int64),
+        pad_rows(lists, -1, np.int64),
+        pad_rows(list_scores, -np.inf, np.float32),
+    )
+
+
+def find_nearest(
+    context: StageContext, config: TrainingConfig, texts: list[str], chunks: Sequence[Chunk]
+) -> NDArray[np.int64]:
+    """Return the rows of the chunks nearest to each text by the untouched encoder (n, c).
+
+    Of many chunks, a sample is searched.
+    """
+    encoder = load_encoder(context)
+    sample = sample_indices(len(chunks), context.settings.training.seed)
+    of_chunks = chunk_vectors(context, encoder, [chunks[row] for row in sample])
+    # A black box is asked for each text only once.
+    asked = cached(context, encoder) if config.augmentation else encoder
+    of_queries = asked.encode_queries(texts, lambda _: context.check_stop())
+    similarity = encoder.similarity
+    rows, _ = rank_all(
+        similarity.query_form(of_queries),
+        similarity.chunk_form(of_chunks),
+        sample,
+        config.teacher_candidates,
+    )
+    return rows

@@ -1,0 +1,96 @@
+"""Children: how they ended, how they are asked to stop, and what bounds them."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from engine.core.platforms.jobs import pack_limits
+from engine.core.platforms.locks import is_held
+from engine.core.platforms.pipes import PipeReader
+from engine.core.platforms.processes import describe_exit_code, is_alive, own_session, peak_memory
+from engine.core.platforms.stopping import STOP_LINE, ask_to_stop
+
+CHILD = """
+import sys, threading
+from engine.core.platforms.stopping import obey_parent, take_input
+stopping = threading.Event()
+obey_parent(take_input(buffered=False), stopping)
+print("ready", flush=True)
+stopping.wait(60)
+print("stopping", flush=True)
+"""
+
+
+def start_child() -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", CHILD], stdin=pipe, stdout=pipe, **own_session())
+
+
+def test_exit_codes_are_named() -> None:
+    assert describe_exit_code(3) == "exit code 3"
+    assert describe_exit_code(0xC0000005) == "access violation, 0xC0000005"
+
+
+def test_limits_of_a_job_lie_where_windows_looks_for_them() -> None:
+    limits = pack_limits(2**31, 1)
+    assert len(limits) == 144
+    assert struct.unpack_from("I", limits, 16)[0] == 0x8 | 0x100 | 0x400 | 0x2000
+    assert struct.unpack_from("I", limits, 40)[0] == 1
+    assert struct.unpack_from("Q", limits, 112)[0] == 2**31
+
+
+@pytest.mark.parametrize("by_line", [True, False])
+def test_a_child_that_is_asked_to_stop_ends_by_itself(*, by_line: bool) -> None:
+    """By the line, which is Windows' way and works everywhere, or as the system does it."""
+    with start_child() as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline().strip() == b"ready"
+        if by_line:
+            child.stdin.write(STOP_LINE)
+            child.stdin.flush()
+        else:
+            ask_to_stop(child)
+        assert child.stdout.readline().strip() == b"stopping"
+        assert child.wait(60) == 0
+
+
+def test_a_child_ends_with_its_parents_pipe() -> None:
+    with start_child() as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline().strip() == b"ready"
+        child.stdin.close()
+        assert child.wait(60) == 1
+
+
+def test_a_pipe_is_read_for_a_time_and_to_its_end() -> None:
+    read_end, write_end = os.pipe()
+    reader = PipeReader(os.fdopen(read_end, "rb", 0))
+    assert reader.read(0.01) is None
+    os.write(write_end, b"some")
+    assert reader.read(60) == b"some"
+    threading.Timer(0.05, os.close, (write_end,)).start()
+    assert reader.read(60) == b""
+    reader.close()
+
+
+def test_a_lock_is_seen_from_outside(tmp_path: Path) -> None:
+    path = tmp_path / "run.lock"
+    assert not is_held(path)
+    with FileLock(path):
+        assert is_held(path)
+    assert not is_held(path)
+
+
+def test_this_process_lives_and_holds_memory() -> None:
+    assert is_alive(os.getpid())
+    assert 10**6 < peak_memory() < 10**12

@@ -1,0 +1,28 @@
+"""Only `engine/core/platforms` asks for the system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lint.platforms import find_offenders, find_questions
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_module_but_those_of_platforms_asks_for_the_system() -> None:
+    assert find_offenders([ROOT / "engine", ROOT / "bmembed_tui"]) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import sys\nif sys.platform == 'win32': pass", [(2, "sys.platform")]),
+        ("import os\nname = os.name", [(2, "os.name")]),
+        ("def lock():\n    import fcntl", [(2, "import fcntl")]),
+        ("import os\nname = os.path", []),
+        ("import sys\nsystem = SYSTEM", []),
+    ],
+)
+def test_what_is_found(source: str, found: list[tuple[int, str]]) -> None:
+    assert list(find_questions(source)) == found

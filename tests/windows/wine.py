@@ -1,0 +1,54 @@
+"""Python for Windows under Wine: where it lies, its environment and its command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(os.environ.get("BMEMBED_WINE", ROOT / "build" / "windows"))
+PYTHON = FOLDER / "python"
+SITE = FOLDER / "site"
+PREFIX = FOLDER / "prefix"
+LIBRARIES = PREFIX / "drive_c" / "windows" / "system32"
+
+
+def windows_path(path: Path) -> str:
+    """Return a path of this system as programs under Wine know it."""
+    return "Z:" + str(path.absolute()).replace("/", "\\")
+
+
+def build_environment() -> dict[str, str]:
+    """Return the environment of programs under Wine."""
+    folders = (ROOT, ROOT / "tests", SITE, Path(__file__).with_name("hook"))
+    return {
+        **os.environ,
+        "WINEPREFIX": str(PREFIX),
+        "WINEDEBUG": "-all",
+        "WINEDLLOVERRIDES": "mscoree,mshtml=;wbemprox=d",
+        "KMP_AFFINITY": "disabled",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "PYTHONPATH": ";".join(windows_path(folder) for folder in folders),
+    }
+
+
+def build_command(arguments: Sequence[str]) -> list[str]:
+    """Return the command line of Python for Windows."""
+    return ["wine", str(PYTHON / "python.exe"), "-P", *arguments]
+
+
+def run_python(arguments: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run Python for Windows to its end; its output is a pipe, which Wine needs."""
+    return subprocess.run(
+        build_command(arguments),
+        env=build_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        timeout=seconds,
+        check=False,
+    )
