@@ -114,13 +114,12 @@ class NotedSpellings:
         self._known: dict[str, list[str]] | None = None
 
     def __call__(self) -> dict[str, list[str]]:
-        """Return the spellings; empty for an index of an earlier version. Raises DamagedError."""
+        """Return the spellings. Raises DamagedError."""
         if self._known is None:
             self._known = {}
             file = storage.files_folder(self._folder) / SPELLINGS
             with panics_are_damage(self._folder):
-                if file.exists():
-                    self._known = json.loads(file.read_bytes())
+                self._known = json.loads(file.read_bytes())
         return self._known
 
 
