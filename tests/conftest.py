@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from engine.core.environment import QUIET
 from engine.core.platforms.processes import restore_child_signal
-from engine.encoders.deferred import uncollected
+from engine.encoders.deferred import pause_collection
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -46,7 +46,7 @@ LONG = (
     "end_to_end/test_several_processes.py",
     "app/steps/test_model.py",
     "end_to_end/test_study.py",
-    "queries/llm/test_gguf_bars.py",
+    "llm/test_file_model_at_length.py",
     "app/test_leaving.py",
     "end_to_end/test_small_model.py",
     "end_to_end/test_export_broken_off.py",
@@ -77,7 +77,7 @@ def pytest_collection() -> Iterator[None]:
     """Python looks for no garbage while test modules are imported, nor later among what they
     have imported.
     """
-    with uncollected():
+    with pause_collection():
         yield
     gc.freeze()
 

@@ -1,35 +1,27 @@
-"""Answering of a question by the language model of [queries], from passages found for it.
-
-`python -m engine.answers.answering FOLDER` does so in a separate process, as a model's file may
-crash llama.cpp.
-"""
+"""Answering of a question by the language model of [queries], from passages found for it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from engine.answers.checking import SHAPE, check_sentences, number_passage, read_partial
-from engine.core import subprocesses
 from engine.core.errors import CancelledError, EngineError, SettingsError, StageError, UsageError
 from engine.core.extras import check_llm
 from engine.core.messages.answers import Answer
-from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk
 from engine.gguf.file import gguf_file
 from engine.gguf.places import own_models
+from engine.llm.chat import ChatModel
+from engine.llm.prompts import load_prompt, place_of
+from engine.llm.requests import NullReporter, Request, UnansweredError
+from engine.llm.shapes import BadAnswerError
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.store import Store
 from engine.queries.choosing import AUTO, MODELS, resolve_backend, with_choice
-from engine.queries.llm.chat_model import ChatModel, NullReporter, Request, UnansweredError
 from engine.queries.llm.prompted import space
-from engine.queries.llm.prompts import load_prompt, place_of
-from engine.queries.llm.shapes import BadAnswerError
 from engine.queries.llm.windows import windows
 from engine.queries.opening import open_chat
 from engine.settings.schema import Settings
@@ -94,32 +86,23 @@ def answer(
     try:
         if not chunk_ids:
             return replace(last, state="done")
-        if settings.queries.backend == "endpoint":
-            return answer_here(project, question, chunk_ids, keep, stop)
-        result = subprocesses.run_in_subprocess(
-            "engine.answers.answering",
-            [str(project.path)],
-            "The answer",
-            stop,
-            sent=json.dumps([question, chunk_ids]),
-            hear=lambda partial: keep(from_json(Answer, partial)),
-        )
-        return from_json(Answer, result)
+        return _answer(project, settings, last, question, chunk_ids, keep, stop)
     except CancelledError:
         return replace(last, state="stopped")
     except EngineError as error:
         return replace(last, state="failed", problem=error)
 
 
-def answer_here(
+def _answer(
     project: ProjectFolder,
+    settings: Settings,
+    empty: Answer,
     question: str,
     chunk_ids: Sequence[int],
     on_partial: OnPartial,
     stop: Stop,
 ) -> Answer:
-    """Answer as `answer`, in this process. Raises any problem, and CancelledError."""
-    settings, name = with_model(project)
+    """Answer as `answer`, and raise any problem, and CancelledError."""
     with closing(project.store()) as store:
         chunks = _read_chunks(store, chunk_ids)
         passages = [_format_passage(store, number, chunk) for number, chunk in enumerate(chunks, 1)]
@@ -128,7 +111,7 @@ def answer_here(
             limit = settings.queries.answer_tokens
             passages = _fit_into_context(model, question, passages, limit)
             texts = [chunk.text for chunk in chunks[: len(passages)]]
-            empty = Answer(name, len(passages))
+            empty = replace(empty, passages=len(passages))
             on_partial(empty)
 
             def report(text: str) -> None:
@@ -200,16 +183,3 @@ def _fit_into_context(
     while len(passages) > 1 and model.count("\n\n".join(passages)) > room:
         passages = passages[:-1]
     return [windows(passages[0], room, model.count)[0], *passages[1:]]
-
-
-def _answer_in_subprocess(stop: Stop, emit: Callable[[Any], None], sent: str, folder: str) -> Any:
-    def emit_partial(partial: Answer) -> None:
-        emit(to_json(partial))
-
-    question, chunk_ids = json.loads(sent)
-    project = ProjectFolder(Path(folder))
-    return to_json(answer_here(project, question, chunk_ids, emit_partial, stop))
-
-
-if __name__ == "__main__":
-    subprocesses.run_as_child(_answer_in_subprocess, streams=True)

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from engine.core.messages.answers import Sentence
 from engine.lexical.characters import UNSPACED
-from engine.queries.llm.shapes import Shape
+from engine.llm.shapes import Entry, Numbers, Shape, Text
 
-SHAPE = Shape("sentences", (("sources", "numbers"), ("text", "text"), ("quote", "text")))
+
+class SentenceEntry(Entry):
+    """A sentence, the numbers of the passages that it is from, and a quote of one of them."""
+
+    sources: Numbers
+    text: Text
+    quote: Text
+
+
+SHAPE = Shape("sentences", SentenceEntry)
 _LEFT = "\\[［【〔〖⟦⁅"
 _RIGHT = "\\]］】〕〗⟧⁆"
 _DIGIT = r"\d⁰¹²³⁴-⁹₀-₉①-⓿"
@@ -39,7 +47,7 @@ def number_passage(number: int, place: str, text: str) -> str:
 
 
 def check_sentences(
-    entries: Sequence[Mapping[str, Any]], passages: Sequence[str], *, cut: bool = False
+    entries: Sequence[SentenceEntry], passages: Sequence[str], *, cut: bool = False
 ) -> tuple[Sentence, ...]:
     """Return the checked sentences of an answer in `SHAPE`, written from these passages.
 
@@ -47,7 +55,7 @@ def check_sentences(
     """
     sentences = []
     for number, entry in enumerate(entries, 1):
-        if entry["text"].strip():
+        if entry.text.strip():
             is_cut = cut and number == len(entries)
             sentences.append(_check_sentence(entry, passages, is_cut))
     return tuple(sentences)
@@ -64,20 +72,20 @@ def read_partial(text: str, passages: Sequence[str]) -> tuple[Sentence, ...]:
     complete, cut = closed
     entries = SHAPE.read(complete)
     for entry in entries[-1:]:
-        entry["text"] = _OPEN.sub("", entry["text"])
+        entry.text = _OPEN.sub("", entry.text)
     return check_sentences(entries, passages, cut=cut)
 
 
-def _check_sentence(entry: Mapping[str, Any], passages: Sequence[str], cut: bool) -> Sentence:
-    sources = tuple(dict.fromkeys(entry["sources"]))
+def _check_sentence(entry: SentenceEntry, passages: Sequence[str], cut: bool) -> Sentence:
+    sources = tuple(dict.fromkeys(entry.sources))
     cited = [passages[number - 1] for number in sources if 0 < number <= len(passages)]
-    quote = " ".join(entry["quote"].split())
+    quote = " ".join(entry.quote.split())
     is_quoted = None
     if quote:
         plain_quote = _simplify(quote)
         is_quoted = any(_contains(_simplify(passage), plain_quote, cut) for passage in cited)
     # Only sources stand in brackets.
-    text = _replace_number_brackets(" ".join(entry["text"].split()))
+    text = _replace_number_brackets(" ".join(entry.text.split()))
     return Sentence(text, sources, 0 < len(cited) == len(sources), quote, is_quoted)
 
 

@@ -9,7 +9,14 @@ from pathlib import Path
 from engine.core.errors import UsageError
 
 EXTRAS = {
-    "llm": {"llama_cpp": "llama-cpp-python"},
+    "llm": {
+        "llama_cpp": "llama-cpp-python",
+        "uvicorn": "uvicorn",
+        "fastapi": "fastapi",
+        "sse_starlette": "sse-starlette",
+        "starlette_context": "starlette-context",
+        "pydantic_settings": "pydantic-settings",
+    },
     "desktop": {"webview": "pywebview", "textual_serve": "textual-serve"},
     "parquet": {"pyarrow": "pyarrow"},
     "qdrant": {"qdrant_client": "qdrant-client"},

@@ -68,15 +68,11 @@ def run_in_subprocess(
     what: str,
     should_stop: Callable[[], bool] = lambda: False,
     stderr: int | None = subprocess.DEVNULL,
-    *,
-    sent: str = "",
-    hear: Callable[[Any], None] | None = None,
 ) -> Any:
     """Return what `python -m MODULE ARGUMENTS` prints as JSON.
 
     If `should_stop` returns true, the child is asked to stop and may answer with an error. `what`
-    names the work in errors. `stderr`: as for Popen. With `hear`, the child is one that `streams`
-    (see `run_as_child`): it gets the line `sent`, and `hear` each partial result.
+    names the work in errors. `stderr`: as for Popen.
 
     Raises the EngineError that the child wrote to its standard output, or StageError that says how
     it died.
@@ -87,24 +83,16 @@ def run_in_subprocess(
     output: list[bytes] = []
     reader.start()
     stopped = False
-    heard = 0
     try:
-        if hear and child.stdin is not None:
-            # If the child has died, its exit code says why.
-            with suppress(OSError):
-                child.stdin.write(f"{sent}\n".encode())
-                child.stdin.flush()
         while reader.is_alive() or child.poll() is None:
             if should_stop() and not stopped:
                 ask_to_stop(child)
                 stopped = True
-            heard = _pass_on(output, heard, hear)
             time.sleep(POLL_SECONDS)
-        heard = _pass_on(output, heard, hear)
     finally:
         end_child(child)
     try:
-        answer = json.loads(b"".join(output[heard:]))
+        answer = json.loads(b"".join(output))
     except ValueError:
         if stopped:
             raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.") from None
@@ -119,40 +107,20 @@ def run_in_subprocess(
     return answer
 
 
-def _pass_on(output: Sequence[bytes], heard: int, hear: Callable[[Any], None] | None) -> int:
-    """Pass complete lines of the child to `hear`; return how many it has got in all.
-
-    The child's answer, which comes last, has no line end.
-    """
-    while hear and heard < len(output) and output[heard].endswith(b"\n"):
-        hear(json.loads(output[heard]))
-        heard += 1
-    return heard
-
-
-def run_as_child(work: Callable[..., Any], *, streams: bool = False) -> NoReturn:
+def run_as_child(work: Callable[..., Any]) -> NoReturn:
     """Act as the child of `run_in_subprocess`: print the result or error of the work, and exit.
 
-    The work is called as `work(should_stop, *arguments)`, or with `streams` as `work(should_stop,
-    emit, sent, *arguments)`, where `emit` passes JSON on at once.
+    The work is called as `work(should_stop, *arguments)`.
     """
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-
-    def emit(part: Any) -> None:
-        print(json.dumps(part), file=output, flush=True)
-
-    source = take_input()
-    arguments: list[Any] = list(sys.argv[1:])
-    if streams:
-        arguments = [emit, source.readline().decode(), *arguments]
     stopping = threading.Event()
-    obey_parent(source, stopping)
+    obey_parent(take_input(), stopping)
     prepare_process()
     # What native libraries print must not mix with the answer.
     os.dup2(2, 1)
     code = 0
     try:
-        result = work(stopping.is_set, *arguments)
+        result = work(stopping.is_set, *sys.argv[1:])
     except EngineError as error:
         result = to_dict(error)
         code = error.exit_code

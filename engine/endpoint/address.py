@@ -1,12 +1,9 @@
-"""The address of an endpoint: where it may lie, and a connection to exactly that place."""
+"""The address of a model server, and where it may lie."""
 
 from __future__ import annotations
 
-import http.client
 import ipaddress
 import os
-import socket
-import ssl
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,7 +26,6 @@ _PRIVATE = [
         "fc00::/7",
     )
 ]
-CONNECT_SECONDS = 10.0
 KEY = "BMEMBED_ENDPOINT_KEY"
 """The environment variable of the key."""
 KEY_HINT = (
@@ -40,7 +36,10 @@ KEY_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An endpoint's parts; `path` is that of the API, such as /v1."""
+    """The parts of a server's address; `path` is that of the API, such as /v1.
+
+    `socket_path`: the path of a unix socket through which a server on this machine is reached.
+    """
 
     scheme: str
     host: str
@@ -48,6 +47,7 @@ class Address:
     path: str
     allow_public: bool = False
     setting: str = "queries.endpoint"
+    socket_path: str = ""
 
     @classmethod
     def parse(
@@ -104,45 +104,14 @@ class Address:
 
     def keeps_secret(self, number: str) -> bool:
         """Return whether nobody on the way to a resolved address can read what is sent."""
-        return self.scheme == "https" or ipaddress.ip_address(number.partition("%")[0]).is_loopback
+        if self.scheme == "https" or self.socket_path:
+            return True
+        return ipaddress.ip_address(number.partition("%")[0]).is_loopback
 
-    def connect(self, timeout: float) -> http.client.HTTPConnection:
-        """Return an open connection to exactly the number that was checked.
-
-        No proxy is used. Raises OSError and SettingsError.
-        """
-        resolved = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        # All numbers are checked first: a single public one is refused.
-        numbers = [self.check_number(str(entry[4][0])) for entry in resolved]
-        failure = OSError("the name has no address")
-        for number in dict.fromkeys(numbers):
-            try:
-                sock = self._open_socket(number)
-            except OSError as error:
-                failure = error
-                continue
-            sock.settimeout(timeout)
-            connection: http.client.HTTPConnection
-            if self.scheme == "https":
-                connection = http.client.HTTPSConnection(self.host, self.port)
-            else:
-                connection = http.client.HTTPConnection(self.host, self.port)
-            # With the socket given, the name is never resolved again.
-            connection.sock = sock
-            connection.auto_open = 0
-            return connection
-        raise failure
-
-    def _open_socket(self, number: str) -> socket.socket:
-        """Return a connected socket; with https, the certificate must be for the host's name."""
-        plain = socket.create_connection((number, self.port), CONNECT_SECONDS)
-        if self.scheme == "http":
-            return plain
-        try:
-            return ssl.create_default_context().wrap_socket(plain, server_hostname=self.host)
-        except BaseException:
-            plain.close()
-            raise
+    @property
+    def root(self) -> str:
+        """The address of the server, without the path of the API."""
+        return self.url.removesuffix(self.path)
 
 
 def check_addresses(settings: Settings, changed: Iterable[str] | None = None) -> None:

@@ -24,8 +24,8 @@ _log: deque[str] = deque(maxlen=40)
 _callbacks: list[Any] = []  # Kept, as C calls them for the life of the process.
 
 
-def library() -> Any:
-    """Return the llama_cpp module, with its backend initialised.
+def capture_log() -> Any:
+    """Return the llama_cpp module, with its backend initialised and its warnings recorded.
 
     Raises UsageError if it is not installed.
     """
@@ -46,11 +46,6 @@ def library() -> Any:
         llama_cpp.llama_log_set(_callbacks[0], ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
     return llama_cpp
-
-
-def clear_log() -> None:
-    """Forget earlier complaints."""
-    _log.clear()
 
 
 def complaint(path: Path) -> str:
@@ -76,43 +71,19 @@ def why_not_loaded(path: Path) -> str:
     return unsuitable.why if unsuitable else complaint(path)
 
 
-def load(path: Path, **options: Any) -> Any:
-    """Return a model loaded with these parameters of llama.cpp; None with a `complaint`."""
-    lib = library()
-    clear_log()
-    params = lib.llama_model_default_params()
-    # With these buffers, quantised models crash on CPUs with AMX.
-    params.use_extra_bufts = False
-    for name, value in options.items():
-        setattr(params, name, value)
-    return lib.llama_model_load_from_file(os.fsencode(path), params)
-
-
-def tokenise(vocabulary: Any, text: str, *, around: bool, control: bool) -> list[int]:
-    """Return the tokens of a text.
-
-    `around`: add the model's own tokens at start and end. `control`: read control tokens in the
-    text as such.
-    """
-    lib = library()
-    data = text.encode("utf-8", "replace")
-    # A negative count is the room that the tokens need: a space may be three tokens.
-    count = -(len(data) + 8)
-    while count < 0:
-        buffer = (lib.llama_token * -count)()
-        count = lib.llama_tokenize(vocabulary, data, len(data), buffer, -count, around, control)
-    return list(buffer[:count])
-
-
 def check_vocabulary(path: Path) -> None:
     """Load all of a model except its weights.
 
     Raises ModelError with the true reason if llama.cpp cannot use it.
     """
-    model = load(path, vocab_only=True, n_gpu_layers=0)
+    library = capture_log()
+    params = library.llama_model_default_params()
+    params.vocab_only = True
+    params.n_gpu_layers = 0
+    model = library.llama_model_load_from_file(os.fsencode(path), params)
     if model is None:
         raise unusable(path, why_not_loaded(path))
-    library().llama_model_free(model)
+    library.llama_model_free(model)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import tantivy
 
 from engine.core.disk import write_text
 from engine.lexical import storage
+from engine.lexical.bm25 import Integers
 from engine.lexical.several import Analyzers, Spellings
 from engine.lexical.storage import Manifest, damage_error
 
@@ -81,7 +81,7 @@ def write(
 
 def put_manifest(
     folder: Path,
-    ids: npt.NDArray[np.int64],
+    ids: Integers,
     former: Manifest,
     others: Languages,
     spellings: Spellings,

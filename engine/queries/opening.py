@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 from engine.cluster.nodes import cluster_address
 from engine.core.errors import ModelError, SettingsError
 from engine.core.extras import check_llm
+from engine.llm.requests import Reporter, stop_check
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, WriterInfo
 from engine.queries.choosing import EXTRACTIVE, MODELS, backend_of, resolve_backend, with_backend
-from engine.queries.llm.chat_model import Reporter
-from engine.queries.llm.cost import Patience
 
 if TYPE_CHECKING:
     from engine.endpoint.address import Address
-    from engine.queries.llm.chat_model import ChatModel
+    from engine.llm.chat import ChatModel
     from engine.queries.llm.nodes import NodesWriter
     from engine.queries.llm.prompted import Prompted
 
@@ -44,8 +43,7 @@ def open_model(
     from engine.queries.llm.prompted import Prompted
 
     settings = snapshot.settings.queries
-    patience = Patience(should_stop)
-    model = open_chat(snapshot, reporter, patience)
+    model = open_chat(snapshot, reporter, should_stop)
     try:
         return Prompted(
             model,
@@ -54,7 +52,7 @@ def open_model(
             settings.answer_tokens,
             snapshot.settings.training.seed,
             kinds=settings.kinds,
-            clock=patience.clock,
+            check=stop_check(should_stop),
         )
     except BaseException:
         model.close()
@@ -92,31 +90,34 @@ def open_chat(
     """
     settings = with_backend(snapshot).queries
     folder = snapshot.project.path
+    check = stop_check(should_stop)
     if backend_of(snapshot) == "gguf":
         from engine.gguf.file import gguf_file
-        from engine.queries.llm.gguf_model import GgufModel
+        from engine.llm.chat import FileChatModel
 
         file = gguf_file(folder, settings.model)
-        return GgufModel(file, settings.context_tokens, reporter, should_stop)
+        return FileChatModel(file, settings.context_tokens, reporter, check)
+    from engine.endpoint.address import server_key
+    from engine.endpoint.client import Client
     from engine.endpoint.servers import note_server
-    from engine.queries.llm.endpoint_model import Endpoint
+    from engine.llm.chat import ChatModel
 
     address = _address(snapshot)
+    client = Client(address, server_key(), lambda: note_server(folder, address.url))
     concurrency = settings.concurrency or 1
     reporter.choose(
         "answers at once",
         concurrency,
         "queries.concurrency says how many messages a server gets at once",
     )
-    return Endpoint(
-        address,
+    return ChatModel(
+        client,
         settings.endpoint_model,
         settings.context_tokens,
         settings.endpoint_seconds,
-        should_stop,
+        check,
         concurrency,
-        reporter.choose,
-        lambda: note_server(folder, address.url),
+        reporter,
     )
 
 

@@ -174,7 +174,7 @@ def _prompts_used(settings: QuerySettings) -> list[str]:
 
 def _prompt_version(name: str, defaults: Defaults) -> str:
     """Return the version of a prompt by the defaults, or the current one if it was edited."""
-    from engine.queries.llm.prompts import load_prompt
+    from engine.llm.prompts import load_prompt
 
     version: str = load_prompt(name).version
     if version != SHIPPED_PROMPTS[name]:

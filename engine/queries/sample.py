@@ -1,7 +1,6 @@
 """A sample of queries before a run, made by the chosen backend from chunks all over the corpus.
 
-Nothing is stored. `python -m engine.queries.sample FOLDER COUNT` prints it, in a process that a
-model may crash.
+Nothing is stored.
 """
 
 from __future__ import annotations
@@ -12,14 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 from engine.core.errors import CancelledError, StageError
 from engine.core.messages.queries import QuerySample, SampledChunk, SampledQuery, SampleEstimate
-from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk, Query
-from engine.core.subprocesses import run_as_child, run_in_subprocess
+from engine.llm.requests import NullReporter, stop_check
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
@@ -33,8 +29,7 @@ from engine.queries.choosing import (
 )
 from engine.queries.imported import attach_imported
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.chat_model import NullReporter
-from engine.queries.llm.cost import HOUR, Budget, Course, Pace, Patience
+from engine.queries.llm.cost import HOUR, Budget, Course, Pace
 from engine.queries.opening import corpus_language, open_model
 from engine.queries.rejection import words_of
 from engine.queries.rules.extractive import Writer, rounds
@@ -57,17 +52,6 @@ class Sampled:
 def sample(
     project: ProjectFolder, count: int = 5, should_stop: Callable[[], bool] = lambda: False
 ) -> QuerySample:
-    """Return the sample of `sample_here`; llama.cpp runs in a process that a model may crash."""
-    with closing(project.store()) as store:
-        backend = resolve_backend(project.settings(), store, present=True).backend
-    if backend != "gguf":
-        return sample_here(project, count, should_stop)
-    arguments = [str(project.path), str(count)]
-    result = run_in_subprocess("engine.queries.sample", arguments, "The sample", should_stop)
-    return from_json(QuerySample, result)
-
-
-def sample_here(project: ProjectFolder, count: int, should_stop: Callable[[], bool]) -> QuerySample:
     """Return queries for `count` chunks of different documents, and an estimate of a run.
 
     The cheap filters are applied to the queries. Raises NotBuiltError before the first ingest,
@@ -100,7 +84,7 @@ class _Sampler:
         self._titles = snapshot.store.titles()
         self._model = ""
         self._loading_seconds = 0.0
-        self._check = Patience(should_stop).check
+        self._check = stop_check(should_stop)
 
     def make(self) -> QuerySample:
         """Return the sample. Raises as `sample_here`."""
@@ -263,11 +247,3 @@ class _Sampler:
 
 def _describe_query(query: Query, reason: str) -> SampledQuery:
     return SampledQuery(query.text, query.kind, query.evidence, not reason, reason)
-
-
-def _sample_in_subprocess(should_stop: Callable[[], bool], folder: str, count: str) -> Any:
-    return to_json(sample_here(ProjectFolder(Path(folder)), int(count), should_stop))
-
-
-if __name__ == "__main__":
-    run_as_child(_sample_in_subprocess)

@@ -16,11 +16,12 @@ from typing import Any
 
 from engine.core.disk import write_text
 from engine.core.errors import CancelledError
+from engine.llm.chat import ChatModel
+from engine.llm.prompts import load_prompt
+from engine.llm.requests import Request, UnansweredError
+from engine.llm.shapes import BadAnswerError, Entry, Shape, Text
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.queries.choosing import MODELS, backend_of, with_backend
-from engine.queries.llm.chat_model import ChatModel, Request, UnansweredError
-from engine.queries.llm.prompts import load_prompt
-from engine.queries.llm.shapes import BadAnswerError, Shape
 from engine.queries.opening import model_identity, open_chat
 from engine.queries.rules.tokens import fold
 
@@ -28,6 +29,18 @@ LIMIT = 384  # Tokens of an answer.
 MAX_LENGTH = 60  # Characters of a substitute.
 MAX_PASSAGE = 4_000  # Characters of the passage that the model sees.
 Found = dict[str, str]
+
+
+class Word(Entry):
+    """A word of a query."""
+
+    word: Text
+
+
+class Substitute(Word):
+    """A word of a query, and another that means the same."""
+
+    other: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +51,7 @@ class Task:
     """
 
     name: str
-    shape: Shape
+    shape: Shape[Any]
     max_words: int
 
     @property
@@ -47,8 +60,8 @@ class Task:
         return f"{self.name}-*.jsonl"
 
 
-SUBSTITUTES = Task("substitutes", Shape("words", (("word", "text"), ("other", "text"))), 12)
-KEYWORDS = Task("keywords", Shape("words", (("word", "text"),)), 30)
+SUBSTITUTES = Task("substitutes", Shape("words", Substitute), 12)
+KEYWORDS = Task("keywords", Shape("words", Word), 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +191,15 @@ def _answered(model: ChatModel, task: Task, question: Question, seed: int) -> Fo
     if reply.cut:  # The last word is incomplete.
         entries = entries[:-1]
     if task is KEYWORDS:
-        named = [entry["word"].strip().lower() for entry in entries]
+        named = [entry.word.strip().lower() for entry in entries]
         return {word: "" for word in named if word in words}
     return dict(_usable(entries, set(words)))
 
 
-def _usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Iterator[tuple[str, str]]:
+def _usable(entries: Sequence[Substitute], words: set[str]) -> Iterator[tuple[str, str]]:
     for entry in entries:
-        word = entry["word"].strip().lower()
-        other = " ".join(entry["other"].split())
+        word = entry.word.strip().lower()
+        other = " ".join(entry.other.split())
         if (
             word in words
             and other

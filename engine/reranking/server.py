@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from math import inf
-from operator import index
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from engine.core.disk import disk_errors, json_sha256
 from engine.core.errors import EngineError
 from engine.encoders.text_model import encodable
 from engine.endpoint.address import Address, server_key
-from engine.endpoint.asking import ModelServer
-from engine.endpoint.exchange import ExchangeError
+from engine.endpoint.client import Client, NoAnswerError
+from engine.endpoint.model_server import ModelServer
 from engine.endpoint.servers import note_server
 from engine.reranking.reranker import require_finite, too_slow
 
@@ -31,6 +30,17 @@ SECONDS = 60.0
 """Time limit of a request without a budget."""
 BATCH = 32
 """Maximum number of passages in a request."""
+
+
+class _Result(BaseModel):
+    index: int
+    relevance_score: float
+
+
+class _Results(BaseModel):
+    """The answer of a server: a score for each passage, in any order."""
+
+    results: list[_Result]
 
 
 class ServerReranker:
@@ -49,9 +59,8 @@ class ServerReranker:
         self._project = project
         self._model = chosen.reranker_model
         self._server = ModelServer(
-            address=self._address,
+            client=Client(self._address, server_key()),
             path="rerank",
-            key=server_key(),
             kind="reranking server",
             seconds=SECONDS,
             limit="search.rerank_seconds",
@@ -92,10 +101,10 @@ class ServerReranker:
     def _read_scores(self, body: bytes, count: int) -> NDArray[np.float32]:
         """Return the scores (count,) in an answer, in the order of the passages."""
         try:
-            results: list[dict[str, Any]] = json.loads(body)["results"]
-            scores = {index(item["index"]): float(item["relevance_score"]) for item in results}
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            raise ExchangeError("the answer holds no scores") from None
+            results = _Results.model_validate_json(body).results
+        except ValueError:
+            raise NoAnswerError("the answer holds no scores") from None
+        scores = {result.index: result.relevance_score for result in results}
         if len(results) != count:
             why = f"{count} passages were sent and {len(results)} scores came back."
             raise self._unusable(why, "endpoint-count")

@@ -22,8 +22,8 @@ from engine.answers.answering import answer, with_model
 from engine.core.errors import ModelError, SettingsError, UsageError
 from engine.core.messages.answers import Answer, Sentence
 from engine.endpoint.servers import known_servers
+from engine.llm.replies import read_partial_text
 from engine.project.folder import ProjectFolder
-from engine.queries.llm.endpoint_answers import streamed
 
 Asked = Callable[..., ProjectFolder]
 FIRST = Sentence("The oil is changed every 2 months.", (1,), True, "changed every 2 months", True)
@@ -381,6 +381,8 @@ def test_events_of_servers_are_read_as_they_are_sent():
         b": comment\r\n\r\nevent: x\r\ndata:"
         b' {"choices":[{"delta":{"role":"assistant","content":null}}]}\r\n\r\n'
     )
-    assert streamed(events + part("ab") + b"data:" + part("c")[6:] + part("d")[:20]) == ("abc", "")
-    assert streamed(part("ab") + last("length")) == ("ab", "length")
-    assert streamed(json.dumps(completion("ab")).encode()) == ("", "")
+    assert read_partial_text(events + part("ab") + b"data:" + part("c")[6:] + part("d")[:20]) == (
+        "abc"
+    )
+    assert read_partial_text(part("ab") + last("length")) == "ab"
+    assert read_partial_text(json.dumps(completion("ab")).encode()) == ""

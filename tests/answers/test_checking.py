@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from engine.answers.checking import SHAPE, check_sentences, number_passage, read_partial
+from engine.answers.checking import (
+    SHAPE,
+    SentenceEntry,
+    check_sentences,
+    number_passage,
+    read_partial,
+)
 from engine.core.messages.answers import Sentence
-from engine.queries.llm.shapes import BadAnswerError
+from engine.llm.shapes import BadAnswerError
 
 PASSAGES = [
     "The pump stands in hall 0.\nIts oil is changed every 2 months.",
@@ -17,8 +22,8 @@ PASSAGES = [
 ]
 
 
-def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> dict[str, Any]:
-    return {"sources": sources, "text": text, "quote": quote}
+def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> SentenceEntry:
+    return SentenceEntry(sources=sources, text=text, quote=quote)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,7 @@ def test_what_is_wrong_is_marked_and_what_is_right_is_not():
 
 
 def test_a_quote_that_is_being_written_may_end_within_a_word():
-    text = json.dumps({"sentences": [entry([1], quote="every 2 months")]})
+    text = json.dumps({"sentences": [entry([1], quote="every 2 months").model_dump()]})
     cut = text.index(" months") + 4
     assert [one.quote_found for one in read_partial(text[:cut], PASSAGES)] == [True]
     assert [one.quote_found for one in read_partial(text[:cut] + '"}]}', PASSAGES)] == [False]
@@ -135,7 +140,7 @@ def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences():
         entry([1], "The pump's oil [1] is changed.", "every 2 months"),
         entry([2, 9], 'A "ﬁrst" crane \U0001f3d7.'),
     ]
-    text = json.dumps({"sentences": whole})
+    text = json.dumps({"sentences": [one.model_dump() for one in whole]})
     said = [sentence.text for sentence in check_sentences(whole, PASSAGES)]
     counts = set()
     for end in range(len(text) + 1):

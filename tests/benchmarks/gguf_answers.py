@@ -1,8 +1,8 @@
-"""Whole answers of a GGUF model, prompts included: ours, and `llama_cpp.Llama` with the same
-grammar, in turn.
+"""Whole answers of a GGUF model, prompts included: ours, from the process that serves the file, and
+`llama_cpp.Llama` in this process with the same schema, in turn.
 
-`python tests/benchmarks/gguf_answers.py MODEL.gguf CORPUS.jsonl`, a corpus in the form of BEIR.
-Processor time, too, for a busy machine.
+`taskset -c 0 python tests/benchmarks/gguf_answers.py MODEL.gguf CORPUS.jsonl`, a corpus in the form
+of BEIR. Processor time, too, for a busy machine; one core, so that both have one thread.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.queries.llm import gguf_model
-from engine.queries.llm.chat_model import NullReporter, Request, ended
-from engine.queries.llm.chat_template import rendered
-from engine.queries.llm.gguf_model import TEMPERATURE, TOP_K, TOP_P
-from engine.queries.llm.prompts import load_prompt, place_of
-from engine.queries.llm.shapes import EVENTS
+import psutil
+
+from engine.llm.chat import TEMPERATURE, FileChatModel
+from engine.llm.prompts import load_prompt, place_of
+from engine.llm.requests import NullReporter, Request
+from engine.llm.shapes import EVENTS
 
 CONTEXT = 2048
 
@@ -32,69 +32,48 @@ def requests(corpus: Path, count: int, limit: int) -> list[Request]:
     """The first step of the prompt in two steps, for the first documents."""
     with corpus.open(encoding="utf-8") as file:
         documents = [json.loads(line) for line, _ in zip(file, range(count), strict=False)]
-    return [
-        Request(
-            load_prompt("events").filled(
-                {**place_of(one["title"], ()), "passage": one["text"], "count": 3}
-            ),
-            EVENTS,
-            3,
-            limit,
-            number,
-        )
-        for number, one in enumerate(documents)
-    ]
+    prompt = load_prompt("events")
+    asked = []
+    for number, document in enumerate(documents):
+        values = {**place_of(document["title"], ()), "passage": document["text"], "count": 3}
+        asked.append(Request(prompt.filled(values), EVENTS, 3, limit, number))
+    return asked
 
 
-def ours(path: Path, threads: int) -> Callable[[Request], tuple[str, int]]:
-    """Answers by `GgufModel`: the text and its tokens."""
-    gguf_model.free_threads = lambda: (threads, "of this benchmark")
-    model = gguf_model.GgufModel(path, CONTEXT, NullReporter(), lambda: False)
+def ours(path: Path) -> tuple[Callable[[Request], tuple[str, int]], int]:
+    """Answers of `FileChatModel`, the text and its tokens; and the process that computes them."""
+    model = FileChatModel(path, CONTEXT, NullReporter(), lambda: None)
 
-    def answer(asked: Request) -> tuple[str, int]:
-        reply = model.complete(asked)
+    def answer(request: Request) -> tuple[str, int]:
+        reply = model.complete(request)
         return reply.text, model.count(reply.text)
 
-    return answer
+    return answer, model.pid
 
 
-def llama(path: Path, threads: int) -> Callable[[Request], tuple[str, int]]:
-    """Answers by `llama_cpp.Llama.create_completion`."""
-    from llama_cpp import Llama, LlamaGrammar, llama_model_get_vocab, llama_vocab_get_text
+def llama(path: Path) -> tuple[Callable[[Request], tuple[str, int]], int]:
+    """Answers of `llama_cpp.Llama.create_chat_completion`; and this process."""
+    from llama_cpp import Llama
 
-    model = Llama(
-        str(path), n_ctx=CONTEXT, n_threads=threads, n_threads_batch=threads, verbose=False
-    )
-    template = model.metadata.get("tokenizer.chat_template")
-    vocabulary = llama_model_get_vocab(model.model)
-    bos, eos = (
-        llama_vocab_get_text(vocabulary, one).decode()
-        for one in (model.token_bos(), model.token_eos())
-    )
+    model = Llama(str(path), n_ctx=CONTEXT, n_threads=1, n_threads_batch=1, verbose=False)
 
-    def answer(asked: Request) -> tuple[str, int]:
-        pieces = rendered(template, asked.message, bos, eos)
-        tokens = [
-            token
-            for one in pieces
-            for token in model.tokenize(one.text.encode(), add_bos=False, special=one.control)
-        ]
-        done: Any = model.create_completion(
-            tokens,
-            max_tokens=asked.limit,
+    def answer(request: Request) -> tuple[str, int]:
+        done: Any = model.create_chat_completion(
+            [
+                {"role": "system", "content": request.message.system},
+                {"role": "user", "content": request.message.user},
+            ],
+            max_tokens=request.limit,
             temperature=TEMPERATURE,
-            top_k=TOP_K,
-            top_p=TOP_P,
-            min_p=0.0,
-            seed=asked.seed,
-            grammar=LlamaGrammar.from_string(asked.shape.grammar(asked.most), verbose=False),
+            seed=request.seed,
+            response_format={
+                "type": "json_object",
+                "schema": request.shape.schema(request.most),
+            },
         )
-        text = str(done["choices"][0]["text"])
-        if done["choices"][0]["finish_reason"] == "length":
-            text = ended(text, asked.shape).text
-        return text, len(model.tokenize(text.encode(), add_bos=False))
+        return str(done["choices"][0]["message"]["content"]), done["usage"]["completion_tokens"]
 
-    return answer
+    return answer, os.getpid()
 
 
 def main() -> None:
@@ -104,26 +83,20 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=192, help="of an answer, at most")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=2)
-    asked = parser.parse_args()
-    wanted = requests(asked.corpus, asked.count, asked.tokens)
-    ways = {
-        "ours": ours(asked.model, asked.threads),
-        "llama_cpp.Llama": llama(asked.model, asked.threads),
-    }
-    for _ in range(asked.rounds):
-        for name, answer in ways.items():
+    chosen = parser.parse_args()
+    asked = requests(chosen.corpus, chosen.count, chosen.tokens)
+    ways = {"ours": ours(chosen.model), "llama_cpp.Llama": llama(chosen.model)}
+    for _ in range(chosen.rounds):
+        for name, (answer, pid) in ways.items():
             wall = time.perf_counter()
-            own = time.process_time()
-            answers = [answer(one) for one in wanted]
+            before = psutil.Process(pid).cpu_times()
+            tokens = sum(answer(request)[1] for request in asked)
+            after = psutil.Process(pid).cpu_times()
             wall = time.perf_counter() - wall
-            own = time.process_time() - own
-            for one, (text, _) in zip(wanted, answers, strict=True):
-                one.shape.read(text)
+            seconds = after.user + after.system - before.user - before.system
             print(
-                f"{name}: {wall:.1f} s, of the processor {own:.1f} s, {sum(n for _, n in answers)}"
-                " tokens",
+                f"{name}: {wall:.1f} s, of the processor {seconds:.1f} s, {tokens} tokens",
                 flush=True,
             )
 

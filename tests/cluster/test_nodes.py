@@ -40,10 +40,10 @@ from engine.corpus.sandbox.outcome import Limits
 from engine.encoders.embedding_cache import EmbeddingCache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import LOADED
+from engine.llm.chat import FileChatModel
+from engine.llm.requests import NullReporter
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Passage
-from engine.queries.llm.chat_model import NullReporter
-from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.nodes import NodesWriter
 from engine.queries.llm.prompted import Prompted
 from engine.settings.schema import EncoderSettings, QuerySettings
@@ -317,7 +317,7 @@ def test_a_language_model_writes_on_nodes_what_it_writes_here(cluster: Any, tmp_
     assert writer.nodes.count == 3
     there = dict(writer.answers(passages))
     writer.close()
-    here = Prompted(GgufModel(path, 4096, NullReporter(), lambda: False), "one-step", 2, 200, 7)
+    here = Prompted(FileChatModel(path, 4096, NullReporter(), lambda: False), "one-step", 2, 200, 7)
     assert list(there) == [0, 1, 2, 3, 4, 5]
     for number, answer in here.answers(passages):
         assert (there[number].items, there[number].dropped, there[number].problem) == (
@@ -434,6 +434,6 @@ def vectors(project: Path) -> np.ndarray:
     """All cached ones (n, d), in the order in which they were made."""
     (folder,) = (path for path in (project / "cache").iterdir() if len(path.name) == 64)
     found = EmbeddingCache(project / "cache")
-    return np.concatenate(found.vectors_of(folder.name, found.width_of(folder.name)).blocks).astype(
-        np.float32
-    )
+    return np.concatenate(
+        found.open_vectors(folder.name, found.read_width(folder.name)).blocks
+    ).astype(np.float32)

@@ -30,10 +30,10 @@ from engine.core.errors import CancelledError, EngineError, ModelError, Settings
 from engine.encoders import for_project
 from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
 from engine.encoders.encoder import Encoder
-from engine.encoders.for_project import source_of, with_kept_queries
+from engine.encoders.for_project import add_query_cache, source_of
 from engine.encoders.kinds import endpoint
 from engine.encoders.kinds.chosen import encoder_source
-from engine.endpoint import asking
+from engine.endpoint import model_server
 from engine.endpoint.servers import known_servers
 from engine.export.purge import purge
 from engine.project.folder import ProjectFolder
@@ -78,7 +78,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(asking, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(model_server, "PAUSE_SECONDS", 0.01)
 
     def embeddings(path: str, request: dict[str, Any]) -> Raw:
         if path != "/v1/embeddings":
@@ -116,7 +116,7 @@ def test_a_query_is_sent_once_also_by_another_process(
     project = ProjectFolder.create(tmp_path / "kept", {})
 
     def made() -> Encoder:
-        return with_kept_queries(project, encoder(server.url, query_prompt="query: "))
+        return add_query_cache(project, encoder(server.url, query_prompt="query: "))
 
     first = made()
     assert first.dimension == WIDTH
@@ -159,7 +159,7 @@ def test_what_is_lost_on_the_way_is_sent_again(server: Server) -> None:
 def test_llama_cpps_own_server_gives_the_vectors_of_its_model_whatever_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(model_server, "PAUSE_SECONDS", 0.01)
     model = build_tiny_gguf(
         tmp_path / "tiny.gguf", template=None, context=512, llama__pooling_type=1
     )
@@ -178,7 +178,7 @@ def test_a_server_that_never_answers_is_given_up_after_so_many_tries(server: Ser
     with pytest.raises(EngineError) as error:
         encoder(server.url).encode_chunks(TEXTS)
     assert error.value.code == "endpoint-no-answer"
-    assert len(server.requests) == asking.TRIES
+    assert len(server.requests) == model_server.TRIES
 
 
 def test_what_came_before_a_failure_is_kept(server: Server, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from fixtures.pipeline import SAMPLE, engine_here
 from fixtures.tiny_gguf import build_tiny_gguf
@@ -173,17 +174,35 @@ def test_files_that_are_no_models(model: Path, tmp_path: Path, data: bytes | Non
     assert error.value.code == "model-invalid"
 
 
-def test_its_death_is_an_error(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gguf, "MODULE", "fixtures.dying_encoder")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
+def test_its_death_is_an_error(model: Path) -> None:
     made = encoder(model)
+    assert isinstance(made, gguf.GgufEncoder)
+
+    def crash(done: int) -> None:
+        psutil.Process(made.pid).kill()
+
     with pytest.raises(EngineError) as error:
-        made.encode_chunks(TEXTS)
+        made.encode_chunks(TEXTS, crash)
     assert error.value.code == "model-crashed"
-    monkeypatch.undo()
     np.testing.assert_allclose(
         made.encode_chunks(TEXTS), encoder(model).encode_chunks(TEXTS), atol=NEAR
     )
+
+
+def test_a_vector_does_not_depend_on_the_texts_beside_it(model: Path) -> None:
+    made = encoder(model)
+    together = made.encode_chunks(TEXTS)
+    alone = np.concatenate([made.encode_chunks([text]) for text in TEXTS])
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_numbers_that_are_not_finite_are_an_error(model: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    data = model.read_bytes()
+    broken.write_bytes(data[:-4096] + b"\xff" * 4096)
+    with pytest.raises(EngineError) as error:
+        encoder(broken).encode_chunks(TEXTS)
+    assert error.value.code == "vectors-not-finite"
 
 
 def test_who_stops_waits_for_a_few_texts_at_most(model: Path) -> None:

@@ -7,6 +7,7 @@ from fixtures.errors import fails
 
 from engine.core.errors import SettingsError
 from engine.endpoint.address import Address, is_private
+from engine.endpoint.client import Client
 
 
 @pytest.mark.parametrize(
@@ -61,9 +62,9 @@ def test_a_name_is_judged_by_where_it_leads(monkeypatch: pytest.MonkeyPatch):
         return [(2, 1, 6, "", (number, 80)) for number in ("127.0.0.1", "93.184.216.34")]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("it connected"))
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("it connected"))
     with fails(SettingsError, "endpoint-public", "models.example (93.184.216.34)"):
-        Address.parse("http://models.example/v1").connect(5)
+        Client(Address.parse("http://models.example/v1")).send("/v1/x", {}, seconds=5)
 
 
 @pytest.mark.parametrize(

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.fake_endpoint import FakeEndpoint, good, serving
+from fixtures.chat_models import chat_model
+from fixtures.fake_endpoint import good, serving
 
 from engine.endpoint.address import Address
-from engine.endpoint.exchange import Exchange, ExchangeError
+from engine.endpoint.client import Client, NoAnswerError, Response
 from engine.endpoint.servers import RECORD, known_servers, note_server
-from engine.queries.llm.chat_model import Request
-from engine.queries.llm.endpoint_model import Endpoint
-from engine.queries.llm.prompts import Message
-from engine.queries.llm.shapes import PAIRS
+from engine.llm.prompts import Message
+from engine.llm.requests import Request
+from engine.llm.shapes import PAIRS
 
 
-def exchanged(server: FakeEndpoint | str, body: bytes | None, **more: Any) -> Exchange:
-    url = server if isinstance(server, str) else server.url
-    one = Exchange(Address.parse(url), body, 5, **more)
-    one.start()
-    assert one.done.wait(60)
-    return one
+def send(url: str, path: str, body: dict[str, Any] | None, note: Callable[[], object]) -> Response:
+    return Client(Address.parse(url), note=note).send(path, body, seconds=60)
 
 
 def test_each_server_is_kept_once_and_for_the_user_alone(tmp_path: Path):
@@ -44,32 +41,23 @@ def test_nothing_is_sent_where_it_cannot_be_kept():
         raise OSError(28, "No space left on device")
 
     with serving(good) as server:
-        one = exchanged(server, b"{}", sending=full)
-        with pytest.raises(ExchangeError, match="no space left"):
-            one.result()
+        with pytest.raises(NoAnswerError, match="no space left"):
+            send(server.url, "/v1/chat/completions", {}, full)
         assert server.requests == []
 
 
 def test_a_look_sends_no_text_and_a_server_that_is_gone_gets_none():
     told: list[str] = []
     with serving(good) as server:
-        exchanged(server, None, path="/props", sending=lambda: told.append("look"))
-    one = exchanged("http://127.0.0.1:9/v1", b"{}", sending=lambda: told.append("sent"))
-    with pytest.raises(ExchangeError):
-        one.result()
+        send(server.url, "/props", None, lambda: told.append("look"))
+    with pytest.raises(NoAnswerError):
+        send("http://127.0.0.1:9/v1", "/v1/x", {}, lambda: told.append("sent"))
     assert told == []
 
 
 def test_a_message_is_kept_by_who_asks():
     told: list[str] = []
     with serving(lambda *_: '{"questions": []}') as server:
-        model = Endpoint(
-            Address.parse(server.url),
-            "small",
-            4096,
-            5,
-            lambda: False,
-            sending=lambda: told.append("sent"),
-        )
+        model = chat_model(server.url, note=lambda: told.append("sent"))
         model.complete(Request(Message("system", "user"), PAIRS, 2, 100, 5))
     assert told

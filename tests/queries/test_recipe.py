@@ -16,11 +16,11 @@ from fixtures.written_queries import Make, info, pointed, queries_of, run, view_
 from engine.core.errors import SettingsError
 from engine.encoders.kinds.chosen import base_source
 from engine.lexical.stage import VERSION as INDEX_VERSION
+from engine.llm.prompts import load_prompt
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import LexicalInfo, QueriesInfo
 from engine.project.store.artifacts import Artifact
-from engine.queries.llm.prompts import load_prompt
 from engine.queries.recipe import SHIPPED_PROMPTS, current_defaults
 from engine.queries.stage import STAGE
 from engine.runs.pipeline import find_due_stages
@@ -145,7 +145,7 @@ def test_an_edited_prompt_makes_queries_stale(
     generate_here(project)
     assert state(project) == "done"
     edited = replace(load_prompt("one-step"), version="0" * 16)
-    monkeypatch.setattr("engine.queries.llm.prompts.load_prompt", lambda name: edited)
+    monkeypatch.setattr("engine.llm.prompts.load_prompt", lambda name: edited)
     assert state(project) == "stale"
 
 

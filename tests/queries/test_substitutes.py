@@ -12,7 +12,7 @@ from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, completion, serving, user
 
 from engine.core.errors import CancelledError, EngineError
-from engine.queries.llm import endpoint_model as endpoint_module
+from engine.llm import chat
 from engine.queries.substitutes import (
     KEYWORDS,
     Question,
@@ -30,7 +30,7 @@ OTHERS = {"roof": "top of the house", "repair": "mending", "costs": "costs more"
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(chat, "PAUSE_SECONDS", 0.001)
     monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
 
 

@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.chat_models import chat_model
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw
 from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
 from fixtures.rerank_server import RerankServer, reranking
 
 from engine.core.errors import EngineError, ModelError, SettingsError, StageError
-from engine.endpoint import asking
-from engine.endpoint.address import Address
+from engine.endpoint import model_server
 from engine.endpoint.servers import known_servers, note_server
+from engine.llm.prompts import Message
+from engine.llm.requests import Request
+from engine.llm.shapes import PAIRS
 from engine.project.folder import ProjectFolder
-from engine.queries.llm.chat_model import Request
-from engine.queries.llm.endpoint_model import Endpoint
-from engine.queries.llm.prompts import Message
-from engine.queries.llm.shapes import PAIRS
 from engine.reranking.chosen import reranker_of
 from engine.reranking.reranker import Reranker
 from engine.settings.load import validate
@@ -34,7 +33,7 @@ PASSAGES = ["b" * length for length in (3, 1, 2)]
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
-    monkeypatch.setattr(asking, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(model_server, "PAUSE_SECONDS", 0.01)
     with reranking() as made:
         yield made
 
@@ -120,7 +119,7 @@ def test_what_is_no_answer_is_asked_for_again(
     server.script = lambda *_: Raw(body=body)
     with fails(StageError, "endpoint-no-answer"):
         made(project, server.url).scores("who", PASSAGES)
-    assert len(server.requests) == asking.TRIES
+    assert len(server.requests) == model_server.TRIES
 
 
 def test_a_refusal_is_not_repeated(server: RerankServer, project: ProjectFolder) -> None:
@@ -157,7 +156,7 @@ def test_requests_share_the_time(
 ) -> None:
     clock = [100.0]
     given = list[float]()
-    ask = asking.ModelServer.ask
+    ask = model_server.ModelServer.ask
 
     def timed(*arguments: Any, within: float) -> Any:
         given.append(within)
@@ -166,7 +165,7 @@ def test_requests_share_the_time(
         return found
 
     monkeypatch.setattr("engine.reranking.server.monotonic", lambda: clock[0])
-    monkeypatch.setattr(asking.ModelServer, "ask", timed)
+    monkeypatch.setattr(model_server.ModelServer, "ask", timed)
     passages = ["x" * length for length in range(100)]
     if requests == 4:
         assert made(project, server.url).scores("who", passages, 1.0).tolist() == list(range(100))
@@ -215,14 +214,7 @@ def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used
         unused = made(project, other.url)
         used.scores("who", PASSAGES)
         (project.path / "servers.json").chmod(0o644)
-        model = Endpoint(
-            Address.parse(other.url),
-            "m",
-            4096,
-            5,
-            lambda: False,
-            sending=lambda: note_server(project.path, other.url),
-        )
+        model = chat_model(other.url, "m", note=lambda: note_server(project.path, other.url))
         with reading_only(project.path):
             assert used.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
             with fails(EngineError, "server-not-noted"):

@@ -21,7 +21,7 @@ from fixtures.tiny_cross_encoder import build_cross_encoder
 from engine.core.disk import write_text
 from engine.core.errors import UsageError
 from engine.core.messages.search import Found
-from engine.endpoint import asking
+from engine.endpoint import model_server
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
 from engine.project.store.artifacts import Artifact
@@ -79,7 +79,7 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> Lengths:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
-    monkeypatch.setattr(asking, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(model_server, "PAUSE_SECONDS", 0.01)
     with reranking() as made:
         yield made
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import BaseModel
 
 from engine.core.errors import EngineError, ModelError
 from engine.core.similarity import COSINE, Similarity, unit_rows
@@ -31,8 +32,8 @@ from engine.encoders.fingerprint import named_prompts
 from engine.encoders.text_model import encodable
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 from engine.endpoint.address import Address, server_key
-from engine.endpoint.asking import ModelServer
-from engine.endpoint.exchange import ExchangeError
+from engine.endpoint.client import Client, NoAnswerError
+from engine.endpoint.model_server import ModelServer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,6 +119,19 @@ class EndpointSource(EncoderSource):
         return EndpointEncoder(self, server_key() if self.keyed else "")
 
 
+class Embedding(BaseModel):
+    """A vector in a server's answer; `index`: the place of its text in the request."""
+
+    index: int | None = None
+    embedding: list[float]
+
+
+class Embeddings(BaseModel):
+    """A server's answer to a request for vectors."""
+
+    data: list[Embedding]
+
+
 class EndpointEncoder:
     """Encodes with a server and scales its vectors to unit length."""
 
@@ -129,9 +143,8 @@ class EndpointEncoder:
         self._source = source
         self._width = source.dimension
         self._server = ModelServer(
-            address=source.address,
+            client=Client(source.address, key),
             path="embeddings",
-            key=key,
             kind="embedding server",
             seconds=source.seconds,
             limit="encoder.endpoint_seconds",
@@ -221,16 +234,12 @@ class EndpointEncoder:
     def _vectors(self, body: bytes, count: int) -> Floats:
         """Return the vectors (count, d) of an answer, in the order of the texts, at unit length."""
         try:
-            data = json.loads(body)["data"]
-            rows = {
-                int(row.get("index", place)): row["embedding"] for place, row in enumerate(data)
-            }
-            widths = sorted({len(row) for row in rows.values()})
-            vectors = np.array(
-                [rows[place] for place in sorted(rows)] if len(widths) == 1 else [], np.float64
-            )
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise ExchangeError("the answer holds no vectors") from None
+            data = Embeddings.model_validate_json(body).data
+        except ValueError:
+            raise NoAnswerError("the answer holds no vectors") from None
+        rows = {}
+        for place, row in enumerate(data):
+            rows[place if row.index is None else row.index] = row.embedding
         if len(data) != count:
             raise self._unusable(
                 f"{count} texts were sent and {len(data)} vectors came back.", code="endpoint-count"
@@ -241,7 +250,8 @@ class EndpointEncoder:
                 " text is whose is not known."
             )
             raise self._unusable(why, code="endpoint-index")
-        if vectors.ndim != 2 or widths != [self._width or widths[0]]:
+        widths = sorted({len(row) for row in rows.values()})
+        if widths != [self._width or widths[0]] or not widths[0]:
             if self._width:
                 before = f", those before have {self._width}"
             else:
@@ -250,6 +260,7 @@ class EndpointEncoder:
             raise self._unusable(
                 f"Its vectors have {found} dimensions{before}.", code="endpoint-dimension"
             )
+        vectors = np.array([rows[place] for place in range(count)], np.float64)
         if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
             raise self._unusable(
                 "They hold numbers that are not finite, or only zeros.", code="vectors-not-finite"

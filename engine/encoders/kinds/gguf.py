@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine.core.errors import EngineError, ModelError, StageError
+from engine.core.errors import EngineError, ModelError
 from engine.core.similarity import COSINE, Similarity, unit_rows
-from engine.core.subprocesses import end_child, spawn
 from engine.encoders.encoder import EncoderSource, Progress, Report, report_prompts, unheard
 from engine.encoders.fingerprint import named_prompts
+from engine.encoders.kinds.endpoint import Embeddings
+from engine.encoders.text_model import encodable
+from engine.endpoint.client import NoAnswerError
+from engine.endpoint.model_server import MAX_ANSWER_SIZE
 from engine.gguf.file import content_identity, gguf_file
 from engine.gguf.header import read_header
+from engine.llm.model_process import ModelProcess, ServedFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 VERSION = 1
-MODULE = "engine.encoders.kinds.gguf_process"
 # Cancellation takes effect between such groups.
 TEXTS_AT_ONCE = 4
 
@@ -130,17 +131,13 @@ class GgufEncoder:
         self.notices: list[str] = []
         self._source = source
         self._limit = min(max_tokens, source.max_tokens)
-        self._start()
+        self._process = self._start()
+        self.dimension = self._process.served.width
 
-    def _start(self) -> None:
-        pipe = subprocess.PIPE
-        source = self._source
-        arguments = [str(source.path), str(self._limit), source.pooling, str(source.on_gpu)]
-        self._child = spawn(
-            MODULE, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
-        )
-        self._closed = weakref.finalize(self, end_child, self._child)
-        self.dimension = int(self._line()["width"])
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """See `Encoder`.
@@ -153,16 +150,30 @@ class GgufEncoder:
         """Return the vectors of queries: as `encode_chunks`."""
         return self._encode(self._source.prompts.query, texts, progress)
 
+    def _start(self) -> ModelProcess:
+        source = self._source
+        file = ServedFile(
+            path=str(source.path),
+            context=self._limit,
+            pooling=source.pooling,
+            on_gpu=source.on_gpu,
+        )
+        try:
+            return ModelProcess(file, lambda: None)
+        except ModelError as error:
+            if error.code == "pooling-unsupported":
+                raise
+            raise _invalid(source, error.why) from None
+
     def _encode(self, prompt: str, texts: Sequence[str], progress: Progress | None) -> Floats:
         import numpy as np
 
-        if self._child.poll() is not None:
-            self._closed()
-            self._start()
+        if not self._process.is_alive:
+            self._process = self._start()
         vectors = np.empty((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             part = [prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
-            vectors[start : start + len(part)] = self._part(part)
+            vectors[start : start + len(part)] = self._request(part)
             if progress is not None:
                 progress(start + len(part))
         if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
@@ -174,38 +185,23 @@ class GgufEncoder:
             )
         return unit_rows(vectors)
 
-    def _part(self, texts: list[str]) -> Floats:
-        import numpy as np
-
-        child = self._child
-        assert child.stdin
-        assert child.stdout
+    def _request(self, texts: list[str]) -> list[list[float]]:
+        request = {"input": [encodable(text) for text in texts]}
         try:
-            child.stdin.write(json.dumps(texts).encode() + b"\n")
-            child.stdin.flush()
-        except OSError:
-            raise self._died() from None
-        found = self._line()
-        data = child.stdout.read(4 * found["rows"] * found["width"])
-        if len(data) < 4 * found["rows"] * found["width"]:
-            raise self._died()
-        return np.frombuffer(data, np.float32).reshape(found["rows"], found["width"])
+            response = self._process.client.send(
+                "/v1/embeddings", request, seconds=inf, max_size=MAX_ANSWER_SIZE
+            )
+        except NoAnswerError:
+            raise self._process.crash_error() from None
+        if response.status != 200:
+            raise _invalid(self._source, f"A text could not be encoded (HTTP {response.status}).")
+        return [row.embedding for row in Embeddings.model_validate_json(response.body).data]
 
-    def _line(self) -> dict[str, Any]:
-        """Read the first line of the next answer. Raises the error that it contains."""
-        assert self._child.stdout
-        line = self._child.stdout.readline()
-        if not line.endswith(b"\n"):
-            raise self._died()
-        found: dict[str, Any] = json.loads(line)
-        if "error" in found:
-            raise EngineError.from_dict(found["error"])
-        return found
 
-    def _died(self) -> StageError:
-        return StageError(
-            f"The process of the embedding model {self._source.name} crashed.",
-            f"Its exit code is {self._child.wait()}.",
-            "Try again; if it happens again, use another model.",
-            code="model-crashed",
-        )
+def _invalid(source: GgufSource, why: str) -> ModelError:
+    return ModelError(
+        f"The embedding model {source.path} cannot be used.",
+        why,
+        "Set encoder.model to another GGUF file of an embedding model, or get this one again.",
+        code="model-invalid",
+    )

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.core.records import Chunk, QueryKind
+from engine.llm.prompts import load_prompt, place_of
+from engine.llm.requests import Reply, Request, TooLongError, UnansweredError
+from engine.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Event, Shape
 from engine.queries.filters.evidence import is_distinctive, usable, verbatim
 from engine.queries.llm.answer import Answer, Dropped, Item
-from engine.queries.llm.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
-from engine.queries.llm.prompts import load_prompt, place_of
-from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Shape
 from engine.queries.llm.windows import halves, windows
 from engine.queries.rejection import Reason
 
@@ -27,7 +27,8 @@ VERSION = 5  # Increase when the same answers would yield different items.
 TRIES = 2
 MIN_ROOM = 64  # Tokens for a passage; asking with fewer is pointless.
 NOT_SHOWN = "(too long to be shown)"
-Entry = dict[str, Any]
+Complete = Callable[[Request], Reply]
+"""Answers a request, or raises UnansweredError."""
 WANTED: dict[QueryKind, str] = {
     "question": "a question",
     "keyword": "two to five keywords, as one types them into a search box",
@@ -43,15 +44,16 @@ WANTED: dict[QueryKind, str] = {
 class _Entries(NamedTuple):
     """The complete entries of an answer, a truncated last entry, and surplus entries."""
 
-    finished: list[Entry]
-    cut: Entry | None = None
-    more: Sequence[Entry] = ()
+    finished: list[Any]
+    cut: Any = None
+    more: Sequence[Any] = ()
 
-    def left_out(self) -> list[tuple[Entry, Reason]]:
+    def left_out(self) -> list[tuple[Any, Reason]]:
         """Return the entries that yield no items, each with the reason."""
-        return [(entry, Reason.MORE) for entry in self.more] + (
-            [(self.cut, Reason.CUT)] if self.cut else []
-        )
+        entries = [(entry, Reason.MORE) for entry in self.more]
+        if self.cut is not None:
+            entries.append((self.cut, Reason.CUT))
+        return entries
 
 
 @dataclass
@@ -74,22 +76,24 @@ class Asker:
     count: Callable[[str], int]
     lost: Callable[[], int] = lambda: 0
 
-    def talk(self, chunk: Chunk, title: str) -> Generator[Request, Outcome, Answer]:
-        """Yield requests, receive the outcome of each, and return the answer about the chunk.
+    def answer(self, chunk: Chunk, title: str, complete: Complete) -> Answer:
+        """Return the answer about a chunk.
 
-        A chunk that exceeds the room is asked about piece by piece.
+        `complete` answers a request, and raises UnansweredError. A chunk that exceeds the room is
+        asked about piece by piece.
         """
         # Counting a long text first may reveal how large the server's context is.
         self.count(chunk.text)
         pieces = windows(chunk.text, max(MIN_ROOM, self.room - self.lost()), self.count)
         share = -(-self.per_chunk // max(1, len(pieces)))
-        talk = _Talk(self, chunk, title)
+        conversation = _ChunkConversation(self, chunk, title, complete)
         for number, piece in enumerate(pieces):
-            if (most := min(share, self.per_chunk - len(talk.items))) > 0:
-                yield from talk.about(piece, number, most)
-        return talk.answer()
+            most = min(share, self.per_chunk - len(conversation.items))
+            if most > 0:
+                conversation.ask_about(piece, number, most)
+        return conversation.answer()
 
-    def shown_again(self, piece: str) -> str:
+    def shorten_for_second_step(self, piece: str) -> str:
         """Return the beginning of a passage that fits into the prompt of the second step."""
         room = self.second_room - self.lost()
         if self.count(piece) <= room:
@@ -98,25 +102,28 @@ class Asker:
             return windows(piece, room, self.count)[0]
         return NOT_SHOWN
 
-    def halved(self, piece: str) -> list[str]:
+    def halve(self, piece: str) -> list[str]:
         """Return the halves of a passage that was too long for the model although it was counted.
 
         Later passages are cut to that size at once. The list is empty if the halves would be too
         short.
         """
-        found = halves(piece)
-        largest = max(self.count(half) for half in found)
+        pieces = halves(piece)
+        largest = max(self.count(half) for half in pieces)
         if largest < MIN_ROOM:
             return []
         self.room = min(self.room, largest + self.lost())
-        return found
+        return pieces
 
 
-class _Talk:
-    def __init__(self, asker: Asker, chunk: Chunk, title: str) -> None:
+class _ChunkConversation:
+    """The conversation about one chunk."""
+
+    def __init__(self, asker: Asker, chunk: Chunk, title: str, complete: Complete) -> None:
         self._asker = asker
         self._chunk = chunk
         self._title = title
+        self._complete = complete
         digest = hashlib.blake2b(
             f"{asker.seed}:{chunk.content_hash}".encode(), digest_size=4
         ).digest()
@@ -124,118 +131,104 @@ class _Talk:
         self.items: list[Item] = []
         self._dropped: list[Dropped] = []
         self._problems: list[UnansweredError] = []
-        self._seconds = 0.0
 
     def answer(self) -> Answer:
+        """Return what the model has written so far."""
+        problem = ""
+        refused = False
         if self._problems and not self.items:
             problem = str(self._problems[0])
-        else:
-            problem = ""
+            refused = bool(problem) and self._problems[0].refused
         lasting = all(error.lasting for error in self._problems)
-        refused = bool(problem) and self._problems[0].refused
-        return Answer(self.items, self._dropped, problem, lasting, refused, self._seconds)
+        return Answer(self.items, self._dropped, problem, lasting, refused)
 
-    def about(
-        self, piece: str, number: int, most: int, whole: bool = True
-    ) -> Generator[Request, Outcome]:
+    def ask_about(self, piece: str, number: int, most: int, whole: bool = True) -> None:
         """Ask about a passage.
 
         If the `whole` passage does not fit into the context, ask about its halves, once.
         """
         values = {**place_of(self._title, self._chunk.headings), "passage": piece}
-        kinds = _kinds(self._asker.kinds, most, self._seed + number)
+        kinds = _choose_kinds(self._asker.kinds, most, self._seed + number)
         try:
             if self._asker.two_steps:
-                yield from self._in_two_steps(values, kinds)
+                self._ask_in_two_steps(values, kinds)
             else:
-                yield from self._in_one_step(values, kinds)
+                self._ask_in_one_step(values, kinds)
         except TooLongError as error:
-            if whole:
-                found = self._asker.halved(piece)
-            else:
-                found = []
-            if not found:
+            pieces = self._asker.halve(piece) if whole else []
+            if not pieces:
                 self._problems.append(error)
-            share = -(-most // max(1, len(found)))
+            share = -(-most // max(1, len(pieces)))
             until = len(self.items) + most
-            for half in found:
-                if (left := min(share, until - len(self.items))) > 0:
-                    yield from self.about(half, number, left, whole=False)
+            for half in pieces:
+                left = min(share, until - len(self.items))
+                if left > 0:
+                    self.ask_about(half, number, left, whole=False)
         except UnansweredError as error:
             self._problems.append(error)
 
-    def _in_one_step(
-        self, values: dict[str, Any], kinds: Sequence[QueryKind]
-    ) -> Generator[Request, Outcome]:
+    def _ask_in_one_step(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> None:
         """Ask for queries of one kind, since a small model handles only one at a time."""
         kind = kinds[0]
         prompt = "everyday" if kind == "everyday" else "one-step"
-        pairs = yield from self._entries(
-            prompt, PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds)
-        )
-        self._take([(entry["question"], entry["evidence"], kind) for entry in pairs.finished])
+        pairs = self._ask(prompt, PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds))
+        self._take([(pair.question, pair.evidence, kind) for pair in pairs.finished])
         for pair, reason in pairs.left_out():
-            self._lose(pair["question"], pair["evidence"], reason, kind)
+            self._drop(pair.question, pair.evidence, reason, kind)
 
-    def _in_two_steps(
-        self, values: dict[str, Any], kinds: Sequence[QueryKind]
-    ) -> Generator[Request, Outcome]:
-        events = yield from self._entries("events", EVENTS, values, len(kinds))
-        events = _fine_grained_first(events, len(kinds))
-        good = [event for event in events.finished if verbatim(event["context"], self._chunk.text)]
+    def _ask_in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> None:
+        events = self._ask("events", EVENTS, values, len(kinds))
+        events = _prefer_fine_grained(events, len(kinds))
+        usable_events = []
         for event in events.finished:
-            if event not in good:
-                self._lose(event["event"], event["context"], _unfound(event["context"]))
+            if verbatim(event.context, self._chunk.text):
+                usable_events.append(event)
+            else:
+                self._drop(event.event, event.context, _why_not_evidence(event.context))
         for event, reason in events.left_out():
-            self._lose(event["event"], event["context"], reason)
-        if not good:
+            self._drop(event.event, event.context, reason)
+        if not usable_events:
             return
-        values["events"] = "\n".join(_listed(good, kinds))
-        values["passage"] = self._asker.shown_again(values["passage"])
-        questions = yield from self._entries("questions", QUESTIONS, values, len(good))
+        values["events"] = "\n".join(_list_events(usable_events, kinds))
+        values["passage"] = self._asker.shorten_for_second_step(values["passage"])
+        questions = self._ask("questions", QUESTIONS, values, len(usable_events))
         asked: dict[int, str] = {}
-        if questions.cut:
-            unasked = [(questions.cut, Reason.CUT)]
-        else:
-            unasked = []
+        unasked = [(questions.cut, Reason.CUT)] if questions.cut else []
         for entry in (*questions.finished, *questions.more):
-            number = entry["event"]
-            if not 0 < number <= len(good):
+            if not 0 < entry.event <= len(usable_events):
                 unasked.append((entry, Reason.NO_FACT))
-            elif number in asked:
+            elif entry.event in asked:
                 unasked.append((entry, Reason.MORE))
             else:
-                asked[number] = entry["question"]
-        self._take([(asked[n], good[n - 1]["context"], kinds[n - 1]) for n in sorted(asked)])
+                asked[entry.event] = entry.question
+        made = []
+        for number, question in sorted(asked.items()):
+            made.append((question, usable_events[number - 1].context, kinds[number - 1]))
+        self._take(made)
         for entry, reason in unasked:
-            if 0 < entry["event"] <= len(good):
-                number = entry["event"]
-            else:
-                number = 0
-            self._lose(entry["question"], good[number - 1]["context"] if number else "", reason)
+            evidence = ""
+            if 0 < entry.event <= len(usable_events):
+                evidence = usable_events[entry.event - 1].context
+            self._drop(entry.question, evidence, reason)
 
-    def _entries(
-        self, prompt: str, shape: Shape, values: dict[str, Any], most: int
-    ) -> Generator[Request, Outcome, _Entries]:
+    def _ask(self, prompt: str, shape: Shape[Any], values: dict[str, Any], most: int) -> _Entries:
         """Return the entries of an answer.
 
         A bad answer is requested once more; one without a complete entry is requested with fewer
         entries.
         """
         limit = self._asker.limit
-        found = _Entries([])
+        entries = _Entries([])
         problem = UnansweredError("")
         for attempt in range(TRIES):
             message = load_prompt(prompt).filled({**values, "count": most})
-            found = _Entries([])
+            entries = _Entries([])
             try:
-                outcome = yield Request(message, shape, most, limit, self._seed + attempt)
-                self._seconds += outcome.seconds
-                if isinstance(outcome, UnansweredError):
-                    raise outcome
-                found = _read(shape, outcome)
-                if found.finished or not outcome.cut:
-                    return _Entries(found.finished[:most], found.cut, found.finished[most:])
+                reply = self._complete(Request(message, shape, most, limit, self._seed + attempt))
+                entries = _read(shape, reply)
+                if entries.finished or not reply.cut:
+                    finished = entries.finished
+                    return _Entries(finished[:most], entries.cut, finished[most:])
                 problem = UnansweredError(
                     f"the answer was longer than {limit} tokens (queries.answer_tokens)",
                     lasting=True,
@@ -247,8 +240,8 @@ class _Talk:
                 raise  # Another attempt would be too long as well.
             except UnansweredError as error:
                 problem = error
-        if found.cut:
-            return found
+        if entries.cut:
+            return entries
         raise problem
 
     def _take(self, made: Sequence[tuple[str, str, QueryKind]]) -> None:
@@ -256,35 +249,33 @@ class _Talk:
             words = verbatim(evidence, self._chunk.text)
             text = usable(question, evidence)
             if words is None:
-                self._lose(question, evidence, _unfound(evidence), kind)
+                self._drop(question, evidence, _why_not_evidence(evidence), kind)
             elif text is None:
-                self._lose(question, words, Reason.UNUSABLE, kind)
+                self._drop(question, words, Reason.UNUSABLE, kind)
             else:
                 self.items.append(Item(text, words, kind))
 
-    def _lose(
+    def _drop(
         self, question: str, evidence: str, reason: Reason, kind: QueryKind = "question"
     ) -> None:
         self._dropped.append(Dropped(Item(" ".join(question.split()), evidence, kind), reason))
 
 
-def _fine_grained_first(events: _Entries, most: int) -> _Entries:
+def _prefer_fine_grained(events: _Entries, most: int) -> _Entries:
     """Return an answer with more than `most` facts so that fine-grained facts are kept first."""
     if not events.more:
         return events
     ordered = sorted(
-        [*events.finished, *events.more], key=lambda event: event["type"] != "fine-grained"
+        [*events.finished, *events.more], key=lambda event: event.type != "fine-grained"
     )
     return _Entries(ordered[:most], events.cut, ordered[most:])
 
 
-def _unfound(evidence: str) -> Reason:
-    if is_distinctive(evidence):
-        return Reason.NOT_FOUND
-    return Reason.SHORT
+def _why_not_evidence(text: str) -> Reason:
+    return Reason.NOT_FOUND if is_distinctive(text) else Reason.SHORT
 
 
-def _read(shape: Shape, reply: Reply) -> _Entries:
+def _read(shape: Shape[Any], reply: Reply) -> _Entries:
     """Return the entries of a reply, none if it was truncated and cannot be completed.
 
     Raises BadAnswerError for any other reply that is not of the shape.
@@ -295,18 +286,13 @@ def _read(shape: Shape, reply: Reply) -> _Entries:
         if reply.cut:
             return _Entries([])
         raise
-    if reply.cut and entries:
-        cut = entries.pop()
-    else:
-        cut = None
-    if cut:
-        texts = [cut[field] for field, kind in shape.fields if kind == "text"]
-    else:
-        texts = []
-    return _Entries(entries, cut if any(text.strip() for text in texts) else None)
+    if not reply.cut or not entries:
+        return _Entries(entries)
+    *finished, cut = entries
+    return _Entries(finished, cut if shape.has_text(cut) else None)
 
 
-def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
+def _choose_kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
     """Return the kinds of `count` queries: the `wanted` kinds in turn, in a seeded order.
 
     Questions are twice as likely to come first. If everyday queries are wanted, they are every
@@ -317,25 +303,24 @@ def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind
     others = [kind for kind in wanted if kind != "everyday"]
     if not others:
         return ["everyday"] * count
-    found: list[QueryKind] = []
-    while len(found) < count:
-        found += sorted(
+    kinds: list[QueryKind] = []
+    while len(kinds) < count:
+        kinds += sorted(
             others, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0)
         )
     if len(others) == len(wanted):
-        return found[:count]
+        return kinds[:count]
     everyday_first = rng.random() < 0.5
     mixed: list[QueryKind] = []
-    for kind in found:
+    for kind in kinds:
         mixed += ["everyday", kind] if everyday_first else [kind, "everyday"]
     return mixed[:count]
 
 
-def _listed(events: list[Entry], kinds: Sequence[QueryKind]) -> Iterator[str]:
+def _list_events(events: Sequence[Event], kinds: Sequence[QueryKind]) -> Iterator[str]:
     for number, (event, kind) in enumerate(zip(events, kinds, strict=False), 1):
-        topic, fact = (" ".join(event[field].split()) for field in ("topic", "event"))
-        yield (
-            f"{number}. [{topic}; {event['type']}] {fact}\n   Words:"
-            f" {' '.join(event['context'].split())}"
-        )
+        topic = " ".join(event.topic.split())
+        fact = " ".join(event.event.split())
+        words = " ".join(event.context.split())
+        yield f"{number}. [{topic}; {event.type}] {fact}\n   Words: {words}"
         yield f"   Write: {WANTED[kind]}"

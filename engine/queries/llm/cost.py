@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic
-
-from engine.core.errors import CancelledError
 
 MEASURED = 3  # Chunks answered in a run before it estimates the time for all of them.
 HOUR = 3600.0
@@ -76,15 +72,13 @@ class Course:
     own: Pace = Pace(0, 0.0, 0)
     answered: int = 0
 
-    def take(self, one: Pace, own: bool) -> None:
+    def take(self, answer: Pace, own: bool) -> None:
         """Count an answer; `own`: it arrived in this run."""
-        self.done = self.done.plus(one)
+        self.done = self.done.plus(answer)
         if own:
             self.answered += 1
             if self.answered > 1:
-                self.own = self.own.plus(one)
-            else:
-                self.own = self.own
+                self.own = self.own.plus(answer)
 
     @property
     def pace(self) -> Pace:
@@ -98,31 +92,3 @@ class Course:
             left = max(0.0, self.budget.seconds - self.done.seconds)
             reached = min(reached, self.done.chunks + math.ceil(left / self.own.each))
         return max(reached, self.done.chunks)
-
-
-class Patience:
-    """A check for cancellation that measures how long it blocked.
-
-    It blocks while a run is paused.
-    """
-
-    def __init__(self, should_stop: Callable[[], bool]) -> None:
-        self._should_stop = should_stop
-        self.waited = 0.0
-
-    def __call__(self) -> bool:
-        """Return whether to stop."""
-        before = monotonic()
-        try:
-            return self._should_stop()
-        finally:
-            self.waited += monotonic() - before
-
-    def clock(self) -> float:
-        """Return the seconds on a clock that stands still while a run is paused."""
-        return monotonic() - self.waited
-
-    def check(self) -> None:
-        """Raise CancelledError if the run should stop."""
-        if self():
-            raise CancelledError("Cancelled.")

@@ -17,9 +17,9 @@ from typing import Any
 from engine.core.disk import write_text
 from engine.core.platforms.files import open_private
 from engine.core.records import Chunk, QueryKind
+from engine.llm.shapes import well_formed
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Answer, Dropped, Item
-from engine.queries.llm.shapes import well_formed
 from engine.queries.rejection import read_reason
 
 PATTERN = "answers-*.jsonl"

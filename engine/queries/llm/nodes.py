@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 
 from engine.cluster.nodes import Nodes
 from engine.core.disk import read_tree, write_tree
+from engine.llm.chat import FileChatModel
+from engine.llm.requests import NullReporter
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.chat_model import NullReporter
-from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompted import Prompted
 from engine.settings.schema import QuerySettings
 
@@ -32,7 +32,7 @@ class NodesWriter:
     ) -> None:
         """Send the model to all nodes.
 
-        Raises as `Nodes` and `GgufModel` do.
+        Raises as `Nodes` and `FileChatModel` do.
         """
         self.model = path.name
         self.nodes = Nodes[Passage, _Numbered](
@@ -60,9 +60,8 @@ def open_writing(given: _Given) -> Callable[[Passage], _Numbered]:
     files, chosen, seed = given
     with TemporaryDirectory(prefix="bmembed-") as folder:
         write_tree(files, Path(folder))
-        model = GgufModel(
-            Path(folder) / next(iter(files)), chosen.context_tokens, NullReporter(), lambda: False
-        )
+        file = Path(folder) / next(iter(files))
+        model = FileChatModel(file, chosen.context_tokens, NullReporter(), lambda: None)
     backend = Prompted(
         model, chosen.prompt, chosen.per_chunk, chosen.answer_tokens, seed, kinds=chosen.kinds
     )

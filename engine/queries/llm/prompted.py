@@ -1,32 +1,35 @@
 """A language model as a backend for writing queries.
 
-Chunks are asked about one after the other, or as many at once as the model can answer.
+As many chunks are asked about at once as the model can answer, each in a thread of its own.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from engine.core.errors import SettingsError
+from engine.core.errors import CancelledError, SettingsError
 from engine.core.records import QueryKind
+from engine.llm.chat import ChatModel
+from engine.llm.prompts import load_prompt, place_of
+from engine.llm.requests import Reply, Request
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.chat_model import ChatModel, Outcome, Request, UnansweredError
 from engine.queries.llm.conversation import MIN_ROOM, WANTED, Asker
-from engine.queries.llm.endpoint_model import Endpoint
-from engine.queries.llm.prompts import load_prompt, place_of
 
+POLL_SECONDS = 0.1
 LISTED = 64  # Tokens of the list of facts in addition to their words.
 LONGEST_WANTED = max(WANTED.values(), key=len)
 KINDS: tuple[QueryKind, ...] = ("question",)
-Talk = Generator[Request, Outcome, Answer]
 
 
 class Prompted:
     """The backends `gguf` and `endpoint`: a model that is asked in one or two steps.
 
-    `clock` returns seconds without pauses.
+    `check` is called many times a second. It may raise to stop, or block while a run is paused:
+    then no further message is sent.
     """
 
     def __init__(
@@ -38,25 +41,27 @@ class Prompted:
         seed: int = 0,
         *,
         kinds: Sequence[QueryKind] = KINDS,
-        clock: Callable[[], float] = time.monotonic,
+        check: Callable[[], object] = lambda: None,
     ) -> None:
         self._chat = model
-        self._clock = clock
+        self._check = check
+        self._running = threading.Event()
+        self._running.set()
+        self._stopped = threading.Event()
         self.name = model.name
         self.model = model.model
-        two = prompt == "two-step"
-        room = space(model, _first_prompts(two, kinds), per_chunk, answer_tokens)
-        if two:
+        two_steps = prompt == "two-step"
+        room = space(model, _first_prompts(two_steps, kinds), per_chunk, answer_tokens)
+        second_room = 0
+        if two_steps:
             second_room = space_after_facts(model, per_chunk, answer_tokens)
-        else:
-            second_room = 0
         context = model.context
 
         def lost() -> int:
             return context - model.context
 
         self._asker = Asker(
-            two, kinds, per_chunk, answer_tokens, room, second_room, seed, model.count, lost
+            two_steps, kinds, per_chunk, answer_tokens, room, second_room, seed, model.count, lost
         )
 
     def close(self) -> None:
@@ -66,66 +71,56 @@ class Prompted:
     def answers(self, passages: Iterable[Passage]) -> Iterator[tuple[int, Answer]]:
         """Yield the number and the answer of each passage as it arrives, not in order.
 
-        The next passage is taken from `passages` whenever the model has room. Raises as
+        The next passage is taken from `passages` whenever the model has room. The seconds of an
+        answer are its share of the time, while several are written at once. Raises as
         `ChatModel.complete` does.
         """
-        if isinstance(self._chat, Endpoint):
-            yield from self._together(self._chat, iter(passages))
-            return
-        for passage in passages:
-            talk = self._asker.talk(passage.chunk, passage.title)
-            found = _advanced(talk)
-            while isinstance(found, Request):
-                found = _advanced(talk, self._outcome(found))
-            yield passage.number, found
+        waiting = iter(passages)
+        numbers: dict[Future[Answer], int] = {}
+        seconds: dict[Future[Answer], float] = {}
+        self._stopped.clear()
+        with ThreadPoolExecutor(self._chat.concurrency) as threads:
+            try:
+                while True:
+                    while len(numbers) < self._chat.concurrency:
+                        passage = next(waiting, None)
+                        if passage is None:
+                            break
+                        future = threads.submit(self._answer, passage)
+                        numbers[future] = passage.number
+                        seconds[future] = 0.0
+                    if not numbers:
+                        return
+                    begun = time.monotonic()
+                    finished, _ = wait(numbers, POLL_SECONDS, FIRST_COMPLETED)
+                    share = (time.monotonic() - begun) / len(numbers)
+                    for future in numbers:
+                        seconds[future] += share
+                    self._check_and_pause()
+                    for future in finished:
+                        number = numbers.pop(future)
+                        yield number, replace(future.result(), seconds=seconds.pop(future))
+            finally:
+                self._stopped.set()
 
-    def _together(
-        self, model: Endpoint, waiting: Iterator[Passage]
-    ) -> Iterator[tuple[int, Answer]]:
-        """Yield answers from a model that answers several chunks at once."""
-        talks: dict[int, tuple[int, Talk]] = {}
+    def _answer(self, passage: Passage) -> Answer:
+        return self._asker.answer(passage.chunk, passage.title, self._complete)
+
+    def _complete(self, request: Request) -> Reply:
+        return self._chat.complete(request, self._check_thread)
+
+    def _check_thread(self) -> None:
+        """Wait while the run is paused, and raise CancelledError when it has ended."""
+        self._running.wait()
+        if self._stopped.is_set():
+            raise CancelledError("Cancelled.")
+
+    def _check_and_pause(self) -> None:
+        self._running.clear()
         try:
-            while True:
-                ready: list[tuple[int, Talk, Outcome | None]] = []
-                while (
-                    len(talks) + len(ready) < model.concurrency
-                    and (passage := next(waiting, None)) is not None
-                ):
-                    ready.append(
-                        (passage.number, self._asker.talk(passage.chunk, passage.title), None)
-                    )
-                if not (talks or ready):
-                    return
-                if not ready:
-                    ready = [(*talks.pop(ticket), outcome) for ticket, outcome in model.step()]
-                for number, talk, outcome in ready:
-                    found = _advanced(talk, outcome)
-                    if isinstance(found, Answer):
-                        yield number, found
-                    else:
-                        talks[model.submit(found)] = number, talk
+            self._check()
         finally:
-            model.drop()
-
-    def _outcome(self, request: Request) -> Outcome:
-        before = self._clock()
-        try:
-            reply = self._chat.complete(request)
-        except UnansweredError as error:
-            error.seconds = self._clock() - before
-            return error
-        return replace(reply, seconds=self._clock() - before)
-
-
-def _advanced(talk: Talk, outcome: Outcome | None = None) -> Request | Answer:
-    """Send an outcome to a conversation, and return its next request or its answer."""
-    try:
-        if outcome is None:
-            return next(talk)
-        return talk.send(outcome)
-    except StopIteration as ended:
-        answer: Answer = ended.value
-        return answer
+            self._running.set()
 
 
 def _first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from engine.core.events import Choice, Progress
 from engine.core.records import Chunk
 from engine.lexical.analysis import Analyzer
 from engine.project.folder import ProjectFolder
-from engine.queries.llm.cost import Budget, Course, Pace, Patience
+from engine.queries.llm.cost import Budget, Course, Pace
 from engine.queries.llm.coverage import covering_order, word_vectors
 from engine.queries.llm.ledger import answer_files
 from engine.queries.sample import sample
@@ -109,11 +109,6 @@ def test_a_budget_and_what_it_reaches_by_hand():
         True,
         True,
     ]
-
-
-def test_the_time_of_a_pause_is_not_the_models():
-    patience = Patience(lambda: bool(time.sleep(0.02)))
-    assert (patience(), patience.waited >= 0.02) == (False, True)
 
 
 def generated(

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.core.records import Chunk
+from engine.llm.shapes import NOT_JSON
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Answer, Dropped, Item
 from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
-from engine.queries.llm.shapes import NOT_JSON
 from engine.queries.rejection import Reason
 
 ANSWER = Answer(

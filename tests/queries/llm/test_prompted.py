@@ -13,13 +13,13 @@ from fixtures.passages import answer_about
 
 from engine.core.errors import EngineError, SettingsError
 from engine.core.records import Chunk, QueryKind
-from engine.queries.llm import prompts
+from engine.llm import prompts
+from engine.llm.prompts import Message, load_prompt, place_of
+from engine.llm.requests import Reply, Request, UnansweredError
+from engine.llm.shapes import NOT_JSON
 from engine.queries.llm.answer import Answer, Item
-from engine.queries.llm.chat_model import Reply, Request, UnansweredError
 from engine.queries.llm.conversation import NOT_SHOWN, WANTED
 from engine.queries.llm.prompted import Prompted
-from engine.queries.llm.prompts import Message, load_prompt, place_of
-from engine.queries.llm.shapes import NOT_JSON
 from engine.queries.rejection import Reason
 
 TEXT = "The pump stands in hall 4. It was bought in 1998. Its oil is changed every May."
@@ -31,6 +31,7 @@ class Scripted:
 
     name = "gguf"
     model = "scripted"
+    concurrency = 1
 
     def __init__(
         self, script: Callable[[dict[str, object], int], str | Reply], context: int = 4096
@@ -42,7 +43,7 @@ class Scripted:
     def count(self, text: str) -> int:
         return len(text) // 4 + 1
 
-    def complete(self, request: Request) -> Reply:
+    def complete(self, request: Request, check: object = None) -> Reply:
         message = request.message
         assert self.count(message.system) + self.count(message.user) + request.limit <= self.context
         self.asked.append((message, request.most, request.seed))

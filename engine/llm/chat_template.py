@@ -1,32 +1,21 @@
-"""Prompts in a model's own chat template.
-
-The text of documents is kept apart from the control tokens of the template.
-"""
+"""What a model's chat template writes around the texts of a message."""
 
 from __future__ import annotations
 
 import datetime
+import faulthandler
 import json
 import os
 import secrets
 import subprocess
 import sys
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from engine.core.platforms.processes import limit_memory
 from engine.core.subprocesses import import_path
-from engine.queries.llm.prompts import Message
 
 SECONDS = 20.0  # Time limit for rendering a template.
 MEMORY = 1 << 30
-
-
-class Piece(NamedTuple):
-    """A part of a prompt; control tokens are recognised only in parts written by the template."""
-
-    text: str
-    control: bool
 
 
 class Frame(NamedTuple):
@@ -44,71 +33,54 @@ class Frame(NamedTuple):
 PLAIN = Frame("", "\n\n", "\n\nAnswer:\n")
 
 
-def rendered(template: str | None, message: Message, bos: str, eos: str) -> list[Piece]:
-    """Return the prompt in pieces.
-
-    If the template has no system role, both texts go into the user's. If the model has no template,
-    or one that cannot be rendered, they are joined as plain text. Callers must break up marks of
-    turns in the texts.
-    """
-    frame = (framed(template, bos, eos) if template else None) or PLAIN
-    return [
-        Piece(frame.head, True),
-        Piece(message.system, False),
-        Piece(frame.between, True),
-        Piece(message.user, False),
-        Piece(frame.tail, True),
-    ]
-
-
-@lru_cache(maxsize=64)
-def framed(template: str, bos: str, eos: str) -> Frame | None:
+def render_frame(template: str, bos: str, eos: str) -> Frame | None:
     """Return what a template puts around any two texts, or None if it cannot be rendered.
 
-    The template comes with the model file, and a malicious template can hang the renderer. It is
-    therefore rendered in a sandbox, in a separate process with limits of time and memory.
+    If the template has no system role, both texts go into the user's. The template comes with the
+    model file, and a malicious template can hang the renderer. It is therefore rendered in a
+    sandbox, in a separate process with limits of time and memory.
     """
-    command = [sys.executable, "-P", "-m", "engine.queries.llm.chat_template"]
-    asked = json.dumps([template, bos, eos]).encode()
+    command = [sys.executable, "-P", "-m", "engine.llm.chat_template"]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
-            input=asked,
+            input=json.dumps([template, bos, eos]).encode(),
             capture_output=True,
             timeout=SECONDS,
             check=True,
             env=dict(os.environ, PYTHONPATH=import_path()),
         )
-        found = json.loads(done.stdout)
+        parts = json.loads(process.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    if found:
-        return Frame(*found)
-    return None
+    return Frame(*parts) if parts else None
 
 
-def _frame(template: str, bos: str, eos: str) -> Frame | None:
-    system, user = (f"part{secrets.token_hex(12)}" for _ in range(2))
+def _render_around_texts(template: str, bos: str, eos: str) -> Frame | None:
+    system = _make_mark()
+    user = _make_mark()
     attempts = (
         [{"role": "system", "content": system}, {"role": "user", "content": user}],
         [{"role": "user", "content": f"{system}\n\n{user}"}],
     )
     for messages in attempts:
         text = _render(template, messages, bos, eos)
-        if (
-            text.count(system) == 1
-            and text.count(user) == 1
-            and text.index(system) < text.index(user)
-        ):
-            head, _, rest = text.partition(system)
-            between, _, tail = rest.partition(user)
-            return Frame(head, between, tail, _turns(template, messages, bos, eos))
+        head, _, rest = text.partition(system)
+        between, _, tail = rest.partition(user)
+        if text.count(system) == rest.count(user) == text.count(user) == 1:
+            return Frame(head, between, tail, _render_turns(template, messages, bos, eos))
     return None
 
 
-def _turns(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:
+def _make_mark() -> str:
+    """Return a text that occurs in no template."""
+    return f"part{secrets.token_hex(12)}"
+
+
+def _render_turns(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:
     """Return what the template puts between turns, or an empty text if it allows only one turn."""
-    answer, further = (f"part{secrets.token_hex(12)}" for _ in range(2))
+    answer = _make_mark()
+    further = _make_mark()
     more = [{"role": "assistant", "content": answer}, {"role": "user", "content": further}]
     _, _, rest = _render(template, [*messages, *more], bos, eos).partition(messages[-1]["content"])
     return rest.replace(answer, "\n").replace(further, "\n")
@@ -116,7 +88,6 @@ def _turns(template: str, messages: list[dict[str, str]], bos: str, eos: str) ->
 
 def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:
     """Render the template, or return an empty text if that fails."""
-    import jinja2
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     environment = ImmutableSandboxedEnvironment(
@@ -133,15 +104,7 @@ def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -
             eos_token=eos,
             enable_thinking=False,
         )
-    except (
-        jinja2.TemplateError,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RecursionError,
-    ):
+    except Exception:  # A template can raise anything.
         return ""
 
 
@@ -151,5 +114,7 @@ def _refuse(reason: Any) -> None:
 
 
 if __name__ == "__main__":
+    # The process ends by itself even if its parent has been killed.
+    faulthandler.dump_traceback_later(SECONDS, exit=True)
     limit_memory(MEMORY)
-    json.dump(_frame(*json.load(sys.stdin)), sys.stdout)
+    json.dump(_render_around_texts(*json.load(sys.stdin)), sys.stdout)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fixtures.chat_models import chat_model, outcomes
 from fixtures.control_tokens import FAMILIES, WORDED
 from fixtures.errors import fails
 from fixtures.fake_endpoint import FakeEndpoint, Raw, completion, serving
@@ -14,20 +15,19 @@ from fixtures.shown_numbers import numbers
 
 from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
 from engine.endpoint.address import Address
-from engine.queries.llm import endpoint_answers
-from engine.queries.llm import endpoint_model as endpoint_module
-from engine.queries.llm.chat_model import Reply, Request, UnansweredError
-from engine.queries.llm.endpoint_model import Endpoint
-from engine.queries.llm.prompts import Message, Prompt, load_prompt
-from engine.queries.llm.shapes import PAIRS
-from engine.queries.llm.turn_marks import neutral
+from engine.llm import chat, replies
+from engine.llm.chat import ChatModel
+from engine.llm.prompts import Message, Prompt, load_prompt
+from engine.llm.requests import Reply, Request, UnansweredError
+from engine.llm.shapes import PAIRS
+from engine.llm.turn_marks import neutral
 
 GOOD = '{"questions": []}'
 
 
 @pytest.fixture(autouse=True)
 def no_key_and_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(chat, "PAUSE_SECONDS", 0.001)
     monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
 
 
@@ -37,7 +37,7 @@ def ask(
     seconds: float = 20,
     stop: Callable[[], bool] = lambda: False,
 ) -> Reply:
-    model = Endpoint(Address.parse(server.url), "small", 4096, seconds, stop)
+    model = chat_model(server.url, "small", seconds=seconds, stop=stop)
     return model.complete(Request(Message("system", text), PAIRS, 2, 100, 5))
 
 
@@ -86,7 +86,7 @@ def test_a_server_that_knows_no_schemas_gets_none_from_then_on():
         return GOOD
 
     with serving(script) as server:
-        model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
+        model = chat_model(server.url)
         for _ in range(2):
             assert model.complete(Request(Message("s", "u"), PAIRS, 2, 100, 5)).text == GOOD
     assert ["response_format" in request for request in server.requests] == [
@@ -111,7 +111,7 @@ def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on():
         return Raw(500, error)
 
     with serving(script) as server:
-        model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
+        model = chat_model(server.url)
         for _ in range(2):
             assert model.complete(Request(Message("s", "u"), PAIRS, 2, 100, 5)).text == GOOD
     assert [request["response_format"]["type"] for request in server.requests] == [
@@ -169,10 +169,7 @@ def test_an_answer_that_is_none_has_a_reason(answer: Raw, why: str):
 )
 def test_tokens_are_rather_estimated_too_high(text: str, tokens: int):
     """Signs, digits and bytes of other scripts 1 each, three ASCII letters or spaces 1, and 1."""
-    assert (
-        Endpoint(Address.parse("http://127.0.0.1:9/v1"), "", 4096, 5, lambda: False).count(text)
-        == tokens
-    )
+    assert chat_model("http://127.0.0.1:9/v1").count(text) == tokens
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -235,14 +232,12 @@ def test_a_prompt_that_cannot_be_used_hides_no_error(monkeypatch: pytest.MonkeyP
             raise EngineError("The file is not a prompt.", "", "")
         return load_prompt(name)
 
-    monkeypatch.setattr(endpoint_answers, "load_prompt", one_is_wrong)
-    endpoint_answers.own_words.cache_clear()
+    monkeypatch.setattr(replies, "load_prompt", one_is_wrong)
+    replies.own_words.cache_clear()
     try:
-        assert (
-            endpoint_answers.error_text(b"no model loaded", Message("", SENT)) == "no model loaded"
-        )
+        assert replies.error_text(b"no model loaded", Message("", SENT)) == "no model loaded"
     finally:
-        endpoint_answers.own_words.cache_clear()
+        replies.own_words.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -281,11 +276,9 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either():
 
     thread = threading.Thread(target=drip, daemon=True)
     thread.start()
-    place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+    place = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     with pytest.raises(UnansweredError, match=r"queries\.endpoint_seconds") as caught:
-        Endpoint(place, "", 4096, 0.5, lambda: False).complete(
-            Request(Message("s", "u"), PAIRS, 1, 10, 0)
-        )
+        chat_model(place, seconds=0.5).complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
     assert (caught.value.lasting, numbers(str(caught.value))) == (False, [0.5])
     ended.set()
     thread.join(60)
@@ -318,11 +311,9 @@ def test_what_is_no_http_at_all_is_an_error():
 
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
-    place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}")
-    with pytest.raises(UnansweredError, match="BadStatusLine"):
-        Endpoint(place, "", 4096, 20, lambda: False).complete(
-            Request(Message("s", "u"), PAIRS, 1, 10, 0)
-        )
+    place = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(UnansweredError, match="not HTTP"):
+        chat_model(place).complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
     thread.join(60)
     listener.close()
 
@@ -333,9 +324,7 @@ def free_port() -> int:
 
 
 def test_a_server_that_is_not_there_is_given_up_after_several_messages():
-    model = Endpoint(
-        Address.parse(f"http://127.0.0.1:{free_port()}/v1"), "", 4096, 20, lambda: False
-    )
+    model = chat_model(f"http://127.0.0.1:{free_port()}/v1")
     for _ in range(4):
         with pytest.raises(UnansweredError, match="refused"):
             model.complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
@@ -345,9 +334,9 @@ def test_a_server_that_is_not_there_is_given_up_after_several_messages():
 
 
 def test_a_good_answer_makes_up_for_the_bad_ones_before(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(endpoint_module, "FAILURES", 2)
+    monkeypatch.setattr(chat, "FAILURES", 2)
     with serving(lambda _, number: GOOD if number % 2 else Raw(500)) as server:
-        model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
+        model = chat_model(server.url)
         for _ in range(3):
             with pytest.raises(UnansweredError):
                 model.complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
@@ -356,22 +345,12 @@ def test_a_good_answer_makes_up_for_the_bad_ones_before(monkeypatch: pytest.Monk
 
 def several(
     server: FakeEndpoint, concurrency: int, stop: Callable[[], bool] = lambda: False
-) -> Endpoint:
-    return Endpoint(Address.parse(server.url), "", 4096, 20, stop, concurrency)
+) -> ChatModel:
+    return chat_model(server.url, stop=stop, concurrency=concurrency)
 
 
 def request(text: str) -> Request:
     return Request(Message("s", text), PAIRS, 1, 10, 0)
-
-
-def finished(model: Endpoint, count: int) -> dict[int, str]:
-    """Ticket → text, or why there is none."""
-    found: dict[int, str] = {}
-    while len(found) < count:
-        found |= {
-            ticket: one.text if isinstance(one, Reply) else str(one) for ticket, one in model.step()
-        }
-    return found
 
 
 def test_messages_are_on_their_way_together_and_answers_find_their_own():
@@ -384,13 +363,10 @@ def test_messages_are_on_their_way_together_and_answers_find_their_own():
         together.wait()
         return f"about {asked['messages'][1]['content']}"
 
+    names = ("pumps", "cranes", "kilns")
     with serving(script) as server:
-        model = several(server, 3)
-        tickets = {
-            model.submit(request(name)): f"about {name}" for name in ("pumps", "cranes", "kilns")
-        }
-        assert finished(model, 3) == tickets
-        assert model.step() == []
+        found = outcomes(several(server, 3), [request(name) for name in names])
+    assert found == [Reply(f"about {name}") for name in names]
 
 
 def test_a_stop_lets_go_of_all_that_are_on_their_way():
@@ -403,16 +379,13 @@ def test_a_stop_lets_go_of_all_that_are_on_their_way():
 
     with serving(script) as server:
         model = several(server, 2, lambda: len(asked) == 2)
-        for name in "ab":
-            model.submit(request(name))
         with pytest.raises(CancelledError):
-            model.step()
-        assert model.step() == [], "nothing is on its way any more"
+            outcomes(model, [request(name) for name in "ab"])
         release.set()
 
 
 def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(endpoint_module, "FAILURES", 2)
+    monkeypatch.setattr(chat, "FAILURES", 2)
     together = threading.Barrier(4, timeout=60)
 
     def script(_asked: object, number: int) -> Raw | str:
@@ -424,21 +397,17 @@ def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
 
     with serving(script) as server:
         model = several(server, 4)
-        for name in "abcd":
-            model.submit(request(name))
-        assert set(finished(model, 4).values()) == {"HTTP 500"}
-        model.submit(request("e"))
+        found = outcomes(model, [request(name) for name in "abcd"])
+        assert {str(one) for one in found} == {"HTTP 500"}
         with fails(StageError, "endpoint-no-answer", 2):
-            model.step()
+            model.complete(request("e"))
 
 
 def test_each_message_is_sent_in_the_form_that_the_server_takes():
     with serving(lambda asked, _: Raw(400) if "response_format" in asked else GOOD) as server:
         model = several(server, 2)
-        tickets = [model.submit(request(name)) for name in "ab"]
-        assert finished(model, 2) == dict.fromkeys(tickets, GOOD)
-        model.submit(request("c"))
-        assert list(finished(model, 1).values()) == [GOOD]
+        assert outcomes(model, [request(name) for name in "ab"]) == [Reply(GOOD)] * 2
+        assert model.complete(request("c")) == Reply(GOOD)
     assert len(server.requests) == 7, (
         "three forms for each of the first two, and the right one for the third"
     )

@@ -16,26 +16,26 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from fixtures.chat_models import chat_model, outcome
 from fixtures.fake_endpoint import serving
 from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
+from fixtures.gguf_models import load
 from fixtures.passages import answer_about
 from fixtures.pipeline import engine_here, environment
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.records import Chunk
-from engine.endpoint.address import Address
+from engine.llm import chat
+from engine.llm.chat import ChatModel
+from engine.llm.prompts import Message
+from engine.llm.requests import Reply, Request, UnansweredError
+from engine.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
 from engine.project.folder import ProjectFolder
-from engine.queries.llm import endpoint_model as endpoint_module
-from engine.queries.llm.chat_model import NullReporter, Reply, Request, UnansweredError
-from engine.queries.llm.endpoint_model import Endpoint
-from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.ledger import answer_files
 from engine.queries.llm.prompted import Prompted
-from engine.queries.llm.prompts import Message
-from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
 
 Make = Callable[..., ProjectFolder]
-SEGFAULT = Path(__file__).parents[2] / "fixtures" / "segfault"
+SEGFAULT = Path(__file__).parents[1] / "fixtures" / "segfault"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
     Where the limit has ended it, all but its last entry are the model's alone, and it is told
     (`cut`).
     """
-    model = GgufModel(tiny, 2048, NullReporter(), lambda: False)
+    model = load(tiny)
     shapes: list[Shape] = [EVENTS, QUESTIONS, PAIRS]
     whole = cut = entries = 0
     for n in range(500):
@@ -125,7 +125,7 @@ def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(
     assert reasons.total() > 50, "entries were read; of random weights none can be right"
 
 
-def test_a_segfault_of_the_child_loses_no_finished_item(asked_project: Make, tiny: Path):
+def test_a_segfault_of_the_models_process_loses_no_finished_item(asked_project: Make, tiny: Path):
     project = asked_project(backend="gguf", model=str(tiny), answer_tokens=128, prompt="one-step")
     command = [sys.executable, "-m", "engine", "generate", str(project.path)]
     crashing = {
@@ -192,15 +192,12 @@ def server(tiny: Path) -> Iterator[str]:
         started.wait()
 
 
-def endpoint(url: str, seconds: float = 30) -> Endpoint:
-    return Endpoint(Address.parse(url), "", 2048, seconds, lambda: False)
+def endpoint(url: str, seconds: float = 30) -> ChatModel:
+    return chat_model(url, context=2048, seconds=seconds)
 
 
 @pytest.mark.parametrize("shape", [EVENTS, QUESTIONS, PAIRS])
 def test_a_llama_cpp_server_answers(server: str, shape: Shape):
-    """Its own grammar lets raw control characters into strings, so that not every answer of
-    random weights is JSON.
-    """
     model = endpoint(server)
     replies = [
         model.complete(Request(Message("Be brief.", "What is in it?"), shape, 1, 200, seed))
@@ -239,7 +236,7 @@ def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str):
 def test_a_chunk_that_a_llama_cpp_server_refuses_is_sent_in_halves(server: str):
     """The settings promise a context of 8,192 tokens; the server has 2,048."""
     text = "水泵在四号厅。" * 96  # 2,016 bytes
-    model = Endpoint(Address.parse(server), "", 8192, 30, lambda: False)
+    model = chat_model(server, context=8192, seconds=30)
     answer = answer_about(
         Prompted(model, "one-step", 8, 32),
         Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0),
@@ -268,20 +265,20 @@ def through_a_bad_line(url: str) -> None:
                     Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)
                 ).text
         for seed, (fault, why) in enumerate(wanted):
-            model.submit(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed))
-            ((_, outcome),) = model.step()
+            asked = Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)
+            found = outcome(model, asked)
             if why:
-                assert isinstance(outcome, UnansweredError), fault
-                assert why in str(outcome)
-                assert not outcome.lasting, "it is worth asking again in another run"
+                assert isinstance(found, UnansweredError), fault
+                assert why in str(found)
+                assert not found.lasting, "it is worth asking again in another run"
             else:
-                assert isinstance(outcome, Reply), f"{fault}: {outcome}"
+                assert isinstance(found, Reply), f"{fault}: {found}"
         assert proxy.met == faults
 
 
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(chat, "PAUSE_SECONDS", 0.001)
 
 
 def test_a_bad_line_is_an_error_and_the_next_message_goes_through(no_pauses: None):

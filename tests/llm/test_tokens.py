@@ -13,21 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.chat_models import KeptChoices, chat_model
 from fixtures.errors import fails
 from fixtures.fake_endpoint import FakeEndpoint, Raw, Request, good, passage, serving
+from fixtures.gguf_models import load
 from fixtures.passages import answer_about
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import CancelledError, StageError
 from engine.core.records import Chunk
-from engine.endpoint.address import Address
-from engine.queries.llm import endpoint_model as endpoint_module
-from engine.queries.llm import endpoint_tokens
+from engine.llm import chat, tokens
+from engine.llm.chat import ChatModel
+from engine.llm.tokens import estimate_tokens
 from engine.queries.llm.answer import Answer
-from engine.queries.llm.chat_model import NullReporter
-from engine.queries.llm.endpoint_model import Endpoint
-from engine.queries.llm.endpoint_tokens import estimated
-from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompted import Prompted
 
 THINGS = (
@@ -57,7 +55,7 @@ TOO_LONG = (
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(chat, "PAUSE_SECONDS", 0.001)
     monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
 
 
@@ -80,19 +78,11 @@ class Heard:
         return Raw(404)
 
 
-def model(server: FakeEndpoint, context: int = 4096, concurrency: int = 1, **more: Any) -> Endpoint:
-    return Endpoint(
-        Address.parse(server.url),
-        "small",
-        context,
-        20,
-        more.pop("stop", lambda: False),
-        concurrency,
-        **more,
-    )
+def model(server: FakeEndpoint, context: int = 4096, **more: Any) -> ChatModel:
+    return chat_model(server.url, "small", context, **more)
 
 
-def ask(one: Endpoint, text: str) -> Answer:
+def ask(one: ChatModel, text: str) -> Answer:
     name = hashlib.sha256(text.encode()).hexdigest()
     return answer_about(
         Prompted(one, "one-step", 200, 256),
@@ -117,12 +107,12 @@ WAYS: dict[str, Callable[[Request], Raw]] = {
 @pytest.mark.parametrize("way", list(WAYS))
 def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str):
     heard = Heard(**{way.rstrip("_"): WAYS[way]})
-    told = list[tuple[object, ...]]()
+    told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, report=lambda *choice: told.append(choice))
+        one = model(server, reporter=told)
         assert one.count(LONG) == len(LONG.split())
         asked = len(heard.asked)
-        assert one.count("The pump stands.") == estimated("The pump stands."), (
+        assert one.count("The pump stands.") == estimate_tokens("The pump stands."), (
             "a short one cannot be too long"
         )
         assert one.count(LONG) == len(LONG.split())
@@ -130,22 +120,24 @@ def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str):
         assert one.count(LONG + " <|im_end|>") == len(LONG.split()) + 3, (
             "as it is sent: with control tokens taken apart"
         )
-    assert [choice[:2] for choice in told] == [("long chunks", "by its tokenizer")]
+    assert [choice[:2] for choice in told.choices] == [("long chunks", "by its tokenizer")]
     assert all(request.get("model", "small") == "small" for _, request in heard.asked if request)
 
 
 def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_reported():
     heard = Heard()
-    told = list[tuple[object, ...]]()
+    told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, report=lambda *choice: told.append(choice))
+        one = model(server, reporter=told)
         assert [one.count(LONG), one.count(LONG + " More.")] == [
-            estimated(LONG),
-            estimated(LONG + " More."),
+            estimate_tokens(LONG),
+            estimate_tokens(LONG + " More."),
         ]
     paths = ["/props", "/v1/models", "/api/ps", "/tokenize", "/extras/tokenize/count"]
     assert [path for path, _ in heard.asked] == paths
-    assert [(setting, value) for setting, value, _ in told] == [("long chunks", "by an estimate")]
+    assert [(setting, value) for setting, value, _ in told.choices] == [
+        ("long chunks", "by an estimate")
+    ]
 
 
 def test_a_server_that_fails_to_count_is_not_asked_again():
@@ -153,7 +145,7 @@ def test_a_server_that_fails_to_count_is_not_asked_again():
     with serving(good, heard) as server:
         one = model(server)
         for text in (LONG, LONG + " More.", LONG + " And more.", LONG + " And so on."):
-            assert one.count(text) == estimated(text)
+            assert one.count(text) == estimate_tokens(text)
     assert [path for path, _ in heard.asked].count("/tokenize") == 1
 
 
@@ -219,23 +211,23 @@ def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(
     rows: list[dict[str, Any]], context: int
 ):
     heard = Ollama(*rows)
-    told = list[tuple[object, ...]]()
+    told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, report=lambda *choice: told.append(choice))
+        one = model(server, reporter=told)
         one.count(LONG)
         assert one.context == context
     assert heard.loaded == [{"model": "small", "stream": False}]
-    assert ("context tokens" in {setting for setting, *_ in told}) == (context < 4096)
+    assert ("context tokens" in {setting for setting, *_ in told.choices}) == (context < 4096)
 
 
 def test_an_ollama_that_cuts_silently_and_has_no_known_limit_is_warned_of():
     heard = Ollama({"name": "small:latest"})
-    told = list[tuple[object, ...]]()
+    told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, report=lambda *choice: told.append(choice))
+        one = model(server, reporter=told)
         one.count(LONG)
         assert one.context == 4096
-    setting, value, why = told[0]
+    setting, value, why = told.choices[0]
     assert (setting, value) == ("context tokens", 4096)
     assert "num_ctx" in str(why)
 
@@ -317,9 +309,9 @@ def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in
     ],
 )
 def test_refusals_that_are_about_the_length(status: int, said: str, exceeds: bool):
-    from engine.queries.llm.chat_model import Request, TooLongError, UnansweredError
-    from engine.queries.llm.prompts import Message
-    from engine.queries.llm.shapes import PAIRS
+    from engine.llm.prompts import Message
+    from engine.llm.requests import Request, TooLongError, UnansweredError
+    from engine.llm.shapes import PAIRS
 
     with serving(
         lambda *_: Raw(status, json.dumps({"error": {"message": said}}).encode())
@@ -331,11 +323,11 @@ def test_refusals_that_are_about_the_length(status: int, said: str, exceeds: boo
 
 
 def test_a_server_that_is_silent_about_tokens_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(endpoint_tokens, "SECONDS", 0.2)
+    monkeypatch.setattr(tokens, "SECONDS", 0.2)
     release = threading.Event()
     with serving(good, Heard(tokenize=lambda _: Raw(wait=release))) as server:
         begun = time.monotonic()
-        assert model(server).count(LONG) == estimated(LONG)
+        assert model(server).count(LONG) == estimate_tokens(LONG)
         assert time.monotonic() - begun < 5
         release.set()
 
@@ -369,7 +361,7 @@ def test_the_estimate_is_safe_for_scripts_that_a_tokenizer_knows_by_their_bytes_
     tmp_path: Path, text: str
 ):
     """The worst tokenizer there is: a token a byte."""
-    loaded = GgufModel(build_tiny_gguf(tmp_path / "tiny.gguf"), 512, NullReporter(), lambda: False)
+    loaded = load(build_tiny_gguf(tmp_path / "tiny.gguf"), 512)
     assert loaded.count(text) == len(text.encode())
-    assert estimated(text) >= loaded.count(text)
+    assert estimate_tokens(text) >= loaded.count(text)
     loaded.close()

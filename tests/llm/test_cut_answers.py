@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
+from engine.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
 
 PAIR = '{"evidence":"a","question":"b"}'
 ENTRIES: dict[Shape, dict[str, object]] = {
@@ -71,7 +71,7 @@ def test_wherever_an_answer_ends_it_is_read_and_its_finished_entries_are_kept(
         found = shape.closed(whole[:place])
         assert found is not None
         text, cut = found
-        entries = shape.read(text)
+        entries = [one.model_dump() for one in shape.read(text)]
         finished = entries[:-1] if cut else entries
         assert finished == [entry] * len(finished)
         assert len(finished) >= (place >= first)
@@ -81,7 +81,7 @@ def test_the_shorter_word_of_a_choice_is_taken_unless_another_is_begun():
     begun = '{"events":[{"event":"a","topic":"b","type":'
     for more, kind in (("", "general"), (' "f', "fine-grained")):
         text, cut = EVENTS.closed(begun + more)  # type: ignore[misc]
-        assert (EVENTS.read(text)[0]["type"], cut) == (kind, True)
+        assert (EVENTS.read(text)[0].type, cut) == (kind, True)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,6 @@ def test_the_shorter_word_of_a_choice_is_taken_unless_another_is_begun():
         '{"questions":{',
         '{"questions":[}',
         '{"questions":[{"evidence":3',
-        '{"questions":[{"evidence":"a\nb',
         '{"questions":[{"evidence":"a\\x',
         "[",
     ],
@@ -108,6 +107,6 @@ def test_a_number_is_whole(number: str):
 def test_what_models_put_before_their_answer_is_taken_off():
     begun = f'<think>A fact.</think>\n```json\n{{"questions":[{PAIR}'
     text, cut = PAIRS.closed(begun)  # type: ignore[misc]
-    assert (PAIRS.read(text), cut) == ([json.loads(PAIR)], False)
+    assert ([one.model_dump() for one in PAIRS.read(text)], cut) == ([json.loads(PAIR)], False)
     assert PAIRS.closed("<think>A fact, ") is None
     assert PAIRS.closed("x" * 1_000_001) is None

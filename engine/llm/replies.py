@@ -6,12 +6,14 @@ import json
 import re
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from engine.core.errors import EngineError
-from engine.queries.llm.chat_model import Reply, UnansweredError, ended
-from engine.queries.llm.prompts import PLACES, Message, load_prompt
-from engine.queries.llm.shapes import Shape
+from engine.llm.prompts import PLACES, Message, load_prompt
+from engine.llm.requests import Reply, UnansweredError
+from engine.llm.shapes import Shape
 
 # Words that an error message may share with a document.
 _SERVERS_TEXT = (
@@ -31,33 +33,55 @@ _EXCEEDED = re.compile(
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
-def reply_of(body: bytes, shape: Shape) -> Reply:
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    """The choice of a completion, or of one of its events."""
+
+    message: _Message | None = None
+    delta: _Message | None = None
+    finish_reason: str | None = None
+
+
+class _Completion(BaseModel):
+    choices: Annotated[list[_Choice], Field(min_length=1)]
+
+
+def read_reply(body: bytes, shape: Shape[Any]) -> Reply:
     """Return the first choice of a chat completion, sent as a whole or in events.
 
     Raises UnansweredError if the body is not a chat completion.
     """
     if b"\ndata:" in b"\n" + body:
-        text, reason = streamed(body)
+        text, reason = _read_events(body)
         if not reason:
             raise UnansweredError("the answer broke off")
-        if reason == "length":
-            return ended(text, shape)
-        return Reply(text)
-    try:
-        choice = json.loads(body)["choices"][0]
-        text = choice["message"]["content"]
-        reason = choice.get("finish_reason")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise UnansweredError("the answer is not a chat completion", lasting=True) from None
-    if not isinstance(text, str):
-        raise UnansweredError("the answer holds no text", lasting=True)
-    if reason == "length":
-        return ended(text, shape)
-    return Reply(text)
+    else:
+        try:
+            choice = _Completion.model_validate_json(body).choices[0]
+        except ValueError:
+            choice = _Choice()
+        if choice.message is None:
+            raise UnansweredError("the answer is not a chat completion", lasting=True)
+        if choice.message.content is None:
+            raise UnansweredError("the answer holds no text", lasting=True)
+        text = choice.message.content
+        reason = choice.finish_reason or ""
+    closed = shape.closed(text) if reason == "length" else None
+    if closed is not None:
+        return Reply(*closed)
+    return Reply(text, cut=reason == "length")
 
 
-def streamed(body: bytes) -> tuple[str, str]:
-    """Return the text so far of a chat completion in server-sent events, and why it ended.
+def read_partial_text(body: bytes) -> str:
+    """Return the text so far of a chat completion in server-sent events."""
+    return _read_events(body)[0]
+
+
+def _read_events(body: bytes) -> tuple[str, str]:
+    """Return the text so far of server-sent events, and why it ended.
 
     The reason is empty while the completion goes on.
     """
@@ -67,10 +91,10 @@ def streamed(body: bytes) -> tuple[str, str]:
         data = line.removeprefix(b"data:").strip()
         if data == b"[DONE]":
             reason = reason or "stop"
-        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            choice = json.loads(data)["choices"][0]
-            text += choice["delta"].get("content") or ""
-            reason = choice.get("finish_reason") or reason
+        with suppress(ValueError):
+            choice = _Completion.model_validate_json(data).choices[0]
+            text += (choice.delta and choice.delta.content) or ""
+            reason = choice.finish_reason or reason
     return text, reason
 
 

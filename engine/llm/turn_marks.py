@@ -1,6 +1,6 @@
 """The marks that chat templates write around turns, and how they are broken up in documents.
 
-The tokenizer keeps a document's text apart from control tokens (`gguf_model.py`), but many
+The tokenizer keeps a document's text apart from control tokens (`served_model.py`), but many
 templates mark turns in plain characters: by words (`### Response:`, `ASSISTANT:`) or by signs that
 are not single tokens (`[/INST]`). These get a space; evidence is compared without white space, so
 the passage is still found.
@@ -50,16 +50,17 @@ class Marks:
 KNOWN = Marks(speakers=frozenset(_SPEAKERS.split()), headings=frozenset(_SPEAKERS.split()))
 
 
-def marks_in(texts: Sequence[str]) -> Marks:
+def find_marks(texts: Sequence[str]) -> Marks:
     """Return the marks in the texts that a template writes around turns.
 
     A word is a mark if its colon ends a line or the text.
     """
-    signs, speakers, headings = (
-        frozenset(found for text in texts for found in pattern.findall(text))
-        for pattern in (_SIGN, _SPEAKER, _HEADING)
+    text = "\n".join(texts)
+    return Marks(
+        frozenset(_SIGN.findall(text)),
+        frozenset(_SPEAKER.findall(text)),
+        frozenset(_HEADING.findall(text)),
     )
-    return Marks(signs, speakers, headings)
 
 
 def neutral(text: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,12 +9,11 @@ from math import inf
 from typing import Any, TypeVar
 
 from engine.core.errors import ModelError, StageError
-from engine.endpoint.address import KEY_HINT, Address
-from engine.endpoint.exchange import Exchange, ExchangeError, Response
+from engine.endpoint.address import KEY_HINT
+from engine.endpoint.client import POLL_SECONDS, Client, NoAnswerError, Response, do_nothing
 
 TRIES = 5
 PAUSE_SECONDS = 0.5  # Before the second try; it doubles before each further one.
-POLL_SECONDS = 0.05
 MAX_ANSWER_SIZE = 100_000_000  # Bytes.
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
 Answer = TypeVar("Answer")
@@ -31,9 +28,8 @@ class ModelServer:
     to do if it gives no answer, or refuses a request.
     """
 
-    address: Address
+    client: Client
     path: str
-    key: str
     kind: str
     seconds: float
     limit: str
@@ -44,16 +40,16 @@ class ModelServer:
         self,
         request: dict[str, Any],
         read: Callable[[bytes], Answer],
-        waiting: Callable[[], object] = lambda: None,
+        waiting: Callable[[], object] = do_nothing,
         within: float = inf,
     ) -> Answer:
         """Return what `read` makes of the answer to a request.
 
-        If `read` raises ExchangeError, the request is sent again. `waiting` is called repeatedly,
+        If `read` raises NoAnswerError, the request is sent again. `waiting` is called repeatedly,
         and may raise. `within`: seconds for all tries together. Raises ModelError if the server
         refuses the request, StageError if it gives no answer.
         """
-        body = json.dumps(request).encode()
+        address = self.client.address
         reason = ""
         pause = 0.0
         until = time.monotonic() + within
@@ -62,42 +58,31 @@ class ModelServer:
                 pause = max(pause, PAUSE_SECONDS * 2 ** (attempt - 1))
                 if time.monotonic() + pause >= until:
                     break
-                _wait(pause, threading.Event(), waiting)
+                _wait(pause, waiting)
             tried = attempt + 1
             try:
-                response = self._send(body, until - time.monotonic(), waiting)
+                response = self.client.send(
+                    f"{address.path}/{self.path}",
+                    request,
+                    seconds=min(self.seconds, until - time.monotonic()),
+                    limit=self.limit,
+                    check=waiting,
+                    max_size=MAX_ANSWER_SIZE,
+                )
                 return read(self._read_body(response))
-            except ExchangeError as error:
+            except NoAnswerError as error:
                 reason = f"{error}"
                 pause = min(error.pause, self.seconds)
                 if error.lasting:
                     break
         times = "times" if tried > 1 else "time"
         raise StageError(
-            f"The {self.kind} {self.address.url} gave no answer.",
+            f"The {self.kind} {address.url} gave no answer.",
             f"It was tried {tried} {times}. Last reason: {reason}.",
-            f"Check that it runs and that {self.address.setting} names it{self.advice}.",
+            f"Check that it runs and that {address.setting} names it{self.advice}.",
             code="endpoint-no-answer",
             command="run",
         )
-
-    def _send(self, body: bytes, remaining: float, waiting: Callable[[], object]) -> Response:
-        seconds = min(self.seconds, remaining)
-        exchange = Exchange(
-            self.address,
-            body,
-            seconds,
-            self.key,
-            f"{self.address.path}/{self.path}",
-            limit=MAX_ANSWER_SIZE,
-        )
-        exchange.start()
-        try:
-            if not _wait(seconds, exchange.done, waiting):
-                raise ExchangeError(f"no answer within {seconds:.2g} s ({self.limit})")
-        finally:
-            exchange.abandon()
-        return exchange.result()
 
     def _read_body(self, response: Response) -> bytes:
         """Return the body of a successful response.
@@ -105,7 +90,7 @@ class ModelServer:
         A server's own error message is not shown: it may repeat what it was sent.
         """
         if response.status in _REFUSED or 300 <= response.status < 400:
-            setting = self.address.setting
+            setting = self.client.address.setting
             raise ModelError(
                 f"The {self.kind} refuses the request (HTTP {response.status}).",
                 "A redirect is not followed." if response.location else "Its log says why.",
@@ -114,15 +99,12 @@ class ModelServer:
                 code="endpoint-refused",
             )
         if response.status != 200:
-            raise ExchangeError(f"HTTP {response.status}", pause=response.retry_after)
+            raise NoAnswerError(f"HTTP {response.status}", pause=response.retry_after)
         return response.body
 
 
-def _wait(seconds: float, done: threading.Event, waiting: Callable[[], object]) -> bool:
-    """Wait for `done`; return whether it was set within so many seconds."""
+def _wait(seconds: float, waiting: Callable[[], object]) -> None:
     until = time.monotonic() + seconds
-    while not done.wait(min(POLL_SECONDS, max(0.0, until - time.monotonic()))):
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(POLL_SECONDS, left))
         waiting()
-        if time.monotonic() >= until:
-            return False
-    return True

@@ -1,0 +1,365 @@
+"""A GGUF file in llama-cpp-python's own server application, for the process that serves it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+from llama_cpp import llama_chat_format
+from llama_cpp.server.app import create_app
+from llama_cpp.server.settings import ModelSettings, ServerSettings
+
+from engine.core.errors import ModelError
+from engine.gguf.hardware import (
+    ALL_LAYERS,
+    choose_layers,
+    free_gpu_memory,
+    free_threads,
+    too_large,
+    weight_of,
+)
+from engine.gguf.header import not_a_writer, read_header
+from engine.gguf.llama import capture_log, complaint, why_not_loaded
+from engine.llm.chat_template import PLAIN, Frame, render_frame
+from engine.llm.model_process import Choice, Served, ServedFile
+from engine.llm.prompts import Message
+from engine.llm.turn_marks import KNOWN, Marks, find_marks, neutral
+
+# Tokens of one computation; larger ones do not speed up the reading of prompts.
+BATCH = 256
+POOLING = {"from the model": -1, "mean": 1, "cls": 2, "last": 3}
+"""Values of `encoder.pooling` → llama.cpp's numbers for them."""
+CHAT_FORMAT = "separate texts"
+# Stands between the two texts of a message; no document can contain it.
+_BOUNDARY = secrets.token_hex(32)
+
+
+class Model(llama_cpp.Llama):
+    """A loaded model.
+
+    Raises ModelError with the true reason if llama.cpp cannot use the file.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        path = Path(options["model_path"])
+        try:
+            super().__init__(**options)
+        except ValueError:
+            if not hasattr(self, "_model"):
+                raise ModelError(
+                    f"The language model {path} cannot be loaded.",
+                    why_not_loaded(path),
+                    "Set queries.model to another GGUF file, or download this one again; it may be"
+                    " incomplete.",
+                    code="language-model-invalid",
+                ) from None
+            raise ModelError(
+                f"The language model {path} cannot be started with a context of"
+                f" {options['n_ctx']} tokens.",
+                complaint(path),
+                "Lower queries.context_tokens, or choose a smaller model.",
+                code="context-too-large",
+            ) from None
+
+
+class LanguageModel(Model):
+    """A model that writes answers, and keeps the texts of a message apart from its template.
+
+    Control tokens are recognised only in parts of a prompt that the template writes, and marks of
+    turns in plain characters are broken up in the texts.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        template = self.metadata.get("tokenizer.chat_template")
+        bos = self._text_of(self.token_bos())
+        eos = self._text_of(self.token_eos())
+        frame = render_frame(template, bos, eos) if template else None
+        self.lacks_template = bool(template) and frame is None
+        self._frame = frame or PLAIN
+        self._marks = self._find_marks(frame)
+
+    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
+        """Return the tokens of a message that `_join_texts` made, or those of a document."""
+        system, boundary, user = text.decode("utf-8", "replace").partition(_BOUNDARY)
+        if boundary:
+            return self.prompt_tokens(Message(system, user))
+        return self._document_tokens(system)
+
+    def prompt_tokens(self, message: Message) -> list[int]:
+        """Return the tokens of a message in the model's chat template."""
+        tokens = [
+            *self._tokens(self._frame.head, control=True),
+            *self._document_tokens(message.system),
+            *self._tokens(self._frame.between, control=True),
+            *self._document_tokens(message.user),
+            *self._tokens(self._frame.tail, control=True),
+        ]
+        if self._model.add_bos_token() and tokens[:1] != [self.token_bos()]:
+            tokens.insert(0, self.token_bos())
+        return tokens
+
+    def create_completion(  # type: ignore[override]
+        self, prompt: list[int], max_tokens: int, **options: Any
+    ) -> Any:
+        """Complete a prompt.
+
+        Raises ValueError, which the server application answers with "context_length_exceeded", if
+        an answer of `max_tokens` would not fit. llama-cpp-python would shorten the answer.
+        """
+        needed = len(prompt) + max_tokens
+        # `n_ctx()` is a multiple of 256.
+        context = self.context_params.n_ctx
+        if needed > context:
+            raise ValueError(f"Requested tokens ({needed}) exceed context window of {context}")
+        return super().create_completion(prompt=prompt, max_tokens=max_tokens, **options)
+
+    def _text_of(self, token: int) -> str:
+        return self._model.token_get_text(token) if token >= 0 else ""
+
+    def _find_marks(self, frame: Frame | None) -> Marks:
+        """Return the marks that the template writes around turns in plain characters.
+
+        Signs that are single tokens are left out, because the tokenizer keeps them apart.
+        """
+        if frame is None:
+            return KNOWN
+        marks = find_marks(frame)
+        signs = frozenset(sign for sign in marks.signs if len(self._tokens(sign, control=True)) > 1)
+        return replace(marks, signs=signs)
+
+    def _document_tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text, with control tokens read as plain characters.
+
+        llama.cpp does so itself, except for tokens that the file lists as added by a user, which
+        may be those of its template.
+        """
+        tokens = self._tokens(self._marks.apart(text))
+        if any(map(self._is_added, tokens)):
+            return self._tokens(self._marks.apart(neutral(text)))
+        return tokens
+
+    def _is_added(self, token: int) -> bool:
+        attributes = llama_cpp.llama_vocab_get_attr(self._model.vocab, token)
+        return bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED)
+
+    def _tokens(self, text: str, control: bool = False) -> list[int]:
+        tokens: list[int] = super().tokenize(
+            text.encode("utf-8", "replace"), add_bos=False, special=control
+        )
+        return tokens
+
+
+class EmbeddingModel(Model):
+    """A model that computes the vectors of texts one at a time.
+
+    So a vector does not depend on the texts that it is requested with. Raises ModelError if the
+    file does not say how to pool the vectors of tokens.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.context_params.n_seq_max = 1
+        if int(self.pooling_type()) not in (1, 2, 3):
+            raise ModelError(
+                f"The model {Path(self.model_path).name} does not say how the vectors of a text's"
+                " tokens become one.",
+                "It may be a generative language model.",
+                'Set encoder.pooling to "mean", "cls" or "last".',
+                code="pooling-unsupported",
+            )
+
+    def create_embedding(self, input: str | list[str], model: str | None = None) -> Any:
+        """Return the vectors of texts; those that JSON cannot hold are replaced by zeros."""
+        response: Any = super().create_embedding(input, model)
+        for row in response["data"]:
+            if not all(isfinite(number) for number in row["embedding"]):
+                row["embedding"] = [0.0] * self.n_embd()
+        return response
+
+    def n_embd(self) -> int:
+        """Return the width of the vectors."""
+        return int(llama_cpp.llama_model_n_embd_out(self.model))
+
+    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
+        """Return at most `n_batch` tokens of a text, with the model's own tokens around it.
+
+        What looks like a special token in the text is read as characters. A text that is too long
+        keeps the last special token.
+        """
+        tokens: list[int] = super().tokenize(text, add_bos=True, special=False)
+        tokens = tokens or [max(0, self.token_eos())]
+        if len(tokens) <= self.n_batch:
+            return tokens
+        last_tokens: list[int] = [self.token_eos(), self._model.token_sep()]
+        if tokens[-1] in last_tokens:
+            return [*tokens[: self.n_batch - 1], tokens[-1]]
+        return tokens[: self.n_batch]
+
+
+class _IgnoredTemplate:
+    """Takes the place of llama-cpp-python's renderer, which a malicious template can hang."""
+
+    def __init__(self, **_options: Any) -> None:
+        pass
+
+    def to_chat_handler(self) -> None:
+        """Return nothing: messages are formatted by `_join_texts`."""
+
+
+def _join_texts(
+    *, messages: Sequence[Any], **_options: Any
+) -> llama_chat_format.ChatFormatterResponse:
+    """Return both texts of a message for `LanguageModel.tokenize`."""
+    system, user = messages
+    prompt = f"{system['content']}{_BOUNDARY}{user['content']}"
+    return llama_chat_format.ChatFormatterResponse(prompt=prompt, added_special=True)
+
+
+def _without_repacking(default_params: Any) -> Any:
+    """Return llama.cpp's parameters of a model, with quantised weights as they are in the file.
+
+    With repacked weights, quantised models crash on processors with AMX.
+    """
+    params = default_params()
+    params.use_extra_bufts = False
+    return params
+
+
+def adapt_library() -> None:
+    """Make llama-cpp-python load models and format messages in our way, in this process."""
+    capture_log()
+    parameters: Any = llama_cpp.llama_cpp
+    parameters.llama_model_default_params = partial(
+        _without_repacking, parameters.llama_model_default_params
+    )
+    formats: Any = llama_chat_format
+    formats.Jinja2ChatFormatter = _IgnoredTemplate
+    handler = formats.chat_formatter_to_chat_completion_handler(_join_texts)
+    formats.register_chat_completion_handler(CHAT_FORMAT)(handler)
+
+
+class Loading:
+    """Loads a file into the server application, and collects what was chosen."""
+
+    def __init__(self, file: ServedFile) -> None:
+        self.file = file
+        self.model: Any = None
+        self.choices: list[Choice] = []
+        self.warnings: list[str] = []
+
+    def load(self) -> Any:
+        """Return the server application. Raises ModelError."""
+        path = Path(self.file.path)
+        context = self.file.context
+        if not self.file.pooling:
+            context = self._shorten_context(path)
+        layers = self._choose_layers(path, context)
+        threads, reason = free_threads()
+        self._choose("threads", threads, reason)
+        # The settings are not read from the environment, as their class would do.
+        settings = ModelSettings.model_construct(
+            model=str(path),
+            model_alias=path.name,
+            n_ctx=context,
+            n_batch=context if self.file.pooling else min(BATCH, context),
+            n_ubatch=context if self.file.pooling else min(BATCH, context),
+            n_threads=threads,
+            n_threads_batch=threads,
+            logits_all=False,
+            use_mlock=False,
+            embedding=bool(self.file.pooling),
+            chat_format=CHAT_FORMAT,
+            verbose=False,
+        )
+        try:
+            return self._create_app(settings, layers)
+        except ModelError as error:
+            if not layers or error.code == "pooling-unsupported":
+                raise
+            reason = f"the model could not be loaded on the GPU: {error.why}"
+            self._choose("gpu layers", "none", reason)
+            return self._create_app(settings, 0)
+
+    def served(self, port: int) -> Served:
+        """Return what the process says when its model is loaded."""
+        if self.file.pooling:
+            width = self.model.n_embd()
+        else:
+            width = 0
+            if self.model.lacks_template:
+                self.warnings.append(
+                    f"The chat template of {Path(self.file.path).name} cannot be used: the model"
+                    " is prompted in plain text."
+                )
+        return Served(
+            port=port,
+            context=self.model.context_params.n_ctx,
+            width=width,
+            choices=self.choices,
+            warnings=self.warnings,
+        )
+
+    def _make_model(self, **options: Any) -> Any:
+        if self.file.pooling:
+            self.model = EmbeddingModel(**{**options, "pooling_type": POOLING[self.file.pooling]})
+        else:
+            self.model = LanguageModel(**options)
+        return self.model
+
+    def _create_app(self, settings: ModelSettings, layers: int) -> Any:
+        library: Any = llama_cpp
+        model_class = library.Llama
+        # The application loads its model by this name.
+        library.Llama = self._make_model
+        try:
+            return create_app(
+                server_settings=ServerSettings.model_construct(
+                    api_key=self.file.token, interrupt_requests=False
+                ),
+                model_settings=[settings.model_copy(update={"n_gpu_layers": layers})],
+            )
+        finally:
+            library.Llama = model_class
+
+    def _shorten_context(self, path: Path) -> int:
+        """Return the size of the context, which is no larger than the model was trained for.
+
+        Raises ModelError for an embedding model and the like, which would load but cannot write.
+        """
+        wanted = self.file.context
+        try:
+            header = read_header(path)
+        except ModelError:
+            # llama.cpp may know more than we do, or say why the model cannot be used.
+            return wanted
+        unsuitable = not_a_writer(path, header)
+        if unsuitable is not None:
+            raise unsuitable
+        if not 0 < header.context < wanted:
+            return wanted
+        reason = f"the model was trained for no more; {wanted} are set"
+        self._choose("context tokens", header.context, reason)
+        return header.context
+
+    def _choose_layers(self, path: Path, context: int) -> int:
+        gpus: tuple[tuple[str, int], ...] = ()
+        if self.file.on_gpu and llama_cpp.llama_supports_gpu_offload():
+            gpus = free_gpu_memory()
+        weight = weight_of(path, context)
+        layers, reason = choose_layers(gpus, weight)
+        shortage = too_large(weight)
+        if not layers and shortage:
+            self.warnings.append(f"{path.name} {shortage}")
+        names = {ALL_LAYERS: "all", 0: "none"}
+        self._choose("gpu layers", names.get(layers, str(layers)), reason)
+        return layers
+
+    def _choose(self, setting: str, value: str | int, reason: str) -> None:
+        self.choices.append(Choice(setting=setting, value=value, reason=reason))
