@@ -9,7 +9,7 @@ import importlib.util
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeGuard
 
 from engine.core.disk import json_sha256, remembered_sha256
 from engine.core.errors import ModelError, reason_of
@@ -433,5 +433,5 @@ def longest_text(transformer: Path) -> int:
     return min(lengths, default=512)
 
 
-def _is_length(value: object) -> bool:
+def _is_length(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and 0 < value < 10**9

@@ -175,8 +175,9 @@ def _refuse_empty(result: Scan, sources: list[Path], context: StageContext) -> N
 
 def _make_sources_movable(result: Scan, project: Path) -> None:
     """Name sources inside the project folder relative to it."""
-    items = (*result.files, *result.skipped, *result.away)
-    names = {source: _make_movable(source, project) for source in {item.source for item in items}}
+    sources = {file.source for file in result.files}
+    sources.update(item.source for item in (*result.skipped, *result.away))
+    names = {source: _make_movable(source, project) for source in sources}
     if any(name != source for source, name in names.items()):
         result.files = [replace(file, source=names[file.source]) for file in result.files]
         result.skipped = [replace(item, source=names[item.source]) for item in result.skipped]
