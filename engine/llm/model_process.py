@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import weakref
@@ -23,6 +22,7 @@ from pydantic import BaseModel
 from engine.core.errors import EngineError, StageError
 from engine.core.extras import check_llm
 from engine.core.platforms.processes import describe_exit_code
+from engine.core.platforms.sockets import has_unix_sockets
 from engine.core.subprocesses import GRACE_SECONDS, spawn
 from engine.endpoint.address import Address
 from engine.endpoint.client import POLL_SECONDS, Client
@@ -85,7 +85,7 @@ class ModelProcess:
         check_llm()
         folder = tempfile.mkdtemp(prefix="bmembed-")
         socket_path = f"{folder}/model.sock"
-        if not hasattr(socket, "AF_UNIX") or len(os.fsencode(socket_path)) > MAX_SOCKET_PATH:
+        if not has_unix_sockets() or len(os.fsencode(socket_path)) > MAX_SOCKET_PATH:
             socket_path = ""
         self._name = Path(file.path).name
         file = file.model_copy(

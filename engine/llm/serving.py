@@ -12,6 +12,7 @@ import threading
 
 from engine.core.environment import prepare_process
 from engine.core.errors import EngineError
+from engine.core.platforms.sockets import listen_at
 from engine.core.platforms.stopping import obey_parent, take_input
 from engine.core.subprocesses import to_dict
 from engine.llm.model_process import Served, ServedFile
@@ -52,10 +53,7 @@ def _listen(socket_path: str) -> socket.socket:
     """Return a listening socket: the unix socket at a path, or a free loopback port without one."""
     if not socket_path:
         return socket.create_server(("127.0.0.1", 0))
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(socket_path)
-    listener.listen()
-    return listener
+    return listen_at(socket_path)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,8 @@ def run_engine(*arguments: str, text: str = "") -> str:
     done = subprocess.run(
         _build_command(arguments),
         env=None if HERE else build_environment(),
-        input=text,
+        # Wine reads nothing from an empty pipe for ever while some libraries load.
+        **({"input": text} if text else {"stdin": subprocess.DEVNULL}),
         capture_output=True,
         encoding="utf-8",
         errors="replace",
