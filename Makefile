@@ -12,7 +12,7 @@ WITHOUT_LLM := Only GGUF models need it; everything else works. To add it later:
 # Quantised models crash on CPUs with AMX when llama.cpp is built with these paths by GCC 12.
 export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 
-.PHONY: demo llm wheel wheelhouse test pytest test-slow window lint benchmarks screenshots clean
+.PHONY: demo llm wheel wheelhouse test pytest test-slow test-windows window lint benchmarks screenshots clean
 
 # Its result needs no llama.cpp, so that is compiled afterwards. Whoever interrupts that, or has no compiler, has all the rest.
 # The shell outlives the interrupt by a second: make complains if its child is gone before it has handled the signal itself.
@@ -68,6 +68,12 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
 	$(BIN)/lint-imports
 	$(BIN)/python tests/lint/markup.py bmembed_tui
+
+# Windows' own Python and packages under Wine, on Debian: apt install wine wine64 gcc-mingw-w64-x86-64-win32
+test-windows: | $(BIN)/python
+	$(BIN)/python tests/windows/prepare.py
+	$(BIN)/python tests/windows/smoke.py
+	$(BIN)/python tests/windows/suite.py
 
 benchmarks: $(VENV)/.installed-dev
 	for script in tests/benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -17,9 +17,6 @@ from textual.dom import DOMNode
 from engine.core.errors import EngineError, SettingsError, nearest, reason_of
 from engine.core.platforms.files import open_private
 
-# Actions of earlier versions: a key map that names them is still valid.
-REMOVED_ACTIONS = {"index.try", "settings.apply", "settings.discard"}
-
 
 def keymap_file() -> Path:
     """Return the path of the key map."""
@@ -46,11 +43,7 @@ def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
             "Correct it, or delete it.",
             code="keymap-invalid",
         ) from error
-    return {
-        name: _read_keys(path, name, value, known)
-        for name, value in data.items()
-        if name not in REMOVED_ACTIONS
-    }
+    return {name: _read_keys(path, name, value, known) for name, value in data.items()}
 
 
 def _read_keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) -> str:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from engine.core.environment import QUIET
 from engine.core.platforms.processes import restore_child_signal
-from engine.encoders.deferred import uncollected
+from engine.encoders.deferred import pause_collection
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -77,7 +77,7 @@ def pytest_collection() -> Iterator[None]:
     """Python looks for no garbage while test modules are imported, nor later among what they
     have imported.
     """
-    with uncollected():
+    with pause_collection():
         yield
     gc.freeze()
 

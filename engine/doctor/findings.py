@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,7 +101,9 @@ def examine_reranker(project: ProjectFolder, settings: Settings) -> list[Finding
     reranker.load()
     with closing(project.store()) as store:
         passages = store.sample_chunk_texts(MAX_PASSAGES)
-        taught = count_passages(ProjectSnapshot(project, settings, store), reranker.name)
+        taught = 0
+        with suppress(EngineError):  # such as settings of a training: the run reports them
+            taught = count_passages(ProjectSnapshot(project, settings, store), reranker.name)
     speed = measure_speed(reranker, passages, seconds)
     follows = f"{speed.passages} fit into {seconds:g} s of a search (search.rerank_seconds)"
     if taught and not is_server(settings.search.reranker):

@@ -20,14 +20,14 @@ class _Deferred(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
 
-        def called(*arguments: Any, **named: Any) -> Any:
-            return getattr(import_module(self.__name__), name)(*arguments, **named)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            return getattr(import_module(self.__name__), name)(*arguments, **keywords)
 
-        return called
+        return call
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Disable garbage collection inside the block.
 
     It takes a tenth of the time a process needs to load a model.
@@ -52,7 +52,7 @@ def light_imports() -> Iterator[None]:
     stubs = {name: _Deferred(name) for name in PUT_OFF if name not in sys.modules}
     sys.modules.update(stubs)
     try:
-        with uncollected():
+        with pause_collection():
             yield
     finally:
         for name in stubs:

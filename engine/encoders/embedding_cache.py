@@ -45,7 +45,7 @@ class VectorCache:
         # Hashes of the latest shards, which are not yet in the sorted table.
         self._fresh: list[np.ndarray] = []
         self._hashes = np.empty(0, dtype="S32")  # sorted
-        self._places = np.empty(0, dtype=np.int64)
+        self._positions = np.empty(0, dtype=np.int64)
         self._last = 0
         if not reading:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,15 +55,16 @@ class VectorCache:
             self._open(path)
 
     def _open(self, path: Path) -> None:
-        found = read_hashes(path)
-        if found is None or found[1] != self.dimension:
+        shard = read_hashes(path)
+        if shard is None or shard[1] != self.dimension:
             if not self.reading:
                 path.unlink(missing_ok=True)
             self.damaged += 1
             return
+        hashes, _ = shard
         self._last = max(self._last, int(path.stem.removeprefix("shard-")))
-        self._shards.append(map_vectors(path, len(found[0]), self.dimension))
-        self._fresh.append(found[0])
+        self._shards.append(map_vectors(path, len(hashes), self.dimension))
+        self._fresh.append(hashes)
 
     def __len__(self) -> int:
         return len(self._hashes) + sum(len(part) for part in self._fresh)
@@ -78,19 +79,20 @@ class VectorCache:
         self._sort()
         if not len(self._hashes):
             return np.full(len(hashes), -1, dtype=np.int64)
-        near = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        return np.where(self._hashes[near] == hashes, self._places[near], -1)
+        rows = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        return np.where(self._hashes[rows] == hashes, self._positions[rows], -1)
 
-    def read(self, places: np.ndarray) -> np.ndarray:
+    def read(self, positions: np.ndarray) -> np.ndarray:
         """Return the vectors (n, d) float16 at positions returned by `find`."""
-        vectors = np.empty((len(places), self.dimension), dtype=np.float16)
-        starts = np.cumsum([0, *(len(shard) for shard in self._shards)])
-        shards = np.searchsorted(starts, places, side="right") - 1
-        order = np.argsort(shards, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(shards[order])) + 1):
+        vectors = np.empty((len(positions), self.dimension), dtype=np.float16)
+        starts = np.cumsum([0, *map(len, self._shards)])
+        shard_numbers = np.searchsorted(starts, positions, side="right") - 1
+        order = np.argsort(shard_numbers, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(shard_numbers[order])) + 1):
             if len(rows):
-                shard = self._shards[shards[rows[0]]]
-                vectors[rows] = shard[places[rows] - starts[shards[rows[0]]]]
+                number = shard_numbers[rows[0]]
+                shard = self._shards[number]
+                vectors[rows] = shard[positions[rows] - starts[number]]
                 # Its pages would count as this process's memory.
                 release_pages(cast(mmap, shard.base))
         return vectors
@@ -110,9 +112,10 @@ class VectorCache:
 
     def _sort(self) -> None:
         if self._fresh:
-            joined = np.concatenate([self._hashes[np.argsort(self._places)], *self._fresh])
-            self._places = np.argsort(joined, kind="stable")
-            self._hashes = joined[self._places]
+            by_position = self._hashes[np.argsort(self._positions)]
+            hashes = np.concatenate([by_position, *self._fresh])
+            self._positions = np.argsort(hashes, kind="stable")
+            self._hashes = hashes[self._positions]
             self._fresh = []
 
 
@@ -129,31 +132,33 @@ class EmbeddingCache:
     @property
     def damaged(self) -> int:
         """Number of torn or corrupt shards removed since this cache was opened."""
-        return sum(one.damaged for one in self._open.values())
+        return sum(vectors.damaged for vectors in self._open.values())
 
-    def vectors_of(self, fingerprint: str, dimension: int) -> VectorCache:
+    def open_vectors(self, fingerprint: str, dimension: int) -> VectorCache:
         """Return the vectors of an encoder, opened on first use."""
         if fingerprint not in self._open:
             self._open[fingerprint] = VectorCache(self.folder / fingerprint, dimension)
         return self._open[fingerprint]
 
-    def width_of(self, fingerprint: str) -> int:
+    def read_width(self, fingerprint: str) -> int:
         """Return the width of an encoder's cached vectors, 0 if there are none."""
-        shards = map(read_hashes, sorted((self.folder / fingerprint).glob("shard-[0-9]*.vec")))
-        return next((found[1] for found in shards if found), 0)
+        for path in sorted((self.folder / fingerprint).glob("shard-[0-9]*.vec")):
+            if shard := read_hashes(path):
+                return shard[1]
+        return 0
 
     def drop_others(self, keep: Collection[str]) -> int:
         """Delete the vectors of all encoders but `keep`; return how many encoders were dropped."""
-        folders = self.folder.iterdir() if self.folder.is_dir() else ()
-        others = [
-            path
-            for path in folders
-            if path.is_dir() and _FINGERPRINT.fullmatch(path.name) and path.name not in keep
-        ]
-        for path in others:
-            self._open.pop(path.name, None)
-            shutil.rmtree(path, ignore_errors=True)
-        return len(others)
+        if not self.folder.is_dir():
+            return 0
+        dropped = 0
+        for path in list(self.folder.iterdir()):
+            is_encoder = path.is_dir() and _FINGERPRINT.fullmatch(path.name)
+            if is_encoder and path.name not in keep:
+                self._open.pop(path.name, None)
+                shutil.rmtree(path, ignore_errors=True)
+                dropped += 1
+        return dropped
 
 
 class CachedRows:
@@ -163,24 +168,23 @@ class CachedRows:
     rounded to float16, so a fresh vector equals a cached one.
     """
 
-    def __init__(self, cache: VectorCache, places: np.ndarray, similarity: Similarity) -> None:
+    def __init__(self, cache: VectorCache, positions: np.ndarray, similarity: Similarity) -> None:
         self._cache = cache
-        self._places = places
+        self._positions = positions
         self._similarity = similarity
-        self.shape = (len(places), cache.dimension)
+        self.shape = (len(positions), cache.dimension)
 
-    def chosen(self, rows: np.ndarray) -> CachedRows:
+    def select(self, rows: np.ndarray) -> CachedRows:
         """Return the rows selected by positions or a mask."""
-        return CachedRows(self._cache, self._places[rows], self._similarity)
+        return CachedRows(self._cache, self._positions[rows], self._similarity)
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
-        places = self._places[rows]
-        found = np.empty((len(places), self._cache.dimension), np.float32)
-        for start in range(0, len(places), _BLOCK):
-            found[start : start + _BLOCK] = self._similarity.restore(
-                self._cache.read(places[start : start + _BLOCK])
-            )
-        return found
+        positions = self._positions[rows]
+        vectors = np.empty((len(positions), self._cache.dimension), np.float32)
+        for start in range(0, len(positions), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            vectors[block] = self._similarity.restore(self._cache.read(positions[block]))
+        return vectors
 
 
 def encode_cached(
@@ -208,50 +212,51 @@ def encode_cached(
     their vectors in order. `order` (n,) lists the rows in the order in which they are wanted.
     """
     keys = hash_keys(hashes)
-    kept = cache.vectors_of(encoder.fingerprint, encoder.dimension)
+    vectors_on_disk = cache.open_vectors(encoder.fingerprint, encoder.dimension)
     _, first = np.unique(keys if order is None else keys[order], return_index=True)
-    if order is None:
-        first = np.sort(first)
-    else:
-        first = order[np.sort(first)]
-    missing = first[kept.find(keys[first]) < 0]
-    done = len(first) - len(missing)
-    extra = len(keys) - len(first)
-    shards = _shards(missing, texts, shard_size)
-    made = None
+    distinct = np.sort(first)
+    if order is not None:
+        distinct = order[distinct]
+    missing = distinct[vectors_on_disk.find(keys[distinct]) < 0]
+    done = len(distinct) - len(missing)
+    repeated = len(keys) - len(distinct)
+    shards = _cut_into_shards(missing, texts, shard_size)
+    encoded = None
 
     def check() -> None:
         if should_stop is not None and should_stop():
-            kept_ones = f"{done:,} of {len(first):,} different texts are embedded and kept."
-            raise CancelledError("Stopped.", kept_ones, "Run again to resume.", command="run")
+            progress_so_far = (
+                f"{done:,} of {len(distinct):,} different texts are embedded and kept."
+            )
+            raise CancelledError("Stopped.", progress_so_far, "Run again to resume.", command="run")
 
     if encode_shards:
         shards, ahead = tee(shards)
-        made = encode_shards(shard for _, shard in ahead)
+        encoded = encode_shards(shard for _, shard in ahead)
     for rows, shard in shards:
         check()
-        report = _within(progress, check, done, len(rows))
+        report = _report_within(progress, check, done, len(rows))
         try:
-            if made:
-                vectors = next(made)
+            if encoded:
+                vectors = next(encoded)
             else:
                 vectors = (encode or encoder.encode_chunks)(shard, report)
         except EngineError as error:
             cause = error.__cause__
             if isinstance(cause, Unfinished) and cause.fingerprint == encoder.fingerprint:
-                kept.append(keys[rows[: len(cause.vectors)]], cause.vectors)
+                vectors_on_disk.append(keys[rows[: len(cause.vectors)]], cause.vectors)
                 # The caller may number its rows differently.
                 raise error from None
             raise
-        kept.append(keys[rows], vectors)
+        vectors_on_disk.append(keys[rows], vectors)
         done += len(rows)
-        if made is not None and progress is not None:
+        if encoded is not None and progress is not None:
             progress(done)
         if stored is not None:
-            stored(kept, keys)
+            stored(vectors_on_disk, keys)
     if progress is not None:
-        progress(done + extra)
-    return CachedRows(kept, kept.find(keys), encoder.similarity)
+        progress(done + repeated)
+    return CachedRows(vectors_on_disk, vectors_on_disk.find(keys), encoder.similarity)
 
 
 class CachedEncoder:
@@ -276,24 +281,23 @@ class CachedEncoder:
         """See `Encoder`."""
         if self._queries_only:
             return self._encoder.encode_chunks(texts, progress)
-        return encode_cached(
-            self._encoder, list(map(_digest, texts)), texts, self._cache, progress=progress
-        )[:]
+        hashes = list(map(_hash_text, texts))
+        return encode_cached(self._encoder, hashes, texts, self._cache, progress=progress)[:]
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """See `Encoder`."""
-        hashes = [_digest(f"query\0{text}") for text in texts]
+        hashes = [_hash_text(f"query\0{text}") for text in texts]
         encode = self._encoder.encode_queries
         return encode_cached(
             self._encoder, hashes, texts, self._cache, progress=progress, encode=encode
         )[:]
 
 
-def _digest(text: str) -> str:
+def _hash_text(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _within(
+def _report_within(
     progress: Progress | None, check: Callable[[], None], before: int, size: int
 ) -> Progress:
     """Return a callback that reports progress within a shard as progress of the whole.
@@ -322,7 +326,7 @@ def hash_keys(hashes: Sequence[str]) -> np.ndarray:
     return np.frombuffer(raw, dtype="S32")
 
 
-def _shards(
+def _cut_into_shards(
     missing: np.ndarray, texts: Sequence[str], shard_size: int
 ) -> Iterator[tuple[np.ndarray, list[str]]]:
     """Yield the missing rows and their texts in shards of similar length.
@@ -337,8 +341,8 @@ def _shards(
         rows = missing[start : start + window]
         start = start + window
         window = min(2 * window, shard_size * _WINDOW_SHARDS)
-        found = [texts[row] for row in rows]
-        order = np.argsort([-len(text) for text in found], kind="stable")
-        for begin in range(0, len(rows), shard_size):
-            here = order[begin : begin + shard_size]
-            yield rows[here], [found[place] for place in here]
+        window_texts = [texts[row] for row in rows]
+        order = np.argsort([-len(text) for text in window_texts], kind="stable")
+        for first in range(0, len(rows), shard_size):
+            shard = order[first : first + shard_size]
+            yield rows[shard], [window_texts[position] for position in shard]

@@ -17,10 +17,7 @@ _FLAGS = (("add_bos_token", "bos_token"), ("add_eos_token", "eos_token"))
 def wanted_tokens(model: ModelFolder) -> list[str]:
     """Return which of `bos_token` and `eos_token` tokenizer_config.json wants around every text."""
     path = model.transformer_path / "tokenizer_config.json"
-    if path.is_file():
-        config = read_object(path)
-    else:
-        config = {}
+    config = read_object(path) if path.is_file() else {}
     return [token for flag, token in _FLAGS if config.get(flag) is True]
 
 
@@ -32,40 +29,34 @@ def add_missing(tokenizer: Any, model: ModelFolder) -> None:
     wanted = wanted_tokens(model)
     if not wanted:
         return
-    first, last = _around(tokenizer)
+    first, last = _find_special_tokens(tokenizer)
     start = tokenizer.bos_token
     end = tokenizer.eos_token
+    is_complete = True
     if "bos_token" in wanted and start is not None and start not in first:
-        before = [start]
-    else:
-        before = []
+        first = [start, *first]
+        is_complete = False
     if "eos_token" in wanted and end is not None and end not in last:
-        after = [end]
-    else:
-        after = []
-    if not (before or after):
+        last = [*last, end]
+        is_complete = False
+    if is_complete:
         return
     from tokenizers.processors import TemplateProcessing
 
-    first = [*before, *first]
-    last = [*last, *after]
+    special_tokens = [(token, tokenizer.convert_tokens_to_ids(token)) for token in {*first, *last}]
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single=[*first, "$A", *last],
         pair=[*first, "$A", *last, *first, "$B", *last],
-        special_tokens=[
-            (token, tokenizer.convert_tokens_to_ids(token)) for token in {*first, *last}
-        ],
+        special_tokens=special_tokens,
     )
 
 
-def _around(tokenizer: Any) -> tuple[list[str], list[str]]:
+def _find_special_tokens(tokenizer: Any) -> tuple[list[str], list[str]]:
     """Return the special tokens that the tokenizer puts before and after a text."""
     bare = tokenizer("a", add_special_tokens=False, verbose=False)["input_ids"]
     whole = tokenizer("a", verbose=False)["input_ids"]
-    place = next(
-        start
-        for start in range(len(whole) - len(bare) + 1)
-        if whole[start : start + len(bare)] == bare
-    )
-    tokens = tokenizer.convert_ids_to_tokens
-    return tokens(whole[:place]), tokens(whole[place + len(bare) :])
+    start = 0
+    while whole[start : start + len(bare)] != bare:
+        start += 1
+    to_tokens = tokenizer.convert_ids_to_tokens
+    return to_tokens(whole[:start]), to_tokens(whole[start + len(bare) :])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,17 +37,20 @@ def read_prompts(model: ModelFolder) -> Prompts:
     prompts = config.get("prompts") or {}
     default = prompts.get(config.get("default_prompt_name") or "", "")
 
-    def first(*names: str) -> str:
-        return str(
-            next((prompts[name] for name in names if prompts.get(name) is not None), default)
-        )
-
     query = model.query_prompt
+    if query is None:
+        query = _choose_prompt(prompts, ("query", "web_search_query"), default)
     document = model.document_prompt
-    return Prompts(
-        first("query", "web_search_query") if query is None else query,
-        first("document", "passage", "corpus") if document is None else document,
-    )
+    if document is None:
+        document = _choose_prompt(prompts, ("document", "passage", "corpus"), default)
+    return Prompts(query, document)
+
+
+def _choose_prompt(prompts: dict[str, Any], names: Sequence[str], default: Any) -> str:
+    for name in names:
+        if prompts.get(name) is not None:
+            return str(prompts[name])
+    return str(default)
 
 
 _KNOWN: tuple[tuple[str, Prompts], ...] = (
@@ -82,10 +86,8 @@ _KNOWN: tuple[tuple[str, Prompts], ...] = (
 
 def missing_prompts(model: ModelFolder) -> Prompts | None:
     """Return the prompts of the model's card if neither its folder nor a setting has any."""
-    if read_prompts(model) != Prompts("", "") or (model.query_prompt, model.document_prompt) != (
-        None,
-        None,
-    ):
+    is_set = model.query_prompt is not None or model.document_prompt is not None
+    if is_set or read_prompts(model) != Prompts("", ""):
         return None
     return known_prompts(model.name)
 
@@ -99,16 +101,22 @@ def known_prompts(name: str) -> Prompts | None:
     name = re.sub(
         r"([-_.]([it]?q\d\w*|b?f\d\d|fp\d\d|mxfp\d\w*|i1|ud|imat|gguf))+$", "", name.lower()
     )
-    return next(
-        (prompts for known, prompts in _KNOWN if re.search(rf"(^|[-_/]){known}$", name)), None
-    )
+    for pattern, prompts in _KNOWN:
+        if re.search(rf"(^|[-_/]){pattern}$", name):
+            return prompts
+    return None
 
 
 def named_prompts(query: str | None, document: str | None, *names: str) -> Prompts:
     """Return the prompts that settings name, with those of the first known model as defaults."""
-    known = next(filter(None, map(known_prompts, names)), Prompts("", ""))
+    default = Prompts("", "")
+    for prompts in map(known_prompts, names):
+        if prompts is not None:
+            default = prompts
+            break
     return Prompts(
-        known.query if query is None else query, known.document if document is None else document
+        default.query if query is None else query,
+        default.document if document is None else document,
     )
 
 
@@ -126,14 +134,16 @@ def adapter_digest(folder: Path) -> str:
 def check_adapter(folder: Path) -> dict[str, Any]:
     """Check an adapter's files and return its settings. Raises ModelError."""
     if not (folder / "adapter_config.json").is_file():
-        raise _unsound(f"{folder} is not an adapter folder.", "It has no adapter_config.json.")
+        raise _adapter_error(
+            f"{folder} is not an adapter folder.", "It has no adapter_config.json."
+        )
     if not (folder / "adapter_model.safetensors").is_file():
-        raise _unsound(
+        raise _adapter_error(
             f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded."
         )
     config = read_object(folder / "adapter_config.json")
     if config.get("peft_type") not in ("LORA", ALL_WEIGHTS):
-        raise _unsound(
+        raise _adapter_error(
             f"The adapter {folder} cannot be used.",
             "Only LoRA adapters and all weights of a model can be merged and scaled.",
         )
@@ -141,7 +151,7 @@ def check_adapter(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _unsound(what: str, why: str) -> ModelError:
+def _adapter_error(what: str, why: str) -> ModelError:
     to_do = "Train the adapter again, or copy its folder again, completely."
     return ModelError(what, why, to_do, code="adapter-invalid")
 

@@ -73,7 +73,7 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
     ModelError.
     """
     query, document = info.prompts
-    made_by = {
+    fields = {
         "model": info.model,
         "query_prompt": query,
         "document_prompt": document,
@@ -82,7 +82,7 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
         "endpoint_model": info.endpoint_model,
         "small_model": info.small_model,
     }
-    chosen = settings.encoder.model_copy(update=made_by)
+    chosen = settings.encoder.model_copy(update=fields)
     keyed = info.endpoint == settings.encoder.endpoint
     return encoder_source(chosen, info.dimension - info.small_dimension, keyed=keyed)
 
@@ -90,8 +90,8 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
     """Check the device, precision and extras that project.toml asks for.
 
-    Raises UsageError if `foreseen` knows that the device or precision is missing here, or if a GGUF
-    file needs an extra that is not installed.
+    Raises UsageError if `foresee_device` knows that the device or precision is missing here, or if
+    a GGUF file needs an extra that is not installed.
     """
     chosen = settings.encoder
     if chosen.endpoint:
@@ -100,9 +100,9 @@ def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
         check_llm()
     # Other settings always work, and importing torch takes seconds.
     if chosen.device.startswith("cuda") or chosen.dtype == "float16":
-        from engine.encoders.hardware import foreseen
+        from engine.encoders.hardware import foresee_device
 
-        foreseen(chosen.device, chosen.dtype, purpose)
+        foresee_device(chosen.device, chosen.dtype, purpose)
 
 
 def training_hardware(context: StageContext) -> Hardware:
@@ -127,16 +127,17 @@ def load_encoder(
         note_server(context.project.path, source.server)
         if context.forced and context.stage == "embed":
             _forget_other_model(context)
-        width = open_cache(context).width_of(source.vectors_fingerprint(chosen.max_tokens))
+        fingerprint = source.vectors_fingerprint(chosen.max_tokens)
         # With the width known, the server is not asked for it.
+        width = open_cache(context).read_width(fingerprint)
         source = encoder_source(chosen, width)
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
     # Each interpolation asks the black box for the same vectors.
     if isinstance(encoder, AugmentedEncoder):
-        encoder.black_box = cached(context, encoder.black_box)
+        encoder.black_box = add_cache(context, encoder.black_box)
         return encoder
     if source.server:
-        return with_kept_queries(context.project, encoder)
+        return add_query_cache(context.project, encoder)
     return encoder
 
 
@@ -150,10 +151,7 @@ def _forget_other_model(context: StageContext) -> None:
     server = base_source(chosen).load(chosen.max_tokens)
     if isinstance(server, EndpointEncoder) and server.is_other(cache / server.fingerprint / PROBES):
         # An encoder with a small model next to it has a fingerprint of its own.
-        for folder in (
-            cache,
-            cache / QUERIES,
-        ):
+        for folder in (cache, cache / QUERIES):
             EmbeddingCache(folder).drop_others(())
         context.warn(
             "The embedding server has another model now: all documents are embedded again. 'engine"
@@ -161,13 +159,13 @@ def _forget_other_model(context: StageContext) -> None:
         )
 
 
-def _watched(project: ProjectFolder, encoder: Encoder) -> Encoder:
+def _watch_server(project: ProjectFolder, encoder: Encoder) -> Encoder:
+    """Return the encoder after asking its server, if any, to notice a change of its model."""
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
+    server = encoder
     if isinstance(encoder, AugmentedEncoder):
         server = encoder.black_box
-    else:
-        server = encoder
     if isinstance(server, EndpointEncoder):
         probes = project.path / "cache" / server.fingerprint / PROBES
         if probes.exists() or os.access(project.path, os.W_OK):
@@ -175,7 +173,7 @@ def _watched(project: ProjectFolder, encoder: Encoder) -> Encoder:
     return encoder
 
 
-def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
+def add_query_cache(project: ProjectFolder, encoder: Encoder) -> Encoder:
     """Wrap a server's encoder so that no query is sent twice.
 
     Vectors of queries are kept in the project, separate from those of chunks, which a run may be
@@ -184,7 +182,7 @@ def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
     """
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
 
-    encoder = _watched(project, encoder)
+    encoder = _watch_server(project, encoder)
     if not os.access(project.path / "cache", os.W_OK):
         return encoder
     folder = project.path / "cache" / QUERIES
@@ -194,11 +192,11 @@ def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
     return CachedEncoder(encoder, EmbeddingCache(folder), queries_only=True)
 
 
-def cached(snapshot: ProjectSnapshot, encoder: Encoder) -> Encoder:
+def add_cache(snapshot: ProjectSnapshot, encoder: Encoder) -> Encoder:
     """Wrap an encoder so that its vectors of queries and chunks are kept in the project."""
     from engine.encoders.embedding_cache import CachedEncoder
 
-    return CachedEncoder(_watched(snapshot.project, encoder), open_cache(snapshot))
+    return CachedEncoder(_watch_server(snapshot.project, encoder), open_cache(snapshot))
 
 
 def model_fingerprint(snapshot: ProjectSnapshot) -> str:
@@ -230,10 +228,10 @@ def chunk_vectors(
     Resumable and cancellable.
     """
     hashes = [chunk.content_hash for chunk in chunks]
-    cache = open_cache(context)
-    return chunk_rows(
-        context, encoder, hashes, lambda place: chunks[place].embedded_text, cache, what
-    )[:]
+    rows = chunk_rows(
+        context, encoder, hashes, lambda row: chunks[row].embedded_text, open_cache(context), what
+    )
+    return rows[:]
 
 
 class ReadTexts(Sequence[str]):
@@ -246,8 +244,8 @@ class ReadTexts(Sequence[str]):
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, place: Any) -> Any:
-        return self._read(int(place))
+    def __getitem__(self, position: Any) -> Any:
+        return self._read(int(position))
 
 
 def chunk_rows(

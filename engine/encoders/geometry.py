@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.similarity import INNER_PRODUCT, Similarity
-from engine.encoders.weights_file import metadata
+from engine.encoders.weights_file import read_metadata
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,8 +74,8 @@ class Hyperbolic(Geometry):
         """Return x = sinh(√c‖v‖)/(√c‖v‖) · v."""
         tangent = self.scale * pooled
         length = (self.curvature**0.5 * tangent.norm(dim=1, keepdim=True)).clamp_min(_MIN_LENGTH)
-        found: Tensor = length.clamp_max(_MAX_LENGTH).sinh() / length * tangent
-        return found
+        points: Tensor = length.clamp_max(_MAX_LENGTH).sinh() / length * tangent
+        return points
 
 
 def read_geometry(adapter: Path) -> Geometry | None:
@@ -83,9 +83,9 @@ def read_geometry(adapter: Path) -> Geometry | None:
 
     Raises ModelError if the adapter is damaged.
     """
-    found = metadata(adapter / "adapter_model.safetensors")
-    if "small_scale" in found:
-        return OwnLengths(float(found["small_scale"]))
-    if {"curvature", "scale"} <= found.keys():
-        return Hyperbolic(float(found["curvature"]), float(found["scale"]))
+    parameters = read_metadata(adapter / "adapter_model.safetensors")
+    if "small_scale" in parameters:
+        return OwnLengths(float(parameters["small_scale"]))
+    if {"curvature", "scale"} <= parameters.keys():
+        return Hyperbolic(float(parameters["curvature"]), float(parameters["scale"]))
     return None

@@ -11,7 +11,7 @@ from typing import Literal
 
 from engine.core.errors import UsageError
 from engine.core.processors import available_cores, read_or_empty
-from engine.encoders.deferred import uncollected
+from engine.encoders.deferred import pause_collection
 
 Purpose = Literal["encode", "train"]
 AMX = "AMX-BF16"
@@ -72,24 +72,21 @@ def choose_hardware(
     return decide(detect_machine(look_for_cuda=device != "cpu"), device, dtype, purpose)
 
 
-def foreseen(device: str, dtype: str, purpose: Purpose = "encode") -> str:
+def foresee_device(device: str, dtype: str, purpose: Purpose = "encode") -> str:
     """Return the device that `choose_hardware` would choose, without using memory of a GPU.
 
     Raises UsageError as `choose_hardware` does, except for bfloat16 on a GPU without it.
     """
-    return decide(_glance(device), device, dtype, purpose).device
+    return decide(_detect_cuda(device), device, dtype, purpose).device
 
 
-def _glance(device: str) -> Machine:
+def _detect_cuda(device: str) -> Machine:
     if device == "cpu":
         return Machine(1, "")
-    with uncollected():
+    with pause_collection():
         import torch
 
-    if torch.cuda.is_available():
-        count = torch.cuda.device_count()
-    else:
-        count = 0
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return Machine(1, "", cuda="a CUDA GPU" if count else None, cuda_bf16=True, cuda_count=count)
 
 
@@ -107,22 +104,22 @@ def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardw
 
 
 def _decide_device(machine: Machine, device: str) -> HardwareChoice:
-    wanted = re.fullmatch(r"cuda(?::(\d{1,3}))?", device)
-    if device not in ("auto", "cpu") and wanted is None:
+    cuda = re.fullmatch(r"cuda(?::(\d{1,3}))?", device)
+    if device not in ("auto", "cpu") and cuda is None:
         raise UsageError(
             f"There is no device {device!r}.",
             "Devices are auto, cpu, cuda and cuda:N.",
             "Set encoder.device to auto.",
             code="device-unknown",
         )
-    if wanted and machine.cuda is None:
+    if cuda and machine.cuda is None:
         raise UsageError(
             "encoder.device is cuda, but there is no CUDA GPU.",
             "torch finds no CUDA GPU here: no card, no driver, or a CPU build of torch.",
             "Set encoder.device to auto or cpu, or install a CUDA build of torch.",
             code="device-missing",
         )
-    if wanted and int(wanted[1] or 0) >= machine.cuda_count:
+    if cuda and int(cuda[1] or 0) >= machine.cuda_count:
         raise UsageError(
             f"There is no device {device}.",
             f"This machine has {machine.cuda_count} GPU(s).",
@@ -207,12 +204,9 @@ def detect_machine(look_for_cuda: bool = True) -> Machine:
     """Detect the CPU, the limits of this process and, which imports torch, the GPU."""
     cpuinfo = read_or_empty(Path("/proc/cpuinfo"))
     cores, reason = available_cores()
-    if cpuinfo:
-        bf16 = bf16_flag(cpuinfo)
-    else:
-        bf16 = _bf16_by_torch(platform.processor())
+    bf16 = bf16_flag(cpuinfo) if cpuinfo else _bf16_by_torch(platform.processor())
     if look_for_cuda:
-        with uncollected():
+        with pause_collection():
             import torch
 
         if torch.cuda.is_available():
@@ -227,11 +221,11 @@ def bf16_flag(cpuinfo: str) -> str | None:
     for line in cpuinfo.splitlines():
         if line.startswith("flags"):
             flags = set(line.split(":", 1)[-1].split())
-            return _named(flags.__contains__, _AMD in cpuinfo)
+            return _choose_bf16(flags.__contains__, _AMD in cpuinfo)
     return None
 
 
-def _named(has: Callable[[str], object], amd: bool) -> str | None:
+def _choose_bf16(has: Callable[[str], object], amd: bool) -> str | None:
     if has("amx_bf16"):
         return AMX
     if has("avx512_bf16"):
@@ -242,7 +236,7 @@ def _named(has: Callable[[str], object], amd: bool) -> str | None:
 def _bf16_by_torch(processor: str) -> str | None:
     import torch
 
-    return _named(torch.cpu.get_capabilities().get, _AMD in processor)
+    return _choose_bf16(torch.cpu.get_capabilities().get, _AMD in processor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +279,11 @@ def find_gpus() -> Gpus:
 
 def nvidia_cards(devices: Path = PCI_DEVICES) -> int:
     """Count the NVIDIA display controllers on the PCI bus, as listed by Linux."""
-    return sum(
-        read_or_empty(device / "vendor").strip() == _NVIDIA
-        and read_or_empty(device / "class").startswith(_DISPLAY)
-        for device in (devices.iterdir() if devices.is_dir() else ())
-    )
+    if not devices.is_dir():
+        return 0
+    count = 0
+    for device in devices.iterdir():
+        is_nvidia = read_or_empty(device / "vendor").strip() == _NVIDIA
+        if is_nvidia and read_or_empty(device / "class").startswith(_DISPLAY):
+            count += 1
+    return count

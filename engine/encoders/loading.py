@@ -41,10 +41,7 @@ def load_sentence_transformer(
         import torch
         from sentence_transformers import SentenceTransformer
 
-    if isinstance(torch_dtype, str):
-        dtype = getattr(torch, torch_dtype)
-    else:
-        dtype = torch_dtype
+    dtype = getattr(torch, torch_dtype) if isinstance(torch_dtype, str) else torch_dtype
     try:
         loaded = SentenceTransformer(
             str(model.path),
@@ -88,11 +85,11 @@ def merge_adapter(
     config = check_adapter(folder)
     if config["peft_type"] == ALL_WEIGHTS:
         if config.get("base_weights_sha256") != model.weights_sha256:
-            raise _foreign_adapter(
+            raise _mismatch_error(
                 folder, f"It was trained on a model with other weights than {model.name}."
             )
         if config.get("tensors") != len(tensor_names(folder / "adapter_model.safetensors")):
-            raise _foreign_adapter(folder, "Some of its weights are missing.")
+            raise _mismatch_error(folder, "Some of its weights are missing.")
         _merge_all_weights(loaded, folder, scale)
     else:
         _merge_lora(loaded, folder, scale)
@@ -107,7 +104,7 @@ def _merge_all_weights(loaded: SentenceTransformer, folder: Path, scale: float) 
     trained = load_file(folder / "adapter_model.safetensors")
     for name, value in trained.items():
         if name not in weights or weights[name].shape != value.shape:
-            raise _foreign_adapter(
+            raise _mismatch_error(
                 folder, f"The model has no weights of the name and shape of {name}."
             )
         weights[name].data = weights[name].data.lerp(value, scale)
@@ -120,19 +117,15 @@ def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None
     from safetensors.torch import load_file
 
     transformer: Any = loaded[0]
+    base = {}
     if scale != 1.0:
-        base = {
-            name: value.detach().clone()
-            for name, value in transformer.auto_model.named_parameters()
-        }
-    else:
-        base = {}
+        for name, value in transformer.auto_model.named_parameters():
+            base[name] = value.detach().clone()
     try:
-        whole = {
-            name.removeprefix(WHOLE): one
-            for name, one in load_file(file).items()
-            if name.startswith(WHOLE)
-        }
+        whole = {}
+        for name, tensor in load_file(file).items():
+            if name.startswith(WHOLE):
+                whole[name.removeprefix(WHOLE)] = tensor
         unexpected = transformer.auto_model.load_state_dict(whole, strict=False).unexpected_keys
         with warnings.catch_warnings():
             # What peft warns of is raised as an error below.
@@ -142,12 +135,13 @@ def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None
             )
             expected = frozenset(get_peft_model_state_dict(wrapped))
     except Exception as error:
-        raise _foreign_adapter(folder, first_line(error)) from error
-    found = tensor_names(file) - {WHOLE + name for name in whole.keys() - set(unexpected)}
-    if expected != found:
-        odd = min(expected ^ found)
-        raise _foreign_adapter(
-            folder, f"{len(expected ^ found)} of its tensors have no counterpart, such as {odd}."
+        raise _mismatch_error(folder, first_line(error)) from error
+    loaded_whole = {WHOLE + name for name in whole.keys() - set(unexpected)}
+    unmatched = expected ^ (tensor_names(file) - loaded_whole)
+    if unmatched:
+        count = len(unmatched)
+        raise _mismatch_error(
+            folder, f"{count} of its tensors have no counterpart, such as {min(unmatched)}."
         )
     merged = wrapped.merge_and_unload()
     for name, value in merged.named_parameters():
@@ -156,7 +150,7 @@ def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None
     transformer.model = merged
 
 
-def _foreign_adapter(folder: Path, why: str) -> ModelError:
+def _mismatch_error(folder: Path, why: str) -> ModelError:
     return ModelError(
         f"The adapter {folder} does not fit this model.",
         why,
@@ -193,11 +187,11 @@ def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
             parts = name.split(".")
             stored.update(".".join(parts[cut:]) for cut in range(min(3, len(parts))))
     names = [name for name, _ in transformer.auto_model.named_parameters()]
-    found = sum(name in stored for name in names)
-    if found * 2 < len(names):
+    present = sum(name in stored for name in names)
+    if present * 2 < len(names):
         raise ModelError(
             f"The weights of the model {model.name} do not fit its configuration.",
-            f"Only {found} of {len(names)} parameters are in its weights files.",
+            f"Only {present} of {len(names)} parameters are in its weights files.",
             "Copy config.json and the weights from the same model.",
             code="model-incomplete",
         )

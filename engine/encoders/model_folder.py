@@ -44,6 +44,7 @@ _SAVE_AGAIN = (
     "On a machine that has the model, run SentenceTransformer(name).save(folder) and copy that"
     " folder here."
 )
+_WIDTH_KEYS = ("hidden_size", "d_model", "dim", "n_embd")
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer")
 
 
@@ -75,8 +76,8 @@ class ModelFolder:
         """
         if query is None and document is None:
             return self
-        named = json_sha256({"model": self.fingerprint, "prompts": [query, document]})
-        return replace(self, fingerprint=named, query_prompt=query, document_prompt=document)
+        fingerprint = json_sha256({"model": self.fingerprint, "prompts": [query, document]})
+        return replace(self, fingerprint=fingerprint, query_prompt=query, document_prompt=document)
 
     @property
     def transformer_path(self) -> Path:
@@ -104,7 +105,7 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
     if not path.is_dir():
         installed = find_installed_folder(spec)
         if installed is None:
-            raise _not_a_folder(spec, path)
+            raise _missing_folder_error(spec, path)
         path = installed
     return _resolve_folder(path.resolve(), folder_name(path.resolve()), None)
 
@@ -112,8 +113,7 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
 def folder_name(path: Path) -> str:
     """Return a model's name: its repository in the Hugging Face cache, else the folder's name."""
     repository = path.parent.parent.name
-    cached = path.parent.name == "snapshots" and repository.startswith("models--")
-    if cached:
+    if path.parent.name == "snapshots" and repository.startswith("models--"):
         return repository.split("--")[-1]
     return path.name
 
@@ -149,27 +149,27 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def module_folders(root: Path) -> list[tuple[str, Path]]:
     """Return the modules of `modules.json` in order: (class path, folder)."""
-    modules = read_json(root / "modules.json")
-    found = []
+    entries = read_json(root / "modules.json")
+    modules = []
     try:
-        for module in modules:
-            part = PurePosixPath(module["path"])
-            if part.is_absolute() or ".." in part.parts:
-                raise ValueError(f"module path {part} leaves the folder")
-            found.append((str(module["type"]), root / part))
-        if not found:
+        for entry in entries:
+            path = PurePosixPath(entry["path"])
+            if path.is_absolute() or ".." in path.parts:
+                raise ValueError(f"module path {path} leaves the folder")
+            modules.append((str(entry["type"]), root / path))
+        if not modules:
             raise ValueError("it names no module")
     except (TypeError, KeyError, ValueError) as error:
         raise ModelError(
             f"{root / 'modules.json'} is not valid.", reason_of(error), _SAVE_AGAIN
         ) from error
-    return found
+    return modules
 
 
 def bundled_folder() -> Path:
     """Return the folder of the bundled model's package. Raises ModelError if it is missing."""
-    found = importlib.util.find_spec(BUNDLED_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec(BUNDLED_PACKAGE)
+    if package is None or not package.submodule_search_locations:
         raise ModelError(
             f"The bundled model {DEFAULT_MODEL} is not installed.",
             f"The package {BUNDLED_PACKAGE.replace('_', '-')} is missing from this Python"
@@ -178,10 +178,10 @@ def bundled_folder() -> Path:
             " model.",
             code="model-missing",
         )
-    return Path(found.submodule_search_locations[0]) / "model"
+    return Path(package.submodule_search_locations[0]) / "model"
 
 
-def _not_a_folder(spec: str, path: Path) -> ModelError:
+def _missing_folder_error(spec: str, path: Path) -> ModelError:
     if path.exists():
         return ModelError(
             f"{spec} is not a folder.",
@@ -217,17 +217,14 @@ def folder_facts(path: Path) -> tuple[int, int | None, int]:
 
     Raises as `resolve_model` does. Only the headers of the weights are read.
     """
-    modules, weights = _checked(path)
-    return (
-        sum(file.stat().st_size for file in weights),
-        _dimension(modules),
-        longest_text(modules[0][1]),
-    )
+    modules, weights = _check_folder(path)
+    size = sum(file.stat().st_size for file in weights)
+    return size, _find_dimension(modules), longest_text(modules[0][1])
 
 
-def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
+def _check_folder(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
     """Check the folder and return its modules and weights files."""
-    modules = _checked_modules(path)
+    modules = _check_modules(path)
     _refuse_custom_code(path, modules)
     if not (modules[0][1] / "tokenizer.json").is_file():
         raise ModelError(
@@ -236,16 +233,18 @@ def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
             _SAVE_AGAIN,
             code="model-incomplete",
         )
-    return modules, [file for _, folder in modules for file in _weight_files(folder)]
+    weights: list[Path] = []
+    for _, folder in modules:
+        weights += _find_weights(folder)
+    return modules, weights
 
 
 def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
-    modules, weights = _checked(path)
-    digests = {file.relative_to(path).as_posix(): remembered_sha256(file) for file in weights}
+    modules, weights = _check_folder(path)
+    digests = _hash_files(path, weights)
+    digest = json_sha256(digests)
     if len(digests) == 1:
-        digest = next(iter(digests.values()))
-    else:
-        digest = json_sha256(digests)
+        (digest,) = digests.values()
     if expected_sha256 is not None and digest != expected_sha256:
         raise ModelError(
             f"The bundled model {name} is not the one that this version was released with.",
@@ -253,21 +252,22 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
             f"Reinstall the package {BUNDLED_PACKAGE.replace('_', '-')}.",
             code="bundled-model-changed",
         )
-    configs = {
-        file.relative_to(path).as_posix(): remembered_sha256(file)
-        for file in _config_files(path, modules)
-    }
+    configs = _hash_files(path, _find_configs(path, modules))
     return ModelFolder(
         path,
         name,
         json_sha256({"weights": digests, "configs": configs}),
-        _dimension(modules),
+        _find_dimension(modules),
         longest_text(modules[0][1]),
         digest,
     )
 
 
-def _checked_modules(path: Path) -> list[tuple[str, Path]]:
+def _hash_files(root: Path, files: list[Path]) -> dict[str, str]:
+    return {file.relative_to(root).as_posix(): remembered_sha256(file) for file in files}
+
+
+def _check_modules(path: Path) -> list[tuple[str, Path]]:
     if not (path / "modules.json").is_file():
         raise ModelError(
             f"The folder {path} is not a sentence-transformers model.",
@@ -299,51 +299,44 @@ def _checked_modules(path: Path) -> list[tuple[str, Path]]:
             " copy that folder here.",
             code="model-is-adapter",
         )
-    _weight_files(transformer, needed=True)
+    _find_weights(transformer, needed=True)
     return modules
 
 
 def _refuse_custom_code(path: Path, modules: list[tuple[str, Path]]) -> None:
-    reason = next(
-        (
-            f"its module {kind} is not part of sentence-transformers"
-            for kind, _ in modules
-            if not kind.startswith("sentence_transformers.")
-        ),
-        None,
-    )
+    reasons = []
+    for kind, _ in modules:
+        if not kind.startswith("sentence_transformers."):
+            reasons.append(f"its module {kind} is not part of sentence-transformers")
     for folder in [path, *(folder for _, folder in modules)]:
         for file in sorted(folder.glob("*.json")):
             if file.name in _CODE_NAMERS and read_object(file).get("auto_map"):
-                reason = reason or f"{file.name} names custom code (auto_map)"
-    if reason is not None:
+                reasons.append(f"{file.name} names custom code (auto_map)")
+    if reasons:
         raise ModelError(
             f"The model in {path} needs custom Python code, which is never run.",
-            f"That is because {reason}.",
+            f"That is because {reasons[0]}.",
             "Use a model that sentence-transformers and transformers support by themselves.",
             code="model-needs-code",
         )
 
 
-def _weight_files(folder: Path, needed: bool = False) -> list[Path]:
+def _find_weights(folder: Path, needed: bool = False) -> list[Path]:
     """Return the safetensors files of a module after checking their headers; may be empty."""
     if not folder.is_dir():
         return []
     single = folder / "model.safetensors"
     index = folder / "model.safetensors.index.json"
+    weights: list[Path] = []
     if single.is_file():
-        found = [single]
+        weights = [single]
     elif index.is_file():
-        found = _listed_files(folder, index)
-    else:
-        found = []
-    pickles = sorted(
-        file.name
-        for pattern in _PICKLES
-        for file in folder.glob(pattern)
-        if file.name != "training_args.bin"
-    )
-    if not found and pickles:
+        weights = _list_split_weights(folder, index)
+    pickles: list[str] = []
+    for pattern in _PICKLES:
+        pickles += [file.name for file in folder.glob(pattern)]
+    pickles = sorted(set(pickles) - {"training_args.bin"})
+    if not weights and pickles:
         raise ModelError(
             f"The model folder {folder} holds its weights only as {pickles[0]}.",
             "Such pickle files can run any code when they are opened, so only safetensors is"
@@ -352,109 +345,93 @@ def _weight_files(folder: Path, needed: bool = False) -> list[Path]:
             " safe_serialization=True), then copy the new folder here.",
             code="model-pickled",
         )
-    if not found and needed:
+    if not weights and needed:
         raise ModelError(
             f"The model folder {folder} has no weights.",
             "model.safetensors is missing.",
             _SAVE_AGAIN,
             code="model-incomplete",
         )
-    for file in found:
+    for file in weights:
         tensor_names(file)
-    return found
+    return weights
 
 
-def _listed_files(folder: Path, index: Path) -> list[Path]:
+def _list_split_weights(folder: Path, index: Path) -> list[Path]:
     """Return the files that the index of split weights names."""
-    names = read_object(index).get("weight_map")
-    if isinstance(names, dict):
-        listed = sorted({str(name) for name in names.values()})
-    else:
-        listed = []
-    for name in listed:
-        if (
-            Path(name).name != name
-            or not name.endswith(".safetensors")
-            or not (folder / name).is_file()
-        ):
+    weight_map = read_object(index).get("weight_map")
+    if not isinstance(weight_map, dict):
+        return []
+    names = sorted(set(map(str, weight_map.values())))
+    for name in names:
+        is_safe = Path(name).name == name and name.endswith(".safetensors")
+        if not is_safe or not (folder / name).is_file():
             raise ModelError(
                 f"The model folder {folder} is incomplete.",
                 f"Its part {name} is missing.",
                 _SAVE_AGAIN,
                 code="model-incomplete",
             )
-    return [folder / name for name in listed]
+    return [folder / name for name in names]
 
 
-def _config_files(path: Path, modules: list[tuple[str, Path]]) -> list[Path]:
-    folders = {path, *(folder for _, folder in modules)}
-    named = {
-        folder / name for folder in folders for name in _CONFIG_NAMES if (folder / name).is_file()
-    }
-    return sorted(
-        named | {file for folder in folders for file in folder.glob("sentence_*_config.json")}
-    )
+def _find_configs(path: Path, modules: list[tuple[str, Path]]) -> list[Path]:
+    configs: set[Path] = set()
+    for folder in {path, *(folder for _, folder in modules)}:
+        candidates = [folder / name for name in _CONFIG_NAMES]
+        configs.update(file for file in candidates if file.is_file())
+        configs.update(folder.glob("sentence_*_config.json"))
+    return sorted(configs)
 
 
-def _dimension(modules: list[tuple[str, Path]]) -> int | None:
+def _find_dimension(modules: list[tuple[str, Path]]) -> int | None:
     """Return the width of the last module that has one.
 
     It is Dense, Pooling (width × number of modes) or the transformer.
     """
     width: int | None = None
     for kind, folder in modules:
-        if (folder / "config.json").is_file():
-            config = read_object(folder / "config.json")
-        else:
-            config = {}
-        kind = kind.rsplit(".", 1)[-1]
-        if kind == "Transformer":
-            width = next(
-                (
-                    config[key]
-                    for key in ("hidden_size", "d_model", "dim", "n_embd")
-                    if key in config
-                ),
-                None,
-            )
-        elif kind == "Pooling":
-            one = config.get("embedding_dimension", config.get("word_embedding_dimension"))
-            mode = config.get("pooling_mode")
-            if isinstance(mode, list):
-                modes = len(mode)
-            else:
-                modes = sum(
-                    value is True
-                    for key, value in config.items()
-                    if key.startswith("pooling_mode_")
-                )
-            if isinstance(one, int):
-                width = one * max(1, modes)
-            else:
-                width = None
-        elif kind == "Dense":
-            width = config.get("out_features")
+        file = folder / "config.json"
+        config = read_object(file) if file.is_file() else {}
+        match kind.rsplit(".", 1)[-1]:
+            case "Transformer":
+                widths = [config[key] for key in _WIDTH_KEYS if key in config]
+                width = widths[0] if widths else None
+            case "Pooling":
+                width = _find_pooled_width(config)
+            case "Dense":
+                width = config.get("out_features")
     return width
+
+
+def _find_pooled_width(config: dict[str, Any]) -> int | None:
+    width = config.get("embedding_dimension", config.get("word_embedding_dimension"))
+    if not isinstance(width, int):
+        return None
+    mode = config.get("pooling_mode")
+    if isinstance(mode, list):
+        return width * max(1, len(mode))
+    settings = [value for key, value in config.items() if key.startswith("pooling_mode_")]
+    modes = sum(value is True for value in settings)
+    return width * max(1, modes)
 
 
 def longest_text(transformer: Path) -> int:
     """Return the longest text in tokens that the transformer in a folder takes."""
     config = read_object(transformer / "config.json")
-    limits = [
-        _length(read_object(file).get("max_seq_length"))
-        for file in sorted(transformer.glob("sentence_*_config.json"))
-    ]
-    positions = _length(config.get("max_position_embeddings"))
-    if positions is not None:
-        limits.append(positions - 2 if config.get("model_type") in _OFFSET_POSITIONS else positions)
-    if (transformer / "tokenizer_config.json").is_file():
-        limits.append(
-            _length(read_object(transformer / "tokenizer_config.json").get("model_max_length"))
-        )
-    return min((limit for limit in limits if limit is not None), default=512)
+    limits = []
+    for file in sorted(transformer.glob("sentence_*_config.json")):
+        limits.append(read_object(file).get("max_seq_length"))
+    tokenizer_config = transformer / "tokenizer_config.json"
+    if tokenizer_config.is_file():
+        limits.append(read_object(tokenizer_config).get("model_max_length"))
+    lengths = [limit for limit in limits if _is_length(limit)]
+    positions = config.get("max_position_embeddings")
+    if _is_length(positions):
+        offset = 2 if config.get("model_type") in _OFFSET_POSITIONS else 0
+        lengths.append(positions - offset)
+    return min(lengths, default=512)
 
 
-def _length(value: object) -> int | None:
-    if isinstance(value, int) and 0 < value < 10**9:
-        return value
-    return None
+def _is_length(value: object) -> bool:
+    return isinstance(value, int) and 0 < value < 10**9

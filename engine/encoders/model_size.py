@@ -43,7 +43,9 @@ class ModelSize:
         """
         block = 8 * self.width + 4 * (self.inner or 4 * self.width) + 2 * self.heads * longest
         blocks = max(1, self.blocks)
-        return weight_bytes * (blocks * self.width + block if checkpointing else blocks * block)
+        if checkpointing:
+            return weight_bytes * (blocks * self.width + block)
+        return weight_bytes * blocks * block
 
     def adapter_parameters(self, rank: int) -> int:
         """Return the parameters of a LoRA adapter on every matrix of the blocks."""
@@ -63,9 +65,9 @@ def model_size(model: ModelFolder) -> ModelSize:
     config: dict[str, Any] = read_object(model.transformer_path / "config.json")
     config = config.get("text_config") or config
     try:
-        blocks, width, heads = (
-            int(config[key]) for key in ("num_hidden_layers", "hidden_size", "num_attention_heads")
-        )
+        blocks = int(config["num_hidden_layers"])
+        width = int(config["hidden_size"])
+        heads = int(config["num_attention_heads"])
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"The size of the model in {model.path} is not known.",
@@ -73,18 +75,14 @@ def model_size(model: ModelFolder) -> ModelSize:
             "",
             code="model-incomplete",
         ) from error
-    parameters = sum(
-        math.prod(shape) for name, shape in shapes if not name.endswith("position_ids")
-    )
+    counted = [shape for name, shape in shapes if not name.endswith("position_ids")]
     inner = config.get("intermediate_size")
-    sides = sum(map(sum, matrices))
-    in_blocks = sum(map(math.prod, matrices))
     return ModelSize(
-        parameters,
-        blocks,
-        width,
-        heads,
-        sides,
-        inner if isinstance(inner, int) else None,
-        in_blocks,
+        parameters=sum(map(math.prod, counted)),
+        blocks=blocks,
+        width=width,
+        heads=heads,
+        block_sides=sum(map(sum, matrices)),
+        inner=inner if isinstance(inner, int) else None,
+        in_blocks=sum(map(math.prod, matrices)),
     )

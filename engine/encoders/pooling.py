@@ -35,26 +35,20 @@ def with_pooling(model: ModelFolder, setting: str) -> ModelFolder:
     if mode is None:
         return model
     modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in module_folders(model.path)]
-    places = [place for place, (kind, _) in enumerate(modules) if kind == "Pooling"]
-    if len(places) != 1:
-        raise _unsupported(
-            model, setting, f"Its modules are {', '.join(kind for kind, _ in modules)}."
-        )
-    config = read_object(modules[places[0]][1] / "config.json")
-    own = own_modes(config)
-    if own == (mode,):
+    kinds = [kind for kind, _ in modules]
+    if kinds.count("Pooling") != 1:
+        raise _unsupported_error(model, setting, f"Its modules are {', '.join(kinds)}.")
+    position = kinds.index("Pooling")
+    modes = read_modes(read_object(modules[position][1] / "config.json"))
+    if modes == (mode,):
         return model
-    after = [kind for kind, _ in modules[places[0] + 1 :] if kind != "Normalize"]
-    if len(own) > 1 and after:
-        raise _unsupported(
-            model, setting, f"Its {after[0]} takes {len(own)} vectors at once: {', '.join(own)}."
-        )
-    named = hashlib.sha256(f"{model.fingerprint} pooling {mode}".encode()).hexdigest()
-    if model.dimension:
-        width = model.dimension // len(own)
-    else:
-        width = None
-    return replace(model, fingerprint=named, dimension=width, pooling=mode)
+    later = [kind for kind in kinds[position + 1 :] if kind != "Normalize"]
+    if len(modes) > 1 and later:
+        reason = f"Its {later[0]} takes {len(modes)} vectors at once: {', '.join(modes)}."
+        raise _unsupported_error(model, setting, reason)
+    fingerprint = hashlib.sha256(f"{model.fingerprint} pooling {mode}".encode()).hexdigest()
+    width = model.dimension // len(modes) if model.dimension else None
+    return replace(model, fingerprint=fingerprint, dimension=width, pooling=mode)
 
 
 def replace_pooling(loaded: SentenceTransformer, mode: str) -> None:
@@ -65,25 +59,25 @@ def replace_pooling(loaded: SentenceTransformer, mode: str) -> None:
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     parts: Any = loaded
-    for place, module in enumerate(parts):
+    for position, module in enumerate(parts):
         if isinstance(module, Pooling):
-            parts[place] = Pooling(module.embedding_dimension, mode, module.include_prompt)
+            parts[position] = Pooling(module.embedding_dimension, mode, module.include_prompt)
 
 
-def own_modes(config: dict[str, Any]) -> tuple[str, ...]:
+def read_modes(config: dict[str, Any]) -> tuple[str, ...]:
     """Return the modes of a Pooling module, in the order in which it joins their vectors."""
-    named = config.get("pooling_mode")
-    if named is not None:
-        if isinstance(named, str):
-            return (named,)
-        return tuple(named)
-    former = [
+    modes = config.get("pooling_mode")
+    if isinstance(modes, str):
+        return (modes,)
+    if modes is not None:
+        return tuple(modes)
+    enabled = [
         mode for key, mode in _FORMER_KEYS.items() if config.get(f"pooling_mode_{key}") is True
     ]
-    return tuple(former) or ("mean",)
+    return tuple(enabled) or ("mean",)
 
 
-def _unsupported(model: ModelFolder, setting: str, why: str) -> ModelError:
+def _unsupported_error(model: ModelFolder, setting: str, why: str) -> ModelError:
     return ModelError(
         f"The model {model.name} cannot be pooled by {setting}.",
         why,

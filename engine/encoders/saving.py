@@ -50,7 +50,7 @@ def save_encoder(
             code="disk-full",
         ) from error
     for file in folder.rglob("*.json"):
-        _without_paths(file)
+        _remove_paths(file)
 
 
 def _complete(
@@ -62,18 +62,21 @@ def _complete(
     loaded.max_seq_length = effective_max_tokens(model, max_tokens)
     prompts = read_prompts(model)
     loaded.prompts = {**loaded.prompts, "query": prompts.query, "document": prompts.document}
-    ends_so = type(list(loaded)[-1]).__name__ == "Normalize"
-    if unit_norm and not ends_so:
+    has_unit_norm = type(list(loaded)[-1]).__name__ == "Normalize"
+    if unit_norm and not has_unit_norm:
         loaded.append(Normalize())
-    if ends_so and not unit_norm:
+    if has_unit_norm and not unit_norm:
         del loaded[-1]
 
 
-def _without_paths(file: Path) -> None:
+def _remove_paths(file: Path) -> None:
+    """Remove the keys of a configuration that name folders of this machine."""
     try:
-        found: Any = json.loads(file.read_text(encoding="utf-8"))
+        config: Any = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
         return
-    if isinstance(found, dict) and any(name in found for name in _PATHS):
-        kept = {name: value for name, value in found.items() if name not in _PATHS}
-        file.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if not isinstance(config, dict) or config.keys().isdisjoint(_PATHS):
+        return
+    for name in _PATHS:
+        config.pop(name, None)
+    file.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -45,7 +45,7 @@ class TextModel:
             return self.geometry.similarity
         return COSINE
 
-    def encoded(self, texts: Sequence[str]) -> Any:
+    def tokenise(self, texts: Sequence[str]) -> Any:
         """Tokenise texts without padding."""
         return self.tokenizer(
             list(map(encodable, texts)),
@@ -59,18 +59,13 @@ class TextModel:
 
     def token_rows(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of every text."""
-        return self.never_empty(self.encoded(texts)["input_ids"])
+        return self.fill_empty(self.tokenise(texts)["input_ids"])
 
-    def never_empty(self, rows: list[list[int]]) -> list[list[int]]:
+    def fill_empty(self, rows: list[list[int]]) -> list[list[int]]:
         """Return the rows with a filler token in each empty one."""
-        filler = next(
-            (
-                i
-                for i in (self.tokenizer.eos_token_id, self.tokenizer.unk_token_id)
-                if i is not None
-            ),
-            0,
-        )
+        filler = self.tokenizer.eos_token_id
+        if filler is None:
+            filler = self.tokenizer.unk_token_id or 0
         return [row or [filler] for row in rows]
 
     def prompt_length(self, prompt: str) -> int:
@@ -83,9 +78,9 @@ class TextModel:
         (row,) = self.token_rows([prompt])
         return len(row) - (row[-1] in self.tokenizer.all_special_ids)
 
-    def padded(self, rows: Sequence[Row], longest: int = 0) -> dict[str, Tensor]:
+    def pad(self, rows: Sequence[Row], longest: int = 0) -> dict[str, Tensor]:
         """Pad token rows to (b, `longest`) tensors with their mask, or wider if a row is longer."""
-        return padded({"input_ids": rows}, self.tokenizer, self.device, longest)
+        return pad_rows({"input_ids": rows}, self.tokenizer, self.device, longest)
 
     def vectors(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
         """Return vectors float32 (b, d) of padded rows.
@@ -94,27 +89,29 @@ class TextModel:
         """
         from torch.nn.functional import normalize
 
-        pooled = self.pooled(features, prompt_length)
+        pooled = self.pool(features, prompt_length)
         if self.geometry:
             return self.geometry.vectors(pooled)
         return normalize(pooled, dim=1)
 
-    def pooled(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
+    def pool(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
         """Return vectors as `vectors` does, but before they are scaled to unit length.
 
         Everything after the transformer is computed in float32.
         """
-        found: dict[str, Any] = {**features, "modality": "text"}
+        state: dict[str, Any] = {**features, "modality": "text"}
         if prompt_length:
-            found["prompt_length"] = prompt_length
-        found = self.modules[0](found)
+            state["prompt_length"] = prompt_length
+        transformer, *modules = self.modules
+        state = transformer(state)
         for name in ("token_embeddings", "sentence_embedding"):
-            if name in found:
-                found[name] = found[name].float()
-        last = len(self.modules) - (type(self.modules[-1]).__name__ == "Normalize")
-        for module in self.modules[1:last]:
-            found = module(found)
-        vectors: Tensor = found["sentence_embedding"].float()[:, : self._truncate_dim]
+            if name in state:
+                state[name] = state[name].float()
+        if type(self.modules[-1]).__name__ == "Normalize":
+            modules = modules[:-1]
+        for module in modules:
+            state = module(state)
+        vectors: Tensor = state["sentence_embedding"].float()[:, : self._truncate_dim]
         return vectors
 
 
@@ -123,7 +120,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def padded(
+def pad_rows(
     inputs: Mapping[str, Sequence[Row]], tokenizer: Any, device: str, longest: int = 0
 ) -> dict[str, Tensor]:
     """Pad rows of `input_ids` and parallel inputs to (b, `longest`) tensors, with the mask.
@@ -136,12 +133,11 @@ def padded(
     shape = (len(lengths), max(longest, *lengths))
     arrays = {name: np.zeros(shape, dtype=np.int64) for name in (*inputs, "attention_mask")}
     arrays["input_ids"][:] = tokenizer.pad_token_id or 0
-    for line, length in enumerate(lengths):
+    for row, length in enumerate(lengths):
+        columns = slice(0, length)
         if tokenizer.padding_side == "left":
-            place = slice(shape[1] - length, None)
-        else:
-            place = slice(0, length)
-        arrays["attention_mask"][line, place] = 1
+            columns = slice(shape[1] - length, None)
+        arrays["attention_mask"][row, columns] = 1
         for name, rows in inputs.items():
-            arrays[name][line, place] = rows[line]
+            arrays[name][row, columns] = rows[row]
     return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}

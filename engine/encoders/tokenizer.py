@@ -31,18 +31,17 @@ def chunk_tokenizer(settings: Settings) -> Path:
 
     If that has none, it is the bundled model's. Raises ModelError.
     """
-    named = settings.corpus.tokenizer
-    if not named and (own := encoder_source(settings.encoder).tokenizer_file):
-        return own
-    named = named or DEFAULT_MODEL
-    if named in BUNDLED_NAMES:
-        path = bundled_folder()
-    else:
-        path = Path(named).expanduser()
+    name = settings.corpus.tokenizer
+    if not name:
+        encoder_file = encoder_source(settings.encoder).tokenizer_file
+        if encoder_file:
+            return encoder_file
+        name = DEFAULT_MODEL
+    path = bundled_folder() if name in BUNDLED_NAMES else Path(name).expanduser()
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise ModelError(
-            f"There is no tokenizer {named}.",
+            f"There is no tokenizer {name}.",
             "It is neither a file tokenizer.json nor a folder that holds one.",
             "Name one in corpus.tokenizer, or leave it empty to use the encoder's tokenizer.",
             code="tokenizer-missing",

@@ -122,7 +122,7 @@ class TransformerEncoder:
             except (RuntimeError, MemoryError) as error:
                 if not _is_out_of_memory(error):
                     raise
-                pending.extend(self._halved(batch, error))
+                pending.extend(self._halve(batch, error))
                 continue
             done += len(batch)
             if progress is not None:
@@ -130,7 +130,7 @@ class TransformerEncoder:
         _check_vectors(vectors, unit=self.text_model.geometry is None)
         return vectors
 
-    def _halved(self, batch: np.ndarray, error: BaseException) -> list[np.ndarray]:
+    def _halve(self, batch: np.ndarray, error: BaseException) -> list[np.ndarray]:
         import torch
 
         if len(batch) == 1:
@@ -158,8 +158,8 @@ class TransformerEncoder:
         import torch
 
         with torch.inference_mode():
-            found = self.text_model.vectors(self.text_model.padded(rows), prompt_length)
-        vectors: np.ndarray = found.cpu().numpy()
+            tensor = self.text_model.vectors(self.text_model.pad(rows), prompt_length)
+        vectors: np.ndarray = tensor.cpu().numpy()
         return vectors
 
     def _token_ids(self, texts: Sequence[str], prompt: str) -> list[np.ndarray]:
@@ -170,9 +170,8 @@ class TransformerEncoder:
         rows: list[np.ndarray] = []
         for start in range(0, len(texts), _TOKENISE_BLOCK):
             block = [prompt + text for text in texts[start : start + _TOKENISE_BLOCK]]
-            rows.extend(
-                np.asarray(ids, dtype=np.int32) for ids in self.text_model.token_rows(block)
-            )
+            for ids in self.text_model.token_rows(block):
+                rows.append(np.asarray(ids, dtype=np.int32))
         return rows
 
 
@@ -192,10 +191,10 @@ def length_batches(
     start = 0
     while start < len(order):
         longest = max(1, int(ordered[start]))
-        most = max(1, min(max_sequences, token_budget // longest))
-        least = max(1, int(most * _FILLED))
-        similar = start + int(np.searchsorted(-ordered[start:], -_SPREAD * longest, side="right"))
-        end = min(start + most, len(order), max(similar, start + least))
+        max_size = max(1, min(max_sequences, token_budget // longest))
+        min_size = max(1, int(max_size * _FILLED))
+        similar = int(np.searchsorted(-ordered[start:], -_SPREAD * longest, side="right"))
+        end = min(start + max_size, len(order), start + max(similar, min_size))
         batches.append(order[start:end])
         start = end
     return batches
@@ -204,9 +203,9 @@ def length_batches(
 def _is_out_of_memory(error: BaseException) -> bool:
     import torch
 
-    return isinstance(
-        error, MemoryError | torch.OutOfMemoryError
-    ) or "can't allocate memory" in str(error)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return "can't allocate memory" in str(error)
 
 
 def _check_vectors(vectors: np.ndarray, *, unit: bool) -> None:

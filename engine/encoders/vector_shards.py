@@ -44,13 +44,13 @@ def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:
     except (OSError, struct.error):
         return None
     size = _HEAD.size + rows * (HASH_BYTES + 2 * width) + HASH_BYTES
-    if (
-        magic != _MAGIC
-        or len(content) != size
-        or hashlib.sha256(memoryview(content)[:-HASH_BYTES]).digest() != content[-HASH_BYTES:]
-    ):
+    if magic != _MAGIC or len(content) != size:
         return None
-    return np.frombuffer(content, dtype="S32", count=rows, offset=_HEAD.size).copy(), width
+    digest = hashlib.sha256(memoryview(content)[:-HASH_BYTES]).digest()
+    if digest != content[-HASH_BYTES:]:
+        return None
+    hashes = np.frombuffer(content, dtype="S32", count=rows, offset=_HEAD.size).copy()
+    return hashes, width
 
 
 def map_vectors(path: Path, rows: int, width: int) -> np.ndarray:

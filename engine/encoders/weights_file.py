@@ -31,7 +31,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         ) from error
 
 
-def metadata(path: Path) -> dict[str, str]:
+def read_metadata(path: Path) -> dict[str, str]:
     """Return the metadata of a valid safetensors file."""
     from safetensors import safe_open
 

@@ -12,7 +12,7 @@ from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
 from engine.encoders.fingerprint import read_prompts
 from engine.encoders.model_folder import ModelFolder, module_folders, read_object
-from engine.encoders.pooling import own_modes
+from engine.encoders.pooling import read_modes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +49,7 @@ def check_bert(model: ModelFolder) -> _Bert:
         if kind == "Pooling":
             pooler = read_object(folder / "config.json")
             break
-    modes = (model.pooling,) if model.pooling else own_modes(pooler)
+    modes = (model.pooling,) if model.pooling else read_modes(pooler)
     prompts = read_prompts(model)
     parts = {
         name: (tokenizer.get(name) or {}).get("type")

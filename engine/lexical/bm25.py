@@ -8,10 +8,13 @@ import numpy.typing as npt
 K1 = 1.2
 B = 0.75
 
-Ranking = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
+Integers = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float32]
+Weights = npt.NDArray[np.float64]
+Ranking = tuple[Integers, Scores]
 
 
-def idf(document_frequencies: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.float64]:
+def idf(document_frequencies: Integers, count: int) -> Weights:
     """Return ln(1 + (N − df + ½)/(df + ½)), same shape as `document_frequencies`."""
     return np.asarray(
         np.log1p((count - document_frequencies + 0.5) / (document_frequencies + 0.5)),
@@ -19,7 +22,7 @@ def idf(document_frequencies: npt.NDArray[np.int64], count: int) -> npt.NDArray[
     )
 
 
-def code_bonus(idf_of_parts: npt.NDArray[np.float64]) -> float:
+def code_bonus(idf_of_parts: Weights) -> float:
     """Return the bonus of a chunk for containing a code of the query as a whole.
 
     It is (k1 + 1) · Σ idf of the code's parts: the limit of what the parts can add up to in a chunk
@@ -32,7 +35,7 @@ def code_bonus(idf_of_parts: npt.NDArray[np.float64]) -> float:
     return factor * float(idf_of_parts.sum())
 
 
-def length_table() -> npt.NDArray[np.int64]:
+def length_table() -> Integers:
     """Return the 256 chunk lengths that one byte can express.
 
     They are exact up to 39, then have 4 significant bits (Lucene SmallFloat).
@@ -49,11 +52,11 @@ def length_table() -> npt.NDArray[np.int64]:
 
 
 def posting_scores(
-    frequencies: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
-    document_frequencies: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-) -> npt.NDArray[np.float32]:
+    frequencies: Integers,
+    rows: Integers,
+    document_frequencies: Integers,
+    lengths: Integers,
+) -> Scores:
     """Return the BM25 score of each posting, shape (p,).
 
     `frequencies` (p,) are the occurrences of the term in the chunk, `rows` (p,) the chunk of each
@@ -64,7 +67,7 @@ def posting_scores(
     return np.asarray(weights * frequencies / (frequencies + norms[rows]), dtype=np.float32)
 
 
-def length_norms(lengths: npt.NDArray[np.int64], mean: float) -> npt.NDArray[np.float64]:
+def length_norms(lengths: Integers, mean: float) -> Weights:
     """Return k1 · (1 − b + b · |c| / mean) of chunks of these lengths: (n,).
 
     Lengths are rounded to one byte.

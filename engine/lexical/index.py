@@ -32,12 +32,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import tantivy
 
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
-from engine.lexical.bm25 import Ranking, code_bonus, idf
+from engine.lexical.bm25 import Integers, Ranking, Scores, Weights, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
 from engine.lexical.codes import find_readings, strip_language
 from engine.lexical.storage import Manifest, damage_error
@@ -180,7 +179,7 @@ class LexicalIndex:
     def _files(self) -> Path:
         return storage.files_folder(self.folder)
 
-    def ids(self) -> npt.NDArray[np.int64]:
+    def ids(self) -> Integers:
         """Return the ids of all chunks (n,), ascending."""
         with panics_are_damage(self.folder):
             return np.asarray(np.load(self._files / IDS), np.int64)
@@ -209,7 +208,7 @@ class LexicalIndex:
         return self._analyzers.of(language).analyse(text)
 
     def search(
-        self, text: str, k: int, allowed: npt.NDArray[np.int64] | None = None, *, bonus: bool = True
+        self, text: str, k: int, allowed: Integers | None = None, *, bonus: bool = True
     ) -> Ranking:
         """Return the k best chunks with a score above 0, by score, then id.
 
@@ -237,7 +236,7 @@ class LexicalIndex:
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
-    def search_without(self, text: str, k: int, ignored: npt.NDArray[np.int64]) -> Ranking:
+    def search_without(self, text: str, k: int, ignored: Integers) -> Ranking:
         """Return `search` among all chunks except those whose ids are in `ignored` (n,)."""
         ids, scores = self._rank(text, k + len(ignored), bonus=True)
         keep = np.isin(ids, ignored, invert=True)
@@ -247,7 +246,7 @@ class LexicalIndex:
         """Tell whether a word is a stop word in a language that chunks are analysed in."""
         return self._analyzers.is_stop_word(word)
 
-    def find_with_words(self, text: str) -> npt.NDArray[np.int64] | None:
+    def find_with_words(self, text: str) -> Integers | None:
         """Return the ids (n,) of the chunks that contain each word of a text in any form.
 
         None if BM25 knows none of the words (the).
@@ -255,7 +254,7 @@ class LexicalIndex:
         words = self._analyzers.terms_by_word(text)
         return self._find_with_all(words) if words else None
 
-    def find_with_any(self, terms: Iterable[str]) -> npt.NDArray[np.int64]:
+    def find_with_any(self, terms: Iterable[str]) -> Integers:
         """Return the ids (n,) of the chunks that contain any of these terms."""
         return self._find_with_all([terms])
 
@@ -298,7 +297,7 @@ class LexicalIndex:
         readings = find_readings(self.query_terms(text, bonus=True))
         return list(dict.fromkeys(chain.from_iterable(readings)))
 
-    def find_with_parts(self, text: str) -> npt.NDArray[np.int64]:
+    def find_with_parts(self, text: str) -> Integers:
         """Return the ids (n,) of the chunks that contain all parts of a text's codes anywhere.
 
         Empty for a text without codes.
@@ -306,12 +305,12 @@ class LexicalIndex:
         parts = self._analyzers.parts_by_word(text)
         return self._find_with_all(parts) if parts else np.empty(0, np.int64)
 
-    def find_with_codes(self, text: str) -> list[npt.NDArray[np.int64]]:
+    def find_with_codes(self, text: str) -> list[Integers]:
         """Return, for each code of a text, the ids (n,) of the chunks that contain it whole."""
         readings = find_readings(self.query_terms(text, bonus=True))
         return [self.find_with_any(terms) for terms in readings]
 
-    def _find_with_all(self, words: Iterable[Iterable[str]]) -> npt.NDArray[np.int64]:
+    def _find_with_all(self, words: Iterable[Iterable[str]]) -> Integers:
         """Return the ids (n,) of the chunks that contain each word, given as its possible terms."""
         clauses = []
         for terms in words:
@@ -355,7 +354,7 @@ class LexicalIndex:
         words = word_pattern().findall(text.lower())
         return {word for word in words if term in self.analyse(word, language)}
 
-    def scores(self, text: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def scores(self, text: str, ids: Integers) -> Scores:
         """Return the scores of `search` for the chunks `ids` (n,): float32 (n,).
 
         The score is 0 for a chunk that contains no word or code of `text`.
@@ -377,9 +376,7 @@ class LexicalIndex:
         by_id = dict(zip(keys.tolist(), scores.tolist(), strict=True))
         return np.array([by_id.get(key, 0.0) for key in ids.tolist()], dtype=np.float32)
 
-    def scores_many(
-        self, texts: Sequence[str], ids: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float32]:
+    def scores_many(self, texts: Sequence[str], ids: Integers) -> Scores:
         """Return `scores` for many texts (q) and their `ids` (q, n): float32 (q, n).
 
         The score is -inf for the id -1.
@@ -430,7 +427,7 @@ class LexicalIndex:
                 self._frequencies[term] = int(result.count)
             return self._frequencies[term]
 
-    def idf(self, terms: Sequence[str]) -> npt.NDArray[np.float64]:
+    def idf(self, terms: Sequence[str]) -> Weights:
         """Return ln(1 + (N − df + ½)/(df + ½)) of analysed terms, shape (len(terms),)."""
         frequencies = np.array([self.document_frequency(term) for term in terms], dtype=np.int64)
         return idf(frequencies, self.count)

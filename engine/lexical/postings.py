@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from engine.lexical.analysis import QueryTerms
-from engine.lexical.bm25 import Ranking, code_bonus, idf, posting_scores
+from engine.lexical.bm25 import Integers, Ranking, Scores, Weights, code_bonus, idf, posting_scores
 
 _ALL_ONES = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -22,9 +21,7 @@ _HALF = np.uint64(32)
 class _Postings:
     """The rows that contain a term, and how often; those of term t are bounds[t]:bounds[t + 1]."""
 
-    def __init__(
-        self, numbers: dict[str, int], flat: list[int], lengths: npt.NDArray[np.int64]
-    ) -> None:
+    def __init__(self, numbers: dict[str, int], flat: list[int], lengths: Integers) -> None:
         count = max(len(lengths), 1)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         occurrences = np.array(flat, dtype=np.int64) * count + rows
@@ -72,7 +69,7 @@ class PostingsScorer:
         """
         return self._top(self._totals(terms), k)
 
-    def scores(self, terms: QueryTerms, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def scores(self, terms: QueryTerms, ids: Integers) -> Scores:
         """Return the scores (n,) of the chunks `ids` (n,).
 
         The score is 0 for a chunk that is not indexed, -inf for the id -1.
@@ -84,7 +81,7 @@ class PostingsScorer:
             scores[known] = self._totals(terms)[rows[known]]
         return scores
 
-    def _totals(self, terms: QueryTerms) -> npt.NDArray[np.float32]:
+    def _totals(self, terms: QueryTerms) -> Scores:
         """Return every chunk's score (N,)."""
         totals = np.zeros(len(self._keys), dtype=np.float32)
         for word, weight in terms.words.items():
@@ -98,12 +95,12 @@ class PostingsScorer:
             totals[rows] += np.float32(code_bonus(self._idf(parts)))
         return totals
 
-    def _idf(self, words: tuple[str, ...]) -> npt.NDArray[np.float64]:
+    def _idf(self, words: tuple[str, ...]) -> Weights:
         slices = [self._words.find_postings(word) for word in words]
         frequencies = np.array([each.stop - each.start for each in slices], dtype=np.int64)
         return idf(frequencies, len(self._keys))
 
-    def _top(self, totals: npt.NDArray[np.float32], k: int) -> Ranking:
+    def _top(self, totals: Scores, k: int) -> Ranking:
         """Return the k best rows, with ties in id order.
 
         One integer per chunk holds score and row, since positive floats sort like their bits.

@@ -345,12 +345,7 @@ def _find_changed_chunks(context: StageContext, source: Path, plan: _IndexPlan) 
 
 
 def _read_by_document(file: Path) -> dict[int, str]:
-    """Read what a file says of documents, by id.
-
-    An index of an earlier version has no file of languages: it had only one.
-    """
-    if file.name == LANGUAGES and not file.exists():
-        return {}
+    """Read what a file says of documents, by id."""
     try:
         stored = json.loads(file.read_bytes())
         return {int(key): value for key, value in stored.items()}

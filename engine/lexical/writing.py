@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import tantivy
 
 from engine.core.disk import write_text
 from engine.lexical import storage
+from engine.lexical.bm25 import Integers
 from engine.lexical.several import Analyzers, Spellings
 from engine.lexical.storage import Manifest, damage_error
 
@@ -81,7 +81,7 @@ def write(
 
 def put_manifest(
     folder: Path,
-    ids: npt.NDArray[np.int64],
+    ids: Integers,
     former: Manifest,
     others: Languages,
     spellings: Spellings,
@@ -114,13 +114,12 @@ class NotedSpellings:
         self._known: dict[str, list[str]] | None = None
 
     def __call__(self) -> dict[str, list[str]]:
-        """Return the spellings; empty for an index of an earlier version. Raises DamagedError."""
+        """Return the spellings. Raises DamagedError."""
         if self._known is None:
             self._known = {}
             file = storage.files_folder(self._folder) / SPELLINGS
             with panics_are_damage(self._folder):
-                if file.exists():
-                    self._known = json.loads(file.read_bytes())
+                self._known = json.loads(file.read_bytes())
         return self._known
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -90,15 +89,3 @@ def _weights() -> Floats:
     weights = FRACTIONS ** (first - 1) * (1.0 - FRACTIONS) ** (second - 1)
     shares: Floats = weights / weights.sum()
     return shares
-
-
-def fewest_wins(answers: int) -> int:
-    """Return how many wins among so many answers show a share above 1/2.
-
-    Returns one more than there are answers if no number of wins does.
-    """
-
-    def shows(wins: int) -> bool:
-        return wealth(wins, answers - wins) >= THRESHOLD
-
-    return bisect_left(range(answers + 1), True, key=shows)

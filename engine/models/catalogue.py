@@ -80,10 +80,8 @@ class CatalogueModel(BaseModel):
         Encoders and rerankers are loaded in 32 bits on a CPU.
         """
         if self.kind == "language model":
-            weights = self.size
-        else:
-            weights = self.parameters * 4
-        return weights + WORKSPACE
+            return self.size + WORKSPACE
+        return self.parameters * _NUMBER_BYTES["float32"] + WORKSPACE
 
     def knows(self, language: str) -> bool:
         """Tell whether it was trained on a language, given by its code."""
@@ -107,9 +105,9 @@ class _Catalogue(BaseModel):
     @model_validator(mode="after")
     def _check_names(self) -> _Catalogue:
         names = [model.name for model in self.models]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"these names stand there twice: {', '.join(twice)}")
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"these names stand there twice: {', '.join(repeated)}")
         return self
 
 
@@ -134,9 +132,9 @@ def read_catalogue(path: Path | None = None) -> tuple[CatalogueModel, ...]:
 
 def find_model(name: str) -> CatalogueModel | None:
     """Return the model of that name or repository, ignoring case, or None."""
-    wanted = name.lower()
+    lower_name = name.lower()
     for model in read_catalogue():
-        if wanted in (model.name, model.repository.lower()):
+        if lower_name in (model.name, model.repository.lower()):
             return model
     return None
 

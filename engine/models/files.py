@@ -82,19 +82,19 @@ def choose_parts(parts: Sequence[ModelPart], globs: Sequence[str] = ()) -> list[
     Raises ModelError if a name is unsafe, weights are missing, or all are pickled.
     """
     if len(parts) > MAX_FILES * 50:
-        raise _unusable("It lists too many files.")
+        raise _incomplete_error("It lists too many files.")
     for part in parts:
         check_name(part.path)
-    wanted = [part for part in parts if is_data(part.path)]
+    data_parts = [part for part in parts if is_data(part.path)]
     if globs:
-        chosen = [part for part in wanted if _matches(part.path, globs)]
+        chosen = [part for part in data_parts if _matches(part.path, globs)]
         if not chosen:
-            raise _unusable(f"It has no file {' or '.join(globs)}.")
+            raise _incomplete_error(f"It has no file {' or '.join(globs)}.")
         return chosen
-    chosen = [part for part in wanted if _belongs(part.path)]
+    chosen = [part for part in data_parts if _is_loaded(part.path)]
     check_weights([part.path for part in parts], [part.path for part in chosen])
     if len(chosen) > MAX_FILES:
-        raise _unusable(f"It has {len(chosen)} files.")
+        raise _incomplete_error(f"It has {len(chosen)} files.")
     return chosen
 
 
@@ -110,20 +110,22 @@ def check_weights(names: Iterable[str], chosen: Iterable[str]) -> None:
             "Choose a model with safetensors or GGUF files.",
             code="model-pickled",
         )
-    raise _unusable("It has no weights as safetensors or GGUF.")
+    raise _incomplete_error("It has no weights as safetensors or GGUF.")
 
 
 def _matches(path: str, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(path.lower(), glob.lower()) for glob in globs)
 
 
-def _belongs(path: str) -> bool:
+def _is_loaded(path: str) -> bool:
     """Tell whether sentence-transformers reads a file: at the top or in a module's folder."""
-    *folders, _ = PurePosixPath(path).parts
-    return not folders or (len(folders) == 1 and bool(_MODULE.fullmatch(folders[0])))
+    folders = PurePosixPath(path).parts[:-1]
+    if len(folders) == 1:
+        return _MODULE.fullmatch(folders[0]) is not None
+    return not folders
 
 
-def _unusable(why: str) -> ModelError:
+def _incomplete_error(why: str) -> ModelError:
     return ModelError(
         "The model was not taken.",
         why,
@@ -151,7 +153,7 @@ def check_part(
     """
     size = path.stat().st_size
     if size != part.size:
-        raise altered(part.path, f"It has {size:,} bytes instead of {part.size:,}.")
+        raise altered_error(part.path, f"It has {size:,} bytes instead of {part.size:,}.")
     check_stop(should_stop)
     sha256 = file_sha256(path)
     if part.sha256:
@@ -159,9 +161,9 @@ def check_part(
     elif part.blob_id:
         same = hash_blob(path, should_stop) == part.blob_id
     else:
-        raise altered(part.path, "No digest of it is known, so it cannot be checked.")
+        raise altered_error(part.path, "No digest of it is known, so it cannot be checked.")
     if not same:
-        raise altered(part.path, "Its digest is not the one that it should have.")
+        raise altered_error(part.path, "Its digest is not the one that it should have.")
     return ModelPart(part.path, size, sha256, part.blob_id)
 
 
@@ -171,7 +173,7 @@ def hash_part(path: Path, name: str, should_stop: Callable[[], bool] = lambda: F
     return ModelPart(name, path.stat().st_size, file_sha256(path), hash_blob(path, should_stop))
 
 
-def altered(name: str, why: str) -> ModelError:
+def altered_error(name: str, why: str) -> ModelError:
     """Build the error for a file that differs from what was expected."""
     return ModelError(
         f"The file {name} of the model is damaged or was altered.",

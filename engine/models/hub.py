@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from engine.core.disk import check_room, disk_errors
 from engine.core.errors import EngineError, ModelError, UsageError, first_line
 from engine.models.catalogue import CatalogueModel
-from engine.models.files import ModelPart, altered, check_part, check_stop, choose_parts
+from engine.models.files import ModelPart, altered_error, check_part, check_stop, choose_parts
 from engine.models.installed import PARTIAL, InstalledModel, own_folder, remove_empty_partial
 from engine.models.policy import check_fetching_allowed
 
@@ -183,15 +183,14 @@ class HubClient:
         """Return the files of a model's newest commit, with their sizes and digests."""
         from huggingface_hub import HfApi
 
-        with self._errors(model):
-            found = HfApi(endpoint=self.endpoint).model_info(
-                model.repository, files_metadata=True, timeout=TIMEOUT
-            )
-        commit = found.sha or ""
+        hub = HfApi(endpoint=self.endpoint)
+        with self._translate_errors(model):
+            info = hub.model_info(model.repository, files_metadata=True, timeout=TIMEOUT)
+        commit = info.sha or ""
         if not _COMMIT.fullmatch(commit):
-            raise _malformed(self.endpoint, "It names no commit.")
+            raise _malformed_error(self.endpoint, "It names no commit.")
         parts = []
-        for sibling in found.siblings or []:
+        for sibling in info.siblings or []:
             sha256 = sibling.lfs.sha256 if sibling.lfs else ""
             size = sibling.lfs.size if sibling.lfs else sibling.size
             parts.append(ModelPart(sibling.rfilename, size or 0, sha256, sibling.blob_id or ""))
@@ -235,13 +234,13 @@ class HubClient:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         tries = 0
         while True:
-            before = _size_of(incomplete)
+            size_before = _read_size(incomplete)
             try:
-                with self._errors(transfer.model):
+                with self._translate_errors(transfer.model):
                     self._stream(transfer, part, incomplete, done)
                 break
             except EngineError as error:
-                tries = 0 if _size_of(incomplete) > before else tries + 1
+                tries = 0 if _read_size(incomplete) > size_before else tries + 1
                 if error.code != "hub-unreachable" or tries >= RETRIES:
                     raise
             time.sleep(PAUSE)
@@ -261,7 +260,7 @@ class HubClient:
             endpoint=self.endpoint,
         )
         headers = dict(build_hf_headers()) | {"Accept-Encoding": "identity"}
-        size = _size_of(incomplete)
+        size = _read_size(incomplete)
         if 0 < size == part.size:
             return
         if 0 < size < part.size:
@@ -280,14 +279,19 @@ class HubClient:
                     check_stop(transfer.should_stop)
                     size += len(block)
                     if size > part.size:
-                        raise altered(part.path, f"It has more than {part.size:,} bytes.")
+                        raise altered_error(part.path, f"It has more than {part.size:,} bytes.")
                     file.write(block)
                     transfer.progress(done + size, transfer.total)
         if size < part.size:
-            raise _broken_off(self.endpoint, f"{part.path} ended after {size:,} bytes.")
+            raise EngineError(
+                f"The hub {self.endpoint} broke off.",
+                f"{part.path} ended after {size:,} bytes.",
+                f"Try again. {_KEPT}",
+                code="hub-unreachable",
+            )
 
     @contextmanager
-    def _errors(self, model: CatalogueModel) -> Iterator[None]:
+    def _translate_errors(self, model: CatalogueModel) -> Iterator[None]:
         """Turn the library's errors into ours: each says what happened in one sentence."""
         import httpx2
         from huggingface_hub.errors import (
@@ -332,23 +336,24 @@ class HubClient:
                 code="hub-unreachable",
             ) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _malformed(self.endpoint, first_line(error)) from error
+            raise _malformed_error(self.endpoint, first_line(error)) from error
 
 
 def _check_listed(part: ModelPart) -> None:
     """Raise ModelError for a file without a digest, or of an impossible size."""
-    limit = MAX_FILE_BYTES if part.sha256 else MAX_SMALL_BYTES
     if part.sha256:
-        known = _DIGEST.fullmatch(part.sha256)
+        digest = _DIGEST.fullmatch(part.sha256)
+        limit = MAX_FILE_BYTES
     else:
-        known = _COMMIT.fullmatch(part.blob_id)
-    if not known:
-        raise altered(part.path, "The hub names no digest of it, so it cannot be checked.")
+        digest = _COMMIT.fullmatch(part.blob_id)
+        limit = MAX_SMALL_BYTES
+    if not digest:
+        raise altered_error(part.path, "The hub names no digest of it, so it cannot be checked.")
     if not 0 <= part.size <= limit:
-        raise altered(part.path, f"The hub says that it has {part.size:,} bytes.")
+        raise altered_error(part.path, f"The hub says that it has {part.size:,} bytes.")
 
 
-def _size_of(path: Path) -> int:
+def _read_size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
@@ -356,13 +361,7 @@ def _starts_at(response: httpx2.Response, size: int) -> bool:
     return response.headers.get("Content-Range", "").startswith(f"bytes {size}-")
 
 
-def _broken_off(endpoint: str, why: str) -> EngineError:
-    return EngineError(
-        f"The hub {endpoint} broke off.", why, f"Try again. {_KEPT}", code="hub-unreachable"
-    )
-
-
-def _malformed(endpoint: str, why: str) -> EngineError:
+def _malformed_error(endpoint: str, why: str) -> EngineError:
     return EngineError(
         f"{endpoint} does not answer as a hub does.",
         why,

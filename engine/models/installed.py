@@ -16,7 +16,7 @@ from engine.core.disk import disk_errors, sync_tree, write_text
 from engine.core.errors import ModelError, UsageError
 from engine.core.platforms.files import sync
 from engine.models.catalogue import KINDS, CatalogueModel, Kind, find_model
-from engine.models.files import ModelPart, altered, check_name, check_part
+from engine.models.files import ModelPart, altered_error, check_name, check_part
 
 MANIFEST = ".model.json"
 """File in a model's folder with its origin and the digest of each file."""
@@ -148,22 +148,22 @@ def read_installed(name: str) -> InstalledModel | None:
 def list_installed() -> list[InstalledModel]:
     """List the installed models that have a manifest, by name."""
     folder = own_folder()
-    if folder.is_dir():
-        names = sorted(path.name for path in folder.iterdir())
-    else:
-        names = []
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     return [model for model in map(read_installed, names) if model is not None]
 
 
-def find_installed_folder(named: str) -> Path | None:
+def find_installed_folder(name: str) -> Path | None:
     """Return a model's folder by its name, or its name or repository in the catalogue.
 
     None if it is not installed.
     """
-    entry = find_model(named)
-    for name in (named, entry.name if entry else ""):
-        if _NAME.fullmatch(name) and (own_folder() / name).is_dir():
-            return own_folder() / name
+    names = [name]
+    if entry := find_model(name):
+        names.append(entry.name)
+    for candidate in names:
+        folder = own_folder() / candidate
+        if _NAME.fullmatch(candidate) and folder.is_dir():
+            return folder
     return None
 
 
@@ -232,7 +232,7 @@ def verify(model: InstalledModel, should_stop: Callable[[], bool] = lambda: Fals
     for part in model.files:
         path = model.folder / part.path
         if path.is_symlink() or not path.is_file():
-            raise altered(part.path, "It is missing, or no plain file.")
+            raise altered_error(part.path, "It is missing, or no plain file.")
         check_part(path, part, should_stop)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.core.disk import check_room, disk_errors, replace_file
 from engine.core.errors import ModelError, UsageError
-from engine.models.files import BLOCK, altered, check_part, check_stop, check_weights, is_data
+from engine.models.files import BLOCK, altered_error, check_part, check_stop, check_weights, is_data
 from engine.models.installed import InstalledModel, format_manifest, parse_manifest
 
 SUFFIX = ".modelpack"
@@ -156,7 +156,7 @@ def _unpack_file(
             check_stop(should_stop)
             written += len(block)
             if written > size:
-                raise altered(name, f"It has more than {size:,} bytes.")
+                raise altered_error(name, f"It has more than {size:,} bytes.")
             file.write(block)
 
 

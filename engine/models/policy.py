@@ -48,10 +48,7 @@ def find_prohibition(file: Path) -> str:
     except (OSError, ValueError) as error:
         return f"The policy {file} cannot be read: {error}."
     models = policy.get("models", {})
-    if isinstance(models, dict):
-        allowed = models.get("fetch", True)
-    else:
-        allowed = None
+    allowed = models.get("fetch", True) if isinstance(models, dict) else None
     if allowed is True:
         return ""
     if allowed is False:

@@ -13,7 +13,7 @@ from engine.core.errors import ModelError, first_line
 from engine.encoders.deferred import light_imports
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import longest_text
-from engine.encoders.text_model import encodable, padded
+from engine.encoders.text_model import encodable, pad_rows
 from engine.reranking.folder import is_modular
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class CrossEncoder:
         rows = {name: [encoded[name][i] for i in places] for name in _INPUTS if name in encoded}
         longest = max(map(len, rows["input_ids"]))
         length = min(math.ceil(longest / LENGTH_GRID) * LENGTH_GRID, self.max_tokens)
-        inputs = padded(rows, self._tokenizer, self._device, length)
+        inputs = pad_rows(rows, self._tokenizer, self._device, length)
         with torch.inference_mode():
             logits = self._model(inputs).float()  # (b, labels)
             if logits.shape[1] == 2:

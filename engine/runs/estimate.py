@@ -169,7 +169,10 @@ def count_passes(config: TrainingConfig, chunks: int, queries: int) -> float:
     texts_a_step = config.queries_per_step * QUERY
     pool = config.heldout_queries * QUERY
     if config.adapter_scope == "both":
-        texts_a_step += config.queries_per_step * (1 + config.negatives_per_query)
+        chunks_a_query = 1 + config.negatives_per_query
+        if config.uses_candidates:
+            chunks_a_query = config.list_width
+        texts_a_step += config.queries_per_step * chunks_a_query
         texts_a_step += config.shared_chunks
         pool += min(chunks, config.heldout_pool)
     texts = 0.0

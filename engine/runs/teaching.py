@@ -50,8 +50,10 @@ def with_teacher(settings: Settings, name: str) -> Settings:
 def count_passages(snapshot: ProjectSnapshot, name: str) -> int:
     """Return how many passages the cross-encoder `name` scores as a teacher, at most.
 
-    0 if the recipe has no lists of candidates. Raises SettingsError.
+    0 if the encoder is not trained, or the recipe has no lists of candidates. Raises SettingsError.
     """
+    if not encoder_source(snapshot.settings.encoder).trains:
+        return 0
     settings = with_teacher(snapshot.settings, name)
     counts = snapshot.store.counts()
     expected = min(settings.queries.max_queries, settings.queries.per_chunk * counts["chunks"])
@@ -68,9 +70,7 @@ def estimate_teacher(snapshot: ProjectSnapshot) -> TeacherCost | None:
     Its speed is measured in another process. Raises EngineError.
     """
     name = find_teacher(snapshot)
-    if not name or not encoder_source(snapshot.settings.encoder).trains:
-        return None
-    passages = count_passages(snapshot, name)
+    passages = count_passages(snapshot, name) if name else 0
     if not passages:
         return None
     arguments = [str(snapshot.project.path), name]

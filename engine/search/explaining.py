@@ -68,7 +68,7 @@ def find_trained_encoder(loaded: LoadedProject, cached: Latest[Encoder]) -> Unus
     invalid adapter.
     """
     from engine.encoders.embedding_cache import EmbeddingCache
-    from engine.encoders.for_project import chunk_adapter, with_kept_queries
+    from engine.encoders.for_project import add_query_cache, chunk_adapter
     from engine.encoders.kinds.chosen import encoder_source
 
     artifact = loaded.artifact(AdapterInfo)
@@ -83,14 +83,14 @@ def find_trained_encoder(loaded: LoadedProject, cached: Latest[Encoder]) -> Unus
     fingerprint = source.vectors_fingerprint(
         settings.max_tokens, chunk_adapter(adapter, artifact.info.adapter_scope)
     )
-    width = EmbeddingCache(project.path / "cache").width_of(fingerprint)
+    width = EmbeddingCache(project.path / "cache").read_width(fingerprint)
     if not width:
         return None
 
     def load() -> Encoder:
         encoder = source.load(settings.max_tokens, adapter)
         if source.server:
-            return with_kept_queries(project, encoder)
+            return add_query_cache(project, encoder)
         return encoder
 
     encoder = cached.get((artifact.fingerprint, fingerprint), load)

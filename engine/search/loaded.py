@@ -264,13 +264,13 @@ class LoadedProject:
         graph: Callable[[], QueryEncoder | None] = lambda: None,
     ) -> QueryEncoder:
         def load() -> QueryEncoder:
-            from engine.encoders.for_project import source_of, with_kept_queries
+            from engine.encoders.for_project import add_query_cache, source_of
 
             folder = self.project.path / adapter if adapter else None
             source = source_of(info, self.settings())
             encoder = source.load(info.max_tokens, folder, weight)
             if source.server:
-                return with_kept_queries(self.project, encoder)
+                return add_query_cache(self.project, encoder)
             return encoder
 
         return self._encoders[role].get(

@@ -22,7 +22,8 @@ from engine.settings.schema import DEFAULT_MODEL
 def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOffer:
     """Return what an adaptation takes and could prove.
 
-    `timed`: also how long it takes. Raises NotBuiltError before the documents are read.
+    `timed`: also how long it takes; a reranker that could teach is measured for some seconds.
+    Raises NotBuiltError before the documents are read.
     """
     from engine.runs.pipeline import find_due_stages
 

@@ -10,7 +10,7 @@ from engine.core.characters import visible
 from engine.core.errors import NotBuiltError
 from engine.core.messages.preferences import ListMode
 from engine.core.messages.search import Hit
-from engine.encoders.for_project import with_kept_queries
+from engine.encoders.for_project import add_query_cache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.lists.differing import DEPTH
 from engine.evaluation.lists.systems import (
@@ -223,7 +223,7 @@ class SystemLists:
             caches: dict[str, VectorCache] = {}
             is_known = np.ones(len(ids), bool)
             for fingerprint in {pair.reference.chunks, pair.candidate.chunks}:
-                width = EmbeddingCache(folder).width_of(fingerprint)
+                width = EmbeddingCache(folder).read_width(fingerprint)
                 cache = VectorCache(folder / fingerprint, width, reading=True)
                 is_known &= cache.find(hashes) >= 0
                 caches[fingerprint] = cache
@@ -267,7 +267,7 @@ class SystemLists:
         adapter = project.path / choice.adapter if choice.adapter else None
         encoder = source.load(settings.max_tokens, adapter, choice.weight)
         if source.server:
-            return with_kept_queries(project, encoder)
+            return add_query_cache(project, encoder)
         return encoder
 
     def _match(self, query: str) -> FilenameMatch:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.records import Chunk
-from engine.encoders.for_project import cached, chunk_vectors, load_encoder
+from engine.encoders.for_project import add_cache, chunk_vectors, load_encoder
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.chunks import sample_indices
@@ -57,7 +57,7 @@ def find_nearest(
     sample = sample_indices(len(chunks), context.settings.training.seed)
     of_chunks = chunk_vectors(context, encoder, [chunks[row] for row in sample])
     # A black box is asked for each text only once.
-    asked = cached(context, encoder) if config.augmentation else encoder
+    asked = add_cache(context, encoder) if config.augmentation else encoder
     of_queries = asked.encode_queries(texts, lambda _: context.check_stop())
     similarity = encoder.similarity
     rows, _ = rank_all(

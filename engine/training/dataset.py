@@ -355,7 +355,7 @@ def _base_vectors(
     """
     if not config.needs_vectors:
         return None, None, None
-    from engine.encoders.for_project import cached, chunk_vectors, load_encoder
+    from engine.encoders.for_project import add_cache, chunk_vectors, load_encoder
 
     encoder = load_encoder(context)
     of_chunks = chunk_vectors(context, encoder, chunks)
@@ -363,7 +363,7 @@ def _base_vectors(
         of_queries = encoder.encode_queries(texts, lambda _: context.check_stop())
         return of_queries, of_chunks, None
     all_texts = [*texts, *heldout]
-    vectors = cached(context, encoder).encode_queries(all_texts, lambda _: context.check_stop())
+    vectors = add_cache(context, encoder).encode_queries(all_texts, lambda _: context.check_stop())
     return vectors[: len(texts)], of_chunks, vectors[len(texts) :]
 
 

@@ -186,7 +186,7 @@ def _check_memory(settings: Settings, config: TrainingConfig) -> None:
     """Raise ResourceError if neither memory nor a GPU's can hold a training of all weights."""
     if not config.trains_all_weights or not encoder_source(settings.encoder).trains:
         return
-    from engine.encoders.hardware import find_gpus, foreseen
+    from engine.encoders.hardware import find_gpus, foresee_device
     from engine.encoders.model_size import model_size
     from engine.training.compute.memory import check_all_weights_fit
 
@@ -196,7 +196,7 @@ def _check_memory(settings: Settings, config: TrainingConfig) -> None:
         check_all_weights_fit(size, "cpu", model.name, psutil.virtual_memory().total)
     except ResourceError:
         # Looking for a GPU imports torch, which takes seconds, so memory is checked first.
-        device = foreseen(settings.encoder.device, settings.encoder.dtype, "train")
+        device = foresee_device(settings.encoder.device, settings.encoder.dtype, "train")
         if device == "cpu":
             raise
         number = int(device.partition(":")[2] or 0)

@@ -87,7 +87,7 @@ class IndexBuild:
         shared = shared_with is not None and shared_with.chunk_encoder == fingerprint
         self.info = self._build_info(encoder, shared=shared)
         cache = open_cache(context)
-        cached = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
+        cached = len(cache.open_vectors(encoder.fingerprint, encoder.dimension))
         if shared_with is not None and not shared:
             self._announce(encoder, cached)
         with context.project.building("vectors", self._name) as building:
@@ -97,7 +97,7 @@ class IndexBuild:
             texts = [context.store.chunk(chunk_id).embedded_text for chunk_id in sampled]
             _write_query_encoder(context, building.folder, self.info, texts, encoder)
         self._folder = building.name
-        return len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - cached
+        return len(cache.open_vectors(encoder.fingerprint, encoder.dimension)) - cached
 
     def publish(self, fingerprint: str, *, alone: bool = False) -> None:
         """Make the index the current artifact of its kind; `alone`: the only one for both modes."""
@@ -298,7 +298,7 @@ def _update(
     if is_new.sum() > index.count:
         return False
     removed = index.keys()[np.isin(index.keys(), ids, invert=True)]
-    return index.updated(folder, embedded[is_new], vectors.chosen(is_new), removed) is not None
+    return index.updated(folder, embedded[is_new], vectors.select(is_new), removed) is not None
 
 
 def _write_query_encoder(

@@ -122,8 +122,3 @@ def test_keys_may_be_written_as_they_are_shown(config: Path, given: str, called:
     known = keymap.collect_bindings()
     config.write_text(f'"app.help" = "{given}"')
     assert keymap.load_keymap(known) == {"app.help": called}
-
-
-def test_actions_of_the_version_before_are_passed_over(config: Path) -> None:
-    config.write_text('"index.try" = "b"\n"app.help" = "f9"')
-    assert keymap.load_keymap(keymap.collect_bindings()) == {"app.help": "f9"}

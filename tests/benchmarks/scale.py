@@ -39,9 +39,9 @@ from fixtures.tiny_model import save_layout  # noqa: E402
 from engine.core.events import StageFinished  # noqa: E402
 from engine.core.records import Chunk, ReadDocument  # noqa: E402
 from engine.corpus.ingest.former import (  # noqa: E402
-    document_of,
+    build_record,
+    build_stored_document,
     hash_file,
-    record_of,
 )
 from engine.corpus.ingest.stage import VERSION  # noqa: E402
 from engine.corpus.scan.scan import scan  # noqa: E402
@@ -125,8 +125,10 @@ def cut(project: ProjectFolder) -> None:
                 )
                 start += len(part) + 2
             file_hash = hash_file(file.absolute)
-            row = store.put_file(record_of(file, file_hash, "read", "", chunking))
-            document = document_of(file, file_hash, ReadDocument(file.absolute.stem, text))
+            row = store.put_file(build_record(file, file_hash, chunking))
+            document = build_stored_document(
+                file, file_hash, ReadDocument(file.absolute.stem, text)
+            )
             store.replace_chunks(store.put_document(row, document), chunks)
 
 

@@ -434,6 +434,6 @@ def vectors(project: Path) -> np.ndarray:
     """All cached ones (n, d), in the order in which they were made."""
     (folder,) = (path for path in (project / "cache").iterdir() if len(path.name) == 64)
     found = EmbeddingCache(project / "cache")
-    return np.concatenate(found.vectors_of(folder.name, found.width_of(folder.name)).blocks).astype(
-        np.float32
-    )
+    return np.concatenate(
+        found.open_vectors(folder.name, found.read_width(folder.name)).blocks
+    ).astype(np.float32)

@@ -79,7 +79,7 @@ def test_the_padding_side_makes_no_difference(
     left, right = (encoder(folders[kind, side]) for side in ("left", "right"))
     rows = left.text_model.token_rows(TEXTS)
     models = left.text_model, right.text_model
-    together = [model.vectors(model.padded(rows), 0).detach().numpy() for model in models]
+    together = [model.vectors(model.pad(rows), 0).detach().numpy() for model in models]
     np.testing.assert_allclose(*together, atol=1e-5)
     assert np.abs(together[0][0] - together[0][1]).max() > 0.1
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 from fixtures.pipeline import environment
 
-from engine.encoders.deferred import light_imports, uncollected
+from engine.encoders.deferred import light_imports, pause_collection
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_garbage_is_collected_again_after_the_block_where_it_was_before(before: 
     if not before:
         gc.disable()
     try:
-        with suppress(RuntimeError), uncollected():
+        with suppress(RuntimeError), pause_collection():
             assert not gc.isenabled()
             raise RuntimeError
         assert gc.isenabled() == before

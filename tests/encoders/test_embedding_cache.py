@@ -294,11 +294,11 @@ def test_shard_layout_round_trip(tmp_path: Path) -> None:
 def test_many_vectors_in_little_memory(tmp_path: Path) -> None:
     hashes = [hashlib.sha256(str(i).encode()).digest() for i in range(20000)]
     keys = np.frombuffer(b"".join(hashes), dtype="S32")
-    shelf = EmbeddingCache(tmp_path).vectors_of("f" * 64, 4)
+    shelf = EmbeddingCache(tmp_path).open_vectors("f" * 64, 4)
     vectors = np.arange(80000, dtype=np.float32).reshape(20000, 4) / 80000
     for start in range(0, 20000, 5000):
         shelf.append(keys[start : start + 5000], vectors[start : start + 5000])
-    again = EmbeddingCache(tmp_path).vectors_of("f" * 64, 4)
+    again = EmbeddingCache(tmp_path).open_vectors("f" * 64, 4)
     assert len(again) == 20000
     order = np.random.default_rng(0).permutation(20000)
     np.testing.assert_array_equal(

@@ -30,7 +30,7 @@ from engine.core.errors import CancelledError, EngineError, ModelError, Settings
 from engine.encoders import for_project
 from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
 from engine.encoders.encoder import Encoder
-from engine.encoders.for_project import source_of, with_kept_queries
+from engine.encoders.for_project import add_query_cache, source_of
 from engine.encoders.kinds import endpoint
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint import model_server
@@ -116,7 +116,7 @@ def test_a_query_is_sent_once_also_by_another_process(
     project = ProjectFolder.create(tmp_path / "kept", {})
 
     def made() -> Encoder:
-        return with_kept_queries(project, encoder(server.url, query_prompt="query: "))
+        return add_query_cache(project, encoder(server.url, query_prompt="query: "))
 
     first = made()
     assert first.dimension == WIDTH

@@ -74,12 +74,12 @@ def test_pooled_vectors_have_the_lengths_of_before_unit_norm(folders: dict[str, 
     text_model = TransformerEncoder.load(
         resolve_model(str(folders["bert"])), hardware=CPU32, max_tokens=100
     ).text_model
-    features = text_model.padded(text_model.token_rows(TEXTS))
+    features = text_model.pad(text_model.token_rows(TEXTS))
     transformer = SentenceTransformer(str(folders["bert"]), device="cpu")[0]
     model = SentenceTransformer(modules=[transformer, Pooling(32, "mean")], device="cpu")
     model.max_seq_length = 100
     with torch.no_grad():
-        found = text_model.pooled(features, 0)
+        found = text_model.pool(features, 0)
         unit = text_model.vectors(features, 0)
     np.testing.assert_allclose(
         found, model.encode(TEXTS, batch_size=len(TEXTS), show_progress_bar=False), atol=1e-4

@@ -22,7 +22,7 @@ from fixtures.two_encoders import save_adapter
 from engine.core.errors import ModelError, StageError
 from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
 from engine.encoders.encoder import Encoder
-from engine.encoders.for_project import load_encoder, open_cache, with_kept_queries
+from engine.encoders.for_project import add_query_cache, load_encoder, open_cache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import resolve_model
@@ -112,7 +112,7 @@ def context(project: ProjectFolder) -> Iterator[StageContext]:
 
 def searching(project: ProjectFolder, adapter: Path | None) -> Encoder:
     """As a searcher loads it."""
-    return with_kept_queries(
+    return add_query_cache(
         project, encoder_source(project.settings().encoder, WIDTH).load(256, adapter)
     )
 

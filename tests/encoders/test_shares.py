@@ -11,7 +11,11 @@ from pydantic import ValidationError
 
 from engine.encoders.choosing import shares
 from engine.encoders.choosing.shares import EQUAL, FOREIGN, usual_share
+from engine.encoders.for_project import source_of
+from engine.encoders.kinds.chosen import encoder_source, named_model
 from engine.models.catalogue import CatalogueModel
+from engine.project.store.artifact_info import VectorsInfo
+from engine.settings.load import validate
 
 MODEL: dict[str, Any] = {
     "name": "a-model",
@@ -52,3 +56,22 @@ def test_it_is_the_catalogues_for_documents_in_a_language_that_it_knows(
 def test_a_share_is_one_that_evaluation_tries(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         CatalogueModel.model_validate({**MODEL, **wrong})
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{}, {"query_prompt": "q: "}, {"pooling": "cls"}, {"query_prompt": "", "pooling": "mean"}],
+)
+def test_an_index_names_the_base_model_that_evaluation_names(
+    tiny_model: Path, chosen: dict[str, Any]
+) -> None:
+    """Otherwise search would take no share that evaluation chose."""
+    settings = validate({"encoder": {"model": str(tiny_model), "device": "cpu", **chosen}})
+    encoder = settings.encoder
+    info = VectorsInfo(
+        model=named_model(encoder.model),
+        prompts=(encoder.query_prompt, encoder.document_prompt),
+        pooling=encoder.pooling,
+        dimension=32,
+    )
+    assert source_of(info, settings).fingerprint == encoder_source(encoder).fingerprint

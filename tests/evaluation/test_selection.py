@@ -11,8 +11,9 @@ import pytest
 
 from engine.core.errors import EngineError
 from engine.core.systems import ADAPTED, BASE, IN_USE
+from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation import selection
-from engine.evaluation.choosing.fusion import EQUAL, FOREIGN, HybridFusion
+from engine.evaluation.choosing.fusion import HybridFusion
 from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.experience import Effect, Experience, Recipe, document_digests
 from engine.evaluation.gate import Decision, Option

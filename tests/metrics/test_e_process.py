@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics.e_process import FRACTIONS, THRESHOLD, EProcess, e_process, fewest_wins, wealth
+from engine.metrics.e_process import FRACTIONS, THRESHOLD, EProcess, e_process, wealth
+
+
+def fewest_wins(answers: int) -> int:
+    """How many wins show a share above 1/2; one more than the answers if no number does."""
+    for wins in range(answers + 1):
+        if wealth(wins, answers - wins) >= THRESHOLD:
+            return wins
+    return answers + 1
 
 
 def crossing_probability(share: float, answers: int) -> float:

@@ -12,7 +12,7 @@ from fixtures.sentence_encoders import SentenceTransformer
 from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import read_object, resolve_model
-from engine.encoders.pooling import own_modes
+from engine.encoders.pooling import read_modes
 from engine.export.gguf_file import save_gguf
 from engine.models.catalogue import CatalogueModel, read_catalogue
 from engine.models.files import hash_part
@@ -58,7 +58,7 @@ def test_vectors_are_those_of_sentence_transformers(entry: CatalogueModel) -> No
     assert (source.prompts.query, source.prompts.document) == (query, document)
     assert source.folder is not None
     assert missing_prompts(source.folder) is None
-    assert own_modes(read_object(folder / "1_Pooling" / "config.json")) == (POOLING[entry.name],)
+    assert read_modes(read_object(folder / "1_Pooling" / "config.json")) == (POOLING[entry.name],)
     encoder = source.load(chosen.max_tokens)
     oracle = SentenceTransformer(str(folder), device="cpu").float()
     for prompt, encode in ((query, encoder.encode_queries), (document, encoder.encode_chunks)):

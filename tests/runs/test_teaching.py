@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,9 +18,11 @@ from engine.core.messages.offer import TeacherCost
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.runs import teaching
+from engine.runs.estimate import PASSES, QUERY, count_passes
 from engine.runs.teaching import count_passages, estimate_teacher, find_teacher
 from engine.service import models
 from engine.settings.load import validate
+from engine.training.recipe import config_of
 
 
 def snapshot(
@@ -80,6 +83,23 @@ def test_before_there_are_queries_the_expected_number_counts() -> None:
     given = snapshot(queries=0, chunks=10)
     given.settings = validate({"queries": {"per_chunk": 3, "max_queries": 20}})
     assert count_passages(given, "x") == 20 * 17
+
+
+def test_nothing_teaches_an_encoder_that_is_not_trained() -> None:
+    server = snapshot(encoder={"endpoint": "http://127.0.0.1:8081/v1"})
+    assert count_passages(server, "x") == 0
+
+
+def test_a_list_of_candidates_counts_in_the_time_of_a_training() -> None:
+    training: dict[str, Any] = {"adapter_scope": "both"}
+    taught = config_of(
+        validate({"training": {**training, "teacher": "cross-encoder", "cross_encoder": "x"}})
+    )
+    # 200 steps of 8 queries, each with 17 chunks, forward and backward.
+    chunks = 200 * 8 * 17
+    queries = 200 * 8 * QUERY
+    taught = replace(taught, eval_every=0)
+    assert count_passes(taught, 100, 100) == pytest.approx(PASSES * (chunks + queries))
 
 
 def test_its_speed_is_measured_in_another_process(

@@ -62,7 +62,7 @@ def embedded_in_part(corpus: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(partial, "FIRST_SECONDS", 0.0)
     with closing(corpus.project.store()) as store:
         chunks = store.chunks()
-        cache = EmbeddingCache(corpus.project.path / "cache").vectors_of("f" * 64, 32)
+        cache = EmbeddingCache(corpus.project.path / "cache").open_vectors("f" * 64, 32)
         for new in (chunks[:2], chunks[2:4]):
             put(corpus.project, store, cache, fake_encoder, chunks, new)
     return corpus
@@ -119,7 +119,7 @@ def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
         present = store.artifact(VectorsInfo)
         assert present is not None
         index = VectorIndex.open(project.folder_of(present))
-        cache = EmbeddingCache(project.path / "cache").vectors_of("f" * 64, 32)
+        cache = EmbeddingCache(project.path / "cache").open_vectors("f" * 64, 32)
         put(project, store, cache, fake_encoder, chunks[4:], chunks[4:5], index)
     assert [path.name for path in (project.path / "vectors").iterdir()] == [folder]
     assert VectorIndex.open(project.path / "vectors" / folder).keys().tolist() == [
@@ -134,7 +134,7 @@ def test_an_index_that_finds_as_much_stays(
     before = indexed.folder("vectors")
     with closing(indexed.project.store()) as store:
         chunks = store.chunks()
-        cache = EmbeddingCache(indexed.project.path / "cache").vectors_of("f" * 64, 32)
+        cache = EmbeddingCache(indexed.project.path / "cache").open_vectors("f" * 64, 32)
         put(indexed.project, store, cache, fake_encoder, chunks, chunks[:2])
     assert indexed.folder("vectors") == before
 

@@ -40,7 +40,7 @@ def test_search_with_filters(indexed: Any, project: ProjectFolder) -> None:
         request(
             "p", "search", query="pays roof", mode="bm25", paths=["contracts/**"], types=["html"]
         ),
-        request("f", "search", query="pays roof", mode="bm25", formats=["html"], types=["pdf"]),
+        request("f", "search", query="pays roof", mode="bm25", types=["pdf", "html"]),
         request(
             "d", "search", query="pays roof", mode="bm25", after="1970-01-25", before="1970-03-01"
         ),

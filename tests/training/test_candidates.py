@@ -53,12 +53,12 @@ def test_the_encoder_finds_the_nearest_chunks(
     encoder = SimpleNamespace(similarity=COSINE, encode_queries=lambda _texts, _progress: queries)
     remembered: list[object] = []
 
-    def cached(_context: object, inner: object) -> object:
+    def add_cache(_context: object, inner: object) -> object:
         remembered.append(inner)
         return inner
 
     monkeypatch.setattr(candidates, "load_encoder", lambda _: encoder)
-    monkeypatch.setattr(candidates, "cached", cached)
+    monkeypatch.setattr(candidates, "add_cache", add_cache)
     monkeypatch.setattr(candidates, "chunk_vectors", lambda _c, _e, chunks: vectors[chunks])
     context: Any = SimpleNamespace(settings=SimpleNamespace(training=SimpleNamespace(seed=0)))
     chunks: Any = list(range(5))

@@ -9,18 +9,18 @@ begins with the last sentence of the previous chunk if it is short.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice, pairwise, takewhile
+from itertools import islice, pairwise
 from math import ceil
 from pathlib import Path
 from typing import Literal
 
 from engine.core.errors import UsageError
 from engine.core.records import Chunk, ReadDocument
-from engine.corpus.chunking.headings import HeadingPaths, Section, sections_of
+from engine.corpus.chunking.headings import HeadingPaths, Section, cut_into_sections
 from engine.corpus.chunking.tokens import TokenCounter
 
 Context = Literal["none", "headings", "title"]
@@ -92,105 +92,99 @@ class Chunker:
 
     def chunk(self, document: ReadDocument) -> list[Chunk]:
         """Return the chunks of a document in order, empty for white space."""
-        whole = self._whole(document)
-        if whole and self._fits(whole[1]):
-            return self._chunks(document, [whole[0]])
-        if whole:
-            return self._cut(document)
-        return []
+        span = _trim(document.text, (0, len(document.text)))
+        if _is_empty(span):
+            return []
+        if self._fits(self._embedded_text(document, span)):
+            return self._build_chunks(document, [span])
+        return self._cut(document)
 
     def chunk_many(self, documents: Iterable[ReadDocument]) -> Iterator[list[Chunk]]:
         """Yield the chunks of each document, as `chunk` does, in order.
 
         Short documents are counted in batches, which is many times faster.
         """
-        waiting = iter(documents)
-        while batch := list(islice(waiting, _BATCH)):
+        remaining = iter(documents)
+        while batch := list(islice(remaining, _BATCH)):
             self._check()
-            wholes = [self._whole(document) for document in batch]
-            short = [
-                whole[1] if whole and len(whole[1]) <= self._most_chars else "" for whole in wholes
-            ]
-            for document, whole, text, tokens in zip(
-                batch, wholes, short, self._tokens.count_many(short), strict=True
-            ):
-                if whole and text and tokens <= self._budget:
-                    yield [self._make(document, 0, whole[0], text, tokens)]
+            spans = [_trim(document.text, (0, len(document.text))) for document in batch]
+            texts = []
+            for document, span in zip(batch, spans, strict=True):
+                text = "" if _is_empty(span) else self._embedded_text(document, span)
+                texts.append(text if len(text) <= self._most_chars else "")
+            counts = self._tokens.count_many(texts)
+            for document, span, text, tokens in zip(batch, spans, texts, counts, strict=True):
+                if _is_empty(span):
+                    yield []
+                elif text and tokens <= self._budget:
+                    yield [self._build_chunk(document, 0, span, text, tokens)]
                 else:
-                    yield self._cut(document) if whole else []
-
-    def _whole(self, document: ReadDocument) -> tuple[Span, str] | None:
-        """Return the span of the text without outer white space, and the text to embed of it."""
-        text = document.text
-        start = len(text) - len(text.lstrip())
-        end = len(text.rstrip())
-        if start < end:
-            return ((start, end), self._embedded(document, (start, end)))
-        return None
+                    yield self._cut(document)
 
     def _cut(self, document: ReadDocument) -> list[Chunk]:
-        spans = [span for group in self._groups(document) for span in self._spans(document, group)]
-        return self._chunks(document, spans)
+        spans: list[Span] = []
+        for group in self._group_sections(document):
+            spans += self._cut_group(document, group)
+        return self._build_chunks(document, spans)
 
-    def _groups(self, document: ReadDocument) -> Iterator[_Group]:
+    def _group_sections(self, document: ReadDocument) -> Iterator[_Group]:
         """Join sections with those after them while they fit and do not rank above the first."""
-        sections = sections_of(document)
-        sizes = self._sizes([document.text[section.start : section.end] for section in sections])
+        sections = cut_into_sections(document)
+        sizes = self._count_sections(document, sections)
         first = 0
-        size = 0
         for number, section in enumerate(sections):
-            joins = number > first and section.level >= sections[first].level
-            room = self._room(document, sections[first].path)
-            if number > first and not (joins and size + sizes[number] <= room):
+            if number == first:
+                continue
+            room = self._find_room(document, sections[first].path)
+            ranks_above = section.level < sections[first].level
+            if ranks_above or sum(sizes[first : number + 1]) > room:
                 last = number
+                # A heading stays with its text.
                 while last - 1 > first and sections[last - 1].bare:
-                    # A heading stays with its text.
                     last -= 1
-                yield _group(sections[first:last], sum(sizes[first:last]))
+                yield _build_group(sections[first:last], sizes[first:last])
                 first = last
-                size = sum(sizes[last:number])
-            size += sizes[number]
-        yield _group(sections[first:], size)
+        yield _build_group(sections[first:], sizes[first:])
 
-    def _sizes(self, texts: list[str]) -> list[int]:
-        """Count the tokens of each text, approximately for those that are too long for a chunk."""
-        long = {number for number, text in enumerate(texts) if len(text) > self._most_chars}
-        sizes = self._tokens.count_many(
-            ["" if number in long else text for number, text in enumerate(texts)]
-        )
-        return [
-            self._tokens.count_long(texts[n], self._check) if n in long else size
-            for n, size in enumerate(sizes)
-        ]
+    def _count_sections(self, document: ReadDocument, sections: Sequence[Section]) -> list[int]:
+        """Count the tokens of sections, approximately if they are too long for a chunk."""
+        texts = [document.text[section.start : section.end] for section in sections]
+        short = [text if len(text) <= self._most_chars else "" for text in texts]
+        sizes = self._tokens.count_many(short)
+        for number, text in enumerate(texts):
+            if len(text) > self._most_chars:
+                sizes[number] = self._tokens.count_long(text, self._check)
+        return sizes
 
-    def _spans(self, document: ReadDocument, group: _Group) -> list[Span]:
+    def _cut_group(self, document: ReadDocument, group: _Group) -> list[Span]:
         text = document.text[group.start : group.end]
-        room = self._room(document, group.path)
+        room = self._find_room(document, group.path)
         if group.tokens <= room and len(text) <= self._most_chars:
             pieces = [(0, len(text))]
         else:
-            capacity = self._capacity(text, group.tokens, room)
+            capacity = self._find_capacity(text, group.tokens, room)
             pieces = self._tokens.split(text, capacity, document.format == "md", self._check)
-            pieces = self._without_tiny_tail(text, pieces, capacity)
-        fitting = [span for piece in pieces for span in self._fitting(document, group, piece)]
-        return self._overlapping(document, fitting)
+            pieces = self._enlarge_tail(text, pieces, capacity)
+        spans: list[Span] = []
+        for start, end in pieces:
+            spans += self._cut_to_fit(document, (group.start + start, group.start + end))
+        return self._overlap_spans(document, spans)
 
-    def _capacity(self, text: str, tokens: int, room: int) -> int:
+    def _find_capacity(self, text: str, tokens: int, room: int) -> int:
         """Return the number of tokens that the splitter may fill.
 
         This is the room without that for the overlap, if sentences are short enough for an overlap.
         """
-        overlap = self._overlap * tokens / (1 + len(_SENTENCE_END.findall(text)))
+        capacity = room
+        sentences = 1 + len(_SENTENCE_END.findall(text))
+        overlap = self._overlap * tokens / sentences
         if overlap <= room // 4:
-            reserve = min(room // 4, ceil(overlap * _LONGER))
-        else:
-            reserve = 0
-        capacity = room - reserve
+            capacity -= min(room // 4, ceil(overlap * _LONGER))
         if capacity == self._budget:
             return capacity
         return capacity - capacity % _STEP
 
-    def _without_tiny_tail(self, text: str, pieces: list[Span], room: int) -> list[Span]:
+    def _enlarge_tail(self, text: str, pieces: list[Span], room: int) -> list[Span]:
         """Cut the last two pieces again, in halves, if the last is tiny."""
         if len(pieces) < 2:
             return pieces
@@ -203,124 +197,131 @@ class Chunker:
         halves = self._tokens.split(text[start:end], half, markdown=False)
         if len(halves) != 2:
             return pieces
-        return pieces[:-2] + [(start + a, start + b) for a, b in halves]
+        pieces[-2:] = [(start + first, start + last) for first, last in halves]
+        return pieces
 
-    def _fitting(self, document: ReadDocument, group: _Group, piece: Span) -> list[Span]:
-        """Return a piece of a group as spans that surely fit.
+    def _cut_to_fit(self, document: ReadDocument, span: Span) -> list[Span]:
+        """Return a span as parts that surely fit.
 
         The tokens of parts need not add up to those of the whole.
         """
-        start, end = _trimmed(document.text, (group.start + piece[0], group.start + piece[1]))
+        start, end = _trim(document.text, span)
         if start >= end:
             return []
-        if end - start == 1 or self._fits(self._embedded(document, (start, end))):
+        if end - start == 1 or self._fits(self._embedded_text(document, (start, end))):
             return [(start, end)]
         middle = (start + end) // 2
         space = document.text.rfind(" ", start, middle)
-        cut = (space + 1 if space > start else middle) - group.start
-        return [
-            span
-            for part in ((start - group.start, cut), (cut, end - group.start))
-            for span in self._fitting(document, group, part)
-        ]
+        if space > start:
+            middle = space + 1
+        left = self._cut_to_fit(document, (start, middle))
+        return left + self._cut_to_fit(document, (middle, end))
 
-    def _overlapping(self, document: ReadDocument, spans: list[Span]) -> list[Span]:
+    def _overlap_spans(self, document: ReadDocument, spans: list[Span]) -> list[Span]:
         """Begin each span at the last sentences of the previous span, if short and fitting."""
         if not self._overlap:
             return spans
-        result = spans[:1]
-        for before, (start, end) in pairwise(spans):
-            earlier = self._last_sentences(document.text, before)
+        overlapping = spans[:1]
+        for previous, (start, end) in pairwise(spans):
+            earlier = self._find_last_sentences(document.text, previous)
             if earlier and self._fits_overlap(document, earlier, start, end):
                 start = earlier
-            result.append((start, end))
-        return result
+            overlapping.append((start, end))
+        return overlapping
 
-    def _last_sentences(self, text: str, span: Span) -> int:
+    def _find_last_sentences(self, text: str, span: Span) -> int:
         """Return where the last sentences of a span begin, 0 if they are all of it."""
-        ends = [
-            found.end()
-            for found in _SENTENCE_END.finditer(text, *span)
-            if span[0] < found.end() < span[1]
-        ]
-        if len(ends) >= self._overlap:
-            return ends[-self._overlap]
+        start, end = span
+        breaks = [match.end() for match in _SENTENCE_END.finditer(text, start, end)]
+        inner_breaks = [position for position in breaks if start < position < end]
+        if len(inner_breaks) >= self._overlap:
+            return inner_breaks[-self._overlap]
         return 0
 
     def _fits_overlap(self, document: ReadDocument, earlier: int, start: int, end: int) -> bool:
-        short = self._tokens.count(document.text[earlier:start]) <= self._budget // 4
-        return short and self._fits(self._embedded(document, (earlier, end)))
+        if self._tokens.count(document.text[earlier:start]) > self._budget // 4:
+            return False
+        return self._fits(self._embedded_text(document, (earlier, end)))
 
-    def _room(self, document: ReadDocument, path: tuple[str, ...]) -> int:
-        return self._budget - self._tokens.count(self._prefix(document, path))
+    def _find_room(self, document: ReadDocument, path: tuple[str, ...]) -> int:
+        """Return the tokens that the context line leaves."""
+        return self._budget - self._tokens.count(self._context_line(document, path))
 
     def _fits(self, embedded: str) -> bool:
         return len(embedded) <= self._most_chars and self._tokens.count(embedded) <= self._budget
 
-    def _embedded(self, document: ReadDocument, span: Span) -> str:
-        if self._context == "headings":
-            path = self._path(document, span[0])
-        else:
-            path = ()
-        return self._prefix(document, path) + document.text[span[0] : span[1]]
+    def _embedded_text(self, document: ReadDocument, span: Span) -> str:
+        start, end = span
+        path = self._find_path(document, start) if self._context == "headings" else ()
+        return self._context_line(document, path) + document.text[start:end]
 
-    def _path(self, document: ReadDocument, position: int) -> tuple[str, ...]:
+    def _find_path(self, document: ReadDocument, position: int) -> tuple[str, ...]:
         if self._paths is None or self._paths[0] is not document:
-            self._paths = document, HeadingPaths(document.headings)
+            self._paths = (document, HeadingPaths(document.headings))
         return self._paths[1].at(position)
 
-    def _prefix(self, document: ReadDocument, path: tuple[str, ...]) -> str:
-        """Return the context line.
+    def _context_line(self, document: ReadDocument, path: tuple[str, ...]) -> str:
+        """Return the context line, with its line end.
 
         A line that would take more than half of the budget loses its outer headings, then its end.
         """
         parts = {"none": (), "headings": path, "title": (document.title,)}[self._context]
-        line = " > ".join(filter(None, (" ".join(part.split()) for part in parts)))
+        squeezed = (" ".join(part.split()) for part in parts)
+        line = " > ".join(filter(None, squeezed))
         if not line:
             return ""
         while self._tokens.count(line) > self._budget // 2 and " > " in line:
             line = line.partition(" > ")[2]
-        return self._tokens.shortened(line, self._budget // 2, self._most_chars // 4) + "\n"
+        return self._tokens.shorten(line, self._budget // 2, self._most_chars // 4) + "\n"
 
-    def _chunks(self, document: ReadDocument, spans: Sequence[Span]) -> list[Chunk]:
-        embedded = [self._embedded(document, span) for span in spans]
-        counts = self._tokens.count_many(embedded)
-        return [
-            self._make(document, ordinal, span, text, tokens)
-            for ordinal, (span, text, tokens) in enumerate(
-                zip(spans, embedded, counts, strict=True)
-            )
-        ]
+    def _build_chunks(self, document: ReadDocument, spans: Sequence[Span]) -> list[Chunk]:
+        texts = [self._embedded_text(document, span) for span in spans]
+        counts = self._tokens.count_many(texts)
+        chunks: list[Chunk] = []
+        for span, text, tokens in zip(spans, texts, counts, strict=True):
+            chunks.append(self._build_chunk(document, len(chunks), span, text, tokens))
+        return chunks
 
-    def _make(
+    def _build_chunk(
         self, document: ReadDocument, ordinal: int, span: Span, embedded: str, tokens: int
     ) -> Chunk:
+        start, end = span
         return Chunk(
             0,
             ordinal,
-            *span,
-            text=document.text[slice(*span)],
-            headings=self._path(document, span[0]),
+            start,
+            end,
+            text=document.text[start:end],
+            headings=self._find_path(document, start),
             tokens=tokens + self._special,
             embedded_text=embedded,
             content_hash=sha256(embedded.encode()).hexdigest(),
-            pages=_pages(document, span),
+            pages=_find_pages(document, span),
         )
 
 
-def _pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str], ...]:
+def _find_pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str], ...]:
     """Return the pages of a span, by where they begin within it."""
     if not document.pages:
         return ()
-    first = max(0, bisect_right(document.pages, span[0], key=lambda page: page.start) - 1)
-    inside = takewhile(lambda page: page.start < span[1], islice(document.pages, first, None))
-    return tuple((max(0, page.start - span[0]), page.number, page.name) for page in inside)
+    start, end = span
+    first = max(0, bisect_right(document.pages, start, key=lambda page: page.start) - 1)
+    last = bisect_left(document.pages, end, key=lambda page: page.start)
+    pages = document.pages[first:last]
+    return tuple((max(0, page.start - start), page.number, page.name) for page in pages)
 
 
-def _group(sections: Sequence[Section], tokens: int) -> _Group:
-    return _Group(sections[0].start, sections[-1].end, sections[0].path, tokens)
+def _build_group(sections: Sequence[Section], sizes: Sequence[int]) -> _Group:
+    return _Group(sections[0].start, sections[-1].end, sections[0].path, sum(sizes))
 
 
-def _trimmed(text: str, span: Span) -> Span:
-    piece = text[span[0] : span[1]]
-    return span[0] + len(piece) - len(piece.lstrip()), span[0] + len(piece.rstrip())
+def _trim(text: str, span: Span) -> Span:
+    """Return a span without outer white space, of negative length if it has nothing else."""
+    start, end = span
+    piece = text[start:end]
+    return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+
+
+def _is_empty(span: Span) -> bool:
+    start, end = span
+    return start >= end

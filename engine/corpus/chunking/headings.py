@@ -53,7 +53,7 @@ class HeadingPaths:
         return tuple(reversed(titles))
 
 
-def sections_of(document: ReadDocument) -> list[Section]:
+def cut_into_sections(document: ReadDocument) -> list[Section]:
     """Cut the text before every heading.
 
     Sections of white space are joined to the next section, at the end to the previous one.
@@ -65,21 +65,16 @@ def sections_of(document: ReadDocument) -> list[Section]:
     start = 0
     level = 0
     for heading in (*document.headings, None):
-        if heading:
-            end = heading.start
-        else:
-            end = len(text)
+        end = heading.start if heading else len(text)
         if text[start:end].strip():
             titles = tuple(above.title for above in path)
-            sections.append(
-                Section(
-                    max(start, first), end, level, titles, level > 0 and _is_bare(text[start:end])
-                )
-            )
+            is_bare = level > 0 and _is_bare(text[start:end])
+            sections.append(Section(max(start, first), end, level, titles, is_bare))
             start = end
         if heading:
-            path = [*(above for above in path if above.level < heading.level), heading]
             level = heading.level
+            path = [above for above in path if above.level < level]
+            path.append(heading)
     return sections
 
 

@@ -44,8 +44,8 @@ class TokenCounter:
             raise ModelError(what, str(error), to_do, code="tokenizer-invalid") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self.splitter = lru_cache(maxsize=64)(self._new_splitter)
-        self._counted = lru_cache(maxsize=4096)(self._count)
+        self.splitter = lru_cache(maxsize=64)(self._build_splitter)
+        self._count_cached = lru_cache(maxsize=4096)(self._count)
         self._words = _Words(self._count) if _counts_by_word(self._tokenizer) else None
 
     def count(self, text: str) -> int:
@@ -56,17 +56,15 @@ class TokenCounter:
         if self._words is not None:
             return sum(map(self._words.__getitem__, text.replace("\n", " ").split(" ")))
         if len(text) < 512:
-            return self._counted(text)
+            return self._count_cached(text)
         return self._count(text)
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of many texts, in one call if that pays."""
         if self._words is not None or len(texts) < _BATCH_FROM:
             return [self.count(text) for text in texts]
-        return [
-            len(found)
-            for found in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        ]
+        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return list(map(len, encodings))
 
     def count_long(self, text: str, check: Callable[[], None] = lambda: None) -> int:
         """Count the tokens of a long text, a piece at a time.
@@ -97,18 +95,17 @@ class TokenCounter:
         start = 0
         while start < len(text):
             check()
-            end = _window_end(text, start, window)
-            pieces = [
-                (start + at, start + at + len(piece))
-                for at, piece in splitter.chunk_indices(text[start:end])
-            ]
+            end = _find_window_end(text, start, window)
+            pieces = []
+            for offset, piece in splitter.chunk_indices(text[start:end]):
+                pieces.append((start + offset, start + offset + len(piece)))
             if end < len(text) and len(pieces) > 1:
                 # What follows the window may belong to its last piece.
                 end = pieces.pop()[0]
             yield from pieces
             start = end
 
-    def shortened(self, text: str, most_tokens: int, most_chars: int) -> str:
+    def shorten(self, text: str, most_tokens: int, most_chars: int) -> str:
         """Return the longest beginning of a text within both bounds."""
         text = text[:most_chars]
         offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
@@ -119,7 +116,7 @@ class TokenCounter:
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
-    def _new_splitter(self, capacity: int, markdown: bool) -> TextSplitter | MarkdownSplitter:
+    def _build_splitter(self, capacity: int, markdown: bool) -> TextSplitter | MarkdownSplitter:
         from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
         kind = MarkdownSplitter if markdown else TextSplitter
@@ -148,15 +145,15 @@ def _counts_by_word(tokenizer: Tokenizer) -> bool:
     from tokenizers.normalizers import BertNormalizer
     from tokenizers.pre_tokenizers import BertPreTokenizer
 
-    apart = isinstance(tokenizer.pre_tokenizer, BertPreTokenizer) and isinstance(
-        tokenizer.normalizer, BertNormalizer
-    )
-    return apart and all(
-        len(token.content.split()) == 1 for token in tokenizer.get_added_tokens_decoder().values()
-    )
+    if not isinstance(tokenizer.pre_tokenizer, BertPreTokenizer):
+        return False
+    if not isinstance(tokenizer.normalizer, BertNormalizer):
+        return False
+    added_tokens = tokenizer.get_added_tokens_decoder().values()
+    return all(len(token.content.split()) == 1 for token in added_tokens)
 
 
-def _window_end(text: str, start: int, size: int) -> int:
+def _find_window_end(text: str, start: int, size: int) -> int:
     """Return where a window of about `size` characters ends.
 
     This is a break in its second half, if there is any.
@@ -164,5 +161,9 @@ def _window_end(text: str, start: int, size: int) -> int:
     end = start + size
     if end >= len(text):
         return len(text)
-    found = (text.rfind(between, start + size // 2, end) + len(between) for between in _BREAKS)
-    return next((place for place in found if place > start + size // 2), end)
+    middle = start + size // 2
+    for separator in _BREAKS:
+        position = text.rfind(separator, middle, end) + len(separator)
+        if position > middle:
+            return position
+    return end

@@ -126,7 +126,10 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
 
     Raises OSError, and UnreadableFileError if it is too large or empty.
     """
-    size = path.stat().st_size if data is None else len(data)
+    if data is None:
+        size = path.stat().st_size
+    else:
+        size = len(data)
     if size > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     if data is None:

@@ -52,7 +52,10 @@ def replace_parts(
         for name in dict.fromkeys((*package.namelist(), *changed)):
             if name.startswith(without):
                 continue
-            part = changed[name] if name in changed else package.read(name)
+            if name in changed:
+                part = changed[name]
+            else:
+                part = package.read(name)
             written.writestr(name, part)
     return file.getvalue()
 

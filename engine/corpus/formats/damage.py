@@ -35,7 +35,9 @@ def describe_damage(message: object) -> str:
     for pattern, description in _DESCRIPTIONS:
         if re.search(pattern, bare, re.IGNORECASE):
             part = _PART.search(line)
-            place = f" ({part[0]})" if part else ""
+            place = ""
+            if part:
+                place = f" ({part[0]})"
             return f"damaged: {description}{place}"
     return f"damaged: {line[:_MAX_LENGTH] or 'its content does not fit its format'}"
 

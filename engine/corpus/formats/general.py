@@ -24,8 +24,8 @@ from engine.corpus.formats.runs.open_document import write_shown_characters
 from engine.corpus.formats.runs.rtf import rewrite
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.sheets.open_sheets import write_shown_values
-from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
-from engine.corpus.text.metadata import document_of
+from engine.corpus.text.blocks import NOTES, Builder, Text, format_table, join_slides
+from engine.corpus.text.metadata import build_document
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
 _ODF = "application/vnd.oasis.opendocument."
@@ -87,7 +87,7 @@ class GeneralReader:
         """Read a file; see `Reader.read`."""
         format = path.suffix.lstrip(".").lower()
         text, metadata, lost = extract_document(path, read_bytes(path, data), format)
-        yield document_of(path, format, require_text(path, text, lost), metadata)
+        yield build_document(path, format, require_text(path, text, lost), metadata)
         yield from lost
 
 
@@ -199,7 +199,9 @@ def _write_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
 def _decode_rtf_letters(written: str, content: bytes) -> str:
     """Decode RTF's escapes for letters in the metadata of a file."""
     declared = _RTF_PAGE.search(content)
-    page = declared[1].decode() if declared else "1252"
+    page = "1252"
+    if declared:
+        page = declared[1].decode()
 
     def decode(match: re.Match[str]) -> str:
         if match[1]:
@@ -230,7 +232,9 @@ def _find_lost_parts(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
         if warning.source in _READERS_OF_PARTS:
             error = _make_error(path, warning.message)
             part = _QUOTED.search(warning.message)
-            name = part[1] if part else "some of its parts"
+            name = "some of its parts"
+            if part:
+                name = part[1]
             yield LeftOut(name, "quarantined", error.kind, error.why)
 
 
@@ -281,7 +285,7 @@ def _make_error(path: Path, message: str) -> UnreadableFileError:
 
 def _build_text(nodes: Iterable[_PlacedNode], format: str) -> Text:
     if format in _SLIDES:
-        return from_slides(_build_slides(nodes, is_titled=format != "odp"))
+        return join_slides(_build_slides(nodes, is_titled=format != "odp"))
     built = Builder()
     sheets = 0
     for node, _ in nodes:
@@ -317,7 +321,7 @@ def _add(built: Builder, node: Mapping[str, Any]) -> None:
         case "list_item":
             built.item(_read_line(node))
         case "table":
-            built.block(rows_as_text(_read_rows(node["grid"])))
+            built.block(format_table(_read_rows(node["grid"])))
         case "definition_item":
             built.block(f"{clean(node.get('term') or '')}: {clean(node.get('definition') or '')}")
         case "image":

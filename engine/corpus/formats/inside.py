@@ -48,7 +48,9 @@ def find_embedded_files(content: bytes) -> Iterator[Inner]:
         else:
             yield inner
     for why, names in others.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        more = ""
+        if len(names) > 1:
+            more = f" and {len(names) - 1} more"
         yield LeftOut(f"{names[0]}{more}", "skipped", "unsupported", why)
 
 

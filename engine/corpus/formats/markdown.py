@@ -15,7 +15,13 @@ from typing import Any
 from engine.core.records import Heading, Marked, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain import decode
-from engine.corpus.text.metadata import Said, first_moment, joined, tags_of, title_from_name
+from engine.corpus.text.metadata import (
+    StatedMetadata,
+    join_names,
+    parse_first_date,
+    parse_tags,
+    title_from_name,
+)
 
 _MARKED = re.compile(
     r"(?P<picture>!?)\[(?P<text>[^\[\]\n]{2,200})\]"
@@ -133,7 +139,7 @@ class FrontMatter:
 
     text: str
     body: str
-    metadata: Said = field(default_factory=Said)
+    metadata: StatedMetadata = field(default_factory=StatedMetadata)
 
 
 def split_front_matter(text: str) -> FrontMatter:
@@ -173,14 +179,14 @@ def _unescape(escape: re.Match[str]) -> str:
     return " "
 
 
-def _read_metadata(fields: Mapping[str, list[str]]) -> Said:
+def _read_metadata(fields: Mapping[str, list[str]]) -> StatedMetadata:
     title = next(filter(str.strip, fields.get("title", ())), "")
-    return Said(
+    return StatedMetadata(
         title=" ".join(title.split()),
-        author=joined(_list_values(fields, _AUTHOR)),
-        created=first_moment(_list_values(fields, _CREATED)),
-        changed=first_moment(_list_values(fields, _CHANGED)),
-        tags=tags_of(_list_values(fields, _TAGS)),
+        author=join_names(_list_values(fields, _AUTHOR)),
+        created=parse_first_date(_list_values(fields, _CREATED)),
+        changed=parse_first_date(_list_values(fields, _CHANGED)),
+        tags=parse_tags(_list_values(fields, _TAGS)),
     )
 
 

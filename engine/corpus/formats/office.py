@@ -32,12 +32,12 @@ from engine.corpus.text.blocks import (
     NOTES,
     Builder,
     Text,
-    from_slides,
-    lacking_in,
-    rows_as_text,
-    with_more,
+    append_side_text,
+    find_missing_lines,
+    format_table,
+    join_slides,
 )
-from engine.corpus.text.metadata import document_of
+from engine.corpus.text.metadata import build_document
 
 _SLIDES = ("pptx", "ppt")
 _SHEETS = ("xlsx", "xls")
@@ -105,7 +105,7 @@ class OfficeReader:
         if format in _PACKAGES:
             # The charts of a sheet show its own numbers.
             lines = _read_drawings(path, content, lost, numbers=format != "xlsx")
-            text = with_more(text, lacking_in(text.text, lines))
+            text = append_side_text(text, find_missing_lines(text.text, lines))
         if cut := parsed["metadata"].get("cut"):
             lost.append(LeftOut("some of its parts", "quarantined", "too large", cut))
         elif parsed["metadata"].get("text_truncated") and not lost:
@@ -117,7 +117,7 @@ class OfficeReader:
         if failed and not text.text.strip():
             raise failed
         text = require_text(path, text, lost, _NO_TEXT[format in _PACKAGES])
-        yield document_of(path, format, text, metadata)
+        yield build_document(path, format, text, metadata)
         yield from lost
 
 
@@ -131,9 +131,14 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
     """
     from office_oxide import Document
 
-    prepared = _PREPARED[format](content) if format in _PREPARED else content
+    prepared = content
+    if format in _PREPARED:
+        prepared = _PREPARED[format](content)
     try:
-        symbols = write_shown_symbols(content) if format == "doc" else ShownSymbols(prepared)
+        if format == "doc":
+            symbols = write_shown_symbols(content)
+        else:
+            symbols = ShownSymbols(prepared)
         document = Document.from_bytes(symbols.content, cast(Any, format))
         if format == "xlsx":
             represented = represent_workbook(document, prepared)
@@ -162,7 +167,9 @@ def _prepare(content: bytes) -> bytes:
     with suppress(*DAMAGED, KeyError):
         package = open_package(content)
         changed: dict[str, bytes] = {}
-        body = package.read(_WORD_BODY) if _WORD_BODY in package.namelist() else b""
+        body = b""
+        if _WORD_BODY in package.namelist():
+            body = package.read(_WORD_BODY)
         styles = read_styles(package, body)
         for name in package.namelist():
             if not may_show_symbols(name):
@@ -199,7 +206,9 @@ def _find_sections(parsed: Node, format: str, lost: list[LeftOut]) -> list[Node]
     for at, section in enumerate(sections):
         match = _LOST.fullmatch(_build_blocks(section["elements"]).text)
         if match:
-            name = f"slide {at + 1}" if format in _SLIDES else f"sheet {section.get('title')}"
+            name = f"sheet {section.get('title')}"
+            if format in _SLIDES:
+                name = f"slide {at + 1}"
             lost.append(LeftOut(name, "quarantined", "damaged", describe_damage(match[1])))
             sections[at] = {**section, "elements": ()}
     return sections
@@ -227,7 +236,7 @@ def _read_metadata(parsed: Node, content: bytes) -> Node:
 
 def _build_text(sections: Iterable[Node], format: str) -> Text:
     if format in _SLIDES:
-        text = from_slides(
+        text = join_slides(
             {number: _build_slide(section) for number, section in enumerate(sections, 1)}
         )
     elif format in _SHEETS:
@@ -240,7 +249,7 @@ def _build_text(sections: Iterable[Node], format: str) -> Text:
         text = built.done()
         if not text.text or len(text.pages) < 2:
             text = Text(text.text, text.headings)
-    return with_more(text, lacking_in(text.text, _read_margins(sections)))
+    return append_side_text(text, find_missing_lines(text.text, _read_margins(sections)))
 
 
 def _build_slide(section: Node) -> str:
@@ -288,7 +297,7 @@ def _add(built: Builder, nodes: Iterable[Node]) -> None:
                 _add_list(built, node)
             case "table":
                 rows = split_rows(node.get("plain") or _read_rows(node))
-                built.block(clean(rows_as_text([*rows])))
+                built.block(clean(format_table([*rows])))
             case "page_break":
                 built.next_page()
             case "image":

@@ -38,7 +38,7 @@ from engine.corpus.scan.formats import (
     is_lock_file,
     names_no_format,
 )
-from engine.corpus.text.blocks import made_visible
+from engine.corpus.text.blocks import remove_invisible
 
 MAX_MEMBERS = 100_000
 MAX_DEPTH = 6
@@ -130,7 +130,7 @@ class _Opening:
                 yield self._check_length(replace(finding, member=member), path)
 
     def _check_length(self, document: ReadDocument, path: Path) -> ReadDocument | LeftOut:
-        document = made_visible(document)
+        document = remove_invisible(document)
         length = len(document.text)
         self.characters += length
         if document.member and self.characters > MAX_TEXT:

@@ -17,7 +17,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.scan.formats import PICTURES
 from engine.corpus.text.blocks import Builder
-from engine.corpus.text.hyphens import put_together, unwrapped
+from engine.corpus.text.hyphens import join_split_words, mark_split_words
 from engine.corpus.text.metadata import title_from_name
 
 Recogniser = Callable[[bytes], tuple[str, str]]
@@ -129,7 +129,9 @@ class PictureReader:
         if sum(map(str.isalpha, text)) < _MIN_LETTERS:
             raise UnreadableFileError(path, "a picture in which OCR found no text", "empty")
         built = Builder()
-        pages = put_together([unwrapped(page) for page in text.rstrip("\f\n").split("\f")])
+        pages = join_split_words(
+            [mark_split_words(page) for page in text.rstrip("\f\n").split("\f")]
+        )
         for number, page in enumerate(pages, 1):
             if len(pages) > 1:
                 built.page(number, f"page {number}")

@@ -13,7 +13,7 @@ from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain import decode
-from engine.corpus.text.blocks import rows_as_text
+from engine.corpus.text.blocks import format_table
 from engine.corpus.text.metadata import title_from_name
 
 _SAMPLE = 16 * 1024
@@ -45,7 +45,7 @@ class CsvReader:
                 rows.append([" ".join(cell.split()) for cell in row])
         except csv.Error:
             rows = []
-        body = rows_as_text(rows) or text
+        body = format_table(rows) or text
         yield ReadDocument(title_from_name(path), body, format="csv", note=note)
 
 
@@ -69,7 +69,9 @@ class JsonReader:
             problem = "nested too deep, kept as it is"
         if not body.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
-        title = "" if is_by_line else _find_title(records[0])
+        title = ""
+        if not is_by_line:
+            title = _find_title(records[0])
         yield ReadDocument(
             title or title_from_name(path),
             clean(body),
@@ -110,7 +112,9 @@ def _parse_values(text: str) -> tuple[list[Any], bool, str]:
         return [text.strip()], False, f"not JSON, kept as it is: {reason}"
     if not bad_lines:
         return values, True, ""
-    more = f" and {len(bad_lines) - 1} more" if len(bad_lines) > 1 else ""
+    more = ""
+    if len(bad_lines) > 1:
+        more = f" and {len(bad_lines) - 1} more"
     return values, True, f"line {bad_lines[0]}{more}: not JSON, kept as it is"
 
 

@@ -146,7 +146,9 @@ def write_numbers(document: bytes, package: ZipFile) -> bytes:
     names = package.namelist()
     if _NUMBERING not in names:
         return document
-    sheet = package.read(_STYLES) if _STYLES in names else b""
+    sheet = b""
+    if _STYLES in names:
+        sheet = package.read(_STYLES)
     if b"<w:numPr>" not in document and b"<w:numPr>" not in sheet:
         return document
     from lxml import etree
@@ -301,11 +303,15 @@ def format_number(number: int, figures: str) -> str:
         for value, sign in _ROMAN:
             times, number = divmod(number, value)
             numeral += sign * times
-        return numeral if figures == "lowerRoman" else numeral.upper()
+        if figures == "lowerRoman":
+            return numeral
+        return numeral.upper()
     if figures in ("lowerLetter", "upperLetter") and number > 0:
         times, place = divmod(number - 1, 26)
         letters = chr(ord("a") + place) * min(times + 1, 30)
-        return letters if figures == "lowerLetter" else letters.upper()
+        if figures == "lowerLetter":
+            return letters
+        return letters.upper()
     if figures == "decimalZero":
         return f"{number:02}"
     if figures in ("bullet", "none"):

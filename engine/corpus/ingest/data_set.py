@@ -8,7 +8,7 @@ from engine.core.errors import DatasetError
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, find_reader
 from engine.corpus.scan.scan import ScannedFile
-from engine.corpus.text.blocks import made_visible
+from engine.corpus.text.blocks import remove_invisible
 from engine.written_queries.beir import MalformedError
 
 
@@ -18,13 +18,12 @@ def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:
     Raises UnreadableFileError if it is damaged.
     """
     try:
-        for found in find_reader(file.format).read(file.absolute):
-            if isinstance(found, ReadDocument):
-                yield made_visible(found)
+        for finding in find_reader(file.format).read(file.absolute):
+            if isinstance(finding, ReadDocument):
+                yield remove_invisible(finding)
     except MalformedError as error:
         place = error.place.removeprefix(str(file.absolute)).lstrip(", ")
-        raise UnreadableFileError(
-            file.absolute, ": ".join(filter(None, ("damaged", place, error.problem)))
-        ) from error
+        reason = ": ".join(filter(None, ("damaged", place, error.problem)))
+        raise UnreadableFileError(file.absolute, reason) from error
     except DatasetError as error:
         raise UnreadableFileError(file.absolute, f"damaged: {error.why.rstrip('.')}") from error

@@ -9,25 +9,30 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Container, Set
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.core.errors import NoDocumentsError
 from engine.core.platforms.files import open_private
 from engine.core.records import Document, ReadDocument
+from engine.corpus.formats import UnreadableFileError
 from engine.corpus.formats.locked import read_passwords
+from engine.corpus.ingest.data_set import read_data_set
 from engine.corpus.sandbox.outcome import Outcome
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
+from engine.corpus.scan.formats import PICTURES
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
-from engine.corpus.text.metadata import named, title_from_name
+from engine.corpus.text.metadata import drop_placeholder_names, title_from_name
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
-from engine.project.store.files import FileRecord
+from engine.project.store.files import FileRecord, PartRecord
 
 _GONE = " (gone)"
 # The kind of a file that was read by OCR, at least in part.
 BY_OCR = "OCR"
+# The notes of these formats are about OCR, those of others about the encoding.
+_BY_OCR = frozenset({"pdf", *PICTURES.values()})
 
 
 def limits_of(context: StageContext) -> dict[str, int]:
@@ -38,7 +43,9 @@ def limits_of(context: StageContext) -> dict[str, int]:
     corpus = context.settings.corpus
     memory = corpus.reading_memory_mb
     limits = {"timed out": corpus.reading_seconds, "out of memory": memory, "crashed": memory}
-    return limits | ({"needs OCR": corpus.ocr_seconds} if corpus.ocr else {})
+    if corpus.ocr:
+        limits["needs OCR"] = corpus.ocr_seconds
+    return limits
 
 
 def passwords_file(context: StageContext) -> Path:
@@ -67,23 +74,24 @@ def passwords_mark(context: StageContext) -> tuple[int, ...] | None:
     return (status.st_mtime_ns,)
 
 
-def wanted_tesseract(context: StageContext) -> Tesseract | None:
-    """Return the program that reads pictures, or None if it is not wanted or not installed.
+def choose_tesseract(context: StageContext) -> Tesseract | None:
+    """Return the program that reads pictures, or None if OCR is off or it is not installed.
 
     Raises SettingsError for a language that it does not know.
     """
     corpus = context.settings.corpus
     if not corpus.ocr:
         return None
-    found = find_tesseract(corpus.ocr_languages)
-    if found is None:
+    tesseract = find_tesseract(corpus.ocr_languages)
+    if tesseract is None:
         context.warn(
             "corpus.ocr is on, but no tesseract with data for a language was found: scans are not"
             " read."
         )
     else:
-        context.choose("ocr", found.languages, f"{found.version} at {found.program}")
-    return found
+        reason = f"{tesseract.version} at {tesseract.program}"
+        context.choose("ocr", tesseract.languages, reason)
+    return tesseract
 
 
 def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
@@ -95,30 +103,22 @@ def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
     if tesseract is not None:
         return tesseract.mark
     former = context.store.artifact(CorpusInfo)
-    if former and context.settings.corpus.ocr:
-        mark = former.info.ocr
-    else:
-        mark = ""
-    if mark:
-        return f"{mark.removesuffix(_GONE)}{_GONE}"
-    return ""
+    if not context.settings.corpus.ocr or not former or not former.info.ocr:
+        return ""
+    return f"{former.info.ocr.removesuffix(_GONE)}{_GONE}"
 
 
 def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
     """Tell whether a file lies in one of the (source, path) that a scan could not look at."""
     if not closed:
         return False
-    ends = (at for at, sign in enumerate(record.path) if sign == "/")
-    return any(
-        (record.source, place) in closed
-        for place in ("", record.path, *(record.path[:end] for end in ends))
-    )
+    folder_ends = [index for index, character in enumerate(record.path) if character == "/"]
+    paths = ["", record.path, *(record.path[:end] for end in folder_ends)]
+    return any((record.source, path) in closed for path in paths)
 
 
-def record_of(
-    file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str, kind: str = ""
-) -> FileRecord:
-    """Return the record that is stored of a file."""
+def build_record(file: ScannedFile, content_hash: str, chunking: str) -> FileRecord:
+    """Return the record of a file that is read without a remark."""
     return FileRecord(
         file.source,
         file.path,
@@ -126,23 +126,19 @@ def record_of(
         file.size,
         file.mtime_ns,
         content_hash,
-        state,
-        reason,
+        "read",
+        "",
         chunking,
-        kind=kind,
         ctime_ns=file.ctime_ns,
     )
 
 
-def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
+def build_stored_document(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
     """Return the document to store.
 
     The path of a document inside a file continues the path of that file.
     """
-    if read.member:
-        path = f"{file.path}/{read.member}"
-    else:
-        path = file.path
+    path = f"{file.path}/{read.member}" if read.member else file.path
     if read.external_id is not None:
         path = f"{file.path}#{read.external_id}"
     if path != file.path:
@@ -157,7 +153,7 @@ def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Doc
         size=file.size,
         modified=file.mtime_ns / 1e9,
         external_id=read.external_id,
-        author=named(read.author),
+        author=drop_placeholder_names(read.author),
         created=read.created,
         changed=read.changed,
         tags=read.tags,
@@ -165,32 +161,71 @@ def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Doc
 
 
 @dataclass
-class Looked:
-    """A changed file that was looked at: its hash, and its content if it had to be read."""
+class ExaminedFile:
+    """A changed file: its hash, and what reading it gave if it had to be read.
+
+    Data sets have no outcome: their documents are read while they are stored.
+    """
 
     file: ScannedFile
     content_hash: str = ""
     outcome: Outcome | None = None
-    closed: str = ""
+
+    def length(self) -> int:
+        """Return the number of characters that were read."""
+        return self.outcome.length if self.outcome else 0
+
+    def list_parts(self) -> list[PartRecord]:
+        """Return the records of what gave no document."""
+        if self.outcome is None:
+            return []
+        left_out = self.outcome.left_out
+        return [PartRecord(part.member, part.state, part.kind, part.reason) for part in left_out]
+
+    def read_documents(self) -> Iterator[ReadDocument]:
+        """Return the documents.
+
+        Raises UnreadableFileError if the file gave none, and OSError if it cannot be opened.
+        """
+        if self.outcome is None:
+            return read_data_set(self.file)
+        if self.outcome.closed:
+            raise OSError(0, self.outcome.reason)
+        if self.outcome.kind:
+            raise UnreadableFileError(self.file.absolute, self.outcome.reason, self.outcome.kind)
+        return iter(self.outcome.documents)
+
+    def summarize_notes(self) -> tuple[str, str]:
+        """Return the first note of the documents, and the kind of the file if OCR read it."""
+        documents = self.outcome.documents if self.outcome else []
+        with_notes = [document for document in documents if document.note]
+        if not with_notes:
+            return "", ""
+        note = with_notes[0].note
+        if len(with_notes) > 1:
+            note += f"; and {len(with_notes) - 1} more inside it"
+        by_ocr = any(document.format in _BY_OCR for document in with_notes)
+        return note, BY_OCR if by_ocr else ""
 
 
 class Former:
     """The files as they were last read; `chunking` is a mark of how chunks are cut now."""
 
     def __init__(
-        self, context: StageContext, chunking: str, ocr: Tesseract | None, found: Scan
+        self, context: StageContext, chunking: str, ocr: Tesseract | None, scan: Scan
     ) -> None:
         self._store = context.store
         self._chunking = chunking
         self._titled = context.settings.corpus.context == "title"
         self.files = self._store.files()
-        kinds = _worth_another_try(context, ocr)
-        self._reopening = {
-            record.id for record in self.files.values() if kinds and self._is_of(record, kinds)
-        }
-        self._lost = self._not_in_place(found)
+        kinds = _find_retried_kinds(context, ocr)
+        self._retried: set[int] = set()
+        if kinds:
+            records = self.files.values()
+            self._retried = {record.id for record in records if self._is_of(record, kinds)}
+        self._lost = self._find_lost(scan)
 
-    def record_of(self, file: ScannedFile) -> FileRecord | None:
+    def find_record(self, file: ScannedFile) -> FileRecord | None:
         """Return the stored record of a file, even if the file was gone."""
         return self.files.get((file.source, file.path))
 
@@ -201,34 +236,27 @@ class Former:
         file that was renamed to the name of another one may have the same size and modification
         time.
         """
-        record = self.record_of(file)
+        record = self.find_record(file)
         # A file that could not be opened may be readable now.
-        if record is None or record.state not in (
-            "read",
-            "quarantined",
-        ):
+        if record is None or record.state not in ("read", "quarantined"):
             return True
-        same = (record.size, record.mtime_ns, record.ctime_ns) == (
-            file.size,
-            file.mtime_ns,
-            file.ctime_ns,
-        )
-        return not same or record.chunking != self._chunking or record.id in self._reopening
+        if record.chunking != self._chunking or record.id in self._retried:
+            return True
+        stored = (record.size, record.mtime_ns, record.ctime_ns)
+        return stored != (file.size, file.mtime_ns, file.ctime_ns)
 
     def is_known(self, record: FileRecord, content_hash: str) -> bool:
         """Tell whether the stored record has this content and nothing more can be read from it."""
-        same = bool(content_hash) and (record.content_hash, record.chunking) == (
-            content_hash,
-            self._chunking,
-        )
-        return same and record.id not in self._reopening
+        if not content_hash or record.content_hash != content_hash:
+            return False
+        return record.chunking == self._chunking and record.id not in self._retried
 
     def is_elsewhere(self, content_hash: str) -> bool:
         """Tell whether a lost file had this content, so this one may be that file renamed."""
         return content_hash in self._lost
 
-    def renamed(
-        self, file: ScannedFile, content_hash: str
+    def find_renamed(
+        self, record: FileRecord
     ) -> tuple[FileRecord, FileRecord, tuple[str, str]] | None:
         """Return the records of a renamed file and the titles made from its two names.
 
@@ -236,26 +264,24 @@ class Former:
         Each lost file is returned once. None if no lost file had this content, or if chunks hold a
         title that changes.
         """
-        lost = self._lost.get(content_hash, [])
-        former = next((record for record in lost if record.format == file.format), None)
-        if former:
-            titles = (title_from_name(Path(former.path)), title_from_name(Path(file.path)))
-        else:
-            titles = ("", "")
-        if former is None or (self._titled and titles[0] != titles[1]):
+        lost = self._lost.get(record.content_hash, [])
+        candidates = [former for former in lost if former.format == record.format]
+        if not candidates:
+            return None
+        former = candidates[0]
+        former_title = title_from_name(Path(former.path))
+        title = title_from_name(Path(record.path))
+        if self._titled and title != former_title:
             return None
         lost.remove(former)
         del self.files[former.source, former.path]
-        return (
-            former,
-            record_of(file, content_hash, "read", former.reason, self._chunking, former.kind),
-            titles,
-        )
+        renamed = replace(record, reason=former.reason, kind=former.kind)
+        return former, renamed, (former_title, title)
 
-    def _not_in_place(self, found: Scan) -> dict[str, list[FileRecord]]:
+    def _find_lost(self, scan: Scan) -> dict[str, list[FileRecord]]:
         """Return files that were read and are missing from their places, by content."""
-        present = {(file.source, file.path) for file in found.files}
-        closed = set(found.closed)
+        present = {(file.source, file.path) for file in scan.files}
+        closed = set(scan.closed)
         lost: dict[str, list[FileRecord]] = {}
         for key, record in self.files.items():
             current = record.state == "read" and record.chunking == self._chunking
@@ -265,34 +291,29 @@ class Former:
 
     def _is_of(self, record: FileRecord, kinds: set[str]) -> bool:
         """Tell whether a file, or a part of it, failed in one of these ways."""
-        return record.kind in kinds or any(
-            part.kind in kinds for part in self._store.parts(record.id)
-        )
+        if record.kind in kinds:
+            return True
+        return any(part.kind in kinds for part in self._store.parts(record.id))
 
 
-def _worth_another_try(context: StageContext, ocr: Tesseract | None) -> set[str]:
+def _find_retried_kinds(context: StageContext, ocr: Tesseract | None) -> set[str]:
     """Return the kinds of failures that new passwords, OCR or limits may resolve."""
     former = context.store.artifact(CorpusInfo)
-    if former:
-        info = former.info
-    else:
-        info = CorpusInfo()
+    info = former.info if former else CorpusInfo()
+    limits = limits_of(context).items()
+    kinds = {kind for kind, limit in limits if limit > info.limits.get(kind, limit)}
     if info.passwords != passwords_mark(context):
-        kinds = {"encrypted"}
-    else:
-        kinds = set()
-    gone = ocr is None and context.settings.corpus.ocr
-    if not gone and info.ocr != ocr_mark(context, ocr):
+        kinds.add("encrypted")
+    is_missing = ocr is None and context.settings.corpus.ocr
+    if not is_missing and info.ocr != ocr_mark(context, ocr):
         kinds |= {"needs OCR", BY_OCR}
-    return kinds | {
-        kind for kind, limit in limits_of(context).items() if limit > info.limits.get(kind, limit)
-    }
+    return kinds
 
 
 def forget_gone(
     context: StageContext,
     known: dict[tuple[str, str], FileRecord],
-    found: Scan,
+    scan: Scan,
     sources: Container[str] | None = None,
 ) -> int:
     """Remove files that are gone from search, within a transaction, and count those that were read.
@@ -300,13 +321,14 @@ def forget_gone(
     Only files of `sources` are considered (None: of all, including former ones). What the system
     does not let us look at is not gone.
     """
-    present = {(file.source, file.path) for file in found.files}
-    closed = set(found.closed)
-    there = [
-        record for key, record in known.items() if key not in present and record.state != "gone"
-    ]
-    mine = (record for record in there if sources is None or record.source in sources)
-    gone = [record for record in mine if not is_closed(record, closed)]
+    present = {(file.source, file.path) for file in scan.files}
+    closed = set(scan.closed)
+    gone: list[FileRecord] = []
+    for key, record in known.items():
+        if key in present or record.state == "gone" or is_closed(record, closed):
+            continue
+        if sources is None or record.source in sources:
+            gone.append(record)
     for record in gone:
         context.store.forget_file(record.id)
     if gone:
@@ -319,24 +341,19 @@ def no_documents(what: str, skipped: list[Skipped], context: StageContext) -> No
 
     It names the first few files that were left out, and why.
     """
-    shown = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
-    if len(skipped) > 5:
-        more = f"; and {len(skipped) - 5} more"
-    else:
-        more = ""
+    why = "The folder is empty, or no file matches corpus.include."
     if skipped:
-        why = f"Skipped: {shown}{more}."
-    else:
-        why = "The folder is empty, or no file matches corpus.include."
-    if context.store.has_chunks():
-        kept = " What was searchable before stays so."
-    else:
-        kept = ""
+        reasons = [f"{item.path}: {item.reason}" for item in skipped[:5]]
+        if len(skipped) > 5:
+            reasons.append(f"and {len(skipped) - 5} more")
+        why = f"Skipped: {'; '.join(reasons)}."
     to_do = (
         "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or"
-        " name another folder in"
+        " name another folder in project.toml."
     )
-    return NoDocumentsError(what, why, f"{to_do} project.toml.{kept}")
+    if context.store.has_chunks():
+        to_do += " What was searchable before stays so."
+    return NoDocumentsError(what, why, to_do)
 
 
 def hash_file(path: Path) -> str:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import UsageError
 from engine.corpus.ingest.former import (
+    choose_tesseract,
     forget_gone,
     limits_of,
     no_documents,
     ocr_mark,
     passwords_mark,
-    wanted_tesseract,
 )
 from engine.corpus.ingest.ingest import Ingest
 from engine.corpus.scan.scan import Scan, Skipped, is_bare, scan
@@ -80,10 +80,9 @@ class IngestStage(Stage):
                 stage="ingest",
             )
         corpus = context.settings.corpus
-        known = {
-            record.source for record in context.store.files().values() if record.state != "gone"
-        }
-        found = scan(
+        records = context.store.files().values()
+        known = {record.source for record in records if record.state != "gone"}
+        result = scan(
             sources,
             corpus.include,
             corpus.exclude,
@@ -91,30 +90,28 @@ class IngestStage(Stage):
             pictures=corpus.ocr,
             read_before={str(context.project.path / source) for source in known},
         )
-        _name_movably(found, context.project.path)
-        _refuse_empty(found, sources, context)
+        _make_sources_movable(result, context.project.path)
+        _refuse_empty(result, sources, context)
         for warning in warnings_of(context.settings, base_source(context.settings.encoder)):
             context.warn(warning)
         tokenizer = chunk_tokenizer(context.settings)
-        tokenised_by = tokenizer_fingerprint(tokenizer)
-        cut = {
-            "version": VERSION,
-            **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
-        }
-        chunking = fingerprint(tokenizer=tokenised_by, **cut)
-        tesseract = wanted_tesseract(context)
-        _report_left_out(context, found)
+        tokenizer_mark = tokenizer_fingerprint(tokenizer)
+        chunk_settings = corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})
+        chunking = fingerprint(tokenizer=tokenizer_mark, version=VERSION, **chunk_settings)
+        tesseract = choose_tesseract(context)
+        _report_left_out(context, result)
         ingest = Ingest(context, tokenizer, chunking, tesseract)
-        tally = ingest.bring_in_line(found)
+        tally = ingest.read_changes(result)
         left = ingest.progress.left
         if not left:
-            import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
+            data_sets = [file.absolute for file in result.files if file.format == "beir"]
+            import_beside(context, data_sets)
         info = CorpusInfo(
             context.store.corpus_fingerprint(),
             passwords=passwords_mark(context),
             ocr=ocr_mark(context, tesseract),
             limits=limits_of(context),
-            tokenizer=tokenised_by,
+            tokenizer=tokenizer_mark,
             files_left=left,
         )
         whole = stage_fingerprint("ingest", VERSION, self.inputs(context))
@@ -144,7 +141,7 @@ def _recipe(settings: Settings) -> dict[str, Any]:
 
     The tokenizer is not among them.
     """
-    aside = {
+    irrelevant = {
         "retrain_threshold",
         "follow_links",
         "reading_processes",
@@ -156,64 +153,61 @@ def _recipe(settings: Settings) -> dict[str, Any]:
         "ocr_seconds",
         "tokenizer",
     }
-    return settings.corpus.model_dump(exclude=aside)
+    return settings.corpus.model_dump(exclude=irrelevant)
 
 
-def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> None:
+def _refuse_empty(result: Scan, sources: list[Path], context: StageContext) -> None:
     """Raise NoDocumentsError if there is nothing to read.
 
     Deleted files are removed from search first, except from bare folders: a disk that is not
     mounted looks the same.
     """
-    if found.files:
+    if result.files:
         return
-    there = {
-        _movable(str(source), context.project.path) for source in sources if not is_bare(source)
-    }
+    project = context.project.path
+    present = {_make_movable(str(source), project) for source in sources if not is_bare(source)}
     with context.store.transaction():
-        forget_gone(context, context.store.files(), found, there)
-        context.store.put_left_out(map(_record_of, (*found.skipped, *found.away)))
+        forget_gone(context, context.store.files(), result, present)
+        context.store.put_left_out(map(_build_record, (*result.skipped, *result.away)))
     places = ", ".join(str(source) for source in sources)
-    raise no_documents(f"No readable documents in {places}.", found.skipped, context)
+    raise no_documents(f"No readable documents in {places}.", result.skipped, context)
 
 
-def _name_movably(found: Scan, project: Path) -> None:
+def _make_sources_movable(result: Scan, project: Path) -> None:
     """Name sources inside the project folder relative to it."""
-    sources = {file.source for file in found.files} | {
-        item.source for item in (*found.skipped, *found.away)
-    }
-    names = {source: _movable(source, project) for source in sources}
+    items = (*result.files, *result.skipped, *result.away)
+    names = {source: _make_movable(source, project) for source in {item.source for item in items}}
     if any(name != source for source, name in names.items()):
-        found.files = [replace(file, source=names[file.source]) for file in found.files]
-        found.skipped = [replace(item, source=names[item.source]) for item in found.skipped]
-        found.away = [replace(item, source=names[item.source]) for item in found.away]
-    found.closed = [(names[source], path) for source, path in found.closed]
+        result.files = [replace(file, source=names[file.source]) for file in result.files]
+        result.skipped = [replace(item, source=names[item.source]) for item in result.skipped]
+        result.away = [replace(item, source=names[item.source]) for item in result.away]
+    result.closed = [(names[source], path) for source, path in result.closed]
 
 
-def _movable(source: str, project: Path) -> str:
+def _make_movable(source: str, project: Path) -> str:
     """Return a source in the project folder relative to it, so that the project can be moved."""
     if Path(source).is_relative_to(project):
         return Path(source).relative_to(project).as_posix()
     return source
 
 
-def _report_left_out(context: StageContext, found: Scan) -> None:
+def _report_left_out(context: StageContext, result: Scan) -> None:
     """Note what was left out untried, and warn of it by reason if it changed.
 
     Always warn of folders that are away.
     """
-    for item in found.away:
+    for item in result.away:
         what = item.reason.replace("the folder", str(context.project.path / item.source))
         to_do = "If its documents are gone for good, take it out of corpus.paths"
         context.warn(f"{what}: what was read from it before stays searchable. {to_do}.")
-    skipped = found.skipped
+    skipped = result.skipped
     with context.store.transaction():
-        changed = context.store.put_left_out(map(_record_of, (*skipped, *found.away)))
+        changed = context.store.put_left_out(map(_build_record, (*skipped, *result.away)))
     if changed and skipped:
         counts = Counter(item.reason for item in skipped).most_common()
         reasons = ", ".join(f"{reason} ({count})" for reason, count in counts)
         context.warn(f"{len(skipped)} left out: {reasons}.")
 
 
-def _record_of(item: Skipped) -> LeftOutRecord:
+def _build_record(item: Skipped) -> LeftOutRecord:
     return LeftOutRecord(item.source, item.path, item.kind, item.reason)

@@ -41,7 +41,7 @@ class Limits:
 
     memory: int = 2 * 2**30
     seconds: int = 60
-    files: int = 2000
+    files: int = 10_000
     ocr_seconds: int = 1800
     whole: int = 20
 

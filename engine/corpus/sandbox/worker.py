@@ -7,12 +7,14 @@ last frame how it ended.
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import os
 import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,7 @@ from engine.corpus.sandbox.limits import confine
 from engine.corpus.sandbox.outcome import as_message, encoded
 
 _SMALL = 2**16  # bytes
-_NEEDED = (
-    "engine.corpus.formats.opening",
+_READERS = (
     "engine.corpus.formats.pdf",
     "engine.corpus.formats.office",
     "engine.corpus.formats.general",
@@ -54,11 +55,20 @@ def main(arguments: list[str]) -> int:
 
 
 def _load_readers() -> None:
-    """Load what reading needs while compiled modules can still be kept for the next process."""
-    for module in _NEEDED:
+    """Load what every file needs, and other readers whose compiled modules are not kept yet.
+
+    A confined process loads the others when a file needs them, but can keep no compiled module.
+    """
+    import_module("engine.corpus.formats.opening")
+    for module in _READERS:
         with suppress(ImportError):
-            import_module(module)
+            spec = find_spec(module)
+            if spec and spec.cached and not Path(spec.cached).exists():
+                import_module(module)
     sys.dont_write_bytecode = True
+    gc.collect()
+    # The garbage collector does not visit modules that are loaded already.
+    gc.freeze()
 
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:

@@ -199,12 +199,9 @@ def is_mail(head: bytes) -> bool:
     for line in lines:
         if not line:
             break
+        is_continuation = fields > 0 and line[:1] in b" \t"
         if _HEADER.match(line):
             fields += 1
-        elif (
-            not (fields and line[:1] in b" \t")
-            and not line.startswith(b"From ")
-            and b":" not in line
-        ):
+        elif not is_continuation and b":" not in line and not line.startswith(b"From "):
             return False
     return fields >= 2

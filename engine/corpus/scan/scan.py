@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathspec.pattern import Pattern
 
 OWN_FILES = {"project.toml", "project.db"}
-_BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
+_BEIR_FILES = {BEIR_CORPUS, "queries.jsonl", "qrels"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +103,27 @@ def scan(
 
     Raises InputError for a missing source, and UsageError for an invalid pattern.
     """
-    if [*include] == ["**/*"]:
-        wanted = None
-    else:
-        wanted = _patterns(include)
-    unwanted = _patterns(exclude)
+    included = None if list(include) == ["**/*"] else _parse_patterns(include)
+    excluded = _parse_patterns(exclude)
     result = Scan()
     taken: set[str] = set()
     folders = [Path(os.path.normpath(Path(source).absolute())) for source in sources]
-    away = {str(folder) for folder in folders if str(folder) in read_before and is_bare(folder)}
-    if len(away) == len(set(map(str, folders))):
+    away = {folder for folder in folders if str(folder) in read_before and is_bare(folder)}
+    if len(away) == len(set(folders)):
         away = set()
-    for source, absolute in zip(sources, folders, strict=True):
-        if str(absolute) in away:
-            if absolute.exists():
-                reason = "the folder is empty"
-            else:
-                reason = "the folder is not there"
-            result.closed.append((str(absolute), ""))
-            result.away.append(Skipped(".", reason, str(absolute), "no access"))
+    for source, folder in zip(sources, folders, strict=True):
+        exists = folder.exists()
+        if folder in away:
+            reason = "the folder is empty" if exists else "the folder is not there"
+            result.closed.append((str(folder), ""))
+            result.away.append(Skipped(".", reason, str(folder), "no access"))
             continue
-        if not absolute.exists():
+        if not exists:
             to_do = "Check corpus.paths in project.toml. What was read before stays searchable."
             raise InputError(
                 f"{source} does not exist.", "", to_do, code="path-missing", stage="ingest"
             )
-        _Walk(str(absolute), wanted, unwanted, result, taken, follow_links, pictures).run()
+        _SourceWalk(str(folder), included, excluded, result, taken, follow_links, pictures).run()
     result.files.sort(key=lambda file: (file.path, file.source))
     result.skipped.sort(key=lambda item: (item.path, item.source))
     return result
@@ -143,7 +138,7 @@ def is_bare(folder: Path) -> bool:
         return True
 
 
-def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
+def _parse_patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
     import re
 
     from pathspec import GitIgnoreSpec
@@ -157,7 +152,7 @@ def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
         ) from error
 
 
-class _Walk:
+class _SourceWalk:
     """The walk through one source.
 
     It visits real folders before links, so that a linked file is known by its real path.
@@ -166,8 +161,8 @@ class _Walk:
     def __init__(
         self,
         source: str,
-        wanted: PathSpec[Pattern] | None,
-        unwanted: PathSpec[Pattern],
+        included: PathSpec[Pattern] | None,
+        excluded: PathSpec[Pattern],
         result: Scan,
         taken: set[str],
         follow_links: bool = False,
@@ -176,8 +171,8 @@ class _Walk:
         self._follow_links = follow_links
         self._formats = {**FORMATS, **PICTURES} if pictures else FORMATS
         self._source = source
-        self._wanted = wanted
-        self._unwanted = unwanted
+        self._included = included
+        self._excluded = excluded
         self._result = result
         self._taken = taken
         self._real = os.path.realpath(source)
@@ -189,12 +184,12 @@ class _Walk:
     def run(self) -> None:
         """Fill the result."""
         if not Path(self._real).is_dir():
-            named = Path(self._source)
-            self._source = str(named.parent)
+            file = Path(self._source)
+            self._source = str(file.parent)
             try:
-                self._take(named.name, named.stat(), self._real)
+                self._take(file.name, file.stat(), self._real)
             except OSError as error:
-                self._closed(named.name, error)
+                self._add_closed(file.name, error)
             return
         self._folders.append(("", self._real))
         while self._folders or self._links:
@@ -210,31 +205,31 @@ class _Walk:
         self._walked.add(real)
         try:
             with os.scandir(absolute) as entries:
-                found = {entry.name: entry for entry in entries if not entry.name.startswith(".")}
+                visible = {entry.name: entry for entry in entries if entry.name[0] != "."}
         except OSError as error:
-            self._closed(relative, error)
+            self._add_closed(relative, error)
             return
         # The reports of a project hold queries, not documents.
-        if found.keys() >= OWN_FILES:
+        if visible.keys() >= OWN_FILES:
             self._skip(relative, "a bmembed project", "project")
             return
         prefix = f"{relative}/" if relative else ""
-        if self._is_beir(prefix, found):
-            found = self._beir_only(prefix, found)
-        for name, entry in sorted(found.items()):
-            self._look_at(prefix + name, entry, real)
+        if self._is_beir(prefix, visible):
+            visible = self._keep_beir_corpus(prefix, visible)
+        for name, entry in sorted(visible.items()):
+            self._examine(prefix + name, entry, real)
 
-    def _look_at(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
+    def _examine(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
         try:
             if entry.is_symlink():
                 self._links.append(path)
             elif entry.is_dir():
-                if not self._unwanted.match_file(f"{readable_path(path)}/"):
-                    self._folders.append((path, f"{real_folder}/{entry.name}"))
+                if not self._excluded.match_file(f"{readable_path(path)}/"):
+                    self._folders.append((path, f"{real_folder}{os.sep}{entry.name}"))
             elif self._matches(path):
-                self._take(path, entry.stat(), f"{real_folder}/{entry.name}")
+                self._take(path, entry.stat(), f"{real_folder}{os.sep}{entry.name}")
         except OSError as error:
-            self._closed(path, error)
+            self._add_closed(path, error)
 
     def _follow(self, path: str) -> None:
         try:
@@ -244,12 +239,12 @@ class _Walk:
             self._skip(path, f"broken link: {system_reason(error)}", "broken link")
             return
         except OSError as error:
-            self._closed(path, error, "broken link")
+            self._add_closed(path, error, "broken link")
             return
         try:
             self._follow_to(path, real, status)
         except OSError as error:
-            self._closed(path, error)
+            self._add_closed(path, error)
 
     def _follow_to(self, path: str, real: str, status: os.stat_result) -> None:
         if not self._follow_links and os.path.commonpath([real, self._real]) != self._real:
@@ -265,29 +260,29 @@ class _Walk:
             else:
                 self._take(path, status, real)
 
-    def _is_beir(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> bool:
+    def _is_beir(self, prefix: str, entries: dict[str, os.DirEntry[str]]) -> bool:
+        corpus = entries.get(BEIR_CORPUS)
         path = prefix + BEIR_CORPUS
-        wanted = BEIR_CORPUS in found and found[BEIR_CORPUS].is_file() and self._matches(path)
-        return wanted and begins_corpus(Path(self._source, path))
+        if corpus is None or not corpus.is_file() or not self._matches(path):
+            return False
+        return begins_corpus(Path(self._source, path))
 
-    def _beir_only(
-        self, prefix: str, found: dict[str, os.DirEntry[str]]
+    def _keep_beir_corpus(
+        self, prefix: str, entries: dict[str, os.DirEntry[str]]
     ) -> dict[str, os.DirEntry[str]]:
-        for name, entry in found.items():
-            if (
-                name != BEIR_CORPUS
-                and name not in _BEIR_COMPANIONS
-                and self._matches(prefix + name)
-            ):
-                is_document = ending_of(name) in FORMATS
-                if is_document or entry.is_dir():
-                    self._skip(prefix + name, f"beside a BEIR data set's {BEIR_CORPUS}", "data set")
-        return {BEIR_CORPUS: found[BEIR_CORPUS]}
+        """Return the corpus of a BEIR data set alone, and skip other documents and folders."""
+        for name, entry in entries.items():
+            if name in _BEIR_FILES or not self._matches(prefix + name):
+                continue
+            if ending_of(name) in FORMATS or entry.is_dir():
+                self._skip(prefix + name, f"beside a BEIR data set's {BEIR_CORPUS}", "data set")
+        return {BEIR_CORPUS: entries[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:
         path = readable_path(path)
-        wanted = self._wanted is None or self._wanted.match_file(path)
-        return wanted and not (self._unwanted.patterns and self._unwanted.match_file(path))
+        if self._included is not None and not self._included.match_file(path):
+            return False
+        return not (self._excluded.patterns and self._excluded.match_file(path))
 
     def _take(self, path: str, status: os.stat_result, real: str) -> None:
         if real in self._taken:
@@ -300,48 +295,55 @@ class _Walk:
                 "unsupported",
             )
             return
-        ending = ending_of(path)
         if not stat.S_ISREG(status.st_mode):
             self._skip(path, "not a regular file", "unsupported")
             return
         if is_lock_file(path, status.st_size):
             return
-        format = self._formats.get(ending)
-        if path.rpartition("/")[2] == BEIR_CORPUS and begins_corpus(Path(self._source, path)):
-            format = "beir"
-        if format is None and (names_no_format(ending) or is_tnef(path)) and status.st_size:
-            format = _format_of(Path(self._source, path))
-        if ending in IMAGES and format is None:
-            if self._formats is not FORMATS:
-                other = "a picture of a kind that OCR does not read"
-            else:
-                other = ""
-            self._skip(path, other or "a picture: without OCR it holds no text", "needs OCR")
-        elif format is None:
-            self._skip(path, f"format not supported: {ending or 'no ending'}", "unsupported")
-        else:
-            self._taken.add(real)
-            facts = (status.st_size, status.st_mtime_ns, format, status.st_ctime_ns)
-            self._result.files.append(
-                ScannedFile(self._source, readable, f"{self._source}/{path}", *facts)
-            )
+        format = self._find_format(path, status.st_size)
+        if format is None:
+            self._skip_unsupported(path)
+            return
+        self._taken.add(real)
+        file = ScannedFile(
+            self._source,
+            readable,
+            f"{self._source}/{path}",
+            status.st_size,
+            status.st_mtime_ns,
+            format,
+            status.st_ctime_ns,
+        )
+        self._result.files.append(file)
 
-    def _closed(self, path: str, error: OSError, kind: Kind = "no access") -> None:
-        self._result.closed.append((self._source, readable_path(path)))
-        if kind == "no access":
-            reason = system_reason(error)
+    def _find_format(self, path: str, size: int) -> str | None:
+        if path.rpartition("/")[2] == BEIR_CORPUS and begins_corpus(Path(self._source, path)):
+            return "beir"
+        ending = ending_of(path)
+        if ending in self._formats:
+            return self._formats[ending]
+        # Mails are often stored without an ending.
+        if size and (names_no_format(ending) or is_tnef(path)):
+            with Path(self._source, path).open("rb") as file:
+                return format_of_head(file.read(4096)) or None
+        return None
+
+    def _skip_unsupported(self, path: str) -> None:
+        ending = ending_of(path)
+        if ending not in IMAGES:
+            self._skip(path, f"format not supported: {ending or 'no ending'}", "unsupported")
+        elif self._formats is FORMATS:
+            self._skip(path, "a picture: without OCR it holds no text", "needs OCR")
         else:
-            reason = f"{kind}: {system_reason(error)}"
-        self._skip(path, reason, kind)
+            self._skip(path, "a picture of a kind that OCR does not read", "needs OCR")
+
+    def _add_closed(self, path: str, error: OSError, kind: Kind = "no access") -> None:
+        self._result.closed.append((self._source, readable_path(path)))
+        reason = system_reason(error)
+        self._skip(path, reason if kind == "no access" else f"{kind}: {reason}", kind)
 
     def _skip(self, path: str, reason: str, kind: Kind) -> None:
         self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
-
-
-def _format_of(path: Path) -> str | None:
-    """Return the format of a file by its content; mails are often stored without an ending."""
-    with path.open("rb") as file:
-        return format_of_head(file.read(4096)) or None
 
 
 def readable_path(path: str) -> str:

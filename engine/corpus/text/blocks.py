@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from engine.core.characters import visible
 from engine.core.records import Heading, Page, ReadDocument
-from engine.corpus.text.furniture import without_furniture
-from engine.corpus.text.hyphens import put_together, unwrapped
+from engine.corpus.text.furniture import remove_furniture
+from engine.corpus.text.hyphens import join_split_words, mark_split_words
 
 NOTES = "Notes:"
 """The line above the notes of a slide; it is no heading for a slide that only has notes."""
@@ -20,6 +20,7 @@ _MAX_SLIDE_TITLE_LENGTH = 120
 _WORD = re.compile(r"\w+")
 _SENTENCE = 4  # words
 _MANY_ROWS = 6
+_MAX_HEADER_LENGTH = 60
 # Maximum length of a column's name, which is repeated with each of its cells.
 _MAX_NAME_LENGTH = 200
 
@@ -45,7 +46,8 @@ class Builder:
 
     def page(self, number: int, name: str) -> None:
         """Begin a page with the next block."""
-        self._pages.append(Page(self._length + (2 if self._parts else 0), number, name))
+        gap = 2 if self._parts else 0
+        self._pages.append(Page(self._length + gap, number, name))
 
     def next_page(self) -> None:
         """Begin the next page in number with the next block."""
@@ -88,13 +90,11 @@ class Builder:
         Pages that turned out to be empty begin where the next page does.
         """
         text = "".join(self._parts)
-        pages = tuple(
-            Page(min(page.start, len(text)), page.number, page.name) for page in self._pages
-        )
-        return Text(text, tuple(self._headings), pages)
+        pages = [replace(page, start=min(page.start, len(text))) for page in self._pages]
+        return Text(text, tuple(self._headings), tuple(pages))
 
 
-def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
+def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
     """Return a table as text, one row per line.
 
     If the first row names the columns, every cell after it is given with its column's name, so that
@@ -103,23 +103,26 @@ def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -
     filled = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled:
         return ""
-    if not (_is_header(filled) if headed is None else headed):
+    if headed is None:
+        headed = _is_header(filled)
+    if not headed:
         return "\n".join(" | ".join(filter(None, row)) for row in filled)
+    names = [_shorten_name(name) for name in filled[0]]
     lines = [" | ".join(filter(None, filled[0]))]
-    names = [
-        name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH].rstrip()}…"
-        for name in filled[0]
-    ]
     for row in filled[1:]:
-        lines.append(
-            " | ".join(
-                f"{name}: {cell}" if name else cell
-                for name, cell in zip(names, row, strict=False)
-                if cell
-            )
-            + "".join(f" | {cell}" for cell in row[len(names) :] if cell)
-        )
+        named_cells = zip(names, row, strict=False)
+        cells = [f"{name}: {cell}" if name else cell for name, cell in named_cells if cell]
+        line = " | ".join(cells)
+        for cell in filter(None, row[len(names) :]):
+            line += f" | {cell}"
+        lines.append(line)
     return "\n".join(filter(None, lines))
+
+
+def _shorten_name(name: str) -> str:
+    if len(name) <= _MAX_NAME_LENGTH:
+        return name
+    return f"{name[:_MAX_NAME_LENGTH].rstrip()}…"
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -129,120 +132,115 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     another sort than its name. A table of words alone shows no header, and a first row wrongly
     taken for a header makes every row false.
     """
-    first = [cell for cell in rows[0] if cell]
-    named = (
-        len(first) >= 2
-        and len(set(first)) == len(first)
-        and len(first) >= 0.8 * max(len(row) for row in rows)
-    )
-    if not named or not all(any(map(str.isalpha, cell)) and len(cell) <= 60 for cell in first):
+    names = [cell for cell in rows[0] if cell]
+    if len(names) < max(2, 0.8 * max(map(len, rows))) or len(set(names)) < len(names):
         return False
-    columns = [
-        [row[at] for row in rows[1:] if at < len(row) and row[at]] for at in range(len(rows[0]))
-    ]
-    again = any(name and name in cells for name, cells in zip(rows[0], columns, strict=True))
-    return not again and any(
-        name and _names(name, cells) for name, cells in zip(rows[0], columns, strict=True)
-    )
+    if max(map(len, names)) > _MAX_HEADER_LENGTH or not all(map(_has_letter, names)):
+        return False
+    differs = False
+    for column, name in enumerate(rows[0]):
+        cells = [row[column] for row in rows[1:] if len(row) > column and row[column]]
+        if name and name in cells:
+            return False
+        differs = differs or (bool(name) and _is_column_name(name, cells))
+    return differs
 
 
-def _names(name: str, cells: Sequence[str]) -> bool:
+def _is_column_name(name: str, cells: Sequence[str]) -> bool:
     """Tell whether a cell stands over cells of another sort.
 
     These are numbers, sentences, or a few values that recur.
     """
-    if (
-        cells
-        and not any(map(str.isdigit, name))
-        and all(any(map(str.isdigit, cell)) for cell in cells)
-    ):
+    if cells and not _has_digit(name) and all(map(_has_digit, cells)):
         return True
-    sentences = all(len(cell.split()) >= _SENTENCE and len(cell) > 3 * len(name) for cell in cells)
-    if len(cells) >= 2 and sentences and len(name.split()) < _SENTENCE:
-        return True
+    if len(cells) >= 2 and len(name.split()) < _SENTENCE:
+        shortest = min(len(cell.split()) for cell in cells)
+        if shortest >= _SENTENCE and min(map(len, cells)) > 3 * len(name):
+            return True
     return len(cells) >= _MANY_ROWS and 2 * len(set(cells)) <= len(cells)
 
 
-def with_more(text: Text, more: str) -> Text:
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+def append_side_text(text: Text, more: str) -> Text:
     """Add what stands beside a text, on a page of its own if the text has pages."""
     if not more:
         return text
-    if text.text:
-        start = len(text.text) + 2
-    else:
-        start = 0
-    last = text.pages[-1:]
-    pages = (*text.pages, *(Page(start, page.number + 1, "beside the text") for page in last))
-    return Text("\n\n".join(filter(None, (text.text, more))), text.headings, pages)
+    separator = "\n\n" if text.text else ""
+    pages = text.pages
+    if pages:
+        start = len(text.text) + len(separator)
+        pages = (*pages, Page(start, pages[-1].number + 1, "beside the text"))
+    return Text(f"{text.text}{separator}{more}", text.headings, pages)
 
 
-def lacking_in(text: str, lines: Iterable[str]) -> str:
+def find_missing_lines(text: str, lines: Iterable[str]) -> str:
     """Return the lines that have a word which the text lacks, each once."""
-    known = set(_WORD.findall(text.casefold()))
-    return "\n".join(
-        dict.fromkeys(
-            line for line in lines if not known.issuperset(_WORD.findall(line.casefold()))
-        )
-    )
+    words = set(_WORD.findall(text.casefold()))
+    missing = [line for line in lines if not words.issuperset(_WORD.findall(line.casefold()))]
+    return "\n".join(dict.fromkeys(missing))
 
 
-def from_slides(slides: Mapping[int, str]) -> Text:
+def join_slides(slides: Mapping[int, str]) -> Text:
     """Return slides by number as a text.
 
     A slide's first line is its heading if it is short.
     """
-    built = Builder()
+    builder = Builder()
     for number, text in slides.items():
         if not text.strip():
             continue
-        built.page(number, f"slide {number}")
+        builder.page(number, f"slide {number}")
         title, _, rest = text.strip().partition("\n")
         if title != NOTES and len(title) <= _MAX_SLIDE_TITLE_LENGTH:
-            built.heading(1, title)
-            text = rest
-        built.block(text)
-    return built.done()
+            builder.heading(1, title)
+            builder.block(rest)
+        else:
+            builder.block(text)
+    return builder.done()
 
 
-def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
+def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
     """Return the pages of a document by number as a text.
 
     A `BREAK` marks where a line end splits a word. Content that stands on every page is removed,
     and split words are joined. What stands `beside` the text of a page follows it.
     """
-    built = Builder()
-    texts = without_furniture(list(pages.values()), list(pages))
-    for number, text in zip(pages, put_together([unwrapped(page) for page in texts]), strict=True):
-        more = beside.get(number, "")
-        if text.strip() or more:
-            built.page(number, f"page {number}")
-            built.block(text)
-            built.block(more)
-    return built.done()
+    builder = Builder()
+    texts = remove_furniture(list(pages.values()), list(pages))
+    texts = join_split_words(list(map(mark_split_words, texts)))
+    for number, text in zip(pages, texts, strict=True):
+        side_text = beside.get(number, "")
+        if text.strip() or side_text:
+            builder.page(number, f"page {number}")
+            builder.block(text)
+            builder.block(side_text)
+    return builder.done()
 
 
-def made_visible(document: ReadDocument) -> ReadDocument:
+def remove_invisible(document: ReadDocument) -> ReadDocument:
     """Return a document without invisible characters, its headings and pages still in place."""
     texts = (document.text, document.title, document.author, document.tags)
     if all(visible(text) == text for text in texts):
         return document
-    text = document.text
-    cuts = sorted(
-        {
-            0,
-            len(text),
-            *(one.start for one in document.headings),
-            *(one.start for one in document.pages),
-        }
-    )
-    pieces = [visible(text[start:end]) for start, end in pairwise(cuts)]
-    places = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
-    headings = (
-        replace(one, start=places[one.start], title=visible(one.title)) for one in document.headings
-    )
-    pages = (
-        replace(one, start=places[one.start], name=visible(one.name)) for one in document.pages
-    )
+    starts = {heading.start for heading in document.headings}
+    starts.update(page.start for page in document.pages)
+    cuts = sorted({0, len(document.text)} | starts)
+    pieces = [visible(document.text[start:end]) for start, end in pairwise(cuts)]
+    positions = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
+    headings = []
+    for heading in document.headings:
+        title = visible(heading.title)
+        headings.append(replace(heading, start=positions[heading.start], title=title))
+    pages = []
+    for page in document.pages:
+        pages.append(replace(page, start=positions[page.start], name=visible(page.name)))
     return replace(
         document,
         title=visible(document.title),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 # Number of lines at the top and at the bottom of a page that may be furniture.
 _EDGE = 2
@@ -35,7 +34,7 @@ Lines = list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbered:
+class _NumberedLine:
     """A line that may hold the number of its page, alone or with a word such as "page".
 
     `rest` is the line without the number, and `ahead` how far the number is ahead of the page.
@@ -53,11 +52,11 @@ class _Edge:
     """
 
     same: set[str] = field(default_factory=set)
-    counting: set[_Numbered] = field(default_factory=set)
+    counting: set[_NumberedLine] = field(default_factory=set)
     shown: set[str] = field(default_factory=set)
 
 
-def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
+def remove_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
     """Return the pages' texts without lines that recur at their edges.
 
     `numbers` are the numbers of the pages. A line is furniture if it is the same at the same edge
@@ -67,103 +66,91 @@ def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]
     """
     if len(pages) < _MIN_PAGES:
         return list(pages)
-    split = [[*map(str.rstrip, page.strip("\n").split("\n"))] for page in pages]
-    heads = _furniture(list(map(_top, split)), numbers)
-    feet = _furniture(list(map(_bottom, split)), numbers)
-    return [
-        _stripped(lines, number, heads, feet) for lines, number in zip(split, numbers, strict=True)
-    ]
+    split_pages = [[line.rstrip() for line in page.strip("\n").split("\n")] for page in pages]
+    heads = _find_furniture([_edge_lines(lines) for lines in split_pages], numbers)
+    feet = _find_furniture([_edge_lines(lines[::-1]) for lines in split_pages], numbers)
+    stripped = []
+    for lines, number in zip(split_pages, numbers, strict=True):
+        at_top = _find_removable(_edge_lines(lines), number, heads)
+        at_bottom = _find_removable(_edge_lines(lines[::-1]), number, feet)
+        last = len(lines) - 1
+        removable = at_top | {last - index for index in at_bottom}
+        kept = [line for index, line in enumerate(lines) if index not in removable]
+        stripped.append("\n".join(kept))
+    return stripped
 
 
-def _top(lines: Lines) -> Lines:
-    if _is_short(lines):
+def _edge_lines(lines: Lines) -> Lines:
+    """Return the first lines with single spaces, none of a short page."""
+    if len(list(filter(str.strip, lines))) <= _SHORT:
         return []
-    return [_squeezed(line) for line in lines[:_EDGE]]
+    return [" ".join(line.split()) for line in lines[:_EDGE]]
 
 
-def _bottom(lines: Lines) -> Lines:
-    if _is_short(lines):
-        return []
-    return [_squeezed(line) for line in lines[: -_EDGE - 1 : -1]]
-
-
-def _is_short(lines: Lines) -> bool:
-    return next(islice(filter(str.strip, lines), _SHORT, None), None) is None
-
-
-def _squeezed(line: str) -> str:
-    return " ".join(line.split())
-
-
-def _furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
+def _find_furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
     """Return the lines that most pages show at one edge, and the lines that number the pages.
 
     Each page's outermost line comes first.
     """
-    found = _Edge()
-    count = Counter(line for lines in edges for line in set(lines) if line)
-    least = max(_MIN_PAGES, _SHARE * len(edges))
-    found.same = {line for line, times in count.items() if times >= least}
-    alone: dict[_Numbered, list[int]] = defaultdict(list)
+    edge = _Edge()
+    counts = Counter[str]()
+    pages_by_line: dict[_NumberedLine, list[int]] = defaultdict(list)
     for lines, page in zip(edges, numbers, strict=True):
-        for at, line in enumerate(lines):
-            for numbered in _numbered(line, page):
-                if numbered.rest or _is_alone(lines, at):
-                    alone[numbered].append(page)
-    found.counting = {
-        numbered for numbered, shown in alone.items() if _goes_on(shown, dense=not numbered.rest)
-    }
-    return found
+        counts.update(set(filter(None, lines)))
+        for index in range(len(lines)):
+            if numbered := _read_page_number(lines, index, page):
+                pages_by_line[numbered].append(page)
+    min_pages = max(_MIN_PAGES, _SHARE * len(edges))
+    edge.same = {line for line, count in counts.items() if count >= min_pages}
+    for numbered, pages in pages_by_line.items():
+        min_pages = _MIN_PAGES
+        if not numbered.rest:
+            min_pages = max(min_pages, _NUMBERED * (max(pages) - min(pages) + 1))
+        if len(pages) >= min_pages:
+            edge.counting.add(numbered)
+    return edge
 
 
-def _is_alone(lines: Lines, at: int) -> bool:
-    """Tell whether a number on its own line is at the edge of its page and answers no label."""
-    return at == 0 and not any(_ASKS.search(line) for line in lines[1:2])
+def _read_page_number(lines: Lines, index: int, page: int) -> _NumberedLine | None:
+    """Return what may be the number of the page in a line.
 
-
-def _goes_on(pages: Sequence[int], *, dense: bool) -> bool:
-    return len(pages) >= _MIN_PAGES and (
-        not dense or len(pages) >= _NUMBERED * (max(pages) - min(pages) + 1)
-    )
-
-
-def _numbered(line: str, page: int) -> Iterator[_Numbered]:
-    """Yield what in a line may be the number of its page."""
+    A number alone on its line counts only at the very edge, and if it answers no label.
+    """
+    line = lines[index]
     if not _DIGIT.search(line):
-        return
-    bare = _BARE.match(line)
-    if bare:
-        yield _Numbered("", int(bare["number"] or bare["first"]) - page)
-        return
-    if called := _CALLED.search(line):
-        group = 1 if called[1] else 2
-        yield _Numbered(
-            f"{line[: called.start(group)]}#{line[called.end(group) :]}", int(called[group]) - page
-        )
+        return None
+    if bare := _BARE.match(line):
+        if index > 0 or any(map(_ASKS.search, lines[1:2])):
+            return None
+        return _NumberedLine("", int(bare["number"] or bare["first"]) - page)
+    called = _CALLED.search(line)
+    if called is None:
+        return None
+    group = 1 if called[1] else 2
+    rest = f"{line[: called.start(group)]}#{line[called.end(group) :]}"
+    return _NumberedLine(rest, int(called[group]) - page)
 
 
-def _stripped(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> str:
-    gone: set[int] = set()
-    for edge, shown, step in ((heads, _top(lines), 1), (feet, _bottom(lines), -1)):
-        for at in range(len(shown)):
-            rest = _rest_of(shown, at, page, edge)
-            if rest is None:
-                break
-            if rest and rest not in edge.shown:
-                edge.shown.add(rest)
-            else:
-                gone.add(at if step > 0 else len(lines) - 1 - at)
-    return "\n".join(line for place, line in enumerate(lines) if place not in gone)
+def _find_removable(lines: Lines, page: int, edge: _Edge) -> set[int]:
+    """Return the indices of the lines of furniture, except those shown for the first time."""
+    removable: set[int] = set()
+    for index in range(len(lines)):
+        rest = _read_furniture(lines, index, page, edge)
+        if rest is None:
+            break
+        if rest and rest not in edge.shown:
+            edge.shown.add(rest)
+        else:
+            removable.add(index)
+    return removable
 
 
-def _rest_of(lines: Lines, at: int, page: int, edge: _Edge) -> str | None:
+def _read_furniture(lines: Lines, index: int, page: int, edge: _Edge) -> str | None:
     """Return what a line of furniture says besides its page's number, None for any other line."""
-    if lines[at] in edge.same:
-        return lines[at]
-    for numbered in _numbered(lines[at], page):
-        if numbered in edge.counting and (numbered.rest or _is_alone(lines, at)):
-            words = _CALLED.sub("", numbered.rest.replace("#", "0"))
-            if any(map(str.isalpha, words)):
-                return numbered.rest
-            return ""
-    return None
+    if lines[index] in edge.same:
+        return lines[index]
+    numbered = _read_page_number(lines, index, page)
+    if numbered is None or numbered not in edge.counting:
+        return None
+    words = _CALLED.sub("", numbered.rest.replace("#", "0"))
+    return numbered.rest if any(map(str.isalpha, words)) else ""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 
 from engine.corpus.text.suspended import is_suspended, language_of
 
@@ -28,7 +27,7 @@ _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}
 _MIN_LENGTH = 3  # letters
 
 
-def with_breaks(page: str) -> str:
+def mark_line_ends(page: str) -> str:
     """Return a page's text from PDFium with a `BREAK` for each line-end hyphen within a word."""
     if BREAK in page:
         page = page.replace(BREAK, "\ufffd")
@@ -37,87 +36,83 @@ def with_breaks(page: str) -> str:
     return page
 
 
-def unwrapped(page: str) -> str:
+def mark_split_words(page: str) -> str:
     """Strip the lines of a page, and put a `BREAK` in each word that is split at a line end."""
     lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
     lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
-    return _LINE_END.sub(
-        lambda found: found[0] if found[1][0].isupper() else f"{BREAK}{found[1]}\n", lines
-    )
+    return _LINE_END.sub(_mark_break, lines)
 
 
-def put_together(pages: Sequence[str]) -> list[str]:
+def _mark_break(line_end: re.Match[str]) -> str:
+    next_part = line_end[1]
+    return line_end[0] if next_part[0].isupper() else f"{BREAK}{next_part}\n"
+
+
+def join_split_words(pages: Sequence[str]) -> list[str]:
     """Return the pages of a document with split words joined."""
     if not any(BREAK in page for page in pages):
         return list(pages)
-    known = _words(pages)
-    language = language_of(known)
-
-    def whole(found: re.Match[str]) -> str:
-        left, _, right = found[0].rpartition(BREAK)
-        if left and _precedes_another(left, right, found, known, language):
-            return f"{_parts_of(left, known)}- {right}"
-        return _parts_of(found[0], known)
-
-    def behind_number(found: re.Match[str]) -> str:
-        is_suspended = _precedes_another(found[1], found[2], found, known, language)
-        if is_suspended:
-            return f"{found[1]}- {found[2]}"
-        return found[0]
-
-    def put(page: str) -> str:
-        return _NUMBER_PARTED.sub(behind_number, _PARTED.sub(whole, page))
-
-    return [put(page).replace(BREAK, "-") if BREAK in page else page for page in pages]
+    counts = Counter[str]()
+    for page in pages:
+        counts.update(map(str.lower, _WORD.findall(page)))
+    joiner = _WordJoiner(counts)
+    return [joiner.join_words(page) if BREAK in page else page for page in pages]
 
 
-def _precedes_another(
-    left: str, right: str, found: re.Match[str], known: Mapping[str, int], language: str
-) -> bool:
-    """Tell whether a hyphen at a line end stands for a word that follows the match."""
-    following = _NEXT_WORD.match(found.string, found.end())
-    return following is not None and is_suspended(left, right, following[1], known, language)
+class _WordJoiner:
+    """Decides about hyphens at line ends, by the counts of the words of a document."""
 
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+        self._language = language_of(counts)
 
-def _words(pages: Iterable[str]) -> Counter[str]:
-    return Counter(map(str.lower, chain.from_iterable(map(_WORD.findall, pages))))
+    def join_words(self, page: str) -> str:
+        """Replace each `BREAK` of a page."""
+        page = _PARTED.sub(self._join_match, page)
+        return _NUMBER_PARTED.sub(self._join_number, page).replace(BREAK, "-")
 
+    def _join_match(self, compound: re.Match[str]) -> str:
+        left, _, right = compound[0].rpartition(BREAK)
+        if left and self._is_suspended(left, right, compound):
+            return f"{self._join_compound(left)}- {right}"
+        return self._join_compound(compound[0])
 
-def _parts_of(compound: str, known: Mapping[str, int]) -> str:
-    """Replace each `BREAK` in a hyphenated compound by a hyphen or by nothing."""
-    if BREAK not in compound:
-        return compound
-    pieces = _HYPHEN.split(compound)
-    follows = False
-    for at in range(0, len(pieces), 2):
-        is_parted = BREAK in pieces[at]
-        if is_parted:
-            pieces[at] = _whole(pieces[at], known, follows=follows)
-        follows = not is_parted
-    return "".join(pieces)
+    def _join_number(self, compound: re.Match[str]) -> str:
+        if self._is_suspended(compound[1], compound[2], compound):
+            return f"{compound[1]}- {compound[2]}"
+        return compound[0]
 
+    def _is_suspended(self, left: str, right: str, compound: re.Match[str]) -> bool:
+        """Tell whether a hyphen at a line end stands for a word that follows the match."""
+        following = _NEXT_WORD.match(compound.string, compound.end())
+        if following is None:
+            return False
+        return is_suspended(left, right, following[1], self._counts, self._language)
 
-def _whole(parted: str, known: Mapping[str, int], *, follows: bool) -> str:
-    word, *rest = parted.split(BREAK)
-    for part in rest:
-        word += (
-            f"-{part}"
-            if _has_hyphen(word.rpartition("-")[2], part, known, follows=follows)
-            else part
-        )
-    return word
+    def _join_compound(self, compound: str) -> str:
+        """Replace each `BREAK` in a hyphenated compound by a hyphen or by nothing."""
+        if BREAK not in compound:
+            return compound
+        pieces = _HYPHEN.split(compound)
+        follows_part = False
+        for index in range(0, len(pieces), 2):
+            word, *parts = pieces[index].split(BREAK)
+            for part in parts:
+                left = word.rpartition("-")[2]
+                has_hyphen = self._has_hyphen(left, part, follows_part=follows_part)
+                word += f"-{part}" if has_hyphen else part
+            pieces[index] = word
+            follows_part = not parts
+        return "".join(pieces)
 
-
-def _has_hyphen(left: str, right: str, known: Mapping[str, int], *, follows: bool) -> bool:
-    """Tell whether a hyphen belongs to the word.
-
-    `follows` tells that another part precedes the left one; `known` holds counts of words.
-    """
-    whole = known.get((left + right).lower(), 0)
-    parted = known.get(f"{left}-{right}".lower(), 0)
-    if whole or parted:
-        return parted > whole
-    if right[0].isupper() or len(left) == 1 or left.isupper():
-        return True
-    both = bool(known.get(left.lower()) and known.get(right.lower()))
-    return both and (follows or min(len(left), len(right)) >= _MIN_LENGTH)
+    def _has_hyphen(self, left: str, right: str, *, follows_part: bool) -> bool:
+        """Tell whether a hyphen belongs to the word; `follows_part`: a part precedes the left."""
+        joined = self._counts.get((left + right).lower(), 0)
+        hyphenated = self._counts.get(f"{left}-{right}".lower(), 0)
+        if joined or hyphenated:
+            return hyphenated > joined
+        if right[0].isupper() or len(left) == 1 or left.isupper():
+            return True
+        if not (self._counts.get(left.lower()) and self._counts.get(right.lower())):
+            return False
+        return follows_part or min(len(left), len(right)) >= _MIN_LENGTH

@@ -49,7 +49,7 @@ _NOBODY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class StatedMetadata:
     """Title, author and tags, empty if not given; dates are seconds since the epoch."""
 
     title: str = ""
@@ -59,7 +59,7 @@ class Said:
     tags: str = ""
 
 
-def moment(text: str) -> float | None:
+def parse_date(text: str) -> float | None:
     """Return the seconds since the epoch of a date, at noon if it has no time.
 
     UTC is assumed without a zone. None for other texts, and for dates that can be read in two ways
@@ -72,79 +72,80 @@ def moment(text: str) -> float | None:
         return None
     with_dots = "." in words.partition(" ")[0]
     year_first = words[:4].isdecimal()
-    found = set()
+    readings = set()
     with suppress(ValueError, OverflowError):
-        # The two results differ if nothing in the text names the year.
-        for year, day_first in (
-            (2000, with_dots),
-            (2001, not year_first),
-        ):
+        # The two readings differ if nothing in the text names the year.
+        for year, day_first in ((2000, with_dots), (2001, True)):
             noon = datetime(year, 1, 1, _NOON, tzinfo=UTC)
-            moment = parse(words, default=noon, dayfirst=day_first and not year_first)
-            found.add(moment.replace(microsecond=0).timestamp())
-    return found.pop() if len(found) == 1 else None
+            date = parse(words, default=noon, dayfirst=day_first and not year_first)
+            readings.add(date.replace(microsecond=0).timestamp())
+    return readings.pop() if len(readings) == 1 else None
 
 
-def first_moment(texts: Iterable[str]) -> float | None:
+def parse_first_date(texts: Iterable[str]) -> float | None:
     """Return the first of several texts that is a date, as seconds since the epoch."""
-    return next((found for found in map(moment, texts) if found is not None), None)
+    for text in texts:
+        seconds = parse_date(text)
+        if seconds is not None:
+            return seconds
+    return None
 
 
-def named(authors: str) -> str:
+def drop_placeholder_names(authors: str) -> str:
     """Return the names of persons in a list of authors separated by commas."""
     names = authors.split(", ")
     return ", ".join(name for name in names if name.strip(" ()[]<>").casefold() not in _NOBODY)
 
 
-def joined(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Join names with commas, each once, without addresses of pages."""
-    cleaned = (" ".join(name.split()) for name in names)
-    return ", ".join(dict.fromkeys(name for name in cleaned if name and "://" not in name))[
-        :_MAX_LENGTH
-    ]
+    squeezed = (" ".join(name.split()) for name in names)
+    unique = dict.fromkeys(name for name in squeezed if name and "://" not in name)
+    return ", ".join(unique)[:_MAX_LENGTH]
 
 
-def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]) -> ReadDocument:
+def build_document(
+    path: Path, format: str, text: Text, metadata: Mapping[str, Any]
+) -> ReadDocument:
     """Build a document from its text and its metadata.
 
     The keys are `title`, `authors`, `created_at`, `modified_at` and `keywords`.
     """
     return ReadDocument(
-        title_of(metadata, text, path),
+        choose_title(metadata, text, path),
         text.text,
         text.headings,
         format=format,
         pages=text.pages,
-        author=author_of(metadata),
-        created=seconds(metadata.get("created_at")),
-        changed=seconds(metadata.get("modified_at")),
-        tags=tags_of(metadata.get("keywords")),
+        author=format_authors(metadata),
+        created=parse_iso_date(metadata.get("created_at")),
+        changed=parse_iso_date(metadata.get("modified_at")),
+        tags=parse_tags(metadata.get("keywords")),
     )
 
 
-def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
+def choose_title(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
     """Return a document's own title, else its first heading, else the file's name."""
-    own = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_LENGTH]
-    if own and not _NO_TITLE.match(own) and "\ufffd" not in own:
-        return own
-    sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
-    first = next(
-        (heading.title for heading in text.headings if heading.level == 1 and not sheets), ""
-    )
-    return first or title_from_name(path)
+    title = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_LENGTH]
+    if title and not _NO_TITLE.match(title) and "\ufffd" not in title:
+        return title
+    has_sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
+    top_titles = [heading.title for heading in text.headings if heading.level == 1]
+    if top_titles and top_titles[0] and not has_sheets:
+        return top_titles[0]
+    return title_from_name(path)
 
 
-def author_of(metadata: Mapping[str, Any]) -> str:
+def format_authors(metadata: Mapping[str, Any]) -> str:
     """Return the authors that a document names, separated by commas."""
     authors = metadata.get("authors") or ()
-    names = [
-        " ".join(clean(str(name)).split())
-        for name in ([authors] if isinstance(authors, str) else authors)
-    ]
+    if isinstance(authors, str):
+        authors = [authors]
+    names = [" ".join(clean(str(name)).split()) for name in authors]
     return ", ".join(filter(None, names))[:_MAX_LENGTH]
 
 
-def tags_of(keywords: Any) -> str:
+def parse_tags(keywords: Any) -> str:
     """Return the tags in a text, or in a list of texts, separated by commas, each once.
 
     Commas and semicolons separate tags; a leading `#` is dropped.
@@ -159,15 +160,17 @@ def tags_of(keywords: Any) -> str:
     return ", ".join(list(tags.values())[:_MAX_TAGS])
 
 
-def seconds(date: Any) -> float | None:
+def parse_iso_date(date: Any) -> float | None:
     """Return the seconds since the epoch of an ISO date, None for anything else.
 
     UTC is assumed without a zone.
     """
     # None has no `strip`.
     with suppress(ValueError, OverflowError, AttributeError):
-        moment = datetime.fromisoformat(date.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        parsed = datetime.fromisoformat(date.strip())
+        if not parsed.tzinfo:
+            parsed = parsed.replace(tzinfo=UTC)
+        return parsed.timestamp()
     return None
 
 

@@ -8,6 +8,7 @@ after them looks as it does with a suspended hyphen.
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -43,14 +44,16 @@ class _Words:
 
 @cache
 def _read_words() -> _Words:
-    table: dict[str, Any] = tomllib.loads(asset_path(_WORDS).read_text("utf-8"))
-    languages = {
-        code: _Language(**{kind: frozenset(words.split()) for kind, words in one.items()})
-        for code, one in table.items()
-        if isinstance(one, dict)
-    }
-    lists = {name: frozenset(one.split()) for name, one in table.items() if isinstance(one, str)}
-    return _Words(languages, **lists)
+    content: dict[str, Any] = tomllib.loads(asset_path(_WORDS).read_text("utf-8"))
+    languages = {}
+    general = {}
+    for key, value in content.items():
+        if isinstance(value, str):
+            general[key] = frozenset(value.split())
+        else:
+            words = {kind: frozenset(text.split()) for kind, text in value.items()}
+            languages[key] = _Language(**words)
+    return _Words(languages, **general)
 
 
 def language_of(words: Mapping[str, int]) -> str:
@@ -58,12 +61,11 @@ def language_of(words: Mapping[str, int]) -> str:
 
     Empty if no language is known. `words` counts the words of the text, in lower case.
     """
-    counts = {
-        code: sum(words.get(word, 0) for word in language.common)
-        for code, language in _read_words().languages.items()
-    }
-    language = max(counts, key=lambda code: counts[code])
-    return language if counts[language] else ""
+    counts = Counter[str]()
+    for code, language in _read_words().languages.items():
+        counts[code] = sum(words.get(word, 0) for word in language.common)
+    commonest, count = counts.most_common(1)[0]
+    return commonest if count else ""
 
 
 def is_suspended(
@@ -74,18 +76,19 @@ def is_suspended(
     `right` is the part in the next line, `following` the word after it, and `words` counts the
     words of the text, in lower case.
     """
-    known = _read_words()
-    own = known.languages.get(language, _Language())
+    lists = _read_words()
+    conjunctions = lists.languages.get(language, _Language())
     conjunction = right.casefold()
-    first = left.rpartition("-")[2].casefold()
-    if words.get(first + conjunction):
+    first_part = left.rpartition("-")[2].casefold()
+    word = first_part + conjunction
+    if words.get(word):
         return False
     if not following[0].isalnum() and following[0] not in _BEGINS_A_WORD:
         return False
-    if conjunction in known.of_any_language or conjunction in own.always:
+    if conjunction in lists.of_any_language or conjunction in conjunctions.always:
         return True
-    if conjunction not in own.doubtful:
+    if conjunction not in conjunctions.doubtful:
         return False
-    if "-" in following.strip("-") or first.isdigit():
+    if "-" in following.strip("-") or first_part.isdigit():
         return True
-    return first in known.first_parts and f"{first}{conjunction}" not in known.ends_of_words
+    return first_part in lists.first_parts and word not in lists.ends_of_words

@@ -29,6 +29,7 @@ MIN_SHOWN = 0.01
 MAX_CARD_SIZE = 1 << 16
 _HEAD = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
 _LANGUAGES = re.compile(r"^languages?:[ \t]*(.*(?:\n[ \t]*-[ \t].*)*)", re.MULTILINE)
+_CODE = re.compile(r"(?<![\w-])[a-z]{2,3}(?![\w-])")
 _ENGLISH_ONLY = re.compile(
     r"^(all-(minilm|mpnet|distilroberta)|multi-qa-|msmarco-|e5-(small|base|large)|gte-(small|base|large)|nomic-embed-text-v1"
     r"|mxbai-embed|snowflake-arctic-embed-(xs|s|m|m-long|l)([-.]|$))|[-_.](en|english)([-_.]|$)"
@@ -48,16 +49,10 @@ def card_languages(folder: Path | None, name: str) -> frozenset[str]:
         with card.open(encoding="utf-8", errors="replace") as file:
             text = file.read(MAX_CARD_SIZE)
     head = _HEAD.match(text)
-    if head:
-        listed = _LANGUAGES.search(head[1])
-    else:
-        listed = None
-    if listed:
-        found = frozenset(re.findall(r"(?<![\w-])[a-z]{2,3}(?![\w-])", listed[1]))
-    else:
-        found = frozenset()
-    if found:
-        return found
+    listed = _LANGUAGES.search(head[1]) if head else None
+    codes = _CODE.findall(listed[1]) if listed else []
+    if codes:
+        return frozenset(codes)
     if entry := find_model(name):
         return frozenset() if MANY in entry.languages else frozenset(entry.languages)
     return frozenset({"en"}) if _ENGLISH_ONLY.search(name.lower()) else frozenset()
@@ -71,32 +66,32 @@ def knows(source: EncoderSource, language: str) -> bool:
 
 def language_finding(store: Store, source: EncoderSource) -> Finding | None:
     """Return a finding about documents in languages that the encoder does not know, or None."""
-    if not (known := languages_of(source)):
+    known = languages_of(source)
+    if not known:
         return None
     documents = store.languages_but("und")
     lengths: Counter[str] = Counter()
     for _, code, length in documents:
         lengths[code] += length
     shares = foreign_shares(known, lengths)
-    if not shares or sum(code in shares for _, code, _ in documents) < MIN_DOCUMENTS * len(
-        documents
-    ):
+    foreign_documents = sum(code in shares for _, code, _ in documents)
+    if not shares or foreign_documents < MIN_DOCUMENTS * len(documents):
         return None
-    listed = ", ".join(
-        f"{language_name(code)} {share:.0%}" for code, share in shares.items() if share >= MIN_SHOWN
+    large = {code: share for code, share in shares.items() if share >= MIN_SHOWN}
+    languages = [f"{language_name(code)} {share:.0%}" for code, share in large.items()]
+    percent = round(100 * sum(shares.values()))
+    rest = percent - sum(round(100 * share) for share in large.values())
+    if rest > 0:
+        languages.append(f"others {rest}%")
+    what = (
+        f"{percent}% of the documents' text is in languages that {source.name} was not trained on"
+        f" ({', '.join(languages)})"
     )
-    share = round(100 * sum(shares.values()))
-    rest = share - sum(round(100 * one) for one in shares.values() if one >= MIN_SHOWN)
-    others = f", others {rest}%" if rest > 0 else ""
-    found = (
-        f"{share}% of the documents' text is in languages that {source.name} was not trained on"
-        f" ({listed}{others})"
-    )
-    follows = f"semantic search finds little of it; {_say_what_helps(lengths)}"
-    return Finding("languages", "note", found, follows, "languages-unknown")
+    follows = f"semantic search finds little of it; {_suggest_encoder(lengths)}"
+    return Finding("languages", "note", what, follows, "languages-unknown")
 
 
-def _say_what_helps(lengths: Mapping[str, int]) -> str:
+def _suggest_encoder(lengths: Mapping[str, int]) -> str:
     """Name the encoder of the catalogue that suits texts in these languages, and what to do."""
     total = sum(lengths.values())
     shares = {code: length / total for code, length in lengths.items()}
@@ -113,10 +108,9 @@ def foreign_shares(known: frozenset[str], lengths: Mapping[str, int]) -> dict[st
     `lengths` counts characters by language.
     """
     total = sum(lengths.values())
-    if known and total:
-        foreign = {code: count / total for code, count in lengths.items() if code not in known}
-    else:
-        foreign = {}
-    if sum(foreign.values()) >= MIN_SHARE:
-        return dict(sorted(foreign.items(), key=lambda item: -item[1]))
-    return {}
+    if not known or not total:
+        return {}
+    foreign = {code: count / total for code, count in lengths.items() if code not in known}
+    if sum(foreign.values()) < MIN_SHARE:
+        return {}
+    return dict(sorted(foreign.items(), key=lambda item: -item[1]))

@@ -26,32 +26,35 @@ def list_encoders(folders: Sequence[str] = ()) -> list[EncoderFile]:
     `folders`, and the GGUF files of embedding models that `find_models` finds. Models that cannot
     be used have a `problem`.
     """
-    named = [Path(folder).expanduser() for folder in folders]
-    found = {real_path(path): (path, place, name) for path, place, name in _model_folders(named)}
-    files = [_gguf(one) for one in find_models(named)]
-    return [*(_folder(*one) for one in found.values()), *(one for one in files if one is not None)]
+    roots = [Path(folder).expanduser() for folder in folders]
+    locations = {real_path(path): (path, place, name) for path, place, name in _find_folders(roots)}
+    encoders = [_describe_folder(*location) for location in locations.values()]
+    for file in find_models(roots):
+        encoder = _describe_gguf(file)
+        if encoder is not None:
+            encoders.append(encoder)
+    return encoders
 
 
-def resolve_name(named: str, found: Sequence[EncoderFile]) -> str:
+def resolve_name(name: str, encoders: Sequence[EncoderFile]) -> str:
     """Return the value of `encoder.model` for an encoder given by its listed name or its path.
 
     Raises UsageError.
     """
-    if Path(named).expanduser().exists():
-        return str(Path(named).expanduser().absolute())
-    names = {
-        name: one.model
-        for one in found
-        for name in (one.model, *one.names, one.names[0].rpartition("/")[2])
-    }
-    if named not in names:
-        raise unknown_name(
-            "encoder", named, [one.names[0] for one in found], code="encoder-unknown"
-        )
-    return names[named]
+    path = Path(name).expanduser()
+    if path.exists():
+        return str(path.absolute())
+    models: dict[str, str] = {}
+    for encoder in encoders:
+        short_name = encoder.names[0].rpartition("/")[2]
+        models |= dict.fromkeys((encoder.model, *encoder.names, short_name), encoder.model)
+    if name not in models:
+        first_names = [encoder.names[0] for encoder in encoders]
+        raise unknown_name("encoder", name, first_names, code="encoder-unknown")
+    return models[name]
 
 
-def _model_folders(named: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
+def _find_folders(roots: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
     """Yield the model folders as (folder, place, name)."""
     for hub in hugging_face(os.environ, Path.home()):
         for modules in sorted(hub.glob("models--*/snapshots/*/modules.json")):
@@ -59,25 +62,25 @@ def _model_folders(named: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
     for model in list_installed():
         if model.kind == "encoder":
             yield model.folder, OWN, model.name
-    for folder in named:
-        for parent, below, names in os.walk(folder):
-            below[:] = (
-                sorted(below) if len(Path(parent).relative_to(folder).parts) < MAX_DEPTH else []
-            )
-            if "modules.json" in names:
-                below.clear()
-                yield Path(parent), NAMED, Path(parent).name
+    for root in roots:
+        for parent, folders, files in os.walk(root):
+            path = Path(parent)
+            folders.sort()
+            if len(path.relative_to(root).parts) >= MAX_DEPTH:
+                folders.clear()
+            if "modules.json" in files:
+                folders.clear()
+                yield path, NAMED, path.name
     yield bundled_folder(), "bundled", DEFAULT_MODEL
 
 
-def _folder(path: Path, place: str, name: str) -> EncoderFile:
+def _describe_folder(path: Path, place: str, name: str) -> EncoderFile:
     if place == "bundled":
         model = DEFAULT_MODEL
+        languages = tuple(sorted(card_languages(path, name)))
     else:
         model = str(path)
-    languages = tuple(
-        sorted(card_languages(path, folder_name(path) if place != "bundled" else name))
-    )
+        languages = tuple(sorted(card_languages(path, folder_name(path))))
     try:
         return EncoderFile(model, place, (name,), "folder", *folder_facts(path), languages)
     except ModelError as error:
@@ -91,28 +94,26 @@ def _folder(path: Path, place: str, name: str) -> EncoderFile:
         )
 
 
-def _gguf(found: Found) -> EncoderFile | None:
+def _describe_gguf(file: Found) -> EncoderFile | None:
     """Describe a GGUF file; None for language models and files without a readable header.
 
     `engine models` lists those.
     """
     try:
-        header = read_header(found.path)
-        size = sum(part.stat().st_size for part in found.parts or (found.path,))
+        header = read_header(file.path)
+        size = sum(part.stat().st_size for part in file.parts or (file.path,))
     except (ModelError, OSError):
         return None
     if not header.embeds:
         return None
-    if not found.size or size == found.size:
-        problem = ""
-    else:
-        problem = f"It has {size:,} bytes instead of {found.size:,}."
-    problem = problem or describe_missing("llm")
-    languages = header.languages or tuple(card_languages(None, header.name or found.path.stem))
+    problem = describe_missing("llm")
+    if file.size and size != file.size:
+        problem = f"It has {size:,} bytes instead of {file.size:,}."
+    languages = header.languages or tuple(card_languages(None, header.name or file.path.stem))
     return EncoderFile(
-        str(found.path),
-        found.place,
-        found.names,
+        str(file.path),
+        file.place,
+        file.names,
         "gguf",
         size,
         header.dimension,

@@ -57,15 +57,15 @@ def propose_encoder(
     """
     if here is None:
         here = {model.name for model in list_installed()}
-    wanted = [language for language, share in shares.items() if share >= MIN_LANGUAGE]
-    suiting = [model for model in read_catalogue() if model.kind == "encoder"]
-    suiting = [model for model in suiting if all(map(model.knows, wanted))]
-    suiting = [model for model in suiting if model.max_tokens >= chunk_tokens]
-    suiting = [model for model in suiting if fits(model, machine, model.name in here)]
-    present = [model for model in suiting if model.name in here]
+    languages = [language for language, share in shares.items() if share >= MIN_LANGUAGE]
+    suitable = [model for model in read_catalogue() if model.kind == "encoder"]
+    suitable = [model for model in suitable if all(map(model.knows, languages))]
+    suitable = [model for model in suitable if model.max_tokens >= chunk_tokens]
+    suitable = [model for model in suitable if fits(model, machine, model.name in here)]
+    present = [model for model in suitable if model.name in here]
     if present:
         return _choose_size(present, machine)
-    return _choose_size([model for model in suiting if not model.needs_account], machine)
+    return _choose_size([model for model in suitable if not model.needs_account], machine)
 
 
 def fits(model: CatalogueModel, machine: Machine, is_here: bool) -> bool:

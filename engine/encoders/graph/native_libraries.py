@@ -23,8 +23,7 @@ def can_run_graphs() -> bool:
     Another program may have imported usearch first.
     """
     names = list(sys.modules)
-    if "usearch" in names:
-        before = names[: names.index("usearch")]
-    else:
-        before = ["torch"]
-    return "torch" in before or "onnxruntime" in before
+    if "usearch" not in names:
+        return True
+    earlier = names[: names.index("usearch")]
+    return "torch" in earlier or "onnxruntime" in earlier

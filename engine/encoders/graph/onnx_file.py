@@ -49,19 +49,18 @@ def work(_should_stop: Callable[[], bool], model: str, folder: str) -> None:
 
 
 def _write_graph(model: ModelFolder, folder: Path) -> None:
-    text_model = TextModel(
-        load_sentence_transformer(model, "cpu", "float32"), "cpu", model.max_tokens
-    )
+    loaded = load_sentence_transformer(model, "cpu", "float32")
+    text_model = TextModel(loaded, "cpu", model.max_tokens)
     folder.mkdir()
     try:
         write_graph(text_model, 0, folder / "model.onnx")
-        gap = _gap(text_model, folder / "model.onnx")
+        gap = _measure_gap(text_model, folder / "model.onnx")
     except OSError:
         raise
     except Exception as error:
-        raise _no_graph(model, f"{type(error).__name__}: {first_line(error)}") from error
+        raise _unsupported_error(model, f"{type(error).__name__}: {first_line(error)}") from error
     if not gap < TOLERANCE:
-        raise _no_graph(model, f"Its vectors differ by {gap:.1g} from the model's.")
+        raise _unsupported_error(model, f"Its vectors differ by {gap:.1g} from the model's.")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         if (model.transformer_path / name).is_file():
             shutil.copyfile(model.transformer_path / name, folder / name)
@@ -79,8 +78,8 @@ def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
         # Possible errors of the trace are looked for below.
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            _whole(text_model, prompt_length),
-            _example(text_model.tokenizer, 2, 7),
+            _build_module(text_model, prompt_length),
+            _build_example(text_model.tokenizer, 2, 7),
             str(file),
             dynamo=False,
             opset_version=_OPSET,
@@ -90,7 +89,7 @@ def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
         )
 
 
-def _whole(text_model: TextModel, prompt_length: int) -> Any:
+def _build_module(text_model: TextModel, prompt_length: int) -> Any:
     """Return a text model as one torch module of two tensors."""
     import torch
 
@@ -107,19 +106,19 @@ def _whole(text_model: TextModel, prompt_length: int) -> Any:
     return Whole().eval()
 
 
-def _example(tokenizer: Any, texts: int, tokens: int) -> tuple[Tensor, Tensor]:
+def _build_example(tokenizer: Any, texts: int, tokens: int) -> tuple[Tensor, Tensor]:
     """Return random tokens (texts, tokens) with a mask; the last text is the shortest."""
     import torch
 
-    ids = torch.randint(
-        1, len(tokenizer), (texts, tokens), generator=torch.Generator().manual_seed(0)
-    )
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(1, len(tokenizer), (texts, tokens), generator=generator)
     mask = torch.ones_like(ids)
-    mask[-1, slice(3) if tokenizer.padding_side == "left" else slice(tokens - 3, None)] = 0
+    padding = slice(3) if tokenizer.padding_side == "left" else slice(tokens - 3, None)
+    mask[-1, padding] = 0
     return ids, mask
 
 
-def _gap(text_model: TextModel, file: Path) -> float:
+def _measure_gap(text_model: TextModel, file: Path) -> float:
     """Return the largest difference between the vectors of torch and of the graph.
 
     The texts have another length than those traced.
@@ -128,16 +127,15 @@ def _gap(text_model: TextModel, file: Path) -> float:
     import onnxruntime
     import torch
 
-    example = _example(text_model.tokenizer, 3, 19)
+    ids, mask = _build_example(text_model.tokenizer, 3, 19)
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    found = session.run(
-        None, {name: part.numpy() for name, part in zip(INPUTS, example, strict=True)}
-    )[0]
+    (vectors, *_) = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})
     with torch.inference_mode():
-        return float(np.abs(found - _whole(text_model, 0)(*example).numpy()).max())
+        expected = _build_module(text_model, 0)(ids, mask).numpy()
+    return float(np.abs(vectors - expected).max())
 
 
-def _no_graph(model: ModelFolder, why: str) -> EngineError:
+def _unsupported_error(model: ModelFolder, why: str) -> EngineError:
     return EngineError(
         f"The model {model.name} cannot be written as ONNX.",
         why,

@@ -89,18 +89,16 @@ class QueryGraph:
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """See `QueryEncoder`."""
-        found = []
+        vectors = []
         for done, text in enumerate(texts, 1):
             ids = self._tokenizer.encode(encodable(self._prompt + text)).ids or [self._filler]
             row = np.array([ids], np.int64)
-            found.append(
-                self._session.run(None, {"input_ids": row, "attention_mask": np.ones_like(row)})[0][
-                    0
-                ]
-            )
+            inputs = {"input_ids": row, "attention_mask": np.ones_like(row)}
+            (batch, *_) = self._session.run(None, inputs)
+            vectors.append(batch[0])
             if progress is not None:
                 progress(done)
-        return np.array(found, np.float32)
+        return np.array(vectors, np.float32)
 
 
 def is_settled(index: Path) -> bool:
@@ -152,15 +150,17 @@ def write_query_graph(
         # torch cannot export the sinh of hyperbolic encoders.
         return
     try:
-        wanted = source.vectors_fingerprint(max_tokens, adapter, weight)
-        is_base = wanted == source.vectors_fingerprint(max_tokens)
-        if is_base and use_shared_graph(index, wanted):
+        fingerprint = source.vectors_fingerprint(max_tokens, adapter, weight)
+        is_base = fingerprint == source.vectors_fingerprint(max_tokens)
+        if is_base and use_shared_graph(index, fingerprint):
             return
-        encoder = _exact(loaded, wanted) or _in_float32(source.folder, max_tokens, adapter, weight)
+        encoder = _reuse_encoder(loaded, fingerprint)
+        if encoder is None:
+            encoder = _load_in_float32(source.folder, max_tokens, adapter, weight)
         _write(encoder, source.prompts.query, folder)
-        _compare(encoder, QueryGraph.open(index, wanted), texts)
+        _compare(encoder, QueryGraph.open(index, fingerprint), texts)
         if is_base:
-            publish_graph(index, wanted)
+            publish_graph(index, fingerprint)
     # Model libraries may raise anything; search works without a graph.
     except Exception as error:
         _log.info("The query encoder was not kept as a graph: %s", error)
@@ -168,18 +168,18 @@ def write_query_graph(
             file.unlink()
 
 
-def _exact(loaded: Encoder | None, wanted: str) -> TransformerEncoder | None:
-    """Return the loaded encoder if it is the one wanted and computes in float32, else None."""
+def _reuse_encoder(loaded: Encoder | None, fingerprint: str) -> TransformerEncoder | None:
+    """Return the loaded encoder if it has this fingerprint and computes in float32, else None."""
     from engine.encoders.transformer import TransformerEncoder
 
-    if not isinstance(loaded, TransformerEncoder) or loaded.fingerprint != wanted:
+    if not isinstance(loaded, TransformerEncoder) or loaded.fingerprint != fingerprint:
         return None
     if (loaded.hardware.device, loaded.hardware.dtype) == ("cpu", "float32"):
         return loaded
     return None
 
 
-def _in_float32(
+def _load_in_float32(
     model: ModelFolder, max_tokens: int, adapter: Path | None, weight: float
 ) -> TransformerEncoder:
     from engine.encoders.hardware import choose_hardware
@@ -202,7 +202,7 @@ def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
     tokenizer.no_padding()
     tokenizer.enable_truncation(encoder.max_tokens, direction=text_model.tokenizer.truncation_side)
     tokenizer.save(str(folder / TOKENIZER))
-    (filler,) = text_model.never_empty([[]])[0]
+    (filler,) = text_model.fill_empty([[]])[0]
     write_facts(folder, {"encoder": encoder.fingerprint, "prompt": prompt, "filler": filler})
 
 

@@ -71,7 +71,7 @@ def find_graph(index: Path) -> Path:
         return own
     # A read-only data folder can still be read.
     with suppress(OSError):
-        _note_project(index.parents[1])
+        _record_project(index.parents[1])
     return graphs_root() / name
 
 
@@ -99,14 +99,14 @@ def use_shared_graph(index: Path, encoder: str) -> bool:
     if not folder.is_dir():
         return False
     try:
-        with _locked():
+        with _lock_graphs():
             facts = read_facts(folder)
             if facts is None or facts["encoder"] != encoder:
                 return False
             if _is_for_group(index):
                 copy_graph(folder, index / FOLDER, link=False)
             else:
-                _point(index, folder.name)
+                _write_pointer(index, folder.name)
     except OSError as error:
         _log.info("The graph in %s is not used: %s", folder, error)
         return False
@@ -122,7 +122,7 @@ def publish_graph(index: Path, encoder: str) -> None:
         return
     name = graph_name(encoder)
     try:
-        with _locked():
+        with _lock_graphs():
             folder = graphs_root() / name
             if read_facts(folder) is None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -130,7 +130,7 @@ def publish_graph(index: Path, encoder: str) -> None:
                     copy_graph(index / FOLDER, temporary, link=True)
                     for file in FILES:
                         (temporary / file).chmod(PRIVATE["files"])
-            _point(index, name)
+            _write_pointer(index, name)
             remove_graph(index / FOLDER)
             _remove_unused()
     except OSError as error:
@@ -190,16 +190,16 @@ def forget_unused_projects() -> None:
 def forget_project(project: Path) -> None:
     """Remove a project from the list of those that use graphs in the data folder."""
     with suppress(OSError):
-        _record_of(project).unlink(missing_ok=True)
+        _project_record(project).unlink(missing_ok=True)
 
 
 def _is_for_group(index: Path) -> bool:
     return is_shared(index.parents[1])
 
 
-def _point(index: Path, name: str) -> None:
+def _write_pointer(index: Path, name: str) -> None:
     write_text(index / FOLDER / POINTER, json.dumps({"graph": name, "form": FORM}))
-    _note_project(index.parents[1])
+    _record_project(index.parents[1])
 
 
 def _read_pointer(path: Path) -> str | None:
@@ -218,13 +218,13 @@ def _find_pointers(project: Path) -> list[Path]:
     return sorted(project.glob(f"*/*/{FOLDER}/{POINTER}"))
 
 
-def _record_of(project: Path) -> Path:
+def _project_record(project: Path) -> Path:
     digest = hashlib.sha256(os.fsencode(project.absolute())).hexdigest()
     return graphs_root() / PROJECTS / f"{digest}.json"
 
 
-def _note_project(project: Path) -> None:
-    record = _record_of(project)
+def _record_project(project: Path) -> None:
+    record = _project_record(project)
     if record.is_file():
         return
     record.parent.mkdir(mode=0o700, exist_ok=True)
@@ -248,7 +248,7 @@ def _remove_unused() -> None:
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def _lock_graphs() -> Iterator[None]:
     """Create the folder of the graphs if it is missing, and lock it for this process.
 
     Raises OSError.

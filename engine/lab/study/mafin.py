@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import UsageError
 from engine.core.records import Chunk
-from engine.encoders.for_project import cached, chunk_vectors, training_hardware
+from engine.encoders.for_project import add_cache, chunk_vectors, training_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.comparison import Floats, compare_values, measure
@@ -77,10 +77,10 @@ def systems(
             "Name a model there.",
             code="small-model-missing",
         )
-    black_box = cached(context, source.black_box.load(chosen.max_tokens, report=context.choose))
+    black_box = add_cache(context, source.black_box.load(chosen.max_tokens, report=context.choose))
 
     def small(adapter: Path | None = None) -> Encoder:
-        return cached(context, source.small.load(chosen.max_tokens, adapter))
+        return add_cache(context, source.small.load(chosen.max_tokens, adapter))
 
     yield BLACK_BOX, black_box
     yield UNTRAINED[1], small()

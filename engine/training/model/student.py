@@ -225,8 +225,8 @@ class Student:
 
     def chunk_words(self, texts: Sequence[str]) -> list[tuple[list[int], list[int | None]]]:
         """Return rows as `chunk_rows`, each with its tokens' words (None for special tokens)."""
-        encoded = self.text_model.encoded([self._prompts.document + text for text in texts])
-        rows = self.text_model.never_empty(encoded["input_ids"])
+        encoded = self.text_model.tokenise([self._prompts.document + text for text in texts])
+        rows = self.text_model.fill_empty(encoded["input_ids"])
         pairs = []
         for number, row in enumerate(rows):
             pairs.append((row, encoded.word_ids(number) or [None]))
@@ -251,8 +251,8 @@ class Student:
         query_rows = self._pad(self.query_rows(queries))
         chunk_rows = self._pad(self.chunk_rows(chunks))
         with torch.no_grad():
-            first = self.text_model.pooled(query_rows, self.query_prompt_length)
-            second = self.text_model.pooled(chunk_rows, self.chunk_prompt_length)
+            first = self.text_model.pool(query_rows, self.query_prompt_length)
+            second = self.text_model.pool(chunk_rows, self.chunk_prompt_length)
         mean_length = torch.cat([first, second]).norm(dim=1).mean().item()
         return Hyperbolic(curvature, 1 / (curvature**0.5 * mean_length))
 
@@ -296,7 +296,7 @@ class Student:
         return min(grid_length(longest), max(longest, self.model.max_tokens))
 
     def _pad(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-        return self.text_model.padded(rows, self._padded_length(max(map(len, rows))))
+        return self.text_model.pad(rows, self._padded_length(max(map(len, rows))))
 
 
 class StudentEncoder:

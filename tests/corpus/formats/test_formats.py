@@ -204,14 +204,14 @@ def test_pages_that_are_pictures_are_reported_beside_those_that_are_read(
 
 
 def test_words_that_a_line_end_parts_are_put_together(tmp_path: Path) -> None:
-    from engine.corpus.text.hyphens import put_together, unwrapped
+    from engine.corpus.text.hyphens import join_split_words, mark_split_words
 
     lines = [
-        unwrapped("the har-\nbour and\nNorth-\nSouth  \n"),
-        unwrapped("12-\n13"),
-        unwrapped("soft\u00ad\nly"),
+        mark_split_words("the har-\nbour and\nNorth-\nSouth  \n"),
+        mark_split_words("12-\n13"),
+        mark_split_words("soft\u00ad\nly"),
     ]
-    assert put_together(lines) == ["the harbour\nand\nNorth-\nSouth", "12-\n13", "softly\n"]
+    assert join_split_words(lines) == ["the harbour\nand\nNorth-\nSouth", "12-\n13", "softly\n"]
     document = only(
         opened(
             tmp_path,

@@ -9,7 +9,7 @@ from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import find_reader
-from engine.corpus.text.blocks import rows_as_text
+from engine.corpus.text.blocks import format_table
 
 
 def read(name: str, content: str | bytes) -> ReadDocument:
@@ -33,7 +33,7 @@ def read(name: str, content: str | bytes) -> ReadDocument:
     ],
 )
 def test_a_first_row_that_may_be_a_row_like_others_names_nothing(rows: list[list[str]]) -> None:
-    assert rows_as_text(rows) == "\n".join(" | ".join(row) for row in rows)
+    assert format_table(rows) == "\n".join(" | ".join(row) for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_first_row_that_may_be_a_row_like_others_names_nothing(rows: list[list
 def test_a_first_row_over_cells_of_another_sort_names_the_columns(
     rows: list[list[str]], last: str
 ) -> None:
-    assert rows_as_text(rows).split("\n")[-1] == last
+    assert format_table(rows).split("\n")[-1] == last
 
 
 def test_a_table_of_words_alone_is_reported_as_it_stands() -> None:

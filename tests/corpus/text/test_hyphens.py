@@ -10,7 +10,7 @@ import pytest
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats.opening import read_everything
-from engine.corpus.text.hyphens import BREAK, put_together, with_breaks
+from engine.corpus.text.hyphens import BREAK, join_split_words, mark_line_ends
 
 LONG = 30_000
 
@@ -18,9 +18,9 @@ LONG = 30_000
 @pytest.mark.parametrize(
     "go",
     [
-        lambda: put_together([f"b{BREAK}c " + "a" * LONG]),
-        lambda: put_together([f"b{BREAK}c " + "a-" * LONG]),
-        lambda: with_breaks("ab\x02cd \x02" * LONG),
+        lambda: join_split_words([f"b{BREAK}c " + "a" * LONG]),
+        lambda: join_split_words([f"b{BREAK}c " + "a-" * LONG]),
+        lambda: mark_line_ends("ab\x02cd \x02" * LONG),
     ],
 )
 def test_long_words_take_no_long_time(go: Callable[[], object]) -> None:
@@ -31,7 +31,7 @@ def test_long_words_take_no_long_time(go: Callable[[], object]) -> None:
 
 def test_a_word_of_several_parts() -> None:
     page = f"up{BREAK}to-the{BREAK}minute state-of{BREAK}art a{BREAK}b{BREAK}cd-e\u2010fgh{BREAK}ij"
-    assert put_together([page]) == ["upto-theminute state-ofart a-b-cd-e\u2010fghij"]
+    assert join_split_words([page]) == ["upto-theminute state-ofart a-b-cd-e\u2010fghij"]
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_a_word_of_several_parts() -> None:
     ],
 )
 def test_a_hyphen_that_stands_for_a_word_that_follows(lines: str, text: str) -> None:
-    assert put_together([lines]) == [text]
+    assert join_split_words([lines]) == [text]
 
 
 def test_a_suspended_hyphen_before_a_blank_line_is_none() -> None:
-    assert put_together([f"die Kunden{BREAK}und"]) == ["die Kundenund"]
+    assert join_split_words([f"die Kunden{BREAK}und"]) == ["die Kundenund"]
 
 
 SHARED = (

@@ -15,9 +15,15 @@ from engine.corpus.formats import find_reader
 from engine.corpus.formats.html import read_metadata
 from engine.corpus.formats.html.nodes import parse_page
 from engine.corpus.formats.markdown import FrontMatter, split_front_matter
-from engine.corpus.ingest.former import document_of
+from engine.corpus.ingest.former import build_stored_document
 from engine.corpus.scan.scan import ScannedFile
-from engine.corpus.text.metadata import Said, joined, moment, named, tags_of
+from engine.corpus.text.metadata import (
+    StatedMetadata,
+    drop_placeholder_names,
+    join_names,
+    parse_date,
+    parse_tags,
+)
 
 NOON = 1_935_230_400.0  # 2031-04-29T12:00:00Z
 
@@ -49,7 +55,7 @@ def at(*parts: int) -> float:
     ],
 )
 def test_dates(text: str) -> None:
-    assert moment(text) == NOON == at(2031, 4, 29, 12)
+    assert parse_date(text) == NOON == at(2031, 4, 29, 12)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +71,15 @@ def test_dates(text: str) -> None:
     ],
 )
 def test_authors_who_are_somebody(authors: str, found: str) -> None:
-    assert named(authors) == found
+    assert drop_placeholder_names(authors) == found
     file = ScannedFile("/d", "a.pdf", Path("/d/a.pdf"), 1, 0, "pdf")
-    assert document_of(file, "h", ReadDocument("A", "Text", author=authors)).author == found
+    read = ReadDocument("A", "Text", author=authors)
+    assert build_stored_document(file, "h", read).author == found
 
 
 def test_dates_without_a_day_are_their_first() -> None:
-    assert moment("2031-04") == moment("April 2031") == at(2031, 4, 1, 12)
-    assert moment("2031") == at(2031, 1, 1, 12)
+    assert parse_date("2031-04") == parse_date("April 2031") == at(2031, 4, 1, 12)
+    assert parse_date("2031") == at(2031, 1, 1, 12)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +98,13 @@ def test_dates_without_a_day_are_their_first() -> None:
     ],
 )
 def test_what_is_no_date_or_may_be_two(text: str) -> None:
-    assert moment(text) is None
+    assert parse_date(text) is None
 
 
 def test_names_are_reported_once_and_addresses_are_none() -> None:
     assert (
-        joined(["Ann  Heron", "https://example.org/ann", "", "Bo", "Ann Heron"]) == "Ann Heron, Bo"
+        join_names(["Ann  Heron", "https://example.org/ann", "", "Bo", "Ann Heron"])
+        == "Ann Heron, Bo"
     )
 
 
@@ -105,32 +113,41 @@ def test_names_are_reported_once_and_addresses_are_none() -> None:
     [
         (
             "title: Plain # a comment\nauthor: Ann Heron\ndate: 2031-04-29",
-            Said("Plain", "Ann Heron", NOON),
+            StatedMetadata("Plain", "Ann Heron", NOON),
         ),
-        ("title: \"Front: \\\"m\\\" # no\"\nauthor: 'Ann''s'", Said('Front: "m" # no', "Ann's")),
-        ('Title: C# guide\nauthors: [Ann, "Heron, Bo"]', Said("C# guide", "Ann, Heron, Bo")),
-        ("authors:\n- Ann\n- Bo # the second\ntags:\n  - x", Said("", "Ann, Bo", tags="x")),
+        (
+            "title: \"Front: \\\"m\\\" # no\"\nauthor: 'Ann''s'",
+            StatedMetadata('Front: "m" # no', "Ann's"),
+        ),
+        (
+            'Title: C# guide\nauthors: [Ann, "Heron, Bo"]',
+            StatedMetadata("C# guide", "Ann, Heron, Bo"),
+        ),
+        (
+            "authors:\n- Ann\n- Bo # the second\ntags:\n  - x",
+            StatedMetadata("", "Ann, Bo", tags="x"),
+        ),
         (
             "author:\n  - name: Ann Heron\n    affiliation: Pier 3\n  - name: 'Bo'\n",
-            Said("", "Ann Heron, Bo"),
+            StatedMetadata("", "Ann Heron, Bo"),
         ),
-        ("author:\n  name: Ann\n  email: ann@example.org", Said("", "Ann")),
-        ("author: {name: Ann, email: a@b}\ntitle: ~", Said("", "Ann")),
+        ("author:\n  name: Ann\n  email: ann@example.org", StatedMetadata("", "Ann")),
+        ("author: {name: Ann, email: a@b}\ntitle: ~", StatedMetadata("", "Ann")),
         (
             "title: >-\n  Folded\n  title\nlastmod: 2031-04-29T12:00:00Z",
-            Said("Folded title", changed=NOON),
+            StatedMetadata("Folded title", changed=NOON),
         ),
         (
             "title: On\n  two lines\n\n# a comment\ndate: 29 April 2031",
-            Said("On two lines", created=NOON),
+            StatedMetadata("On two lines", created=NOON),
         ),
         (
             "date: soon\ncreated: 2031-04-29\nlast build: no\n  more\nauthor: null",
-            Said(created=NOON),
+            StatedMetadata(created=NOON),
         ),
     ],
 )
-def test_front_matter_in_yaml(fields: str, said: Said) -> None:
+def test_front_matter_in_yaml(fields: str, said: StatedMetadata) -> None:
     found = split_front_matter(f"---\n{fields}\n---\nBody\n")
     assert (found.body.strip(), found.metadata) == ("Body", said)
     assert len(found.body) == len(found.text)
@@ -163,7 +180,9 @@ def test_fields_are_text(source: str, text: str) -> None:
 
 def test_fields_in_toml() -> None:
     fields = 'title = "On"\nauthors = ["Ann", "Bo"]\ndate = 2031-04-29\n[params]\nkey = 1'
-    assert split_front_matter(f"+++\n{fields}\n+++\nBody").metadata == Said("On", "Ann, Bo", NOON)
+    assert split_front_matter(f"+++\n{fields}\n+++\nBody").metadata == StatedMetadata(
+        "On", "Ann, Bo", NOON
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +203,7 @@ def test_tags_of_front_matter(fields: str, tags: str) -> None:
 
 
 def test_tags_are_few_and_short() -> None:
-    found = tags_of([*(f"tag {number}" for number in range(200)), "x" * 101])
+    found = parse_tags([*(f"tag {number}" for number in range(200)), "x" * 101])
     assert found.split(", ") == [f"tag {number}" for number in range(50)]
 
 
@@ -215,11 +234,11 @@ def test_what_is_no_front_matter_stays(text: str) -> None:
     [
         (
             '<meta name="author" content="Ann &amp; Bo"><meta name=date content=2031-04-29>',
-            Said("", "Ann & Bo", NOON),
+            StatedMetadata("", "Ann & Bo", NOON),
         ),
         (
             "<META CONTENT='Ann' NAME='Author'/><meta name='DC.creator' content='Bo'>",
-            Said("", "Ann"),
+            StatedMetadata("", "Ann"),
         ),
         (
             (
@@ -228,31 +247,34 @@ def test_what_is_no_front_matter_stays(text: str) -> None:
                 ' name="citation_author" content="Heron, A."><meta name="citation_author"'
                 ' content="Bo">'
             ),
-            Said("", "Heron, A., Bo", NOON),
+            StatedMetadata("", "Heron, A., Bo", NOON),
         ),
         (
             (
                 '<meta name="dcterms.created" content="2031"><meta name="DCTERMS.modified"'
                 ' content="2031-04-29">'
             ),
-            Said("", "", at(2031, 1, 1, 12), NOON),
+            StatedMetadata("", "", at(2031, 1, 1, 12), NOON),
         ),
         (
             '<meta name="date" content="soon"><meta name="pubdate" content="2031-04-29">',
-            Said("", "", NOON),
+            StatedMetadata("", "", NOON),
         ),
         (
             (
                 '<!-- <meta name="author" content="Old"> --><meta name="author" content="Ann"><!--'
                 " open"
             ),
-            Said("", "Ann"),
+            StatedMetadata("", "Ann"),
         ),
-        ('</head><body><meta name="author" content="Ann">', Said()),
-        ('<meta charset="utf-8"><meta name="author"><metadata name="author" content="x">', Said()),
+        ('</head><body><meta name="author" content="Ann">', StatedMetadata()),
+        (
+            '<meta charset="utf-8"><meta name="author"><metadata name="author" content="x">',
+            StatedMetadata(),
+        ),
     ],
 )
-def test_heads_of_pages(head: str, said: Said) -> None:
+def test_heads_of_pages(head: str, said: StatedMetadata) -> None:
     source = f"<html><head><title>T</title>{head}</head><body>Text"
     assert read_metadata(parse_page(source)) == said
 
@@ -263,7 +285,7 @@ def test_heads_of_pages(head: str, said: Said) -> None:
 def test_a_hostile_head_takes_no_time(piece: str) -> None:
     started = time.process_time()
     source = piece * (2**20 // len(piece))
-    assert read_metadata(parse_page(source)) == Said()
+    assert read_metadata(parse_page(source)) == StatedMetadata()
     assert time.process_time() - started < 2
 
 

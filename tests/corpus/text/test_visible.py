@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.core.characters import visible
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.formats.opening import read_everything
-from engine.corpus.text.blocks import made_visible
+from engine.corpus.text.blocks import remove_invisible
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_nothing_that_is_seen_is_lost(text: str) -> None:
 
 def test_headings_and_pages_begin_where_they_did() -> None:
     text = "\ufeffOne\u00ad\n\nT\u00adwo\n\nD\u00aday\u00ad\nlight is\nhere."
-    found = made_visible(
+    found = remove_invisible(
         ReadDocument(
             "T\u00adwo",
             text,
@@ -82,7 +82,7 @@ def test_headings_and_pages_begin_where_they_did() -> None:
 
 def test_what_has_none_stays_the_same_object() -> None:
     document = ReadDocument("Ä", "Ö \u200c\u200d", author="Ü")
-    assert made_visible(document) is document
+    assert remove_invisible(document) is document
 
 
 @pytest.mark.parametrize(

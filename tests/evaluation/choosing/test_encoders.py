@@ -120,7 +120,9 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_vectors_that_it_has(
     assert found.table.systems[str(other)] == found.table.systems[""]
     folders = {path.name for path in (project.path / "cache").iterdir()}
     assert len(folders) >= 2
-    assert all(len(EmbeddingCache(project.path / "cache").vectors_of(name, 32)) for name in folders)
+    assert all(
+        len(EmbeddingCache(project.path / "cache").open_vectors(name, 32)) for name in folders
+    )
 
 
 @pytest.mark.usefixtures("here")

@@ -35,7 +35,10 @@ class SevenZipReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
-            size = path.stat().st_size if data is None else len(data)
+            if data is None:
+                size = path.stat().st_size
+            else:
+                size = len(data)
             archive, password = _open(path, file)
             members = [member for member in archive.files if not member.is_directory]
             if not members:

@@ -55,7 +55,10 @@ class TarReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
-            size = path.stat().st_size if data is None else len(data)
+            if data is None:
+                size = path.stat().st_size
+            else:
+                size = len(data)
             kind = _find_compression(file)
             try:
                 pieces = _Pieces(_open_decompressed(file, kind))
@@ -207,7 +210,10 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -
     if member.size > min(left, MAX_MEMBER):
         return report_too_large(name, left)
     file = archive.extractfile(member)
-    content = b"" if file is None else file.read()
+    if file is None:
+        content = b""
+    else:
+        content = file.read()
     if len(content) < member.size:
         raise EOFError("the archive ends in the middle of a file")
     return Member(name, content)

@@ -58,7 +58,9 @@ class UnpackedFiles(WriterFactory):
         """
         times: dict[str, int] = {}
         for name in names:
-            key = f"{name}_{times[name]}" if name in times else name
+            key = name
+            if name in times:
+                key = f"{name}_{times[name]}"
             times[name] = times.get(name, -1) + 1
             content = self._files.get(key)
             yield None if content is None else bytes(content.data)

@@ -24,7 +24,13 @@ from engine.corpus.formats.html.tables import Tables
 from engine.corpus.formats.plain import decode, decode_as
 from engine.corpus.formats.word_numbers import format_number, parse_whole_number
 from engine.corpus.text.blocks import Builder, Text
-from engine.corpus.text.metadata import Said, first_moment, joined, tags_of, title_from_name
+from engine.corpus.text.metadata import (
+    StatedMetadata,
+    join_names,
+    parse_first_date,
+    parse_tags,
+    title_from_name,
+)
 
 # Number of bytes or characters. On some pages, what belongs at the beginning follows long scripts.
 _SEARCHED = 2**18
@@ -91,7 +97,7 @@ def find_declared_encoding(source: bytes) -> str:
     return match[1].decode("ascii", "replace").lower()
 
 
-def read_metadata(page: ParsedPage) -> Said:
+def read_metadata(page: ParsedPage) -> StatedMetadata:
     """Return the author and dates in the head of a page."""
     fields: dict[str, list[str]] = defaultdict(list)
     for element in page.elements:
@@ -102,12 +108,12 @@ def read_metadata(page: ParsedPage) -> Said:
         if name := next(filter(None, map(element.get, _NAMES)), ""):
             name = name.lower().replace("dc:", "dc.").replace("dcterms:", "dcterms.")
             fields[name].append(clean(element.get("content")))
-    authors = (joined(fields[name]) for name in _AUTHOR if name in fields)
-    return Said(
+    authors = (join_names(fields[name]) for name in _AUTHOR if name in fields)
+    return StatedMetadata(
         author=next(filter(None, authors), ""),
-        created=first_moment(_list_values(fields, _CREATED)),
-        changed=first_moment(_list_values(fields, _CHANGED)),
-        tags=tags_of(_list_values(fields, _TAGS)),
+        created=parse_first_date(_list_values(fields, _CREATED)),
+        changed=parse_first_date(_list_values(fields, _CHANGED)),
+        tags=parse_tags(_list_values(fields, _TAGS)),
     )
 
 

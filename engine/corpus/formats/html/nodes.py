@@ -156,12 +156,20 @@ class _Tree:
     def _begin_run(self, element: Element) -> None:
         """Note if an element raises its text or names a font."""
         style = element.get("style")
-        outer = self._runs[-1] if self._runs else _Run(element, False, "")
+        if self._runs:
+            outer = self._runs[-1]
+        else:
+            outer = _Run(element, False, "")
         is_raised = outer.is_raised or element.name == "sup"
         is_raised = is_raised or _RAISED_STYLE.search(style) is not None
         family = _FONT_FAMILY.search(style)
-        face = family[1] if family else element.get("face").partition(",")[0]
-        font = find_symbol_font(face) if face else outer.font
+        if family:
+            face = family[1]
+        else:
+            face = element.get("face").partition(",")[0]
+        font = outer.font
+        if face:
+            font = find_symbol_font(face)
         if is_raised != outer.is_raised or font != outer.font:
             self._runs.append(_Run(element, is_raised, font))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.corpus.formats.html.nodes import Element, is_shown, join_lines, read_line
 from engine.corpus.formats.word_numbers import parse_whole_number
-from engine.corpus.text.blocks import rows_as_text
+from engine.corpus.text.blocks import format_table
 
 # Maximum number of columns or rows that one cell may span.
 _WIDEST = 50
@@ -111,7 +111,7 @@ def _format_rows(rows: list[_Row]) -> str:
                 headed = is_head or all(cell.name == "th" for cell in cells) or None
             lines.append(line)
     headed = headed and len(lines) > 1 and len(lines[0]) > 1
-    return rows_as_text(lines, headed=headed)
+    return format_table(lines, headed=headed)
 
 
 def _build_line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:

@@ -217,7 +217,9 @@ class _Body:
 
     def _read_leaf(self, part: Message, kind: str, within: str) -> str:
         # Elsewhere these fields say how the mail was delivered.
-        fields = self._read_content_fields(part) if within.startswith("message/") else ""
+        fields = ""
+        if within.startswith("message/"):
+            fields = self._read_content_fields(part)
         label = part.get_content_charset() or ""
         try:
             text, note = _decode_part(_read_payload(part), kind, label, self._path)
@@ -294,7 +296,10 @@ def _decode_part(data: bytes, kind: str, label: str, path: Path) -> tuple[str, s
         return decode_as(data, label or "ascii", path)
     from engine.corpus.formats.html import decode_page, render_text
 
-    source, note = decode_as(data, label, path) if label else decode_page(data, path)
+    if label:
+        source, note = decode_as(data, label, path)
+    else:
+        source, note = decode_page(data, path)
     return render_text(source), note
 
 
@@ -305,7 +310,9 @@ def _read_payload(part: Message) -> bytes:
     if match is not None and match[1] != encoding:
         part.replace_header(_TRANSFER_ENCODING, match[1])
     content = part.get_payload(decode=True)
-    return content if isinstance(content, bytes) else b""
+    if isinstance(content, bytes):
+        return content
+    return b""
 
 
 def _has_name(part: Message) -> bool:
@@ -317,7 +324,9 @@ def _has_name(part: Message) -> bool:
 def _read_attachments(parts: list[tuple[int, Message]], fields: FieldDecoder) -> Iterator[Member]:
     for number, part in parts:
         inner = part.get_payload()
-        mail = inner[0] if isinstance(inner, list) and inner else None
+        mail = None
+        if isinstance(inner, list) and inner:
+            mail = inner[0]
         if not isinstance(mail, Message):
             content = _read_payload(part)
         elif mail.keys():
@@ -340,4 +349,6 @@ def _choose_file_name(part: Message, number: int, name: str) -> str:
         return name
     name = name or f"attachment-{number}"
     ending = ".eml" if is_mail_within else _ENDINGS.get(kind, "")
-    return name if ending_of(name) == ending else name + ending
+    if ending_of(name) == ending:
+        return name
+    return name + ending

@@ -143,7 +143,9 @@ class FieldDecoder:
             decoded[field] = self.decode_bytes(value)
             with suppress(ValueError, LookupError, UnicodeError, TypeError):
                 file_name = decoded.get_param(parameter, header=field)
-                name = self._decode_parameter(file_name) if file_name else ""
+                name = ""
+                if file_name:
+                    name = self._decode_parameter(file_name)
                 if name:
                     return name
         return ""
@@ -207,12 +209,15 @@ def decode_declared(data: bytes, charset: str) -> str | None:
     if charset and not is_wide:
         declared = _decode_strictly(data, codec)
     if data.isascii():
-        return data.decode("ascii") if declared is None else declared
+        if declared is None:
+            return data.decode("ascii")
+        return declared
     as_utf8 = _decode_strictly(data, "utf-8")
     if as_utf8 is None:
         if declared is None and is_mostly_utf8(data):
             text = data.decode("utf-8", "replace")
-            return text if is_plausible(text.replace("\ufffd", "")) else None
+            if is_plausible(text.replace("\ufffd", "")):
+                return text
         return declared
     if declared is None or not _may_be_utf8_by_chance(codec) or max(as_utf8) >= _THREE_BYTES:
         return as_utf8
@@ -227,7 +232,9 @@ def _find_undeclared_bytes(part: Message) -> bytes:
     if not isinstance(content, bytes) or content.isascii():
         return b""
     content = content[:_MAX_EVIDENCE]
-    return content if _decode_strictly(content, "utf-8") is None else b""
+    if _decode_strictly(content, "utf-8") is None:
+        return content
+    return b""
 
 
 def find_raw_field(message: Message, name: str) -> str:

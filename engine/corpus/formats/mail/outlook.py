@@ -32,7 +32,7 @@ from engine.corpus.formats.general import extract_document
 from engine.corpus.formats.html import decode_page, render_text
 from engine.corpus.formats.mail.headers import FieldDecoder, decode_declared
 from engine.corpus.text.blocks import Text
-from engine.corpus.text.metadata import document_of
+from engine.corpus.text.metadata import build_document
 
 _ATTACHMENT = re.compile(r"__attach_version1\.0_#[0-9A-Fa-f]{8}/")
 # The long file name, the short one, and the displayed name.
@@ -142,7 +142,7 @@ class _Mail(NamedTuple):
                 "authors": self.read_field(_SENDER),
                 "created_at": self.find_date(),
             }
-            document = document_of(Path(name or self.path), "msg", Text(text), metadata)
+            document = build_document(Path(name or self.path), "msg", Text(text), metadata)
             yield replace(document, member=name)
         else:
             kind, reason = self.explain("it holds no text")

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +37,9 @@ from engine.corpus.formats.pdf.pdfium import (
     read_page_text,
     read_string,
 )
-from engine.corpus.text.blocks import from_pages
-from engine.corpus.text.hyphens import with_breaks
-from engine.corpus.text.metadata import document_of
+from engine.corpus.text.blocks import join_pages
+from engine.corpus.text.hyphens import mark_line_ends
+from engine.corpus.text.metadata import build_document
 
 _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
 
@@ -66,14 +65,14 @@ class PdfReader:
         content = read_bytes(path, data)
         with closing(_open(path, content)) as document:
             with open_form(document) as form:
-                notes = PageAnnotations(form)
-                pages = _read_pages(document, notes)
+                annotations = PageAnnotations(form)
+                pages = _read_pages(document, annotations)
             failed: UnreadableFileError | None = None
             try:
                 yield from _read_text(path, content, document, pages)
             except UnreadableFileError as error:
                 failed = error
-            yield from report_failed_text(read_attachments(document, notes.pinned), failed)
+            yield from report_failed_text(read_attachments(document, annotations.pinned), failed)
 
 
 READER = PdfReader()
@@ -89,29 +88,26 @@ def _read_text(
     texts, note, unread = _recognise_scans(document, pages)
     metadata = _read_metadata(document)
     bookmarks = read_outline(document)
-    text = from_pages(texts, pages.annotations)
+    text = join_pages(texts, pages.annotations)
     if not text.text.strip():
-        raise _explain_no_text(
-            path, content, note, pages.count, damaged=pages.damaged, scanned=bool(unread)
-        )
+        kind, reason = _explain_no_text(content, note, pages, is_scanned=bool(unread))
+        raise UnreadableFileError(path, reason, kind)
     headings = find_headings(bookmarks, text.text, text.pages)
-    yield replace(document_of(path, "pdf", text, metadata), headings=headings, note=note)
+    yield replace(build_document(path, "pdf", text, metadata), headings=headings, note=note)
     if pages.damaged:
         yield _report_pages(pages.damaged, pages.count, "damaged", "damaged or missing")
     if is_cut(content):
-        why = "it ends before it should, and something may be missing"
-        yield LeftOut("the rest of it", "quarantined", "damaged", why)
-    if not pages.whole:
-        yield LeftOut(
-            _NOTES, "quarantined", "timed out", "there are so many that not all of them were read"
-        )
+        reason = "it ends before it should, and something may be missing"
+        yield LeftOut("the rest of it", "quarantined", "damaged", reason)
+    if not pages.is_complete:
+        reason = "there are so many that not all of them were read"
+        yield LeftOut(_NOTES, "quarantined", "timed out", reason)
     if unread:
         problems = [*dict.fromkeys(filter(None, unread.values()))][:_MAX_PROBLEMS]
+        reason = "pictures, which without OCR hold no text"
         if problems:
-            why = f"not read by OCR: {'; '.join(problems)}"
-        else:
-            why = "pictures, which without OCR hold no text"
-        yield _report_pages(list(unread), pages.count, "needs OCR", why)
+            reason = f"not read by OCR: {'; '.join(problems)}"
+        yield _report_pages(list(unread), pages.count, "needs OCR", reason)
 
 
 def _open(path: Path, content: bytes) -> Any:
@@ -129,109 +125,90 @@ class _Pages:
 
     `texts` are those of all pages up to the last sound one, empty for damaged pages, and
     `annotations` their filled fields and comments. `scans` are the pages that are pictures, and
-    `damaged` those that are damaged. `count` counts all pages; `whole` tells that all annotations
-    were read.
+    `damaged` those that are damaged. `count` counts all pages; `is_complete` tells that all
+    annotations were read.
     """
 
     count: int
-    whole: bool = True
+    is_complete: bool = True
     texts: dict[int, str] = field(default_factory=dict)
     annotations: dict[int, str] = field(default_factory=dict)
     scans: list[int] = field(default_factory=list)
     damaged: list[int] = field(default_factory=list)
 
 
-def _read_pages(document: Any, notes: PageAnnotations) -> _Pages:
-    found = _Pages(len(document))
-    for number in range(1, found.count + 1):
+def _read_pages(document: Any, annotations: PageAnnotations) -> _Pages:
+    pages = _Pages(len(document))
+    for number in range(1, pages.count + 1):
         try:
             with open_page(document, number - 1) as page:
-                text = with_breaks(clean(read_page_text(page)))
-                if more := clean(notes.of(page, number - 1, text)):
-                    found.annotations[number] = more
+                text = mark_line_ends(clean(read_page_text(page)))
+                if lines := clean(annotations.read(page, number - 1, text)):
+                    pages.annotations[number] = lines
                 if is_scan(page, text):
-                    found.scans.append(number)
+                    pages.scans.append(number)
         except ValueError:
-            found.damaged.append(number)
+            pages.damaged.append(number)
         else:
-            found.texts.update(dict.fromkeys(range(len(found.texts) + 1, number), ""))
-            found.texts[number] = text
-    found.whole = notes.whole
-    return found
+            pages.texts.update(dict.fromkeys(range(len(pages.texts) + 1, number), ""))
+            pages.texts[number] = text
+    pages.is_complete = annotations.is_complete
+    return pages
 
 
-def _recognise_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
+def _recognise_scans(document: Any, pages: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
     """Return the pages with recognised text, a note on it, and why pictures were left unread."""
     if not pictures.is_ocr_on():
-        return found.texts, "", dict.fromkeys(found.scans, "")
-    silent = {number for number, text in found.texts.items() if not any(map(str.isalnum, text))}
-    asked = sorted(silent.union(found.scans).difference(found.damaged))
-    recognised, note, unread = pictures.recognise_pages(document, asked)
-    filled = dict(found.texts)
+        return pages.texts, "", dict.fromkeys(pages.scans, "")
+    empty = {number for number, text in pages.texts.items() if not any(map(str.isalnum, text))}
+    candidates = sorted(empty.union(pages.scans).difference(pages.damaged))
+    recognised, note, unread = pictures.recognise_pages(document, candidates)
+    texts = dict(pages.texts)
     for number, text in recognised.items():
-        own = filled[number]
-        filled[number] = text if _is_within(own, text) else f"{own.strip()}\n{text}"
-    return filled, note, unread
-
-
-def _is_within(own: str, text: str) -> bool:
-    return "".join(own.split()) in "".join(text.split())
+        page_text = texts[number]
+        is_repeated = "".join(page_text.split()) in "".join(text.split())
+        texts[number] = text if is_repeated else f"{page_text.strip()}\n{text}"
+    return texts, note, unread
 
 
 def _read_metadata(document: Any) -> Mapping[str, str]:
-    title, author, keywords, created, modified = (
-        read_string(partial(document.get_metadata_value, key))
-        for key in ("Title", "Author", "Keywords", "CreationDate", "ModDate")
-    )
-    authors = ", ".join(filter(None, map(str.strip, author.split(";"))))
+    def read(key: str) -> str:
+        return read_string(partial(document.get_metadata_value, key))
+
     return {
-        "title": title,
-        "authors": authors,
-        "keywords": keywords,
-        "created_at": convert_date(created),
-        "modified_at": convert_date(modified),
+        "title": read("Title"),
+        "authors": ", ".join(filter(None, map(str.strip, read("Author").split(";")))),
+        "keywords": read("Keywords"),
+        "created_at": convert_date(read("CreationDate")),
+        "modified_at": convert_date(read("ModDate")),
     }
 
 
-def _report_pages(numbers: Sequence[int], pages: int, kind: Kind, why: str) -> LeftOut:
-    which = f"page{'s' if numbers[1:] else ''} {', '.join(format_ranges(numbers))}"
-    return LeftOut(
-        which,
-        "quarantined",
-        kind,
-        f"{len(numbers)} of {pages} page{'s' if pages > 1 else ''}: {why}",
-    )
+def _report_pages(numbers: Sequence[int], pages: int, kind: Kind, reason: str) -> LeftOut:
+    which = f"page{'s' if len(numbers) > 1 else ''} {', '.join(format_ranges(numbers))}"
+    count = f"{len(numbers)} of {pages} page{'s' if pages > 1 else ''}"
+    return LeftOut(which, "quarantined", kind, f"{count}: {reason}")
 
 
 def _explain_no_text(
-    path: Path, content: bytes, note: str, pages: int, *, damaged: Sequence[int], scanned: bool
-) -> UnreadableFileError:
-    reasons: tuple[tuple[bool, Kind, str], ...] = (
-        (bool(note), "needs OCR", f"OCR found no text in it: {note}"),
-        (len(damaged) == pages, "damaged", "damaged: its pages cannot be read"),
-        (
-            scanned or _PICTURE.search(content) is not None,
-            "needs OCR",
-            (
-                "OCR found no text in it"
-                if pictures.is_ocr_on()
-                else "its pages are pictures: without OCR they hold no text"
-            ),
-        ),
-        (
-            bool(damaged),
-            "damaged",
-            f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text",
-        ),
-        (
-            is_cut(content),
-            "damaged",
-            "damaged: it ends before it should, and what is there holds no text",
-        ),
-        (True, "empty", "it holds no text"),
-    )
-    kind, why = next((kind, why) for holds, kind, why in reasons if holds)
-    return UnreadableFileError(path, why, kind)
+    content: bytes, note: str, pages: _Pages, *, is_scanned: bool
+) -> tuple[Kind, str]:
+    """Return why the pages hold no text; `note` is that of OCR."""
+    damaged = len(pages.damaged)
+    if note:
+        return "needs OCR", f"OCR found no text in it: {note}"
+    if damaged == pages.count:
+        return "damaged", "damaged: its pages cannot be read"
+    if is_scanned or _PICTURE.search(content):
+        if pictures.is_ocr_on():
+            return "needs OCR", "OCR found no text in it"
+        return "needs OCR", "its pages are pictures: without OCR they hold no text"
+    if damaged:
+        which = f"{damaged} of {pages.count} pages"
+        return "damaged", f"damaged: {which} cannot be read, and the others hold no text"
+    if is_cut(content):
+        return "damaged", "damaged: it ends before it should, and what is there holds no text"
+    return "empty", "it holds no text"
 
 
 def is_scan(page: Any, text: str) -> bool:
@@ -239,16 +216,24 @@ def is_scan(page: Any, text: str) -> bool:
 
     `page` is as pypdfium2 has it.
     """
-    if _count_letters(text[: 4 * _STAMP]) > _STAMP or (letters := _count_letters(text)) > _STAMP:
+    # The beginning decides for nearly all pages.
+    if _count_letters(text[: 4 * _STAMP]) > _STAMP:
+        return False
+    letters = _count_letters(text)
+    if letters > _STAMP:
         return False
     return _measure_covered(page) >= (_WHOLE if letters else _MIN_COVERED)
 
 
 def format_ranges(numbers: Sequence[int]) -> Iterator[str]:
     """Yield numbers as ranges: `[1, 2, 3, 7]` → `1-3`, `7`."""
-    starts = [numbers[0], *(after for before, after in pairwise(numbers) if after != before + 1)]
-    ends = [*(before for before, after in pairwise(numbers) if after != before + 1), numbers[-1]]
-    for start, end in zip(starts, ends, strict=True):
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    for start, end in ranges:
         yield f"{start}-{end}" if end > start else f"{start}"
 
 
@@ -259,14 +244,14 @@ def _measure_covered(page: Any) -> float:
 
     try:
         width, height = page.get_size()
-        boxes = [
-            shown.get_bounds()
-            for shown in page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH)
-        ]
+        images = page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH)
+        boxes = [image.get_bounds() for image in images]
     except PdfiumError:
         return 0.0
-    areas = (max(0.0, right - left) * max(0.0, top - bottom) for left, bottom, right, top in boxes)
-    return float(sum(areas) / max(1.0, width * height))
+    area = 0.0
+    for left, bottom, right, top in boxes:
+        area += max(0.0, right - left) * max(0.0, top - bottom)
+    return area / max(1.0, float(width * height))
 
 
 def _count_letters(text: str) -> int:

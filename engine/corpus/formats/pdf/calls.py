@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from ctypes import PYFUNCTYPE, addressof, c_double, c_float, c_int, c_void_p, cast
-from functools import cache, cached_property
+from functools import cache
 from itertools import repeat
 from typing import Any
 
@@ -24,20 +24,19 @@ def _functions() -> dict[str, Callable[..., int]]:
     """Return the functions by name; they take a handle, a number, and addresses to write to."""
     from pypdfium2 import raw
 
-    kinds: dict[str, tuple[Any, ...]] = {
-        "FPDFText_GetRect": (c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_void_p),
-        "FPDFText_GetCharBox": (c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_void_p),
-        "FPDFText_CountRects": (c_void_p, c_int, c_int),
-        "FPDFPageObj_GetType": (c_void_p,),
-        "FPDFPageObj_GetBounds": (c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+    four_numbers = (c_void_p,) * 4
+    prototypes: dict[str, Any] = {
+        "FPDFText_GetRect": PYFUNCTYPE(c_int, c_void_p, c_int, *four_numbers),
+        "FPDFText_GetCharBox": PYFUNCTYPE(c_int, c_void_p, c_int, *four_numbers),
+        "FPDFText_CountRects": PYFUNCTYPE(c_int, c_void_p, c_int, c_int),
+        "FPDFText_GetTextObject": PYFUNCTYPE(c_void_p, c_void_p, c_int),
+        "FPDFPage_GetObject": PYFUNCTYPE(c_void_p, c_void_p, c_int),
+        "FPDFPageObj_GetType": PYFUNCTYPE(c_int, c_void_p),
+        "FPDFPageObj_GetBounds": PYFUNCTYPE(c_int, c_void_p, *four_numbers),
     }
-    functions: dict[str, Callable[..., int]] = {
-        name: PYFUNCTYPE(c_int, *kind)(cast(getattr(raw, name), c_void_p).value or 0)
-        for name, kind in kinds.items()
-    }
-    for name in ("FPDFPage_GetObject", "FPDFText_GetTextObject"):
-        address = cast(getattr(raw, name), c_void_p).value or 0
-        functions[name] = PYFUNCTYPE(c_void_p, c_void_p, c_int)(address)
+    functions: dict[str, Callable[..., int]] = {}
+    for name, prototype in prototypes.items():
+        functions[name] = prototype(cast(getattr(raw, name), c_void_p).value or 0)
     return functions
 
 
@@ -48,39 +47,34 @@ class TextPage:
         self.page = page
         self._handle = cast(page.raw, c_void_p).value
         self._box = (c_double * 4)()
-        self._places = tuple(addressof(self._box) + _DOUBLE * at for at in range(4))
+        self._addresses = tuple(addressof(self._box) + _DOUBLE * at for at in range(4))
+        self._get_box = _functions()["FPDFText_GetCharBox"]
+        self._get_object = _functions()["FPDFText_GetTextObject"]
 
-    def boxes(self, count: int) -> Iterator[tuple[float, float, float, float]]:
+    def read_boxes(self, count: int) -> Iterator[Box]:
         """Yield the boxes of the first text objects.
 
         FPDFText_CountRects must have returned their number just before.
         """
         boxes = (c_double * (4 * count))()
-        begin = addressof(boxes)
-        end = begin + 4 * _DOUBLE * count
-        places = (range(begin + _DOUBLE * at, end + _DOUBLE * at, 4 * _DOUBLE) for at in range(4))
-        ask = _functions()["FPDFText_GetRect"]
-        deque(map(ask, repeat(self._handle), range(count), *places), maxlen=0)
+        start = addressof(boxes)
+        starts = range(start, start + 4 * _DOUBLE * count, 4 * _DOUBLE)
+        addresses = [[address + _DOUBLE * at for address in starts] for at in range(4)]
+        get_box = _functions()["FPDFText_GetRect"]
+        # The results are in `boxes`; a loop would take longer than PDFium.
+        deque(map(get_box, repeat(self._handle), range(count), *addresses), maxlen=0)
         numbers = boxes[:]
         return zip(numbers[0::4], numbers[3::4], numbers[2::4], numbers[1::4], strict=True)
 
-    @cached_property
-    def _ask_box(self) -> Callable[..., int]:
-        return _functions()["FPDFText_GetCharBox"]
-
-    def box_of(self, index: int) -> tuple[float, float, float, float]:
+    def read_box(self, index: int) -> Box:
         """Return the box of a letter."""
-        self._ask_box(self._handle, index, *self._places)
+        self._get_box(self._handle, index, *self._addresses)
         left, right, bottom, top = self._box
         return left, bottom, right, top
 
-    @cached_property
-    def _ask_object(self) -> Callable[..., int]:
-        return _functions()["FPDFText_GetTextObject"]
-
-    def object_of(self, index: int) -> int | None:
+    def find_object(self, index: int) -> int | None:
         """Return the handle of a letter's text object, None for a letter that PDFium adds."""
-        return self._ask_object(self._handle, index)
+        return self._get_object(self._handle, index)
 
     def count_objects(self, end: int) -> int:
         """Return the number of text objects before the letter `end`."""
@@ -94,16 +88,16 @@ def read_paths(page: Any, most: int) -> list[tuple[int, Box]]:
     from pypdfium2 import raw
 
     handle = cast(page.raw, c_void_p).value
-    functions = _functions()
-    ask = functions["FPDFPageObj_GetBounds"]
+    get_object = _functions()["FPDFPage_GetObject"]
+    get_type = _functions()["FPDFPageObj_GetType"]
+    get_bounds = _functions()["FPDFPageObj_GetBounds"]
     box = (c_float * 4)()
-    places = tuple(addressof(box) + _FLOAT * at for at in range(4))
+    addresses = tuple(addressof(box) + _FLOAT * at for at in range(4))
     count = min(raw.FPDFPage_CountObjects(page.raw), most)
-    objects = list(map(functions["FPDFPage_GetObject"], repeat(handle), range(count)))
-    kinds = map(functions["FPDFPageObj_GetType"], objects)
     paths: list[tuple[int, Box]] = []
-    for drawn, kind in zip(objects, kinds, strict=True):
-        if kind == _PATH and ask(drawn, *places):
+    for index in range(count):
+        drawn = get_object(handle, index)
+        if get_type(drawn) == _PATH and get_bounds(drawn, *addresses):
             left, bottom, right, top = box
             paths.append((drawn, (left, bottom, right, top)))
     return paths

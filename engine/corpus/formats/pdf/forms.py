@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.corpus.formats.html import render_text
 from engine.corpus.formats.pdf.pdfium import remove_control_characters
-from engine.corpus.text.blocks import lacking_in
+from engine.corpus.text.blocks import find_missing_lines
 from engine.corpus.text.hyphens import BREAK, LINE_END
 
 # Seconds of work for a file. The more fields a form has, the longer PDFium looks for each.
@@ -38,10 +38,9 @@ def open_form(document: Any) -> Iterator[Any]:
     from pypdfium2 import raw
 
     info = raw.FPDF_FORMFILLINFO(version=2)
+    form = None
     if document.get_formtype():
         form = raw.FPDFDOC_InitFormFillEnvironment(document, info)
-    else:
-        form = None
     try:
         yield form
     finally:
@@ -50,40 +49,43 @@ def open_form(document: Any) -> Iterator[Any]:
 
 
 class PageAnnotations:
-    """A reader of what stands beside the text of a document's pages, which pypdfium2 opened.
+    """A reader of the filled fields and the comments of a document's pages.
 
-    `form` is as `open_form` returns it. `whole` tells that so far there was time for everything.
-    `pinned` holds the indexes of pages and of the notes on them that are files.
+    `form` is as `open_form` returns it. `is_complete` tells that so far there was time for
+    everything. `pinned` holds the indexes of pages and of the notes on them that are files.
     """
 
     def __init__(self, form: Any) -> None:
-        self.whole = True
+        self.is_complete = True
         self.pinned: list[tuple[int, int]] = []
         self._form = form
         self._left = PATIENCE
 
-    def of(self, page: Any, index: int, text: str) -> str:
+    def read(self, page: Any, index: int, text: str) -> str:
         """Return a line `name: value` for each filled field of a page, and one for each comment.
 
         Comments that the page's `text` holds are left out.
         """
-        begun = time.process_time()
-        said = ""
+        start = time.process_time()
+        page_text = ""
         lines = dict[str, None]()
-        for line in self._lines(page, index):
-            if line := " ".join(remove_control_characters(line.replace(LINE_END, "")).split()):
-                said = said or " ".join(text.replace(BREAK, "").split())
-                if line not in lines and not _holds(said, line):
+        for raw_line in self._read_lines(page, index):
+            plain = remove_control_characters(raw_line.replace(LINE_END, ""))
+            line = " ".join(plain.split())
+            if line:
+                page_text = page_text or " ".join(text.replace(BREAK, "").split())
+                if line not in lines and not _contains(page_text, line):
                     lines[line] = None
-            if time.process_time() - begun > self._left:
-                self.whole = False
+            if time.process_time() - start > self._left:
+                self.is_complete = False
                 break
-        self._left -= time.process_time() - begun
+        self._left -= time.process_time() - start
         return "\n".join(lines)
 
-    def _lines(self, page: Any, index: int) -> Iterator[str]:
+    def _read_lines(self, page: Any, index: int) -> Iterator[str]:
         from pypdfium2 import raw
 
+        not_shown = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_FILEATTACHMENT)
         fields = set[str]()
         for place in range(raw.FPDFPage_GetAnnotCount(page)):
             note = raw.FPDFPage_GetAnnot(page, place)
@@ -94,11 +96,7 @@ class PageAnnotations:
                 kind = raw.FPDFAnnot_GetSubtype(note)
                 if kind == raw.FPDF_ANNOT_FILEATTACHMENT:
                     self.pinned.append((index, place))
-                if raw.FPDFAnnot_GetFlags(note) & _HIDDEN or kind in (
-                    raw.FPDF_ANNOT_LINK,
-                    raw.FPDF_ANNOT_POPUP,
-                    raw.FPDF_ANNOT_FILEATTACHMENT,
-                ):
+                if kind in not_shown or raw.FPDFAnnot_GetFlags(note) & _HIDDEN:
                     yield ""
                 elif kind == raw.FPDF_ANNOT_WIDGET:
                     yield _read_field(self._form, note, fields)
@@ -118,12 +116,14 @@ def _read_comment(note: Any) -> Iterator[str]:
     plain = _read_string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
     yield plain
     if rich := _read_string(partial(raw.FPDFAnnot_GetStringValue, note, b"RC")):
-        yield lacking_in(plain, [" ".join(render_text(rich).split())])
+        yield find_missing_lines(plain, [" ".join(render_text(rich).split())])
 
 
-def _holds(text: str, line: str) -> bool:
+def _contains(text: str, line: str) -> bool:
     """Tell whether a text has the words of a line in sequence, and not as parts of other words."""
-    return line in text and re.search(rf"(?<!\w){re.escape(line)}(?!\w|[-./]\w)", text) is not None
+    if line not in text:
+        return False
+    return re.search(rf"(?<!\w){re.escape(line)}(?!\w|[-./]\w)", text) is not None
 
 
 def _read_field(form: Any, note: Any, known: set[str]) -> str:
@@ -136,28 +136,25 @@ def _read_field(form: Any, note: Any, known: set[str]) -> str:
     path = _read_string(partial(raw.FPDFAnnot_GetFormFieldName, form, note))
     if path in known:
         return ""
-    written = (
-        raw.FPDF_FORMFIELD_TEXTFIELD,
-        raw.FPDF_FORMFIELD_COMBOBOX,
-        raw.FPDF_FORMFIELD_LISTBOX,
-    )
+    lists = (raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
+    written = (raw.FPDF_FORMFIELD_TEXTFIELD, *lists)
     ticked = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
     kind = raw.FPDFAnnot_GetFormFieldType(form, note)
-    if kind not in (*written, *ticked) or (
-        raw.FPDFAnnot_GetFormFieldFlags(form, note) & _SECRET and kind in written
-    ):
+    if kind not in (*written, *ticked):
         return ""
-    known |= {path} if path else set()
-    if kind in written[1:]:
+    if kind in written and raw.FPDFAnnot_GetFormFieldFlags(form, note) & _SECRET:
+        return ""
+    if path:
+        known.add(path)
+    value = ""
+    if kind in lists:
         value = _read_chosen(form, note)
-    else:
-        value = ""
     value = value or _read_string(partial(raw.FPDFAnnot_GetFormFieldValue, form, note))
     if value.strip() in _OFF:
         return ""
-    return _format_field(
-        _read_string(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)), path, value
-    )
+    name = _read_string(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)).strip()
+    name = name or _read_name(path)
+    return f"{name}: {value}" if name else value
 
 
 def _read_chosen(form: Any, note: Any) -> str:
@@ -167,23 +164,17 @@ def _read_chosen(form: Any, note: Any) -> str:
     """
     from pypdfium2 import raw
 
-    options = range(min(raw.FPDFAnnot_GetOptionCount(form, note), _MAX_OPTIONS))
-    chosen = [index for index in options if raw.FPDFAnnot_IsOptionSelected(form, note, index)]
-    return ", ".join(
-        _read_string(partial(raw.FPDFAnnot_GetOptionLabel, form, note, index)) for index in chosen
-    )
+    labels: list[str] = []
+    for index in range(min(raw.FPDFAnnot_GetOptionCount(form, note), _MAX_OPTIONS)):
+        if raw.FPDFAnnot_IsOptionSelected(form, note, index):
+            labels.append(_read_string(partial(raw.FPDFAnnot_GetOptionLabel, form, note, index)))
+    return ", ".join(labels)
 
 
-def _format_field(shown: str, path: str, value: str) -> str:
-    """Return a value with the name that a form shows for it, else with the end of its `path`.
-
-    The end of `a[0].School_Name[0]` is `School Name`.
-    """
-    name = (
-        shown.strip()
-        or re.sub(r"\[\d+\]$", "", re.split(r"\.(?=\S)", path)[-1]).replace("_", " ").strip()
-    )
-    return f"{name}: {value}" if name else value
+def _read_name(path: str) -> str:
+    """Return the name at the end of a path: `School Name` of `a[0].School_Name[0]`."""
+    name = re.split(r"\.(?=\S)", path)[-1]
+    return re.sub(r"\[\d+\]$", "", name).replace("_", " ").strip()
 
 
 def _read_string(ask: Callable[[Any, int], int]) -> str:

@@ -11,19 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import pi
+from operator import attrgetter
 from statistics import median
 from typing import Any, NamedTuple
 
-from engine.corpus.formats.pdf.calls import TextPage
+from engine.corpus.formats.pdf.calls import Box, TextPage
 
 # Number of letters of a page whose direction is read.
 _SAMPLED = 9
 # Number of pieces of a page whose shape tells if its text is turned.
-_LOOKED_AT = 60
+_MAX_EXAMINED = 60
 # A piece of several letters that is so many times as high as wide has turned text.
 _TALL = 1.5
 # Share of the pieces of a page that must be tall.
-_MOST = 0.4
+_MIN_TALL = 0.4
 _MIN_BESIDE = 3
 _MIN_BELOW = 2
 _MIN_UPWARDS = 2
@@ -84,8 +85,7 @@ def read_pieces(page: TextPage, count: int) -> list[Piece]:
 
     `count` is the result of FPDFText_CountRects for the page, which must be called first.
     """
-    boxes = page.boxes(count)
-    return [Piece(number, *box) for number, box in enumerate(boxes)]
+    return [Piece(number, *box) for number, box in enumerate(page.read_boxes(count))]
 
 
 def _turn(
@@ -100,10 +100,8 @@ def _turn(
     return Piece(number, left, bottom, right, top)
 
 
-def turn_box(
-    box: tuple[float, float, float, float], quarters: int
-) -> tuple[float, float, float, float]:
-    """Return a box (left, bottom, right, top) of a page in the coordinates of its pieces."""
+def turn_box(box: Box, quarters: int) -> Box:
+    """Return a box of a page in the coordinates of its pieces."""
     piece = _turn(0, *box, quarters)
     return piece.left, piece.bottom, piece.right, piece.top
 
@@ -116,9 +114,9 @@ def find_turn(page: Any, pieces: Sequence[Piece], letters: int) -> int:
     from pypdfium2 import raw
 
     if not page.page.get_rotation():
-        some = pieces[:: max(1, len(pieces) // _LOOKED_AT)]
-        tall = sum(piece.top - piece.bottom > _TALL * (piece.right - piece.left) for piece in some)
-        if tall < _MOST * len(some):
+        sample = pieces[:: max(1, len(pieces) // _MAX_EXAMINED)]
+        tall = sum(piece.height > _TALL * piece.width for piece in sample)
+        if tall < _MIN_TALL * len(sample):
             return 0
     turns: Counter[int] = Counter()
     step = max(1, letters // _SAMPLED)
@@ -127,9 +125,10 @@ def find_turn(page: Any, pieces: Sequence[Piece], letters: int) -> int:
         if angle >= 0 and raw.FPDFText_IsGenerated(page, index) == 0:
             # This counts clockwise turns.
             turns[-round(angle / (pi / 2)) % 4] += 1
-    if turns:
-        return turns.most_common(1)[0][0]
-    return 0
+    if not turns:
+        return 0
+    [(quarters, _)] = turns.most_common(1)
+    return quarters
 
 
 def is_upright(page: Any, letters: int) -> bool:
@@ -139,9 +138,11 @@ def is_upright(page: Any, letters: int) -> bool:
     """
     from pypdfium2 import raw
 
-    angles = (raw.FPDFText_GetCharAngle(page, letters * at // 4) for at in (1, 2, 3))
-    upright = [angle for angle in angles if 0 <= angle < pi / 4 or angle > 7 * pi / 4]
-    return len(upright) > 1
+    upright = 0
+    for at in (1, 2, 3):
+        angle = raw.FPDFText_GetCharAngle(page, letters * at // 4)
+        upright += 0 <= angle < pi / 4 or angle > 7 * pi / 4
+    return upright > 1
 
 
 def turn_pieces(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
@@ -155,10 +156,7 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
     `gap` is a share of the height of letters. Without such pairs there are no rows or columns to
     put in order.
     """
-    if pieces:
-        wide = gap * median([piece.top - piece.bottom for piece in pieces])
-    else:
-        wide = 0.0
+    min_width = gap * _find_usual_height(pieces)
     lefts: list[int] = []
     rights: list[int] = []
     upwards = 0
@@ -168,18 +166,24 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
             continue
         if bottom > top_before:
             # This goes to the next column of a table.
-            upwards += left - right_before >= wide
-        elif left - right_before >= wide and top > bottom_before:
+            upwards += left - right_before >= min_width
+        elif left - right_before >= min_width and top > bottom_before:
             lefts.append(int(left / _ALIGNED))
             rights.append(int(right / _ALIGNED))
     if upwards >= _MIN_UPWARDS:
         return True
-    return (
-        len(lefts) >= _MIN_BESIDE and max(_most_common(lefts), _most_common(rights)) >= _MIN_BELOW
-    )
+    if len(lefts) < _MIN_BESIDE:
+        return False
+    return max(_count_most_common(lefts), _count_most_common(rights)) >= _MIN_BELOW
 
 
-def _most_common(numbers: Sequence[int]) -> int:
+def _find_usual_height(pieces: Sequence[Piece]) -> float:
+    if pieces:
+        return median([piece.top - piece.bottom for piece in pieces])
+    return 0.0
+
+
+def _count_most_common(numbers: Sequence[int]) -> int:
     """Return how often the most common number occurs, together with its neighbour."""
     counts = Counter(numbers)
     return max(count + counts[number + 1] for number, count in list(counts.items()))
@@ -190,13 +194,10 @@ def find_lines(pieces: Sequence[Piece]) -> list[Line]:
     lines: list[Line] = []
     bottom = 0.0
     top = 0.0
-    if pieces:
-        highest = _TOO_HIGH * median([piece.top - piece.bottom for piece in pieces])
-    else:
-        highest = 0.0
-    for piece in sorted(pieces, key=_compute_twice_middle, reverse=True):
+    highest = _TOO_HIGH * _find_usual_height(pieces)
+    for piece in sorted(pieces, key=lambda piece: piece.top + piece.bottom, reverse=True):
         height = piece.top - piece.bottom
-        if height < _MIN_SIZE or (height > highest and height > piece.right - piece.left):
+        if height < _MIN_SIZE or (height > highest and height > piece.width):
             continue
         shared = min(piece.top, top) - max(piece.bottom, bottom)
         if not lines or shared < _SAME_LINE * min(height, top - bottom):
@@ -211,16 +212,8 @@ def find_lines(pieces: Sequence[Piece]) -> list[Line]:
             lines[-1].bottom = bottom
             lines[-1].top = top
     for line in lines:
-        line.pieces.sort(key=_get_left)
+        line.pieces.sort(key=attrgetter("left"))
     return lines
-
-
-def _compute_twice_middle(piece: Piece) -> float:
-    return piece.top + piece.bottom
-
-
-def _get_left(piece: Piece) -> float:
-    return piece.left
 
 
 def find_raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
@@ -230,13 +223,14 @@ def find_raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
     """
     for before, piece in pairwise(pieces):
         lift = piece[2] - before[2]
-        height = before[4] - before[2]
-        if lift > _RISE * height:
-            if _touches(before, piece, height) and _is_raised(piece, before):
+        height_before = before[4] - before[2]
+        if lift > _RISE * height_before:
+            if _touches(before, piece, height_before) and _is_raised(piece, before):
                 yield piece.number
         elif lift < 0.0:
-            own = piece[4] - piece[2]
-            if -lift > _RISE * own and _touches(before, piece, own) and _is_raised(before, piece):
+            height = piece[4] - piece[2]
+            is_lower = -lift > _RISE * height
+            if is_lower and _touches(before, piece, height) and _is_raised(before, piece):
                 yield before.number
 
 
@@ -244,11 +238,8 @@ def _touches(before: Piece, piece: Piece, height: float) -> bool:
     return -0.2 * height < piece.left - before.right < 0.25 * height
 
 
-def _is_raised(piece: Piece, beside: Piece) -> bool:
-    height = beside.top - beside.bottom
-    return (
-        piece.top - piece.bottom < 0.85 * height
-        and piece.right - piece.left < 3 * height
-        and beside.right - beside.left > _MIN_WORD * height
-        and piece.top > beside.top - 0.25 * height
-    )
+def _is_raised(piece: Piece, neighbour: Piece) -> bool:
+    height = neighbour.height
+    if piece.height >= 0.85 * height or piece.width >= 3 * height:
+        return False
+    return neighbour.width > _MIN_WORD * height and piece.top > neighbour.top - 0.25 * height

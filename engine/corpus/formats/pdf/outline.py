@@ -35,17 +35,16 @@ class Bookmark:
 
 def read_outline(document: Any) -> list[Bookmark]:
     """Return the bookmarks that lead to a page of a document of pypdfium2."""
-    found: list[Bookmark] = []
+    bookmarks: list[Bookmark] = []
     for bookmark in islice(document.get_toc(max_depth=_MAX_DEPTH), _MAX_BOOKMARKS):
         title = " ".join(clean(read_string(bookmark.get_title)).split())
         place = bookmark.get_dest()
+        index = None
         if place:
             index = place.get_index()
-        else:
-            index = None
         if title and index is not None:
-            found.append(Bookmark(bookmark.level + 1, title[:_MAX_TITLE_LENGTH], index + 1))
-    return found
+            bookmarks.append(Bookmark(bookmark.level + 1, title[:_MAX_TITLE_LENGTH], index + 1))
+    return bookmarks
 
 
 def find_headings(
@@ -57,34 +56,33 @@ def find_headings(
     """
     ends = dict(pairwise([*(page.start for page in pages), len(text)]))
     places = {page.number: (page.start, ends[page.start]) for page in pages if page.start in ends}
-    found: dict[int, Heading] = {}
+    headings: dict[int, Heading] = {}
     for heading in _find_in_text(bookmarks, text, places):
-        found.setdefault(heading.start, heading)
-    return tuple(found[start] for start in sorted(found))
+        headings.setdefault(heading.start, heading)
+    return tuple(headings[start] for start in sorted(headings))
 
 
 def _find_in_text(
     bookmarks: Iterable[Bookmark], text: str, places: dict[int, tuple[int, int]]
 ) -> Iterator[Heading]:
     left = _MAX_SEARCHED
-    after = dict[int, int]()
-    known = dict[int, set[str]]()
+    # Where the search in each page goes on, and the words of each page.
+    starts = dict[int, int]()
+    words_of_page = dict[int, set[str]]()
     for bookmark in bookmarks:
         start, end = places.get(bookmark.page, (0, 0))
-        if bookmark.page not in known:
-            known[bookmark.page] = {*text[start:end].lower().split()}
+        if bookmark.page not in words_of_page:
+            words_of_page[bookmark.page] = {*text[start:end].lower().split()}
         words = _NUMBER.sub("", bookmark.title, count=1).split()
-        if not known[bookmark.page].issuperset(map(str.lower, words)):
+        if not words_of_page[bookmark.page].issuperset(map(str.lower, words)):
             # Compiling an expression in vain would take longer than everything else here.
             continue
-        start = max(start, after.get(bookmark.page, 0))
+        start = max(start, starts.get(bookmark.page, 0))
         left -= end - start
         if left < 0:
             return
-        line = re.compile(
-            _NUMBERED + r"\s+".join(map(re.escape, words)) + r"[ \t]*$",
-            re.MULTILINE | re.IGNORECASE,
-        )
-        if place := line.search(text, start, end):
-            after[bookmark.page] = place.end()
-            yield Heading(place.start(), bookmark.level, bookmark.title)
+        pattern = _NUMBERED + r"\s+".join(map(re.escape, words)) + r"[ \t]*$"
+        line = re.compile(pattern, re.MULTILINE | re.IGNORECASE).search(text, start, end)
+        if line:
+            starts[bookmark.page] = line.end()
+            yield Heading(line.start(), bookmark.level, bookmark.title)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from ctypes import byref, c_double, c_ushort
 from functools import cached_property
@@ -21,8 +21,10 @@ _MAX_SIZE = 0.92
 # Maximum number of superscripts on a page.
 _MAX_RAISED = 300
 # Maximum number of letters after a piece that are examined.
-_MAX_LOOKED_AT = 200
+_MAX_EXAMINED = 200
 _MAX_WORDS = 8
+# Number of letters before a superscript that decide how it is written.
+_BEFORE = 20
 # Number of letters of a piece, for each time that it is as wide as high.
 _MIN_LETTERS = 0.7
 _SAME_PLACE = 0.02  # points
@@ -47,7 +49,7 @@ class PageText:
         self.turned = pieces
         self.quarters = 0
         self._raw = raw
-        self._fast = page
+        self._text_page = page
         self._page = page.page.raw
         self.pieces = pieces
         self._plain = plain
@@ -57,7 +59,7 @@ class PageText:
         self._starts: dict[int, int] = {len(pieces): letters}
 
     @cached_property
-    def _joined(self) -> str:
+    def _text(self) -> str:
         """The letters by PDFium's index as a text, with a blank for those that it leaves out."""
         return "".join(letter or " " for letter in self.letters)
 
@@ -78,7 +80,7 @@ class PageText:
         codes = [self._raw.FPDFText_GetUnicode(self._page, index) for index in range(self._count)]
         return _align(codes, self._plain)
 
-    def whole(self) -> str:
+    def read_all(self) -> str:
         """Return all letters in order."""
         if self._changed:
             return "".join(self.letters)
@@ -89,29 +91,27 @@ class PageText:
         for number in list(dict.fromkeys(find_raised_pieces(self.turned)))[:_MAX_RAISED]:
             if not self.is_known:
                 return
-            start = self.start(number)
-            end = self.start(number + 1)
-            raised = "".join(self.letters[start:end])
-            core = raised.strip()
-            beside = self._letter_beside(start, core)
-            if not _MARK.search(core) or not self._is_raised(start, beside):
+            start = self.find_start(number)
+            end = self.find_start(number + 1)
+            letters = "".join(self.letters[start:end])
+            core = letters.strip()
+            neighbour = self._find_neighbour(start, core)
+            if not _MARK.search(core) or not self._is_raised(start, neighbour):
                 continue
-            before = "".join(self.letters[max(0, start - 20) : start])
-            shown = write_superscript(core, before)
-            if shown != core:
-                if number + 1 < len(self.turned) and _follows(
-                    self.turned[number], self.turned[number + 1]
-                ):
-                    raised = raised.rstrip("\r\n")
-                self.letters[start:end] = [
-                    raised.replace(core, shown, 1),
-                    *[""] * (end - start - 1),
-                ]
-                self._changed = True
-                if number and _follows(self.turned[number - 1], self.turned[number]):
-                    self._drop_line_end(start)
+            before = "".join(self.letters[max(0, start - _BEFORE) : start])
+            superscript = write_superscript(core, before)
+            if superscript == core:
+                continue
+            piece = self.turned[number]
+            if number + 1 < len(self.turned) and _follows(piece, self.turned[number + 1]):
+                letters = letters.rstrip("\r\n")
+            written = letters.replace(core, superscript, 1)
+            self.letters[start:end] = [written, *[""] * (end - start - 1)]
+            self._changed = True
+            if number and _follows(self.turned[number - 1], piece):
+                self._drop_line_end(start)
 
-    def _letter_beside(self, start: int, core: str) -> int:
+    def _find_neighbour(self, start: int, core: str) -> int:
         """Return the index of the letter before a piece that may be raised.
 
         If a blank precedes the piece, this is the index of the letter after it.
@@ -129,39 +129,37 @@ class PageText:
             index -= 1
             self.letters[index] = ""
 
-    def _is_raised(self, index: int, beside: int) -> bool:
+    def _is_raised(self, index: int, neighbour: int) -> bool:
         """Tell whether a letter is smaller and stands higher than a neighbouring letter."""
-        size = self._raw.FPDFText_GetFontSize(self._page, beside)
-        height = self._base_line(index) - self._base_line(beside)
-        ratio = self._size(index) / max(0.01, self._size(beside))
-        return _MIN_RAISED * size < height and ratio < _MAX_SIZE
+        size = float(self._raw.FPDFText_GetFontSize(self._page, index))
+        neighbour_size = float(self._raw.FPDFText_GetFontSize(self._page, neighbour))
+        lift = self._read_base_line(index) - self._read_base_line(neighbour)
+        if lift <= _MIN_RAISED * neighbour_size:
+            return False
+        return size / max(0.01, neighbour_size) < _MAX_SIZE
 
-    def _size(self, index: int) -> float:
-        return float(self._raw.FPDFText_GetFontSize(self._page, index))
-
-    def _base_line(self, index: int) -> float:
+    def _read_base_line(self, index: int) -> float:
         x = c_double()
         y = c_double()
         self._raw.FPDFText_GetCharOrigin(self._page, index, byref(x), byref(y))
         _, height, _, _ = turn_box((x.value, y.value, x.value, y.value), self.quarters)
         return height
 
-    def text(self, first: int, last: int) -> str:
+    def read(self, first: int, last: int) -> str:
         """Return the letters from one piece to another, with PDFium's blank after them, if any."""
-        text = "".join(self.letters[self.start(first) : self.start(last + 1)])
-        core = text.strip("\r\n")
-        if core != core.rstrip():
-            return core.rstrip() + " "
-        return core
+        letters = self.letters[self.find_start(first) : self.find_start(last + 1)]
+        text = "".join(letters).strip("\r\n")
+        core = text.rstrip()
+        return text if core == text else f"{core} "
 
-    def start(self, number: int) -> int:
+    def find_start(self, number: int) -> int:
         """Return the index of the first letter of a piece."""
         if number not in self._starts:
-            self._starts[number] = self._find_start(number)
+            self._starts[number] = self._search_start(number)
             insort(self._known, number)
         return self._starts[number]
 
-    def _find_start(self, number: int) -> int:
+    def _search_start(self, number: int) -> int:
         """Find the letter where a piece begins.
 
         Look after blanks, else ask PDFium, else count pieces.
@@ -171,66 +169,62 @@ class PageText:
         start = 0
         if at:
             before = self.pieces[self._known[at - 1]]
-            letters = (
-                _MIN_LETTERS * (before.right - before.left) / max(1.0, before.top - before.bottom)
-            )
+            letters = _MIN_LETTERS * before.width / max(1.0, before.height)
             start = self._starts[before.number] + int(letters)
         elif self._begins_at(0, piece):
             return 0
-        for found in islice(
-            _WORD_BEGIN.finditer(self._joined, start, start + _MAX_LOOKED_AT), _MAX_WORDS
+        for word in islice(
+            _WORD_BEGIN.finditer(self._text, start, start + _MAX_EXAMINED), _MAX_WORDS
         ):
-            if self._begins_at(found.start(), piece):
-                return found.start()
+            if self._begins_at(word.start(), piece):
+                return word.start()
         if number - 1 in self._starts:
             index = self._find_end(self._starts[number - 1], start)
             if index and self._begins_at(index, piece):
                 return index
-        x, y = self._begin_of(piece)
+        x, y = self._choose_point(piece)
         index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _WITHIN, _WITHIN)
-        count = self._fast.count_objects
-        if index >= 0 and count(index) == number and count(index + 1) == number + 1:
+        count_objects = self._text_page.count_objects
+        if index >= 0 and count_objects(index) == number and count_objects(index + 1) == number + 1:
             return int(index)
-        low = 0
-        high = self._count
-        while low < high:
-            middle = (low + high) // 2
-            if count(middle) > number:
-                high = middle
-            else:
-                low = middle + 1
-        return max(0, low - 1)
+        indexes = range(self._count)
+        return max(0, bisect_right(indexes, number, key=count_objects) - 1)
 
     def _find_end(self, start: int, about: int) -> int:
         """Return the index of the first letter after a letter's text object, searched near `about`.
 
         0 if it is not near.
         """
-        object_of = self._fast.object_of
-        own = object_of(start)
+        find_object = self._text_page.find_object
+        text_object = find_object(start)
         index = min(max(about, start + 1), self._count - 1)
         for _ in range(_MAX_STEPS):
-            if object_of(index) != own:
+            if find_object(index) != text_object:
                 break
             index += 1
-        while index > start + 1 and object_of(index - 1) != own:
+        while index > start + 1 and find_object(index - 1) != text_object:
             index -= 1
-        while index < self._count and not object_of(index):
+        while index < self._count and not find_object(index):
             # PDFium added a blank or a line end here.
             index += 1
         return index if index < self._count else 0
 
-    def _begin_of(self, piece: Piece) -> tuple[float, float]:
+    def _choose_point(self, piece: Piece) -> tuple[float, float]:
         """Return a place within the first letter of a piece."""
-        if self.quarters in (0, 2):
-            height = (piece.bottom + piece.top) / 2
-            return (piece.right - _WITHIN if self.quarters else piece.left + _WITHIN), height
-        middle = (piece.left + piece.right) / 2
-        return middle, (piece.bottom + _WITHIN if self.quarters == 1 else piece.top - _WITHIN)
+        x = (piece.left + piece.right) / 2
+        y = (piece.bottom + piece.top) / 2
+        match self.quarters:
+            case 0:
+                return piece.left + _WITHIN, y
+            case 1:
+                return x, piece.bottom + _WITHIN
+            case 2:
+                return piece.right - _WITHIN, y
+        return x, piece.top - _WITHIN
 
     def _begins_at(self, index: int, piece: Piece) -> bool:
         """Tell whether a letter stands where a piece begins."""
-        box = self._fast.box_of(index)
+        box = self._text_page.read_box(index)
         # Left, bottom, right or top: where the text begins.
         side = self.quarters
         left, bottom, right, top = box
@@ -275,9 +269,7 @@ def _align(codes: Sequence[int], plain: str) -> list[str]:
 
 def _follows(before: Piece, piece: Piece) -> bool:
     """Tell whether a piece continues the line of the previous one, without a wide gap."""
-    height = max(before.top - before.bottom, piece.top - piece.bottom)
-    return (
-        -0.2 * height < piece.left - before.right < height
-        and piece.bottom < before.top
-        and piece.top > before.bottom
-    )
+    height = max(before.height, piece.height)
+    if not -0.2 * height < piece.left - before.right < height:
+        return False
+    return piece.bottom < before.top and piece.top > before.bottom

@@ -14,13 +14,13 @@ from engine.corpus.formats.locked import known_passwords
 from engine.corpus.formats.pdf.reading import arrange_text
 from engine.corpus.formats.pdf.right_to_left import read_in_order, runs_right_to_left
 
-# Glyphs of fonts that do not declare which characters they stand for.
-_UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")
+# Glyphs of fonts that do not declare their characters.
+_CONTROL = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")
 _CATALOG = re.compile(rb"/Type\s*/Catalog\b")
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
 _LOCK = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
 _MAX_CATALOG_LENGTH = 10_000  # bytes
-_WHY = {3: "it is not a readable PDF", 6: "its pages cannot be found"}
+_REASONS = {3: "it is not a readable PDF", 6: "its pages cannot be found"}
 _DATE = re.compile(r"(?:D:)?(\d{8})(\d{6})?([+-]\d\d)?'?(\d\d)?")
 
 
@@ -44,14 +44,14 @@ def open_pdf(content: bytes) -> Any:
             return PdfDocument(content, password=password)
         except PdfiumError as error:
             if error.err_code == FPDF_ERR_SECURITY:
-                raise LockedError(
-                    "locked in a way that no password opens here, as by rights management"
-                ) from error
+                reason = "locked in a way that no password opens here, as by rights management"
+                raise LockedError(reason) from error
             if error.err_code == FPDF_ERR_FORMAT and (whole := _append_end(content)):
                 with suppress(PdfiumError):
                     return PdfDocument(whole)
             if error.err_code != FPDF_ERR_PASSWORD:
-                raise ValueError(_WHY.get(error.err_code or 0, "PDFium cannot read it")) from error
+                reason = _REASONS.get(error.err_code or 0, "PDFium cannot read it")
+                raise ValueError(reason) from error
     raise LockedError
 
 
@@ -65,13 +65,15 @@ def _append_end(content: bytes) -> bytes:
 
     Empty if the catalog is not known, or if the PDF is locked, since its own end says how.
     """
-    catalog = max((found.start() for found in _CATALOG.finditer(content)), default=0)
-    *_, begun = (None, *_OBJECT.finditer(content, max(0, catalog - _MAX_CATALOG_LENGTH), catalog))
-    if begun is None or _LOCK.search(content):
+    catalog = max((match.start() for match in _CATALOG.finditer(content)), default=0)
+    begin = max(0, catalog - _MAX_CATALOG_LENGTH)
+    objects = list(_OBJECT.finditer(content, begin, catalog))
+    if not objects or _LOCK.search(content):
         return b""
     # The beginning of another object would hide the end.
     whole = content[: content.rfind(b"endobj") + len(b"endobj")]
-    return whole + b"\ntrailer<</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % begun.groups()
+    end = b"\ntrailer<</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % objects[-1].groups()
+    return whole + end
 
 
 @contextmanager
@@ -103,36 +105,34 @@ def read_attachments(
     for index, place in pinned:
         with open_page(document, index) as page:
             note = raw.FPDFPage_GetAnnot(page, place)
-            yield _read_attachment(
-                partial(PdfAttachment, raw.FPDFAnnot_GetFileAttachment(note), document), place + 1
-            )
+            file = raw.FPDFAnnot_GetFileAttachment(note)
+            yield _read_attachment(partial(PdfAttachment, file, document), place + 1)
             raw.FPDFPage_CloseAnnot(note)
 
 
-def _read_attachment(attachment: Callable[[], Any], number: int) -> Member | LeftOut:
+def _read_attachment(open_file: Callable[[], Any], number: int) -> Member | LeftOut:
     name = f"attachment-{number}"
     try:
-        file = attachment()
+        file = open_file()
         name = clean(read_string(file.get_name)) or name
         return Member(name, bytes(file.get_data()))
     except (RuntimeError, ValueError):
-        return LeftOut(
-            name, "quarantined", "damaged", "damaged: PDFium cannot extract it from the PDF"
-        )
+        reason = "damaged: PDFium cannot extract it from the PDF"
+        return LeftOut(name, "quarantined", "damaged", reason)
 
 
 def read_page_text(page: Any) -> str:
     """Return the text of a page, with `LINE_END` in words that are split at a line end."""
     with closing(page.get_textpage()) as text:
         plain = text.get_text_bounded()
-        return remove_control_characters(
-            read_in_order(text) if runs_right_to_left(plain) else arrange_text(text, plain)
-        )
+        if runs_right_to_left(plain):
+            return remove_control_characters(read_in_order(text))
+        return remove_control_characters(arrange_text(text, plain))
 
 
 def remove_control_characters(text: str) -> str:
     """Remove the control characters that fonts and notes of a PDF may hold from a text."""
-    return _UNTOLD.sub("", text)
+    return _CONTROL.sub("", text)
 
 
 def read_string(get: Callable[[], str]) -> str:
@@ -151,7 +151,11 @@ def convert_date(text: str) -> str:
 
     Empty for other text, and for a date without a day.
     """
-    if not (found := _DATE.match(text.strip())):
+    match = _DATE.match(text.strip())
+    if not match:
         return ""
-    day, time, ahead, minutes = found.groups()
-    return f"{day}T{time or '000000'}" + (f"{ahead}{minutes or '00'}" if ahead else "")
+    day, time, hours_ahead, minutes_ahead = match.groups()
+    moment = f"{day}T{time or '000000'}"
+    if hours_ahead:
+        moment += f"{hours_ahead}{minutes_ahead or '00'}"
+    return moment

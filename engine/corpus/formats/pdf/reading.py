@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -56,52 +56,54 @@ def arrange_text(page: Any, plain: str) -> str:
     if not letters or count > MAX_PIECES:
         return plain
     is_turned = page.page.get_rotation() != 0
-    least = 1 if is_turned else _MIN_PIECES * lines
-    if not least < count < _MAX_PIECES_A_LINE * lines and is_upright(page, letters):
+    min_pieces = 1 if is_turned else _MIN_PIECES * lines
+    is_arranged = not min_pieces < count < _MAX_PIECES_A_LINE * lines
+    if is_arranged and is_upright(page, letters):
         return plain
-    fast = TextPage(page)
-    pieces: Sequence[Piece] = read_pieces(fast, count)
+    text_page = TextPage(page)
+    pieces: Sequence[Piece] = read_pieces(text_page, count)
     quarters = find_turn(page, pieces, letters)
-    text = PageText(fast, plain, letters, pieces)
+    text = PageText(text_page, plain, letters, pieces)
     if quarters:
         pieces = turn_pieces(pieces, quarters)
         text.turned = pieces
         text.quarters = quarters
     text.raise_marks()
-    in_lines = quarters != 0 or (is_turned and _runs_upwards(pieces))
-    if not in_lines and not stand_side_by_side(pieces, GAP):
-        return text.whole()
-    blocks = find_blocks(
-        find_lines(pieces),
-        cache(lambda: read_rules(page.page, quarters)),
-        lambda piece: text.is_known and text.text(piece.number, piece.number).strip() in _BULLETS,
-    )
-    if not (blocks or in_lines) or not text.is_known:
-        return text.whole()
-    if in_lines:
+    by_line = quarters != 0 or (is_turned and _runs_upwards(pieces))
+    if not by_line and not stand_side_by_side(pieces, GAP):
+        return text.read_all()
+
+    def is_bullet(piece: Piece) -> bool:
+        return text.is_known and text.read(piece.number, piece.number).strip() in _BULLETS
+
+    read_page_rules = cache(partial(read_rules, page.page, quarters))
+    blocks = find_blocks(find_lines(pieces), read_page_rules, is_bullet)
+    if not (blocks or by_line) or not text.is_known:
+        return text.read_all()
+    if by_line:
         return _read_by_line(text, blocks)
     return _place_blocks(text, blocks)
 
 
 def _place_blocks(text: PageText, blocks: Iterable[Block]) -> str:
     """Return all letters in order, except that each block stands where its first piece does."""
-    shown: list[str] = []
+    parts: list[str] = []
     written: set[int] = set()
     at = 0
     for first, last, block in _find_runs(blocks):
-        shown.append("".join(text.letters[at : text.start(first)]))
-        at = text.start(last + 1)
+        parts += text.letters[at : text.find_start(first)]
+        at = text.find_start(last + 1)
         if id(block) not in written:
             written.add(id(block))
-            shown.append(f"\n{_read_block(text, block)}\n")
-    shown.append("".join(text.letters[at:]))
-    return re.sub(r"[ \t]*(?:\r?\n)+", "\n", "".join(shown)).strip("\n")
+            parts.append(f"\n{_read_block(text, block)}\n")
+    parts += text.letters[at:]
+    return re.sub(r"[ \t]*(?:\r?\n)+", "\n", "".join(parts)).strip("\n")
 
 
 def _read_by_line(text: PageText, blocks: Iterable[Block]) -> str:
     """Return the letters of a page with turned text, line by line in the order of drawing."""
-    block_of = {piece.number: block for block in blocks for piece in block.pieces()}
-    shown: list[str] = []
+    block_of = _map_pieces(blocks)
+    parts: list[str] = []
     written: set[int] = set()
     before: Piece | None = None
     for piece in _order_from_top(text.turned):
@@ -109,26 +111,32 @@ def _read_by_line(text: PageText, blocks: Iterable[Block]) -> str:
         if block is not None:
             if id(block) not in written:
                 written.add(id(block))
-                shown.append(f"\n{_read_block(text, block)}\n")
+                parts.append(f"\n{_read_block(text, block)}\n")
             before = None
             continue
         if before is not None:
-            shown.append(_choose_gap(before, piece))
-        shown.append(text.text(piece.number, piece.number))
+            parts.append(_choose_gap(before, piece))
+        parts.append(text.read(piece.number, piece.number))
         before = piece
-    return re.sub(r" {2,}", " ", "".join(shown)).strip("\n")
+    return re.sub(r" {2,}", " ", "".join(parts)).strip("\n")
+
+
+def _map_pieces(blocks: Iterable[Block]) -> dict[int, Block]:
+    """Return the block of each piece in a block, by number of the piece."""
+    block_of: dict[int, Block] = {}
+    for block in blocks:
+        block_of |= dict.fromkeys((piece.number for piece in block.pieces()), block)
+    return block_of
 
 
 def _read_block(text: PageText, block: Block) -> str:
-    if block.is_prose:
-        columns = (
-            "\n".join(
-                _read_segment(text, cells[column]) for cells in block.cells if column in cells
-            )
-            for column in range(block.columns)
-        )
-        return "\n".join(columns)
-    return "\n".join(_read_row(text, block, lines) for lines in block.rows)
+    if not block.is_prose:
+        return "\n".join(_read_row(text, block, lines) for lines in block.rows)
+    columns: list[str] = []
+    for column in range(block.columns):
+        segments = block.find_column(column)
+        columns.append("\n".join(_read_segment(text, segment) for segment in segments))
+    return "\n".join(columns)
 
 
 def _read_row(text: PageText, block: Block, lines: Sequence[int]) -> str:
@@ -148,17 +156,18 @@ def _read_segment(text: PageText, segment: Segment) -> str:
 
     Pieces that are drawn one after the other have the blanks that PDFium sees between them.
     """
-    shown = ""
-    pieces = segment.pieces
-    first = 0
-    for at in range(1, len(pieces) + 1):
-        if at < len(pieces) and pieces[at].number == pieces[at - 1].number + 1:
-            continue
-        shown += text.text(pieces[first].number, pieces[at - 1].number)
-        if at < len(pieces) and not _touches(pieces[at - 1], pieces[at]):
-            shown += " "
-        first = at
-    return " ".join(shown.split())
+    letters = ""
+    first, *others = segment.pieces
+    last = first
+    for piece in others:
+        if piece.number != last.number + 1:
+            letters += text.read(first.number, last.number)
+            if not _touches(last, piece):
+                letters += " "
+            first = piece
+        last = piece
+    letters += text.read(first.number, last.number)
+    return " ".join(letters.split())
 
 
 def _find_runs(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
@@ -166,14 +175,16 @@ def _find_runs(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
 
     Each is the first piece, the last piece, and their block.
     """
-    block_of = {piece.number: block for block in blocks for piece in block.pieces()}
+    block_of = _map_pieces(blocks)
     runs: list[tuple[int, int, Block]] = []
     for number in sorted(block_of):
         block = block_of[number]
-        if runs and runs[-1][1] == number - 1 and runs[-1][2] is block:
-            runs[-1] = (runs[-1][0], number, block)
-        else:
-            runs.append((number, number, block))
+        if runs:
+            first, last, block_of_run = runs[-1]
+            if last == number - 1 and block_of_run is block:
+                runs[-1] = (first, number, block)
+                continue
+        runs.append((number, number, block))
     return runs
 
 
@@ -181,7 +192,10 @@ def _order_from_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
     """Return pieces in the order of drawing, or in the order of lines if PDFium reverses it."""
     if not _runs_upwards(pieces):
         return pieces
-    return [piece for line in find_lines(pieces) for piece in line.pieces]
+    ordered: list[Piece] = []
+    for line in find_lines(pieces):
+        ordered += line.pieces
+    return ordered
 
 
 def _runs_upwards(pieces: Sequence[Piece]) -> bool:

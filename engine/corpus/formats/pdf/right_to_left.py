@@ -8,10 +8,11 @@ on the page give the right one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from ctypes import byref
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 _LETTER = re.compile(
@@ -21,10 +22,13 @@ _LETTER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """A character with its place: left, right, bottom, top in points."""
+    """A character with its place in points."""
 
     char: str
-    place: tuple[float, float, float, float]
+    left: float
+    right: float
+    bottom: float
+    top: float
 
     @property
     def is_turned(self) -> bool:
@@ -41,10 +45,10 @@ def read_in_order(page: Any) -> str:
 
     Lines without such letters stay as PDFium gives them.
     """
-    lines = (
-        "".join(sign.char for sign in _order_line(line))
-        for line in _split_lines(list(_read_visible_signs(page)))
-    )
+    lines: list[str] = []
+    for is_end, line in groupby(_read_visible_signs(page), lambda sign: sign.char in "\r\n"):
+        if not is_end:
+            lines.append("".join(sign.char for sign in _order_line(list(line))))
     return "\n".join(lines)
 
 
@@ -55,9 +59,11 @@ def _read_visible_signs(page: Any) -> Iterator[_Sign]:
     """
     left, bottom, right, top = page.page.get_bbox()
     for sign in _read_signs(page):
-        begins, ends, foot, head = sign.place
-        beyond = begins < ends and (ends < left or begins > right or head < bottom or foot > top)
-        if not beyond and not "\ud800" <= sign.char <= "\udfff":
+        is_outside_width = sign.right < left or sign.left > right
+        is_outside_height = sign.top < bottom or sign.bottom > top
+        if sign.left < sign.right and (is_outside_width or is_outside_height):
+            continue
+        if not "\ud800" <= sign.char <= "\udfff":
             yield sign
 
 
@@ -68,32 +74,22 @@ def _read_signs(page: Any) -> Iterator[_Sign]:
         place = raw.FS_RECTF()
         # The box is as high as the font, so that a dash overlaps with its neighbours.
         raw.FPDFText_GetLooseCharBox(page, index, byref(place))
-        yield _Sign(
-            chr(raw.FPDFText_GetUnicode(page, index)),
-            (place.left, place.right, place.bottom, place.top),
-        )
-
-
-def _split_lines(signs: Sequence[_Sign]) -> Iterator[list[_Sign]]:
-    for is_end, line in groupby(signs, key=lambda sign: sign.char in "\r\n"):
-        if not is_end:
-            yield list(line)
+        char = chr(raw.FPDFText_GetUnicode(page, index))
+        yield _Sign(char, place.left, place.right, place.bottom, place.top)
 
 
 def _order_line(line: list[_Sign]) -> Iterator[_Sign]:
     if not any(sign.is_turned for sign in line):
         yield from line
         return
-    for is_turned, run in groupby(line, key=lambda sign: (sign.is_turned, sign.char.isspace())):
+    kinds = groupby(line, lambda sign: (sign.is_turned, sign.char.isspace()))
+    for (is_turned, is_blank), run in kinds:
         signs = list(run)
-        if is_turned[0]:
-            for _place, of_glyph in groupby(signs, key=lambda sign: sign.place):
+        if is_turned:
+            for _place, of_glyph in groupby(signs, attrgetter("left", "right", "bottom", "top")):
                 yield from reversed(list(of_glyph))
-        elif not is_turned[1] and _stand_on_one_line(signs):
-            yield from sorted(signs, key=lambda sign: sign.place[0])
+        elif not is_blank and max(sign.bottom for sign in signs) < min(sign.top for sign in signs):
+            # Signs on one line stand in the order of their places.
+            yield from sorted(signs, key=attrgetter("left"))
         else:
             yield from signs
-
-
-def _stand_on_one_line(signs: Sequence[_Sign]) -> bool:
-    return max(sign.place[2] for sign in signs) < min(sign.place[3] for sign in signs)

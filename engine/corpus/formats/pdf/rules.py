@@ -17,6 +17,8 @@ _MAX_POINTS = 400
 _MIN_POINTS = 6
 # Maximum thickness of a rule in points.
 _MAX_RULE = 3.0
+# Maximum difference in height of the two ends of a horizontal edge, in points.
+_LEVEL = 0.5
 # Minimum length of a rule in points.
 _MIN_RULE = 12.0
 
@@ -63,12 +65,10 @@ def _find_edge_heights(path: Any, count: int, quarters: int) -> set[float]:
         up = matrix.b * x.value + matrix.d * y.value + matrix.f
         left, bottom, _, _ = turn_box((across, up, across, up), quarters)
         is_line = raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_LINETO
-        if (
-            before is not None
-            and is_line
-            and abs(bottom - before[1]) < 0.5
-            and abs(left - before[0]) >= _MIN_RULE
-        ):
-            heights.add(bottom)
+        if before is not None and is_line:
+            left_before, bottom_before = before
+            is_level = abs(bottom - bottom_before) < _LEVEL
+            if is_level and abs(left - left_before) >= _MIN_RULE:
+                heights.add(bottom)
         before = (left, bottom)
     return heights

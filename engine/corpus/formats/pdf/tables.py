@@ -41,7 +41,7 @@ _LABEL = 2.2
 # As a share of the height of letters.
 _BULLET = 1.2
 # Number of bullets of a column that are examined.
-_LOOKED_AT = 6
+_MAX_EXAMINED = 6
 _MIN_WITH_BULLETS = 3  # columns
 # As a share of the height of letters.
 _PROSE_WIDTH = 11.0
@@ -51,11 +51,15 @@ _FILLED = 0.8
 _MIN_FILLED = 0.5
 _MIN_PROSE = 4  # lines
 _MAX_LINES = 400
+# Minimum distance in points of rules that separate rows; closer ones are a double rule.
+_MIN_BAND = 2.0
 # As a share of the width of a block.
 _RULE_REACH = 0.5
 
 Rules = Sequence[tuple[float, float, float]]
 """Horizontal rules of a page: left, right and height."""
+# The left and the right side of a gap.
+_Gap = tuple[float, float]
 
 
 class Segment(NamedTuple):
@@ -69,6 +73,11 @@ class Segment(NamedTuple):
     right: float
     first: int
     last: int
+
+    @property
+    def width(self) -> float:
+        """The width in points."""
+        return self.right - self.left
 
 
 @dataclass(slots=True)
@@ -84,9 +93,19 @@ class Block:
 
     def pieces(self) -> list[Piece]:
         """Return all pieces of the block."""
-        return [
-            piece for cells in self.cells for segment in cells.values() for piece in segment.pieces
-        ]
+        pieces: list[Piece] = []
+        for cells in self.cells:
+            for segment in cells.values():
+                pieces += segment.pieces
+        return pieces
+
+    def find_column(self, column: int) -> list[Segment]:
+        """Return the segments of a column."""
+        return [cells[column] for cells in self.cells if column in cells]
+
+    def measure_pitch(self, at: int) -> float:
+        """Return the distance of a line from the line above."""
+        return self.lines[at - 1].bottom - self.lines[at].bottom
 
 
 def find_blocks(
@@ -128,10 +147,7 @@ def split_segments(line: Line, gap: float) -> list[Segment]:
         if pieces and piece.left - reach >= gap:
             segments.append(_make_segment(pieces, reach))
             pieces = []
-        if pieces:
-            reach = max(reach, piece.right)
-        else:
-            reach = piece.right
+        reach = max(reach, piece.right) if pieces else piece.right
         pieces.append(piece)
     segments.append(_make_segment(pieces, reach))
     return segments
@@ -144,44 +160,45 @@ def _make_segment(pieces: Sequence[Piece], right: float) -> Segment:
     """
     left = pieces[0].left
     if len(pieces) == 1:
-        return Segment(tuple(pieces), left, right, pieces[0].number, pieces[0].number)
+        number = pieces[0].number
+        return Segment(tuple(pieces), left, right, number, number)
     numbers = [piece.number for piece in pieces]
-    if any(
-        piece.left < before.right - _OVERLAP * (before.top - before.bottom)
-        for before, piece in pairwise(pieces)
-    ):
-        pieces = sorted(pieces)
+    for before, piece in pairwise(pieces):
+        if piece.left < before.right - _OVERLAP * before.height:
+            pieces = sorted(pieces)
+            break
     return Segment(tuple(pieces), left, right, min(numbers), max(numbers))
 
 
 def _grow(
     lines: Sequence[Line], split: Sequence[list[Segment]], start: int, size: float
-) -> tuple[int, list[tuple[float, float]]]:
+) -> tuple[int, list[_Gap]]:
     """Return where the block that begins with a line ends, and the gaps in all its lines."""
-    corridors = [(before.right, after.left) for before, after in pairwise(split[start])]
-    corridors = [(-inf, split[start][0].left), *corridors, (split[start][-1].right, inf)]
+    first = split[start]
+    corridors = [(before.right, after.left) for before, after in pairwise(first)]
+    corridors = [(-inf, first[0].left), *corridors, (first[-1].right, inf)]
     end = start + 1
     while end < len(lines):
+        segments = split[end]
         if lines[end - 1].bottom - lines[end].bottom > _MAX_PITCH * size:
             break
-        left = _find_free_gaps(corridors, split[end], _MIN_CORRIDOR * size)
-        kept = _select_inner(left)
-        if len(split[end]) == 1:
-            least = float(len(_select_inner(corridors)))
-        else:
-            least = _MIN_KEPT * len(_select_inner(corridors))
-        if not kept or len(kept) < least:
+        free = _find_free_gaps(corridors, segments, _MIN_CORRIDOR * size)
+        kept = len(_select_inner(free))
+        before = len(_select_inner(corridors))
+        min_kept = before if len(segments) == 1 else _MIN_KEPT * before
+        if not kept or kept < min_kept:
             break
-        corridors = left
+        corridors = free
         end += 1
-    while (
-        end > start + 1 and len(split[end - 1]) == 1 and not _continues(lines, split, end - 1, size)
-    ):
+    # Lines of one segment at the end belong to the block only if they continue a cell.
+    while end > start + 1 and len(split[end - 1]) == 1:
+        if _continues(lines, split, end - 1, size):
+            break
         end -= 1
     return end, _select_inner(corridors)
 
 
-def _select_inner(corridors: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _select_inner(corridors: Sequence[_Gap]) -> list[_Gap]:
     """Return the gaps between columns, without the free space on either side."""
     return [(left, right) for left, right in corridors if left > -inf and right < inf]
 
@@ -198,24 +215,24 @@ def _continues(lines: Sequence[Line], split: Sequence[list[Segment]], at: int, s
 
 
 def _find_free_gaps(
-    corridors: Sequence[tuple[float, float]], segments: Sequence[Segment], least: float
-) -> list[tuple[float, float]]:
+    corridors: Sequence[_Gap], segments: Sequence[Segment], min_width: float
+) -> list[_Gap]:
     """Return the parts of gaps that a line leaves free, if they are wide enough."""
-    free: list[tuple[float, float]] = []
+    free: list[_Gap] = []
     for left, right in corridors:
         for segment in segments:
             if segment.right <= left or segment.left >= right:
                 continue
-            if segment.left - left >= least:
+            if segment.left - left >= min_width:
                 free.append((left, segment.left))
             left = segment.right
-        if right - left >= least:
+        if right - left >= min_width:
             free.append((left, right))
     return free
 
 
 def _make_block(
-    lines: Sequence[Line], split: Sequence[list[Segment]], corridors: Sequence[tuple[float, float]]
+    lines: Sequence[Line], split: Sequence[list[Segment]], corridors: Sequence[_Gap]
 ) -> Block:
     bounds = [(left + right) / 2 for left, right in corridors]
     cells: list[dict[int, Segment]] = []
@@ -223,9 +240,10 @@ def _make_block(
         of_line: dict[int, Segment] = {}
         for segment in segments:
             column = bisect_left(bounds, segment.left)
-            if column in of_line:
-                pieces = (*of_line[column].pieces, *segment.pieces)
-                segment = _make_segment(pieces, max(of_line[column].right, segment.right))
+            before = of_line.get(column)
+            if before is not None:
+                pieces = (*before.pieces, *segment.pieces)
+                segment = _make_segment(pieces, max(before.right, segment.right))
             of_line[column] = segment
         cells.append(of_line)
     return Block(len(bounds) + 1, list(lines), cells)
@@ -236,26 +254,31 @@ def _join_bullets(block: Block, size: float, is_bullet: Callable[[Piece], bool])
     if block.columns < _MIN_WITH_BULLETS:
         return block
     for column in range(block.columns - 2, -1, -1):
-        bullets = [cells[column] for cells in block.cells if column in cells]
-        is_narrow = max((one.right - one.left for one in bullets), default=inf) <= _BULLET * size
-        if is_narrow and all(is_bullet(one.pieces[0]) for one in bullets[:_LOOKED_AT]):
+        segments = block.find_column(column)
+        widest = max((segment.width for segment in segments), default=inf)
+        if widest > _BULLET * size:
+            continue
+        if all(is_bullet(segment.pieces[0]) for segment in segments[:_MAX_EXAMINED]):
             block = _join_columns(block, column)
     return block
 
 
 def _join_columns(block: Block, column: int) -> Block:
     """Join a column of a block with the next."""
-    joined: list[dict[int, Segment]] = []
+    lines: list[dict[int, Segment]] = []
     for cells in block.cells:
-        pair = [cells[at].pieces for at in (column, column + 1) if at in cells]
-        of_line = {
-            at - (at > column): cell for at, cell in cells.items() if at not in (column, column + 1)
-        }
-        if pair:
-            pieces = [piece for pieces in pair for piece in pieces]
+        of_line: dict[int, Segment] = {}
+        pieces: list[Piece] = []
+        for other, segment in sorted(cells.items()):
+            if other in (column, column + 1):
+                pieces += segment.pieces
+                of_line[column] = segment
+            else:
+                of_line[other - (other > column)] = segment
+        if pieces:
             of_line[column] = _make_segment(pieces, max(piece.right for piece in pieces))
-        joined.append(dict(sorted(of_line.items())))
-    return Block(block.columns - 1, block.lines, joined)
+        lines.append(of_line)
+    return Block(block.columns - 1, block.lines, lines)
 
 
 def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Block | None:
@@ -264,7 +287,8 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
     None for a block that stays as it is drawn.
     """
     with_several = sum(len(cells) > 1 for cells in block.cells)
-    if with_several < (_MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY):
+    min_rows = _MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY
+    if with_several < min_rows:
         return None
     widths = [_measure_widths(block, column) for column in range(block.columns)]
     if block.columns == 2 and max(widths[0]) <= _LABEL * size:
@@ -279,9 +303,7 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
         if _find_bands(block, read_rules()):
             return _make_table(block, size, read_rules())
         block.is_prose = is_prose
-        if is_prose and jumps >= with_several:
-            return block
-        return None
+        return block if is_prose and jumps >= with_several else None
     needs_rules = any(_is_doubtful(block, at, size) for at in range(1, len(block.lines)))
     return _make_table(block, size, read_rules() if needs_rules else ())
 
@@ -289,17 +311,13 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
 def _is_doubtful(block: Block, at: int, size: float) -> bool:
     """Tell whether a line may continue the row above, undecided by the order of drawing."""
     cells = block.cells[at]
-    if (
-        len(cells) == block.columns
-        or block.lines[at - 1].bottom - block.lines[at].bottom > _CONTINUED_PITCH * size
-    ):
+    if len(cells) == block.columns or block.measure_pitch(at) > _CONTINUED_PITCH * size:
         return False
     return not all(_is_drawn_on(block, at, column) for column in cells)
 
 
 def _measure_widths(block: Block, column: int) -> list[float]:
-    segments = (cells[column] for cells in block.cells if column in cells)
-    return [segment.right - segment.left for segment in segments] or [0.0]
+    return [segment.width for segment in block.find_column(column)] or [0.0]
 
 
 def _is_prose(widths: Sequence[float], size: float) -> bool:
@@ -307,20 +325,18 @@ def _is_prose(widths: Sequence[float], size: float) -> bool:
     # A single line may be out of place.
     widest = sorted(widths)[int(0.9 * (len(widths) - 1))]
     filled = sum(width >= _FILLED * widest for width in widths)
-    return (
-        len(widths) >= _MIN_PROSE
-        and widest >= _PROSE_WIDTH * size
-        and filled >= _MIN_FILLED * len(widths)
-    )
+    if len(widths) < _MIN_PROSE or widest < _PROSE_WIDTH * size:
+        return False
+    return filled >= _MIN_FILLED * len(widths)
 
 
 def _count_jumps(block: Block) -> int:
     """Count how often the file goes to another column when it draws a block."""
-    columns = [
-        (segment.first, column) for cells in block.cells for column, segment in cells.items()
-    ]
-    columns.sort()
-    return sum(before[1] != after[1] for before, after in pairwise(columns))
+    drawn: list[tuple[int, int]] = []
+    for cells in block.cells:
+        drawn += [(segment.first, column) for column, segment in cells.items()]
+    columns = [column for _, column in sorted(drawn)]
+    return sum(before != after for before, after in pairwise(columns))
 
 
 def _find_bands(block: Block, rules: Rules) -> list[float]:
@@ -330,9 +346,10 @@ def _find_bands(block: Block, rules: Rules) -> list[float]:
     right = max(piece.right for piece in pieces)
     heights: list[float] = []
     for begin, end, height in sorted(rules, key=lambda rule: -rule[2]):
-        reaches = min(end, right) - max(begin, left) >= _RULE_REACH * (right - left)
-        within = block.lines[-1].bottom < height < block.lines[0].top
-        if reaches and within and not (heights and heights[-1] - height < 2):
+        is_long = min(end, right) - max(begin, left) >= _RULE_REACH * (right - left)
+        is_within = block.lines[-1].bottom < height < block.lines[0].top
+        is_double = bool(heights) and heights[-1] - height < _MIN_BAND
+        if is_long and is_within and not is_double:
             heights.append(height)
     return heights if len(heights) >= 2 else []
 
@@ -342,10 +359,9 @@ def _make_table(block: Block, size: float, rules: Rules) -> Block | None:
 
     None if it would have rows of very many lines, or a single row, since that is not a table.
     """
+    bands: list[float] = []
     if rules:
         bands = _find_bands(block, rules)
-    else:
-        bands = []
     pitch = min(_CONTINUED_PITCH * size, _CLOSER * _measure_pitch(block))
     for region in _split_regions(block, bands):
         if bands and _is_one_row(block, region, size):
@@ -384,11 +400,12 @@ def _is_one_row(block: Block, region: Sequence[int], size: float) -> bool:
     """
     if len(region) > _MAX_LINES_OF_ROW:
         return False
-    for above, line in pairwise(region):
-        if block.lines[above].bottom - block.lines[line].bottom > _CONTINUED_PITCH * size:
-            return False
-    columns = Counter(column for at in region for column in block.cells[at])
-    return min(columns.values()) == 1
+    if any(block.measure_pitch(at) > _CONTINUED_PITCH * size for at in region[1:]):
+        return False
+    counts: Counter[int] = Counter()
+    for at in region:
+        counts.update(block.cells[at].keys())
+    return min(counts.values()) == 1
 
 
 def _measure_pitch(block: Block) -> float:
@@ -396,13 +413,11 @@ def _measure_pitch(block: Block) -> float:
 
     Infinite without such lines.
     """
-    pitches = [
-        above.bottom - line.bottom
-        for (above, line), (more, cells) in zip(
-            pairwise(block.lines), pairwise(block.cells), strict=True
-        )
-        if min(len(more), len(cells)) >= max(2, block.columns - 1)
-    ]
+    min_cells = max(2, block.columns - 1)
+    pitches: list[float] = []
+    for at in range(1, len(block.lines)):
+        if min(len(block.cells[at - 1]), len(block.cells[at])) >= min_cells:
+            pitches.append(block.measure_pitch(at))
     if pitches:
         return median(pitches)
     return inf
@@ -413,7 +428,7 @@ def _continues_row(block: Block, at: int, pitch: float) -> bool:
     cells = block.cells[at]
     if all(_is_drawn_on(block, at, column) for column in cells):
         return True
-    if block.lines[at - 1].bottom - block.lines[at].bottom > pitch:
+    if block.measure_pitch(at) > pitch:
         return False
     return 0 not in cells and any(0 in earlier for earlier in block.cells[:at])
 
@@ -423,8 +438,11 @@ def _is_drawn_on(block: Block, at: int, column: int) -> bool:
 
     It is then drawn before the next cell of the row above.
     """
-    above = block.cells[at - 1].get(column)
-    if above is None or block.is_drawn_by_column or block.cells[at][column].first != above.last + 1:
+    row_above = block.cells[at - 1]
+    above = row_above.get(column)
+    if above is None or block.is_drawn_by_column:
         return False
-    later = [segment for other, segment in block.cells[at - 1].items() if other > column]
+    if block.cells[at][column].first != above.last + 1:
+        return False
+    later = [segment for other, segment in row_above.items() if other > column]
     return not later or any(segment.first > above.last for segment in later)

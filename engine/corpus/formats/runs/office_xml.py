@@ -116,13 +116,17 @@ def _replace_sym(node: Any) -> None:
     if not re.fullmatch(r"[0-9a-fA-F]{1,6}", code):
         return
     number = int(code, 16)
-    char = chr(number) if number <= 0x10FFFF else ""
+    char = ""
+    if number <= 0x10FFFF:
+        char = chr(number)
     text = _show_text(font, char)
     node.text = text if text.isprintable() else ""
 
 
 def _show_text(font: str, text: str) -> str:
-    return show_symbols(font, text) if font else remove_private_letters(text)
+    if font:
+        return show_symbols(font, text)
+    return remove_private_letters(text)
 
 
 def _find_run_font(run: Any, properties: Any, styles: Styles) -> str:
@@ -182,7 +186,9 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
     if b"Style w:val=" not in body or _STYLES not in package.namelist():
         return Styles()
     sheet = package.read(_STYLES)
-    used = _RUN_STYLE.findall(body) if _RAISED_STYLE in sheet else []
+    used: list[bytes] = []
+    if _RAISED_STYLE in sheet:
+        used = _RUN_STYLE.findall(body)
     may_raise = any(not style.endswith(_REFERENCES) for style in used)
     if not may_raise and not any(mark in sheet for mark in _FONT_MARKS):
         return Styles()

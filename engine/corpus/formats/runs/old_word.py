@@ -71,7 +71,8 @@ class ShownSymbols:
         """Write the symbols into a text of the file."""
         if not self.stand_ins:
             return text
-        return text.translate(str.maketrans(self.stand_ins))
+        symbols = {ord(letter): symbol for letter, symbol in self.stand_ins.items()}
+        return text.translate(symbols)
 
 
 def write_shown_symbols(content: bytes) -> ShownSymbols:
@@ -228,7 +229,9 @@ def _take_letter(symbol: str, free: list[str]) -> str:
     """
     if symbol.encode("cp1252", "ignore"):
         return symbol
-    return free.pop(0) if free else " "
+    if free:
+        return free.pop(0)
+    return " "
 
 
 def _find_unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:

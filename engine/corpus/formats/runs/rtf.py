@@ -216,7 +216,9 @@ def rewrite(content: bytes) -> bytes:
     if not has_symbols and not has_fields and not _JOINED.search(content, body):
         return content
     default = _DEFAULT_FONT.search(content)
-    font = int(default[1]) if default else 0
+    font = 0
+    if default:
+        font = int(default[1])
     pattern = _TOKEN if has_symbols else _TOKEN_WITHOUT_SYMBOLS
     rewriting = _Rewriting(fonts, font, _State(font))
     next_text = -1
@@ -249,7 +251,9 @@ def rewrite(content: bytes) -> bytes:
 def _find_next_text(content: bytes, start: int) -> int:
     """Return where the next word stands that a copied group must not hold, else the length."""
     match = _NOT_VERBATIM.search(content, start)
-    return match.start() if match else len(content)
+    if match:
+        return match.start()
+    return len(content)
 
 
 def _find_end(content: bytes, start: int, end: int) -> int:
@@ -383,9 +387,14 @@ def _add_escape(rewriting: _Rewriting, token: re.Match[bytes]) -> None:
     code = int(token["number"] or 0)
     if code < 0:
         code &= 0xFFFF
-    char = chr(code) if code <= 0x10FFFF else ""
+    char = ""
+    if code <= 0x10FFFF:
+        char = chr(code)
     font = rewriting.fonts.get(rewriting.state.font)
-    symbol = show_symbols(font, char) if font else remove_private_letters(char)
+    if font:
+        symbol = show_symbols(font, char)
+    else:
+        symbol = remove_private_letters(char)
     if symbol == char:
         rewriting.skipped = 0
         rewriting.add_as_written(token[0], char)
@@ -415,7 +424,9 @@ def _find_state_after(word: bytes, digits: bytes | None, rewriting: _Rewriting) 
         return state._replace(stand_ins=min(max(number or 0, 0), 8))
     if word == b"plain":
         is_same = state.font == rewriting.default_font and not state.is_raised
-        return state if is_same else state._replace(font=rewriting.default_font, is_raised=False)
+        if is_same:
+            return state
+        return state._replace(font=rewriting.default_font, is_raised=False)
     if word == b"super":
         return state._replace(is_raised=number != 0)
     if word == b"up":

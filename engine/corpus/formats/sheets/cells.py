@@ -76,7 +76,9 @@ def write_shown_cells(content: bytes) -> bytes:
                 continue
             with suppress(*DAMAGED):
                 part = package.read(name)
-                written = _join_lines(part) if has_cells else part
+                written = part
+                if has_cells:
+                    written = _join_lines(part)
                 if b"_x" in written:
                     written = _ESCAPES_IN_PART.sub(_unescape_part, written)
                 written = show_symbol_runs(written)
@@ -162,7 +164,9 @@ class _CellWriter:
 
     def _show_inline(self, match: re.Match[bytes]) -> bytes:
         font = self._symbols.get(_read_style(match[1], -1))
-        return match[0] if font is None else show_text(match[0], font)
+        if font is None:
+            return match[0]
+        return show_text(match[0], font)
 
     def _add_to_text(self, match: re.Match[bytes]) -> bytes:
         attributes, digits = match.groups()
@@ -193,7 +197,9 @@ class _CellWriter:
 
     def _write(self, raw: bytes, style: int) -> bytes | None:
         """Return the text of a number, None if it is shown as it stands or is not a number."""
-        code = self._codes[style] if style < len(self._codes) else GENERAL
+        code = GENERAL
+        if style < len(self._codes):
+            code = self._codes[style]
         if code == GENERAL and _AS_IT_STANDS.fullmatch(raw):
             return None
         try:
@@ -205,7 +211,9 @@ class _CellWriter:
 def _read_style(attributes: bytes, default: int) -> int:
     """Return the number of a cell's style, `default` if its attributes name none."""
     style = _STYLE.search(attributes)
-    return int(style[1]) if style else default
+    if style:
+        return int(style[1])
+    return default
 
 
 def _write_text_run(text: str) -> bytes:
@@ -226,7 +234,9 @@ def _read_codes(root: Any) -> list[str]:
     chosen: list[str] = []
     for style in root.iterfind("{*}cellXfs/{*}xf"):
         format_id = style.get("numFmtId") or "0"
-        number = int(format_id) if format_id.isdecimal() else 0
+        number = 0
+        if format_id.isdecimal():
+            number = int(format_id)
         chosen.append(choose_code(number, codes.get(format_id)))
     return chosen
 

@@ -132,7 +132,10 @@ def _find_moment(
         return _Moment(1900, 2, 29, weekday, units, places, is_half_day)
     if not days:
         return _Moment(1900, 1, 0, weekday, units, places, is_half_day)
-    first_day = date(1899, 12, 31) if days < _LEAP_DAY else date(1899, 12, 30)
+    if days < _LEAP_DAY:
+        first_day = date(1899, 12, 31)
+    else:
+        first_day = date(1899, 12, 30)
     day = first_day + timedelta(min(days, _MAX_DAYS - 1))
     return _Moment(day.year, day.month, day.day, weekday, units, places, is_half_day)
 
@@ -179,7 +182,9 @@ def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: boo
 
 
 def _show_year(length: int, year: int) -> str:
-    return f"{year % 100:02}" if length < 3 else str(year)
+    if length < 3:
+        return f"{year % 100:02}"
+    return str(year)
 
 
 def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool) -> str:
@@ -189,7 +194,9 @@ def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool)
         return names.short_months[month - 1]
     months = (has_day and names.months_of_day) or names.months
     name = months[month - 1]
-    return name[:1] if length == 5 else name
+    if length == 5:
+        return name[:1]
+    return name
 
 
 def _show_day(length: int, moment: _Moment, names: CalendarNames) -> str:

@@ -306,8 +306,12 @@ def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
         text = tokens[at].text
         if tokens[at].kind != "date" or text not in ("m", "mm"):
             continue
-        former = tokens[parts[order - 1]].text[0] if order else ""
-        following = tokens[parts[order + 1]].text[0] if order + 1 < len(parts) else ""
+        former = ""
+        if order:
+            former = tokens[parts[order - 1]].text[0]
+        following = ""
+        if order + 1 < len(parts):
+            following = tokens[parts[order + 1]].text[0]
         if former == "h" or following == "s":
             marked[at] = Token("date", text.replace("m", "n"))
     return marked

@@ -47,7 +47,9 @@ class _Book:
 
     def show(self, value: float, style: int) -> str:
         """Return a number as a cell of this style shows it."""
-        number = self.styles[style] if style < len(self.styles) else 0
+        number = 0
+        if style < len(self.styles):
+            number = self.styles[style]
         code = choose_code(number, self.codes.get(number))
         return show_cell(value, code, from_1904=self.from_1904)
 
@@ -173,4 +175,6 @@ def _unpack(packed: int) -> float:
             value -= 1 << 30
     else:
         (value,) = _DOUBLE.unpack(bytes(4) + struct.pack("<I", packed & 0xFFFF_FFFC))
-    return value / 100 if packed & 1 else float(value)
+    if packed & 1:
+        return value / 100
+    return float(value)

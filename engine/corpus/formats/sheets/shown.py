@@ -152,7 +152,10 @@ def _write_plain(value: float, plain: PlainNumber) -> str:
 def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
     kinds = [token.kind for token in tokens]
     last_digit = len(kinds) - 1 - kinds[::-1].index("digit")
-    point = kinds.index("point") if "point" in kinds else len(kinds)
+    if "point" in kinds:
+        point = kinds.index("point")
+    else:
+        point = len(kinds)
     # Each comma after the digits, or right before the point, divides by a thousand.
     thousands = count_run(tokens[last_digit + 1 :], "comma")
     if point < last_digit:
@@ -188,7 +191,10 @@ def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> s
             pieces.append(token.text)
             continue
         left -= 1
-        count = 1 if left else max(1, len(digits))
+        if left:
+            count = 1
+        else:
+            count = max(1, len(digits))
         for _ in range(count):
             sign = digits[-1:] or {"0": "0", "?": " "}.get(token.text, "")
             digits = digits[:-1]
@@ -229,10 +235,14 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
     at = kinds.index("exponent")
     mantissa = tokens[:at]
     rest = tokens[at + 1 :]
-    point = kinds.index("point") if "point" in kinds[:at] else at
+    point = at
+    if "point" in kinds[:at]:
+        point = kinds.index("point")
     step = max(1, kinds[:point].count("digit"))
     places = kinds[point:at].count("digit")
-    exponent = number.adjusted() // step * step if number else 0
+    exponent = 0
+    if number:
+        exponent = number.adjusted() // step * step
     if _round(number.scaleb(-exponent), places) >= 10**step:
         exponent += step
     scaled = number.scaleb(-exponent)
@@ -240,8 +250,11 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
         written = _write_decimal(scaled, mantissa)
     else:
         written = _write_without_exponent(_round(scaled, places))
-    letter, plus = tokens[at].text
-    sign = "-" if exponent < 0 else plus.replace("-", "")
+    letter = tokens[at].text[0]
+    if exponent < 0:
+        sign = "-"
+    else:
+        sign = tokens[at].text[1].replace("-", "")
     length = count_run(rest, "digit")
     tail = "".join(token.text for token in rest[length:])
     return f"{written}{letter}{sign}{abs(exponent):0{length or 1}}{tail}"
@@ -261,7 +274,9 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
         return ""
     whole_tokens = tokens[:start]
     has_whole = any(token.kind == "digit" for token in whole_tokens)
-    whole = int(number) if has_whole else 0
+    whole = 0
+    if has_whole:
+        whole = int(number)
     part = Fraction(number) - whole
     if below.isdecimal() and int(below):
         under = int(below)

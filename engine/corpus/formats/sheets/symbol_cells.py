@@ -55,5 +55,9 @@ def find_symbol_styles(styles: Any) -> dict[int, str]:
 
 def _show_run(match: re.Match[bytes]) -> bytes:
     name = _FONT.search(match[0])
-    font = find_symbol_font(name[1].decode("utf-8", "replace")) if name else ""
-    return show_text(match[0], font) if font else match[0]
+    font = ""
+    if name:
+        font = find_symbol_font(name[1].decode("utf-8", "replace"))
+    if font:
+        return show_text(match[0], font)
+    return match[0]
