@@ -239,6 +239,8 @@ def adapt_library() -> None:
     parameters.llama_model_default_params = partial(
         _without_repacking, parameters.llama_model_default_params
     )
+    # Flash attention where llama.cpp finds it of use: its default, which `Llama` would turn off.
+    parameters.LLAMA_FLASH_ATTN_TYPE_DISABLED = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO
     formats: Any = llama_chat_format
     formats.Jinja2ChatFormatter = _IgnoredTemplate
     handler = formats.chat_formatter_to_chat_completion_handler(_join_texts)
