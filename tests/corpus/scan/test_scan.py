@@ -286,7 +286,7 @@ def test_missing_source(tmp_path: Path) -> None:
 def test_importing_the_room_loads_no_heavy_library() -> None:
     code = (
         "import sys; from engine.corpus.scan.scan import ScannedFile; from engine.corpus.formats"
-        " import reader_for;from engine.corpus.chunking.chunking import Chunker;heavy ="
+        " import find_reader;from engine.corpus.chunking.chunking import Chunker;heavy ="
         " {'tokenizers', 'semantic_text_splitter', 'lxml', 'charset_normalizer',"
         " 'torch'};print(sorted(heavy & set(sys.modules)))"
     )
