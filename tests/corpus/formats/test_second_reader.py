@@ -113,9 +113,9 @@ PROGRAM = """
 import os
 import sys
 from pathlib import Path
-from engine.corpus.formats.general import extract
+from engine.corpus.formats.general import extract_with_xberg
 for path in map(Path, sys.argv[1:]):
-    print(path.name, len(extract(path, path.read_bytes(), path.suffix[1:]).content.split()), flush=True)
+    print(path.name, len(extract_with_xberg(path, path.read_bytes(), path.suffix[1:]).content.split()), flush=True)
 os._exit(0)  # as reading processes do: threads of xberg can crash while Python shuts down
 """  # noqa: E501
 
