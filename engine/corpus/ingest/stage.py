@@ -38,7 +38,7 @@ from engine.written_queries.imports import import_beside
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 14
+VERSION = 15
 # Takes the place of the fingerprint while files are left.
 _PARTIAL = "partial"
 

@@ -41,6 +41,7 @@ def test_a_word_of_several_parts() -> None:
         (f"die Kunden{BREAK}und Lieferantendaten", "die Kunden- und Lieferantendaten"),
         (f"der Sach{BREAK}oder Personenschäden", "der Sach- oder Personenschäden"),
         (f"die Haupt{BREAK}bzw. Nebenkosten", "die Haupt- bzw. Nebenkosten"),
+        (f"der Plan für die Sonn{BREAK}u. Feiertage", "der Plan für die Sonn- u. Feiertage"),
         (f"KUNDEN{BREAK}UND LIEFERANTEN", "KUNDEN- UND LIEFERANTEN"),
         (f"die zwei{BREAK}bis dreimal und", "die zwei- bis dreimal und"),
         (f"die Frau{BREAK}en der Kür{BREAK}bis und", "die Frauen der Kürbis und"),

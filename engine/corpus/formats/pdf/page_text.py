@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from ctypes import byref, c_double, c_ushort
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 
 from engine.corpus.formats.pdf.calls import TextPage
 from engine.corpus.formats.pdf.layout import Piece, find_raised_pieces, turn_box
@@ -32,6 +32,10 @@ _SAME_PLACE = 0.02  # points
 _SAME_LETTERS = 16
 _MAX_STEPS = 40  # letters
 _WITHIN = 0.3  # points
+# Distance of two lines, as a share of the height of letters; superscripts are closer.
+_MIN_PITCH = 0.75
+# PDFium joins lines only of pieces that are at most so many times as wide as high.
+_MAX_JOINED = 4
 _WORD_BEGIN = re.compile(r"(?<=\s)\S")
 _MARK = re.compile(r"[^\W_]")
 _HYPHEN_CODES = (0xFFFE, 0x2D, 0xAD, 0x2010)
@@ -110,6 +114,32 @@ class PageText:
             self._changed = True
             if number and _follows(self.turned[number - 1], piece):
                 self._drop_line_end(start)
+
+    def part_lines(self) -> None:
+        """Part pieces of different lines that PDFium joins, such as the numbers of a column.
+
+        Single letters may be a word that runs downwards, so they stay together.
+        """
+        starts: list[int] = []
+        for before, piece in pairwise(self.turned):
+            height = max(before.height, piece.height)
+            if max(before.width, piece.width) > _MAX_JOINED * height:
+                continue
+            if abs(before.bottom + before.top - piece.bottom - piece.top) < 2 * _MIN_PITCH * height:
+                continue
+            if not self.is_known:
+                return
+            start = self.find_start(piece.number)
+            text_before = "".join(self.letters[self.find_start(before.number) : start])
+            text = "".join(self.letters[start : self.find_start(piece.number + 1)])
+            beside = text_before[-1:] + text[:1]
+            if not beside.isalnum():
+                continue
+            if len(text_before) > 1 or len(text) > 1 or not beside.isalpha():
+                starts.append(start)
+        for start in starts:
+            self.letters[start] = f"\n{self.letters[start]}"
+            self._changed = True
 
     def _find_neighbour(self, start: int, core: str) -> int:
         """Return the index of the letter before a piece that may be raised.

@@ -58,9 +58,13 @@ def arrange_text(page: Any, plain: str) -> str:
     is_turned = page.page.get_rotation() != 0
     min_pieces = 1 if is_turned else _MIN_PIECES * lines
     is_arranged = not min_pieces < count < _MAX_PIECES_A_LINE * lines
-    if is_arranged and is_upright(page, letters):
-        return plain
     text_page = TextPage(page)
+    if is_arranged and is_upright(page, letters):
+        if not lines < count <= min_pieces:
+            return plain
+        text = PageText(text_page, plain, letters, read_pieces(text_page, count))
+        text.part_lines()
+        return text.read_all()
     pieces: Sequence[Piece] = read_pieces(text_page, count)
     quarters = find_turn(page, pieces, letters)
     text = PageText(text_page, plain, letters, pieces)
@@ -69,6 +73,7 @@ def arrange_text(page: Any, plain: str) -> str:
         text.turned = pieces
         text.quarters = quarters
     text.raise_marks()
+    text.part_lines()
     by_line = quarters != 0 or (is_turned and _runs_upwards(pieces))
     if not by_line and not stand_side_by_side(pieces, GAP):
         return text.read_all()

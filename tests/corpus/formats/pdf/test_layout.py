@@ -70,6 +70,37 @@ def test_rows_are_kept_where_the_file_draws_columns() -> None:
     assert text.split("\n") == [" | ".join(row) for row in ROWS]
 
 
+@pytest.mark.parametrize(
+    ("cells", "lines"),
+    [
+        ([(238, 700, "15"), (244, 680, "7")], "15 7"),
+        (
+            [(244, 700, "1,200"), (238, 688, "15"), (244, 676, "7"), (300, 700, "EUR")],
+            "1,200 15 7 EUR",
+        ),
+        (
+            [
+                (72, 700, "Quay"),
+                (72, 684, "Dock"),
+                (200, 700, "12"),
+                (200, 684, "9"),
+                (290, 700, "4"),
+                (290, 684, "2"),
+                (360, 700, "EUR"),
+                (360, 684, "EUR"),
+            ],
+            "Quay Dock 12 9 4 2 EUR EUR",
+        ),
+        ([(100, 700, "T"), (100, 688, "O"), (100, 676, "P")], "TOP"),
+    ],
+)
+def test_numbers_of_different_lines_are_not_joined(
+    cells: Sequence[tuple[float, float, str]], lines: str
+) -> None:
+    text = page_of(text_at((left, height), cell) for left, height, cell in cells)
+    assert " ".join(text.split()) == lines
+
+
 def test_an_empty_cell_takes_no_line() -> None:
     rows = (ROWS[0], ("North quay", "", "4", ""), ("", "9 m", "", "Bo Mole"), ROWS[3])
     text = page_of(text_at(place, cell) for place, cell in table(rows, pitch=28))
