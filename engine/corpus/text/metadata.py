@@ -148,12 +148,14 @@ def format_authors(metadata: Mapping[str, Any]) -> str:
 def parse_tags(keywords: Any) -> str:
     """Return the tags in a text, or in a list of texts, separated by commas, each once.
 
-    Commas and semicolons separate tags; a leading `#` is dropped.
+    Commas and semicolons separate tags, and blanks if each begins with `#`, which is dropped.
     """
     texts = [keywords] if isinstance(keywords, str) else keywords or ()
     tags: dict[str, str] = {}
     for text in texts:
-        for tag in re.split("[,;\n]", clean(str(text))):
+        text = clean(str(text)).strip()
+        separator = r"[,;\n]|\s(?=#)" if text.startswith("#") else "[,;\n]"
+        for tag in re.split(separator, text):
             tag = " ".join(tag.split()).lstrip("#").strip()
             if tag and "://" not in tag and len(tag) <= _MAX_TAG_LENGTH:
                 tags.setdefault(tag.casefold(), tag)

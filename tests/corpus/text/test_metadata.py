@@ -207,6 +207,14 @@ def test_tags_are_few_and_short() -> None:
     assert found.split(", ") == [f"tag {number}" for number in range(50)]
 
 
+@pytest.mark.parametrize(
+    ("keywords", "tags"),
+    [("#epsilon #zeta", "epsilon, zeta"), ("Ticket #42, Quay #7", "Ticket #42, Quay #7")],
+)
+def test_blanks_separate_tags_that_begin_with_a_hash(keywords: str, tags: str) -> None:
+    assert parse_tags(keywords) == tags
+
+
 def test_keywords_of_a_page_are_its_tags() -> None:
     source = """<head><meta name="keywords" content="Lease, notice period"><meta
         property="article:tag" content="Harbour"><meta property="article:tag" content="lease">"""
