@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from engine.lexical.analysis import Analyzer, QueryTerms
 
 # Minimum digits of a number that counts as a code.
@@ -34,6 +36,9 @@ def find_readings(query: QueryTerms) -> list[list[str]]:
 
 def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
     """Tell whether a text contains a code as part of a longer one: `PHX-121` in `PHX-121/B`."""
+    # What reads as a day by itself, such as `20310412`, has other parts in `IMG_20310412_Scan`.
+    if re.search(rf"(?<![^\W_]){re.escape(code)}(?![^\W_])", text, re.IGNORECASE):
+        return True
     # A code may not contain spaces, so it never matches across two codes of the text.
     text_codes = " ".join(map(_delimit_parts, analyzer.terms(text).codes))
     return any(_delimit_parts(whole) in text_codes for whole in analyzer.unstemmed(code).codes)

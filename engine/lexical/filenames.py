@@ -29,7 +29,7 @@ MAX_NAME_LENGTH = 200
 NAME_WEIGHT = 2
 """How often a name counts as occurring in each chunk, measured in docs/log/bm25.md."""
 # Splits a name such as `LeaseNorthHarbour`.
-_HUMP = re.compile("(?<=[a-zß-ÿ]{3})(?=[A-ZÀ-Þ][a-zß-ÿ]{2})")
+_HUMP = re.compile("(?<=[a-zß-ÿа-џ]{3})(?=[A-ZÀ-ÞЀ-Я][a-zß-ÿа-џ]{2})")
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 

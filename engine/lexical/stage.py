@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from engine.lexical.index import LexicalIndex
 
-VERSION = 7
+VERSION = 8
 DETECTION = 1
 """Version of `language_of` and of what it is given.
 

@@ -261,6 +261,8 @@ def test_a_code_inside_a_longer_one_is_known(tmp_path: Path) -> None:
     assert has_longer_code(index.analyzer, "INV-2031", "order INV-2031-0042/B")
     assert has_longer_code(index.analyzer, "0042/B", "order INV-2031-0042/B")
     assert not has_longer_code(index.analyzer, "INV-203", "order INV-2031-0042/B")
+    assert has_longer_code(index.analyzer, "20310412", "IMG_20310412_Scan")
+    assert not has_longer_code(index.analyzer, "20310412", "IMG_203104127_Scan")
     assert index.find_with_parts("PHX-121").tolist() == [1]
     assert not has_longer_code(index.analyzer, "PHX-121", "phx 121")
     assert index.find_with_parts("words alone").tolist() == []

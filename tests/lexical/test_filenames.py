@@ -123,6 +123,7 @@ def test_long_queries_of_dots_take_no_long_time(query: str) -> None:
         ("notes.tar.gz/Plan.pdf", ("notes", "Plan")),
         ("LeaseNorthHarbour2031.pdf", ("LeaseNorthHarbour2031 Lease North Harbour2031",)),
         ("ÜbergabeÖlmühle.txt", ("ÜbergabeÖlmühle Übergabe Ölmühle",)),
+        ("ОтчётМай.txt", ("ОтчётМай Отчёт Май",)),
         ("GmbH McDonald iPhone.txt", ("GmbH McDonald iPhone",)),
         ("Q3%20Report%C3%BCber.pdf", ("Q3 Reportüber",)),
         ("100%25 %ff.pdf", ("100%  ",)),
