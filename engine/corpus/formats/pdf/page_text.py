@@ -34,6 +34,8 @@ _MAX_STEPS = 40  # letters
 _WITHIN = 0.3  # points
 # Distance of two lines, as a share of the height of letters; superscripts are closer.
 _MIN_PITCH = 0.75
+# Size of the smaller of two pieces of a table, as a share of the other's; marks are smaller.
+_MIN_SIZE = 0.8
 # PDFium joins lines only of pieces that are at most so many times as wide as high.
 _MAX_JOINED = 4
 _WORD_BEGIN = re.compile(r"(?<=\s)\S")
@@ -124,6 +126,12 @@ class PageText:
         for before, piece in pairwise(self.turned):
             height = max(before.height, piece.height)
             if max(before.width, piece.width) > _MAX_JOINED * height:
+                continue
+            if min(before.height, piece.height) < _MIN_SIZE * height:
+                continue
+            is_below = before.left < piece.right and piece.left < before.right
+            is_next_column = piece.left >= before.right and piece.bottom > before.top
+            if not is_below and not is_next_column:
                 continue
             if abs(before.bottom + before.top - piece.bottom - piece.top) < 2 * _MIN_PITCH * height:
                 continue
