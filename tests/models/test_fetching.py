@@ -216,7 +216,9 @@ def test_the_token_does_not_follow_a_redirect(
     assert tokens[f"/cdn{WEIGHTS}"] == ""
 
 
-@pytest.mark.parametrize("address", ["http://hub.example.org", "ftp://127.0.0.1", "hub", "https://[hub"])
+@pytest.mark.parametrize(
+    "address", ["http://hub.example.org", "ftp://127.0.0.1", "hub", "https://[hub"]
+)
 def test_hubs_without_encryption_are_not_asked(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
