@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltError
+from engine.core.errors import DamagedError, ModelError, NotBuiltError
 from engine.core.messages.report import SearchMode
 from engine.core.records import Document
 from engine.project.folder import ProjectFolder
@@ -56,7 +55,6 @@ class LoadedProject:
         self._documents = Latest[Documents]()
         self._owners = Latest[Owners]()
         self._names = Latest["DocumentNames"]()
-        self._fusion = Latest[FusionInfo]()
         self._artifacts: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._vectors: defaultdict[SearchMode, Latest[NDArray[np.float32]]] = defaultdict(Latest)
@@ -285,32 +283,14 @@ class LoadedProject:
         if settings.fusion != "auto":
             return settings
         vectors = self.artifact(VectorsInfo)
-        lexical = self.artifact(LexicalInfo)
         evaluation = self.artifact(EvaluationInfo)
-        built = [each and each.fingerprint for each in (vectors, lexical, evaluation)]
-        chosen = self._fusion.get(
-            (built, self.settings().encoder),
-            lambda: self._choose_fusion(vectors, lexical, evaluation),
-        )
+        base_encoder = vectors.info.base_encoder if vectors else ""
+        if evaluation and (not base_encoder or evaluation.info.model in ("", base_encoder)):
+            chosen = evaluation.info.fusion
+        else:
+            share = vectors.info.usual_share if vectors else VectorsInfo.usual_share
+            chosen = FusionInfo("weighted", share)
         return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
-
-    def _choose_fusion(
-        self,
-        vectors: Artifact[VectorsInfo] | None,
-        lexical: Artifact[LexicalInfo] | None,
-        evaluation: Artifact[EvaluationInfo] | None,
-    ) -> FusionInfo:
-        from engine.encoders.choosing.shares import EQUAL, usual_share
-        from engine.encoders.for_project import source_of
-
-        source = None
-        with suppress(EngineError):  # a model that is missing: the search reports it
-            source = source_of(vectors.info, self.settings()) if vectors else None
-        if evaluation and (not source or evaluation.info.model in ("", source.fingerprint)):
-            return evaluation.info.fusion
-        if source is None or lexical is None:
-            return FusionInfo("weighted", EQUAL)
-        return FusionInfo("weighted", usual_share(source, lexical.info.language))
 
     def threshold(self) -> tuple[float | None, str]:
         """Return the similarity below which evaluation found hits to be weak, and why.

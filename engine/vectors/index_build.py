@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import DamagedError
 from engine.core.text import approximate_duration
+from engine.encoders.choosing.shares import usual_share
 from engine.encoders.for_project import chunk_rows, encoder_fingerprint_of, load_encoder, open_cache
 from engine.encoders.graph.query_graph import take_over, write_query_graph
 from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.project.stage import StageContext
-from engine.project.store.artifact_info import SemanticVectorsInfo, VectorsInfo
+from engine.project.store.artifact_info import LexicalInfo, SemanticVectorsInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.vectors.encoder_in_use import EncoderInUse, relative_folder
 
@@ -208,6 +209,8 @@ def _build_info(
 ) -> VectorsInfo:
     """Return the record of an index of so many chunks, which `encoder` embeds."""
     settings = context.settings.encoder
+    source = encoder_source(settings)
+    lexical = context.store.artifact(LexicalInfo)
     small_dimension = 0
     if isinstance(encoder, AugmentedEncoder):
         small_dimension = encoder.dimension - encoder.black_box.dimension
@@ -228,6 +231,8 @@ def _build_info(
         endpoint_model=settings.endpoint_model,
         small_model=settings.small_model if small_dimension else "",
         small_dimension=small_dimension,
+        base_encoder=source.fingerprint,
+        usual_share=usual_share(source, lexical.info.language if lexical else "none"),
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import SETTINGS
+from fixtures.pipeline import SETTINGS, copy_project
 
 
 @pytest.fixture(scope="session")
@@ -41,4 +40,4 @@ def finished(finished_built: Path) -> Path:
 @pytest.fixture
 def project(finished: Path, tmp_path: Path) -> Path:
     """A copy of the finished project."""
-    return Path(shutil.copytree(finished, tmp_path / "project"))
+    return copy_project(finished, tmp_path / "project")

@@ -8,7 +8,6 @@ import hashlib
 import importlib.util
 import json
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 import pytest
 from fixtures.errors import fails
 from fixtures.optional import needs_pyarrow
-from fixtures.pipeline import engine, stage_here
+from fixtures.pipeline import copy_project, engine, stage_here
 from fixtures.training import stir
 
 from engine.core.errors import InputError, NotBuiltError, ProjectBusyError, UsageError
@@ -81,7 +80,7 @@ def projects(
 
     def give(strength: float, side: str) -> ProjectFolder:
         if (strength, side) not in made:
-            copy = shutil.copytree(finished, tmp_path_factory.mktemp("served") / "project")
+            copy = copy_project(finished, tmp_path_factory.mktemp("served") / "project")
             made[strength, side] = serve(Path(copy), strength, side)
         return made[strength, side]
 

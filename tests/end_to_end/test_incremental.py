@@ -484,17 +484,6 @@ def test_a_document_is_stemmed_in_its_own_language(small: Path) -> None:
         assert hit["snippet"][start:end] in ("Kündigungsfrist", "Vertrags", "Hafenhauses")
     assert paths(small, "countersigning the clauses") == before
 
-    (
-        project.path / artifact.folder / "languages.json"
-    ).unlink()  # an index of before, which knew one language only
-    (small / "documents" / "01.md").write_text("# Rule 1\n\nPelicans only.\n")
-    summary("ingest", str(small))
-    again = summary("index", str(small))
-    assert (again["updated"], again["added"]) == (
-        True,
-        1 + len(hits(small, "Kündigungsfristen Hafenhäuser")),
-    )
-    assert set(paths(small, "Hafenhäuser")) == {"brief.txt"}
     (small / "documents" / "brief.txt").write_text("The harbour house is closed. " * 10)
     summary("ingest", str(small))
     assert summary("index", str(small))["updated"] is True

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fixtures.pipeline import ROOT, copy_documents, engine_here, environment, figures
+from fixtures.pipeline import ROOT, copy_documents, copy_project, engine_here, environment, figures
 
 from engine import Project
 from engine.core import events
@@ -52,7 +52,7 @@ MOMENTS = [
 @pytest.fixture(scope="module")
 def changed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished project with more documents, so that every stage has work to do. Not run yet."""
-    path = Path(shutil.copytree(finished, tmp_path_factory.mktemp("changed") / "project"))
+    path = copy_project(finished, tmp_path_factory.mktemp("changed") / "project")
     copy_documents(path / "documents", ("mail", "minutes"), 5)
     shutil.rmtree(path / "documents" / "incidents")
     copy_documents(path / "documents", ("incidents",), 6)

@@ -10,13 +10,12 @@ import itertools
 import json
 import math
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import ROOT, engine_here
+from fixtures.pipeline import ROOT, copy_project, engine_here
 from fixtures.readability import reading_ease
 from lxml import html
 
@@ -37,7 +36,7 @@ Path_ = tuple[str, ...]
 
 @pytest.fixture(scope="module")
 def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    project = Path(shutil.copytree(finished, tmp_path_factory.mktemp("report") / "project"))
+    project = copy_project(finished, tmp_path_factory.mktemp("report") / "project")
     folder = ProjectFolder.open(project)
     store = folder.store()
     texts = [chunk.text for chunk in store.chunks()][:70]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from engine.core.errors import NotBuiltError, SettingsError, UsageError
 from engine.core.messages.wire import to_json
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, LexicalInfo
+from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.search.filters import SearchFilter
@@ -163,13 +162,11 @@ def test_auto_fusion_is_what_the_last_evaluation_chose(
 
 
 def test_another_encoder_has_its_usual_share_until_it_is_evaluated(
-    indexed: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+    indexed: Any, project: ProjectFolder
 ) -> None:
-    def fused(evaluated: str, language: str = "en", **model: Any) -> tuple[str, float]:
-        source = SimpleNamespace(folder=None, **{"name": "a-model", "fingerprint": "new", **model})
-        monkeypatch.setattr("engine.encoders.for_project.source_of", lambda *_: source)
-        info = LexicalInfo(language=language)
-        store.put_artifact(replace(lexical, info=info, fingerprint=f"{evaluated}{language}{model}"))
+    def fused(evaluated: str, embedded: str) -> tuple[str, float]:
+        info = replace(vectors.info, base_encoder=embedded, usual_share=0.1)
+        store.put_artifact(replace(vectors, info=info, fingerprint=f"{evaluated} {embedded}"))
         evaluation = EvaluationInfo(model=evaluated, fusion=FusionInfo("rrf", 0.3))
         store.put_artifact(Artifact(evaluation, evaluated))
         with closing(LoadedProject(project)) as loaded:
@@ -177,13 +174,12 @@ def test_another_encoder_has_its_usual_share_until_it_is_evaluated(
         return chosen.fusion, chosen.weight
 
     store = project.store()
-    lexical = store.artifact(LexicalInfo)
-    assert lexical is not None
-    assert fused("new") == ("rrf", 0.3)
-    assert fused("former") == ("weighted", 0.5)
-    assert fused("former", "de", name="all-MiniLM-L6-v2") == ("weighted", 0.1)
-    assert fused("new", "de", name="all-MiniLM-L6-v2") == ("rrf", 0.3)
-    assert fused("") == ("rrf", 0.3), "an evaluation of before that names no model counts"
+    vectors = store.artifact(VectorsInfo)
+    assert vectors is not None
+    assert fused("new", "new") == ("rrf", 0.3)
+    assert fused("former", "new") == ("weighted", 0.1)
+    assert fused("", "new") == ("rrf", 0.3), "an evaluation that names no model counts"
+    assert fused("former", "") == ("rrf", 0.3), "so does one of an index that names none"
     store.close()
 
 

@@ -321,7 +321,8 @@ class VectorsInfo(ArtifactInfo):
 
     `encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the
     adapters that they need. `small_model`: the second model next to `model` or `endpoint` if its
-    adapter is in use. `small_dimension` of `dimension` belong to it.
+    adapter is in use. `small_dimension` of `dimension` belong to it. `base_encoder`: fingerprint of
+    the base model. `usual_share`: its share of the hybrid score before an evaluation.
     """
 
     kind = "vectors"
@@ -343,6 +344,8 @@ class VectorsInfo(ArtifactInfo):
     endpoint_model: str = ""
     small_model: str = ""
     small_dimension: int = 0
+    base_encoder: str = ""
+    usual_share: float = 0.5
 
     @property
     def folders_read(self) -> tuple[str, ...]:
