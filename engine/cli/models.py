@@ -103,18 +103,22 @@ def models(
 
 
 def _say_next(action: str, changed: ModelChange, is_pack: bool) -> None:
+    commands: list[str] = []
     if action == "verify":
         note = f"{changed.name} is whole: {changed.files} files, {size_text(changed.size)}."
     elif is_pack:
         note = f"Copy it to the other machine, and run there: engine models add {changed.path.name}"
     else:
         name = changed.path.name if changed.kind == "language model" else changed.name
-        note = f"To use it in a project:{_format_uses(changed.kind, shlex.quote(name))}"
+        note = "To use it in a project:"
+        commands = _list_uses(changed.kind, shlex.quote(name))
     print(harmless(note), file=sys.stderr)
+    for command in commands:
+        print(harmless(f"  {command}"), file=sys.stderr)
 
 
-def _format_uses(kind: str, name: str) -> str:
-    """Return the commands that make a project use a model, each on a line of its own."""
+def _list_uses(kind: str, name: str) -> list[str]:
+    """Return the commands that make a project use a model."""
     commands = [f"engine config set PROJECT {SETTINGS[kind]} {name}"]
     if kind == "encoder":
         commands.append(f"engine new PROJECT FOLDER --model {name}    (a new one)")
@@ -122,7 +126,7 @@ def _format_uses(kind: str, name: str) -> str:
         commands.append("engine config set PROJECT search.rerank on")
     else:
         commands.append("engine config set PROJECT queries.backend gguf")
-    return "".join(f"\n  {command}" for command in commands)
+    return commands
 
 
 @contextmanager
