@@ -159,7 +159,7 @@ def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
         ),
         ({"training": {"adapter_scope": "queries", "shared_chunks": 0}}, "queries", 0),
         ({"training": {"adapter_scope": "queries", "objective": "triplet"}}, "queries", 0),
-        ({"training": {"teacher": "cross-encoder", "cross_encoder": "judge"}}, "both", 0),
+        ({"training": {"teacher": "cross-encoder", "cross_encoder": "judge"}}, "queries", 0),
     ],
 )
 def test_where_it_is_left_out_the_side_follows_the_queries(
