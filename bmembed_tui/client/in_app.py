@@ -21,7 +21,8 @@ COMMAND_KEYS = {
     "embed": "F2 in step 7, Search, reads and embeds",
     "status": "the top line and the sidebar show it",
     "cancel": "x in step 5, Train, stops a run",
-    "models": "Ctrl+S opens the settings, queries.model and queries.endpoint among them",
+    "models": "step 2, Encoder, lists encoders, step 3, Queries, language models, and R in step 7,"
+    " Search, rerankers",
     "new": "n on the first screen makes a project",
 }
 """By command. Commands that repeat work which is up to date have no key."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.core.messages.search import Hit
     from engine.project.folder import ProjectFolder
 
-PITCH = "Searches your documents on this machine, offline."
+PITCH = "Searches your documents offline, and fetches nothing unless you ask."
 SAMPLE = "sample"
 HERE = "here"
 NEW = "new"

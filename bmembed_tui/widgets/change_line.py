@@ -60,6 +60,7 @@ class ChangeLine(Vertical):
         self.ask = ask
         self._changes: dict[str, Any] = {}
         self._what = ""
+        self._always_ask = False
         self._then: Callable[[], object] | None = None
         self._focused_before: Widget | None = None
         self._keys_at_proposal = 0
@@ -78,14 +79,26 @@ class ChangeLine(Vertical):
     def waiting(self) -> bool:
         return bool(self._changes)
 
+    def announce(self, text: str) -> None:
+        """Show what is found out before a change is proposed."""
+        self.clear()
+        self._say(plain(text, "$text-muted"))
+
     def propose(
-        self, changes: Mapping[str, Any], what: str = "", then: Callable[[], object] | None = None
+        self,
+        changes: Mapping[str, Any],
+        what: str = "",
+        then: Callable[[], object] | None = None,
+        *,
+        always_ask: bool = False,
     ) -> None:
         """Write the changes; if they make something stale, ask first.
 
         They replace an earlier proposal that still waits. `what`: a sentence on what they do, where
-        nothing else on the screen says it. `then`: passed on in `Written`.
+        nothing else on the screen says it. `then`: passed on in `Written`. `always_ask`: ask even
+        if nothing becomes stale, since the changes cost something else.
         """
+        self._always_ask = always_ask
         self._changes = dict(changes)
         self._what = what
         self._then = then
@@ -124,7 +137,7 @@ class ChangeLine(Vertical):
             return
         if effect.problem:
             self._refuse(effect.problem)
-        elif effect.makes_stale:
+        elif effect.makes_stale or self._always_ask:
             what = plain(self._what, lines=True)
             self._say(Content.assemble(what, format_effect(effect.stages)), asking=True)
             # If the user has typed since, the next key is meant for something else.

@@ -115,9 +115,12 @@ def _show_proposal(proposal: EncoderProposal, name: str) -> None:
     if proposal.here:
         note = f"{languages} The encoder {proposal.model} knows it and is used."
     else:
+        if proposal.unknown:
+            why = f"The encoder {proposal.encoder} was not trained on it. To fetch one that was"
+        else:
+            why = f"The encoder {proposal.encoder} knows it. To fetch one that should find more"
         note = (
-            f"{languages} The encoder {proposal.encoder} was not trained on it. To fetch one that"
-            f" was ({size_text(proposal.size)}) and use it:\n"
+            f"{languages} {why} ({size_text(proposal.size)}) and use it:\n"
             f"  engine models get {proposal.model}\n"
             f"  engine config set {shlex.quote(name)} encoder.model {proposal.model}"
         )

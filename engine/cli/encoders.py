@@ -110,12 +110,15 @@ def _show_proposal(proposal: EncoderProposal, project: str) -> None:
     print(f"{what}: {proposal.format_languages or 'in no language that is known'}")
     if not proposal.unknown:
         print(harmless(f"{proposal.encoder} suits them."))
-        return
-    print(harmless(f"{proposal.encoder} was not trained on {proposal.unknown:.0%} of it."))
-    if not proposal.model:
-        print("No encoder of the catalogue fits. 'engine encoders' lists those that are here.")
-        return
-    print(harmless(f"{proposal.model} was. {proposal.purpose}"))
+        if not proposal.model:
+            return
+        print(harmless(f"{proposal.model} is expected to find more. {proposal.purpose}"))
+    else:
+        print(harmless(f"{proposal.encoder} was not trained on {proposal.unknown:.0%} of it."))
+        if not proposal.model:
+            print("No encoder of the catalogue fits. 'engine encoders' lists those that are here.")
+            return
+        print(harmless(f"{proposal.model} was. {proposal.purpose}"))
     if not proposal.here:
         print(f"    engine models get {proposal.model}    ({size_text(proposal.size)})")
     print(f"    engine config set {shlex.quote(project)} encoder.model {proposal.model}")

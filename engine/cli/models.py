@@ -5,6 +5,7 @@ Commands fetch, add, check and remove models.
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -102,21 +103,30 @@ def models(
 
 
 def _say_next(action: str, changed: ModelChange, is_pack: bool) -> None:
+    commands: list[str] = []
     if action == "verify":
         note = f"{changed.name} is whole: {changed.files} files, {size_text(changed.size)}."
     elif is_pack:
         note = f"Copy it to the other machine, and run there: engine models add {changed.path.name}"
     else:
-        if changed.kind == "language model":
-            value = changed.path.name
-        else:
-            value = changed.name
-        note = f"To use it, set {SETTINGS[changed.kind]} to {value}."
-        if changed.kind == "language model":
-            note = f"To use it, set queries.backend to gguf and queries.model to {value}."
-        if changed.kind == "encoder":
-            note += f" For a new project: engine new PROJECT FOLDER --model {value}"
+        name = changed.path.name if changed.kind == "language model" else changed.name
+        note = "To use it in a project:"
+        commands = _list_uses(changed.kind, shlex.quote(name))
     print(harmless(note), file=sys.stderr)
+    for command in commands:
+        print(harmless(f"  {command}"), file=sys.stderr)
+
+
+def _list_uses(kind: str, name: str) -> list[str]:
+    """Return the commands that make a project use a model."""
+    commands = [f"engine config set PROJECT {SETTINGS[kind]} {name}"]
+    if kind == "encoder":
+        commands.append(f"engine new PROJECT FOLDER --model {name}    (a new one)")
+    elif kind == "reranker":
+        commands.append("engine config set PROJECT search.rerank on")
+    else:
+        commands.append("engine config set PROJECT queries.backend gguf")
+    return commands
 
 
 @contextmanager

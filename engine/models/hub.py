@@ -12,7 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,11 +71,12 @@ def read_endpoint() -> str:
     Raises UsageError if it is not https, except on this machine.
     """
     address = (os.environ.get(ENDPOINT) or DEFAULT_HUB).rstrip("/")
-    url = urlsplit(address)
-    if url.scheme == "https" and url.hostname:
-        return address
-    if url.scheme == "http" and is_loopback(url.hostname or ""):
-        return address
+    with suppress(ValueError):
+        url = urlsplit(address)
+        if url.scheme == "https" and url.hostname:
+            return address
+        if url.scheme == "http" and is_loopback(url.hostname or ""):
+            return address
     raise UsageError(
         f"The hub {address} is not used.",
         "Models are fetched over https only.",
@@ -327,6 +328,19 @@ class HubClient:
                 f"{self.endpoint} answered with status {error.response.status_code}.",
                 "Try again later.",
                 code="hub-refused",
+            ) from error
+        except (ImportError, httpx2.InvalidURL) as error:
+            # The client imports what a SOCKS proxy needs, which is not installed with the program.
+            if isinstance(error, ImportError):
+                why = "SOCKS proxies cannot be used."
+            else:
+                why = first_line(error)
+            raise EngineError(
+                f"The hub {self.endpoint} could not be reached.",
+                why,
+                f"Set HTTPS_PROXY to an address such as http://proxy.example:3128, and {ENDPOINT}"
+                " to that of a hub, or unset them.",
+                code="hub-unreachable",
             ) from error
         except httpx2.HTTPError as error:
             raise EngineError(

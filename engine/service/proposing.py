@@ -19,6 +19,7 @@ from engine.encoders.choosing.proposal import (
     propose_encoder,
 )
 from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.model_folder import BUNDLED_NAMES
 from engine.lexical.languages import UNKNOWN, language_of
 from engine.models.catalogue import read_catalogue
 from engine.models.installed import list_installed, read_installed
@@ -71,7 +72,8 @@ def _propose(
         unknown=sum(foreign_shares(languages_of(source), lengths).values()),
         offers=tuple(list_offers(shares, machine)),
     )
-    if not proposal.unknown:
+    is_bundled = not encoder.endpoint and encoder.model in BUNDLED_NAMES
+    if not lengths or not (proposal.unknown or is_bundled):
         return proposal
     model = propose_encoder(shares, machine, min(chunk_tokens, encoder.max_tokens))
     if model is None:

@@ -168,14 +168,38 @@ def test_a_hub_that_is_not_there(monkeypatch: pytest.MonkeyPatch, data_folder: P
     assert not data_folder.exists()
 
 
-@pytest.mark.parametrize("target", ["http://example.org/x", "ftp://example.org/x"])
-def test_redirects_away_from_https_are_not_followed(
-    hub: StandInHub, data_folder: Path, target: str
+def test_a_proxy_is_used(hub: StandInHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HTTP_PROXY", hub.address)
+    monkeypatch.setenv("NO_PROXY", "")
+    get_model(NAME)
+    assert WEIGHTS in hub.paths()
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "http://127.0.0.1:port"])
+def test_a_proxy_that_cannot_be_used_is_said(
+    hub: StandInHub, monkeypatch: pytest.MonkeyPatch, proxy: str
 ) -> None:
-    hub.redirects[WEIGHTS] = target
+    monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(EngineError) as error:
         get_model(NAME)
-    assert error.value.code in ("hub-insecure", "hub-unreachable")
+    assert error.value.code == "hub-unreachable"
+    assert "HTTPS_PROXY" in error.value.to_do
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [("http://example.org/x", "hub-insecure"), ("ftp://example.org/x", "hub-insecure")],
+)
+@pytest.mark.parametrize("asked", [f"/api/models/{REPOSITORY}", WEIGHTS])
+def test_redirects_away_from_https_are_not_followed(
+    hub: StandInHub, data_folder: Path, target: str, code: str, asked: str
+) -> None:
+    hub.redirects[asked] = target
+    with pytest.raises(EngineError) as error:
+        get_model(NAME)
+    assert error.value.code == code
     assert list_installed() == []
 
 
@@ -192,7 +216,9 @@ def test_the_token_does_not_follow_a_redirect(
     assert tokens[f"/cdn{WEIGHTS}"] == ""
 
 
-@pytest.mark.parametrize("address", ["http://hub.example.org", "ftp://127.0.0.1", "hub"])
+@pytest.mark.parametrize(
+    "address", ["http://hub.example.org", "ftp://127.0.0.1", "hub", "https://[hub"]
+)
 def test_hubs_without_encryption_are_not_asked(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fixtures.german_office import write_german_office
 from fixtures.hub import COMMIT, StandInHub
 from fixtures.pipeline import engine_here
+from fixtures.tiny_cross_encoder import build_cross_encoder
 from models.conftest import NAME
 
 from engine.project.folder import ProjectFolder
@@ -66,6 +67,14 @@ def test_it_says_how_to_use_what_came(hub: StandInHub, tmp_path: Path) -> None:
     assert f"engine models add {NAME}.modelpack" in packed.stderr
     added = engine_here("models", "add", packed.stdout.strip())
     assert f"engine new PROJECT FOLDER --model {NAME}" in added.stderr
+    assert f"engine config set PROJECT encoder.model {NAME}" in added.stderr
+
+
+def test_it_says_how_to_turn_a_reranker_on(tmp_path: Path) -> None:
+    folder = build_cross_encoder(tmp_path / "tiny-reranker")
+    added = engine_here("models", "add", str(folder), "--name", "tiny")
+    commands = [line.split("PROJECT ")[1] for line in added.stderr.splitlines()[1:]]
+    assert commands == ["search.reranker tiny", "search.rerank on"]
 
 
 @pytest.mark.parametrize(

@@ -141,13 +141,42 @@ def fetch(hub: StandInHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     engine_here("models", "get", NAME)
 
 
-def test_english_documents_need_nothing(tmp_path: Path) -> None:
-    documents = tmp_path / "documents"
-    documents.mkdir()
-    (documents / "policy.txt").write_text(
+def write_english(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "policy.txt").write_text(
         "Employees take thirty days of leave a year and ask for it four weeks in advance. " * 3
     )
+    return folder
+
+
+def test_for_english_documents_a_better_encoder_than_the_bundled_one_is_named(
+    tmp_path: Path,
+) -> None:
+    documents = write_english(tmp_path / "documents")
+    found = propose_for_files([documents], EncoderSettings(), 256)
+    assert (found.unknown, found.model, found.here) == (0.0, "bge-small-en-v1.5", False)
+    chosen = propose_for_files([documents], EncoderSettings(endpoint="http://127.0.0.1:9/v1"), 256)
+    assert chosen.model == ""
     made = engine_here("new", str(tmp_path / "project"), str(documents))
-    assert "engine models" not in made.stderr
-    assert propose(str(tmp_path / "project"))["model"] == ""
+    assert "engine models get bge-small-en-v1.5" in made.stderr
+    assert model_of(tmp_path / "project") == DEFAULT_MODEL
+    assert propose(str(tmp_path / "project"))["model"] == "bge-small-en-v1.5"
+
+
+def test_an_english_encoder_that_is_here_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = write_english(tmp_path / "documents")
+    with stand_in_hub() as hub:
+        hub.add_folder("BAAI/bge-small-en-v1.5", build_tiny_model(tmp_path / "tiny"))
+        monkeypatch.setenv("HF_ENDPOINT", hub.address)
+        engine_here("models", "get", "bge-small-en-v1.5")
+    engine_here("new", str(tmp_path / "project"), str(documents))
+    assert model_of(tmp_path / "project") == "bge-small-en-v1.5"
+    ready = propose(str(tmp_path / "project"))
+    assert (ready["encoder"], ready["model"]) == ("bge-small-en-v1.5", "")
+
+
+def test_without_a_text_nothing_is_proposed(tmp_path: Path) -> None:
+    assert propose_for_files([tmp_path], EncoderSettings(), 256).model == ""
     assert engine_here("encoders", "propose", check=False).returncode == 2

@@ -28,6 +28,8 @@ MACHINE = (
 )
 SUITS = 0.9
 """Share of the documents' text whose language an encoder must know to suit them."""
+LANGUAGES_HERE = "Here: 'on this machine' lists it, and Enter on it fetches it."
+"""What to do about languages that the encoder does not know, in place of commands."""
 # These topics are shown below the choices that they concern.
 TOPICS_OF_CHOICES = ("model", "languages", "device", "dtype")
 SIGNS = {
@@ -79,7 +81,8 @@ def format_topic(findings: Iterable[Finding], topic: str) -> Content:
     findings = list(findings)
     lines = filter_topic(findings, topic)
     if topic == "model":
-        lines += filter_topic(findings, "languages")
+        for finding in filter_topic(findings, "languages"):
+            lines.append(replace(finding, follows=f"{finding.follows}. {LANGUAGES_HERE}"))
     if not lines:
         return plain("not known while something else is wrong", "$text-muted")
     return Content("\n").join(_format_finding(finding, "") for finding in lines)

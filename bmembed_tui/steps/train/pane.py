@@ -28,7 +28,11 @@ KEEP_QUESTION = "It ends with its best adapter and cannot be resumed. The next s
 KEEP_NOTICE = "Training ends soon, with its best adapter. The next steps follow."
 STOP_NOTICE = "Stopping at the next safe point. The next run resumes there."
 NO_TEACHER = "The encoder no longer learns from the reranker.\n"
-NO_RERANKER = "No reranker is on this machine. In step Search, R on a hit lists some to fetch."
+NO_RERANKER = (
+    "No reranker that knows the documents' language is on this machine. In step Search, R on a hit"
+    " lists some to fetch."
+)
+MEASURING = "Measuring how long a reranker takes as teacher …"
 DETACH_NOTICE = "The run continues without the app. Open the project again to see it."
 
 
@@ -185,25 +189,29 @@ class TrainPane(StepPane):
     async def action_teacher(self) -> None:
         """Propose that the reranker teaches, with what that takes, or that it no longer does."""
         change = self.query_one(ChangeLine)
-        self.notify("Measuring how long a reranker takes as teacher …", markup=False)
         try:
             settings = validate((await self.ask(ReadSettings())).settings)
             if settings.training.teacher == "cross-encoder":
                 change.propose({"training.teacher": None}, NO_TEACHER)
                 return
+            change.announce(MEASURING)
             project = str(self.host.project.path)
             printed = await run_command("adapt", project, "--dry-run", "--json")
             teacher = parse_answer(AdaptationOffer, printed).teacher
         except EngineError as error:
+            if self.is_attached:
+                change.clear()
             self.notify(f"{error.what} {error.why}", severity="error", markup=False)
             return
         if not self.is_attached:
             return
         if teacher is None:
+            change.clear()
             self.notify(NO_RERANKER, markup=False)
         else:
             changes = {"training.teacher": "cross-encoder", "training.cross_encoder": teacher.name}
-            change.propose(changes, format_teacher(teacher))
+            # Before the first training nothing becomes stale, but it takes hours all the same.
+            change.propose(changes, format_teacher(teacher), always_ask=True)
 
     @on(ChangeLine.Written)
     def _show_written(self) -> None:

@@ -136,8 +136,9 @@ class EncoderProposal:
     `languages`: (code, share of the text), largest first, of all documents or of a `sampled` few;
     empty if none could be read. `unknown`: share of the text in languages that the encoder in use
     does not know. `model`: the encoder of the catalogue to use instead, empty if the current one
-    will do. `here`: whether it is on this machine. `size`: bytes to fetch. `offers`: encoders of
-    the catalogue that are not on this machine.
+    will do; instead of the bundled one, which is the smallest, there mostly is one. `here`: whether
+    it is on this machine. `size`: bytes to fetch. `offers`: encoders of the catalogue that are not
+    on this machine.
     """
 
     languages: tuple[tuple[str, float], ...]

@@ -38,6 +38,7 @@ from engine.encoders.model_folder import DEFAULT_MODEL
 from engine.project.folder import ProjectFolder
 
 NAME = "multilingual-e5-small"
+QUERY = "Jahresurlaub"
 
 
 @pytest.fixture
@@ -396,15 +397,26 @@ def test_the_effect_of_a_change_names_the_steps() -> None:
     assert problem == f"✗ {stages[0].reason}"
 
 
-def test_an_encoder_that_knows_german_is_fetched_and_chosen(
+def is_hybrid(search: Any) -> bool:
+    """Tell whether both rankers returned the first hit of the list that is shown."""
+    hits = search.active_list.hits
+    return bool(hits) and {"bm25", "semantic"} <= set(hits[0].rankers)
+
+
+def test_six_keys_lead_from_an_encoder_of_the_catalogue_to_hits_in_german(
     known_machine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     documents = write_german_office(tmp_path / "dokumente")
     project = tmp_path / "projekt"
     ProjectFolder.create(project, {"corpus": {"paths": [str(documents)]}})
+    keys: list[str] = []
 
     async def story(pilot: Pilot[Any]) -> None:
+        async def press(key: str) -> None:
+            keys.append(key)
+            await pilot.press(key)
+
         pane = await model_step(pilot)
         await choose(pilot, "model-encoder", "folder")
         models = pane.query_one("#models", OptionList)
@@ -416,10 +428,10 @@ def test_an_encoder_that_knows_german_is_fetched_and_chosen(
         assert "0%" in english
         models.focus()
         models.highlighted = place
-        await pilot.press("enter")
+        await press("enter")
         await until(pilot, lambda: "488.0 MB" in note_of(pane, "model-note"), "what it means")
         assert hub.requests == []
-        await pilot.press("enter")
+        await press("enter")
         change = pane.query_one(ChangeLine)
         folder = tmp_path / "data" / "bmembed" / "models" / NAME
         await until(
@@ -429,12 +441,22 @@ def test_an_encoder_that_knows_german_is_fetched_and_chosen(
             60,
         )
         if change.waiting:
-            await pilot.press("enter")
+            await press("enter")
         await until(
             pilot,
             lambda: written(project).get("encoder", {}).get("model") == str(folder),
             "the encoder in project.toml",
         )
+        await press("7")
+        search = pilot.app.screen.pane  # type: ignore[attr-defined]
+        await until(pilot, lambda: search.query_one("#primary").display, "the offer to read")
+        await press("enter")
+        # The letters of the query are not counted.
+        await pilot.press(*QUERY)
+        await until(pilot, lambda: is_hybrid(search), "a hit by meaning and by keyword", 120)
+        assert search.active == "hybrid"
+        assert search.active_list.hits[0].path.endswith("Urlaubsordnung.docx")
+        assert len(keys) <= 6
 
     with stand_in_hub() as hub:
         hub.add_folder(f"intfloat/{NAME}", build_tiny_model(tmp_path / "tiny"))

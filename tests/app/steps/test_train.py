@@ -35,7 +35,7 @@ from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.run_line import ENDINGS
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.pane import QueriesPane
-from bmembed_tui.steps.train.pane import DETACH_NOTICE, NO_RERANKER
+from bmembed_tui.steps.train.pane import DETACH_NOTICE, MEASURING, NO_RERANKER
 from bmembed_tui.steps.train.text import ENDED, WHAT_IT_DOES, format_status
 from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -397,6 +397,36 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         assert str(screen.query_one("#result #primary", SafeButton).label) == "Running …"
 
     drive(story)
+
+
+def test_hours_of_a_teacher_are_seen_before_the_first_training_too(
+    new_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = asyncio.Event()
+
+    async def estimate(*_arguments: str) -> Any:
+        await measured.wait()
+        teacher = TeacherCost("ettin", 8500, 0.5)
+        return to_json(AdaptationOffer({}, (), "document", 1, 2, 4.0, 2, teacher=teacher))
+
+    monkeypatch.setattr("bmembed_tui.steps.train.pane.run_command", estimate)
+    folder = ProjectFolder.open(new_project)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "train")
+        await pilot.press("t")
+        await until_text(pilot, MEASURING)
+        measured.set()
+        change = screen.query_one("#train-change", ChangeLine)
+        await until(pilot, lambda: change.has_class("-asking"), "the hours")
+        assert "5 hours" in str(change.query_one(".change-effect", SafeStatic).render())
+        assert folder.settings().training.teacher is None
+        await pilot.press("enter")
+        await until(
+            pilot, lambda: folder.settings().training.teacher == "cross-encoder", "the teacher"
+        )
+
+    drive(story, new_project, (80, 24))
 
 
 def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
