@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 from fixtures.once import made_once
-from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine_at_once, engine_here
+from fixtures.pipeline import (
+    SAMPLE,
+    SETTINGS,
+    copy_documents,
+    copy_project,
+    engine_at_once,
+    engine_here,
+)
 from fixtures.tiny_model import build_tiny_model
 from hypothesis import HealthCheck, settings
 
@@ -174,10 +181,7 @@ def adapted(finished_built: Path, tmp_path: Path) -> ProjectFolder:
     """A copy of the project after an adaptation, with base in use: its judged questions are too
     few.
     """
-    ignored = shutil.ignore_patterns("project.db-*")
-    return ProjectFolder(
-        Path(shutil.copytree(finished_built, tmp_path / "adapted", ignore=ignored))
-    )
+    return ProjectFolder(copy_project(finished_built, tmp_path / "adapted"))
 
 
 @pytest.fixture

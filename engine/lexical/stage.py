@@ -242,9 +242,7 @@ def _choose_language(context: StageContext) -> str:
             )
         return language
 
-    lengths: Counter[str] = Counter()
-    for _, code, length in context.store.languages_but(""):
-        lengths[code] += length
+    lengths = context.store.characters_by_language("")
     # Documents of BEIR sets have no language stored.
     if lengths:
         detected, reason = main_language(lengths)

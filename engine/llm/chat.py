@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -156,10 +157,9 @@ class ChatModel:
         Servers differ in how they accept a JSON schema, if at all. The accepted form is kept.
         """
 
-        def hear(received: bytes) -> None:
-            if request.hear is not None:
-                request.hear(read_partial_text(received))
-
+        hear = None
+        if request.hear is not None:
+            hear = partial(_pass_on_text, request.hear)
         form = self._form
         while True:
             response = self.client.send(
@@ -306,6 +306,10 @@ class FileChatModel(ChatModel):
 
     def _count_failure(self, error: UnansweredError, begun: float) -> None:
         error.lasting = True
+
+
+def _pass_on_text(hear: Callable[[str], object], received: bytes) -> None:
+    hear(read_partial_text(received))
 
 
 def _dislikes_form(response: Response) -> bool:

@@ -7,7 +7,7 @@ encoder. The unit of stages that encode is an encoding: a forward pass over a ch
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +68,7 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str]) -> Forecast | Non
     if sum(units.get(stage, 0) for stage in ENCODING) < MIN_UNITS:
         return None
     seconds, unknown = estimate_seconds(snapshot, units)
-    keys = {stage: rate_key(snapshot, stage) for stage in units}
+    keys = rate_keys(snapshot, units)
     chunks = snapshot.store.counts()["chunks"]
     rounded = {stage: round(value, 1) for stage, value in seconds.items()}
     event = RunEstimated(chunks=chunks, seconds=rounded, unknown=unknown)
@@ -80,13 +80,14 @@ def estimate_seconds(
 ) -> tuple[dict[str, float], list[str]]:
     """Return the seconds of each stage with so many units, and the stages whose rate is unknown."""
     rates = read_rates()
+    keys = rate_keys(snapshot, (*units, "embed"))
     is_bundled = encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL
     seconds = {}
     unknown = []
     for stage, count in units.items():
-        rate = rates.get(rate_key(snapshot, stage))
+        rate = rates.get(keys[stage])
         if rate is None and stage in ENCODING:
-            rate = rates.get(rate_key(snapshot, "embed"))
+            rate = rates.get(keys["embed"])
         if rate is None and (is_bundled or stage not in ENCODING):
             rate = INITIAL.get(stage)
         if rate is None or (stage == "generate" and _is_model_written(snapshot)):
@@ -96,13 +97,12 @@ def estimate_seconds(
     return seconds, unknown
 
 
-def rate_key(snapshot: ProjectSnapshot, stage: str) -> str:
-    """Return the name of a stage's rate, which is that of its encoder and device if it encodes."""
-    if stage not in ENCODING:
-        return stage
+def rate_keys(snapshot: ProjectSnapshot, stages: Iterable[str]) -> dict[str, str]:
+    """Return the name of each stage's rate, which has its encoder and device if it encodes."""
     chosen = snapshot.settings.encoder
     encoder = encoder_fingerprint_of(snapshot, None, 1.0)
-    return f"{stage} {encoder[:16]} {chosen.small_model} {chosen.device} {chosen.dtype}"
+    suffix = f" {encoder[:16]} {chosen.small_model} {chosen.device} {chosen.dtype}"
+    return {stage: f"{stage}{suffix}" if stage in ENCODING else stage for stage in stages}
 
 
 def read_rates() -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any
 from engine.core.messages.offer import TeacherCost
 from engine.core.subprocesses import run_as_child, run_in_subprocess
 from engine.encoders.kinds.chosen import encoder_source
+from engine.lexical.languages import UNKNOWN
 from engine.models.installed import find_entry_of, list_installed
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -23,7 +24,8 @@ def find_teacher(snapshot: ProjectSnapshot) -> str:
     """
     if named := name_teacher(snapshot.settings):
         return named
-    language = _find_main_language(snapshot)
+    lengths = snapshot.store.characters_by_language(UNKNOWN)
+    language = max(lengths, key=lambda code: lengths[code], default="")
     for model in list_installed():
         if model.kind != "reranker":
             continue
@@ -31,13 +33,6 @@ def find_teacher(snapshot: ProjectSnapshot) -> str:
         if entry is None or not language or entry.knows(language):
             return model.name
     return ""
-
-
-def _find_main_language(snapshot: ProjectSnapshot) -> str:
-    lengths: dict[str, int] = {}
-    for _, code, length in snapshot.store.languages_but("und"):
-        lengths[code] = lengths.get(code, 0) + length
-    return max(lengths, key=lambda code: lengths[code], default="")
 
 
 def with_teacher(settings: Settings, name: str) -> Settings:

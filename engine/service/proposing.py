@@ -32,8 +32,7 @@ def propose_for_project(project: ProjectFolder) -> EncoderProposal:
     settings = project.settings()
     lengths: Counter[str] = Counter()
     with suppress(EngineError), closing(project.store()) as store:
-        for _, code, length in store.languages_but(UNKNOWN):
-            lengths[code] += length
+        lengths = store.characters_by_language(UNKNOWN)
     if lengths:
         return _propose(lengths, settings.encoder, settings.corpus.chunk_tokens, sampled=False)
     sources = [Path(path).expanduser() for path in settings.corpus.paths]

@@ -221,7 +221,7 @@ def _build_info(
         adapter=relative_folder(context, chosen.adapter),
         chunk_adapter=relative_folder(context, chosen.chunk_adapter),
         interpolation_weight=chosen.weight,
-        encoder=encoder_fingerprint_of(context, chosen.adapter, chosen.weight),
+        encoder=source.vectors_fingerprint(settings.max_tokens, chosen.adapter, chosen.weight),
         chunk_encoder=encoder.fingerprint,
         version=VERSION,
         dimension=encoder.dimension,

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import gc
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from fixtures.long_training import end_run, lengthen
+from fixtures.pipeline import copy_project
 from fixtures.served_here import runs_here, served_here
-
-# What SQLite keeps beside a database that another test has open at this moment: it comes and goes,
-# and a whole one needs none.
-OPENED = shutil.ignore_patterns("project.db-*")
 
 
 @pytest.fixture
 def new_project(new_built: Path, tmp_path: Path) -> Path:
     """A copy of the project that nothing was run for."""
-    return Path(shutil.copytree(new_built, tmp_path / "handbook", ignore=OPENED))
+    return copy_project(new_built, tmp_path / "handbook")
 
 
 @pytest.fixture
 def finished_project(finished_built: Path, tmp_path: Path) -> Path:
     """A copy of the project after a run."""
-    return Path(shutil.copytree(finished_built, tmp_path / "handbook", ignore=OPENED))
+    return copy_project(finished_built, tmp_path / "handbook")
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_the_rate_at_which_a_stage_was_done_here_counts_the_next_time(finished_b
     project = ProjectFolder(finished_built)
     snapshot = snapshot_of(project)
     with closing(snapshot.store):
-        key = estimate.rate_key(snapshot, "embed")
+        key = estimate.rate_keys(snapshot, ["embed"])["embed"]
         keep_rate(key, 2000, 10.0)
         keep_rate(key, 10, 100.0)  # too little to tell
         assert read_rates() == {key: 0.005}
@@ -70,7 +70,7 @@ def test_the_rate_at_which_a_stage_was_done_here_counts_the_next_time(finished_b
         seconds, unknown = estimate.estimate_seconds(snapshot, units)
         assert seconds == pytest.approx({"train": 20, "embed": 5, "rank": 3})
         assert unknown == []
-        keep_rate(estimate.rate_key(snapshot, "train"), 4000, 100.0)
+        keep_rate(estimate.rate_keys(snapshot, ["train"])["train"], 4000, 100.0)
         assert estimate.estimate_seconds(snapshot, units)[0]["train"] == pytest.approx(100)
 
 
@@ -83,7 +83,7 @@ def test_what_another_precision_or_device_took_does_not_count(
     snapshot = snapshot_of(project)
     other = snapshot_of(project, **changed)
     with closing(snapshot.store), closing(other.store):
-        keep_rate(estimate.rate_key(snapshot, "embed"), 2000, 10.0)
+        keep_rate(estimate.rate_keys(snapshot, ["embed"])["embed"], 2000, 10.0)
         assert estimate.estimate_seconds(snapshot, {"embed": 10.0})[1] == []
         assert estimate.estimate_seconds(other, {"embed": 10.0})[1] == ["embed"]
 

@@ -29,10 +29,9 @@ def snapshot(
     languages: dict[str, int] | None = None, queries: int = 100, chunks: int = 10, **sections: Any
 ) -> Any:
     counts = Counter({"queries": queries, "chunks": chunks})
-    lengths = [
-        (number, code, length) for number, (code, length) in enumerate((languages or {}).items())
-    ]
-    store = SimpleNamespace(counts=lambda: counts, languages_but=lambda _: lengths)
+    store = SimpleNamespace(
+        counts=lambda: counts, characters_by_language=lambda _: Counter(languages or {})
+    )
     return SimpleNamespace(settings=validate(sections), store=store)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import cast
@@ -97,6 +98,13 @@ class DocumentTables(ArtifactTables):
         sql = """SELECT id, language, characters FROM documents INDEXED BY documents_overview JOIN contents ON document_id = id
             WHERE live AND language NOT IN ('', ?)"""  # noqa: E501
         return cast(list[tuple[int, str, int]], self._rows(sql, (main,)))
+
+    def characters_by_language(self, but: str) -> Counter[str]:
+        """Count the characters of live documents in each known language except `but`."""
+        lengths: Counter[str] = Counter()
+        for _, language, length in self.languages_but(but):
+            lengths[language] += length
+        return lengths
 
     def document(self, document_id: int) -> Document | None:
         """Return one document with its text, live or not; None if there is none."""
