@@ -34,9 +34,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tantivy
 
+from engine.core.arrays import Floats, Ids, Ranking
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
-from engine.lexical.bm25 import Integers, Ranking, Scores, Weights, code_bonus, idf
+from engine.lexical.bm25 import Weights, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
 from engine.lexical.codes import find_readings, strip_language
 from engine.lexical.storage import Manifest, damage_error
@@ -179,7 +180,7 @@ class LexicalIndex:
     def _files(self) -> Path:
         return storage.files_folder(self.folder)
 
-    def ids(self) -> Integers:
+    def ids(self) -> Ids:
         """Return the ids of all chunks (n,), ascending."""
         with panics_are_damage(self.folder):
             return np.asarray(np.load(self._files / IDS), np.int64)
@@ -208,7 +209,7 @@ class LexicalIndex:
         return self._analyzers.of(language).analyse(text)
 
     def search(
-        self, text: str, k: int, allowed: Integers | None = None, *, bonus: bool = True
+        self, text: str, k: int, allowed: Ids | None = None, *, bonus: bool = True
     ) -> Ranking:
         """Return the k best chunks with a score above 0, by score, then id.
 
@@ -236,7 +237,7 @@ class LexicalIndex:
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
-    def search_without(self, text: str, k: int, ignored: Integers) -> Ranking:
+    def search_without(self, text: str, k: int, ignored: Ids) -> Ranking:
         """Return `search` among all chunks except those whose ids are in `ignored` (n,)."""
         ids, scores = self._rank(text, k + len(ignored), bonus=True)
         keep = np.isin(ids, ignored, invert=True)
@@ -246,7 +247,7 @@ class LexicalIndex:
         """Tell whether a word is a stop word in a language that chunks are analysed in."""
         return self._analyzers.is_stop_word(word)
 
-    def find_with_words(self, text: str) -> Integers | None:
+    def find_with_words(self, text: str) -> Ids | None:
         """Return the ids (n,) of the chunks that contain each word of a text in any form.
 
         None if BM25 knows none of the words (the).
@@ -254,7 +255,7 @@ class LexicalIndex:
         words = self._analyzers.terms_by_word(text)
         return self._find_with_all(words) if words else None
 
-    def find_with_any(self, terms: Iterable[str]) -> Integers:
+    def find_with_any(self, terms: Iterable[str]) -> Ids:
         """Return the ids (n,) of the chunks that contain any of these terms."""
         return self._find_with_all([terms])
 
@@ -297,7 +298,7 @@ class LexicalIndex:
         readings = find_readings(self.query_terms(text, bonus=True))
         return list(dict.fromkeys(chain.from_iterable(readings)))
 
-    def find_with_parts(self, text: str) -> Integers:
+    def find_with_parts(self, text: str) -> Ids:
         """Return the ids (n,) of the chunks that contain all parts of a text's codes anywhere.
 
         Empty for a text without codes.
@@ -305,12 +306,12 @@ class LexicalIndex:
         parts = self._analyzers.parts_by_word(text)
         return self._find_with_all(parts) if parts else np.empty(0, np.int64)
 
-    def find_with_codes(self, text: str) -> list[Integers]:
+    def find_with_codes(self, text: str) -> list[Ids]:
         """Return, for each code of a text, the ids (n,) of the chunks that contain it whole."""
         readings = find_readings(self.query_terms(text, bonus=True))
         return [self.find_with_any(terms) for terms in readings]
 
-    def _find_with_all(self, words: Iterable[Iterable[str]]) -> Integers:
+    def _find_with_all(self, words: Iterable[Iterable[str]]) -> Ids:
         """Return the ids (n,) of the chunks that contain each word, given as its possible terms."""
         clauses = []
         for terms in words:
@@ -354,7 +355,7 @@ class LexicalIndex:
         words = word_pattern().findall(text.lower())
         return {word for word in words if term in self.analyse(word, language)}
 
-    def scores(self, text: str, ids: Integers) -> Scores:
+    def scores(self, text: str, ids: Ids) -> Floats:
         """Return the scores of `search` for the chunks `ids` (n,): float32 (n,).
 
         The score is 0 for a chunk that contains no word or code of `text`.
@@ -376,7 +377,7 @@ class LexicalIndex:
         by_id = dict(zip(keys.tolist(), scores.tolist(), strict=True))
         return np.array([by_id.get(key, 0.0) for key in ids.tolist()], dtype=np.float32)
 
-    def scores_many(self, texts: Sequence[str], ids: Integers) -> Scores:
+    def scores_many(self, texts: Sequence[str], ids: Ids) -> Floats:
         """Return `scores` for many texts (q) and their `ids` (q, n): float32 (q, n).
 
         The score is -inf for the id -1.

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from engine.core.arrays import Floats, Ids, Ranking
 from engine.lexical.analysis import QueryTerms
-from engine.lexical.bm25 import Integers, Ranking, Scores, Weights, code_bonus, idf, posting_scores
+from engine.lexical.bm25 import Weights, code_bonus, idf, posting_scores
 
 _ALL_ONES = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -21,7 +22,7 @@ _HALF = np.uint64(32)
 class _Postings:
     """The rows that contain a term, and how often; those of term t are bounds[t]:bounds[t + 1]."""
 
-    def __init__(self, numbers: dict[str, int], flat: list[int], lengths: Integers) -> None:
+    def __init__(self, numbers: dict[str, int], flat: list[int], lengths: Ids) -> None:
         count = max(len(lengths), 1)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         occurrences = np.array(flat, dtype=np.int64) * count + rows
@@ -69,7 +70,7 @@ class PostingsScorer:
         """
         return self._top(self._totals(terms), k)
 
-    def scores(self, terms: QueryTerms, ids: Integers) -> Scores:
+    def scores(self, terms: QueryTerms, ids: Ids) -> Floats:
         """Return the scores (n,) of the chunks `ids` (n,).
 
         The score is 0 for a chunk that is not indexed, -inf for the id -1.
@@ -81,7 +82,7 @@ class PostingsScorer:
             scores[known] = self._totals(terms)[rows[known]]
         return scores
 
-    def _totals(self, terms: QueryTerms) -> Scores:
+    def _totals(self, terms: QueryTerms) -> Floats:
         """Return every chunk's score (N,)."""
         totals = np.zeros(len(self._keys), dtype=np.float32)
         for word, weight in terms.words.items():
@@ -100,7 +101,7 @@ class PostingsScorer:
         frequencies = np.array([each.stop - each.start for each in slices], dtype=np.int64)
         return idf(frequencies, len(self._keys))
 
-    def _top(self, totals: Scores, k: int) -> Ranking:
+    def _top(self, totals: Floats, k: int) -> Ranking:
         """Return the k best rows, with ties in id order.
 
         One integer per chunk holds score and row, since positive floats sort like their bits.

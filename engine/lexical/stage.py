@@ -27,9 +27,7 @@ from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
 VERSION = 8
@@ -292,7 +290,7 @@ def _update(
     context: StageContext,
     folder: Path,
     former: Artifact[LexicalInfo] | None,
-    live: NDArray[np.int64],
+    live: Ids,
     plan: _IndexPlan,
 ) -> tuple[int, int] | None:
     """Return (added, removed) if the former index could be updated, else None.

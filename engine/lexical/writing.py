@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import tantivy
 
+from engine.core.arrays import Ids
 from engine.core.disk import write_text
 from engine.lexical import storage
-from engine.lexical.bm25 import Integers
 from engine.lexical.several import Analyzers, Spellings
 from engine.lexical.storage import Manifest, damage_error
 
@@ -81,7 +81,7 @@ def write(
 
 def put_manifest(
     folder: Path,
-    ids: Integers,
+    ids: Ids,
     former: Manifest,
     others: Languages,
     spellings: Spellings,

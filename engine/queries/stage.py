@@ -56,9 +56,7 @@ from engine.queries.writing import Written, forget_gone, write_queries
 from engine.written_queries.imports import imported_queries
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
     from engine.queries.filters.quality import Check
 
@@ -282,10 +280,10 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     if not top or not distinct.kept:
         return Filtered(distinct.kept, rejected)
 
-    def rank_by_bm25(queries: Sequence[Query]) -> NDArray[np.int64]:
+    def rank_by_bm25(queries: Sequence[Query]) -> Ids:
         return bm25_ranks(index, queries, max_depth(queries, top), context.check_stop)
 
-    def rank_by_base_encoder(queries: Sequence[Query]) -> NDArray[np.int64]:
+    def rank_by_base_encoder(queries: Sequence[Query]) -> Ids:
         return base_ranks(context, queries, chunks, max_depth(queries, top))
 
     rankers = [rank_by_bm25, rank_by_base_encoder]
@@ -331,7 +329,7 @@ def bm25_ranks(
     queries: Sequence[Query],
     top: int,
     check: Callable[[], None] = lambda: None,
-) -> NDArray[np.int64]:
+) -> Ids:
     """Return the rank (n,), from 1, of each query's chunk in BM25's best `top`; 0 if beyond."""
     import numpy as np
 
@@ -347,7 +345,7 @@ def bm25_ranks(
 
 def base_ranks(
     context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int
-) -> NDArray[np.int64]:
+) -> Ids:
     """Return the ranks of `bm25_ranks` by cosine of the base encoder.
 
     In a large corpus, they are estimated from a sample of chunks (`drawn`).

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
-from engine.core.messages.search import Judge, Judged, Judgments, ReadJudgments, query_words
+from engine.core.messages.search import Judge, Judged, Judgments, ReadJudgments
 from engine.project.folder import ProjectFolder
 from engine.search.syntax import parse, plain_text
 from engine.search.workers import preload
@@ -51,7 +51,7 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
                 code="chunk-missing",
             )
         marks = read_marks(project)
-        query = MarkedQuery(query_words(plain_text(request.query)))
+        query = MarkedQuery(plain_text(request.query))
         if query.key in marks:
             query = marks[query.key]
         else:
@@ -81,7 +81,7 @@ def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
     from engine.evaluation.marks import MarkedQuery, find_marked_chunks, read_marks
 
     with closing(project.store()) as store:
-        query = MarkedQuery(query_words(plain_text(request.query)))
+        query = MarkedQuery(plain_text(request.query))
         query = read_marks(project).get(query.key, query)
         marks_by_chunk = find_marked_chunks(store, query)
         count = store.counts()["judged_queries"]

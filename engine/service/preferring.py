@@ -25,7 +25,7 @@ from engine.core.messages.preferences import (
     ReadQuestionsToJudge,
     TwoLists,
 )
-from engine.core.messages.search import Hit, query_words
+from engine.core.messages.search import Hit
 from engine.core.messages.wire import Request
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -310,7 +310,7 @@ def _to_message(question: OpenQuestion) -> QuestionToJudge:
 
 def _clean_query(query: str) -> str:
     """Return a query as it is judged. Raises UsageError for a query without words."""
-    words = query_words(plain_text(query))
+    words = plain_text(query)
     problem = unsearchable(words)
     if problem:
         raise UsageError(problem, code="query-empty")

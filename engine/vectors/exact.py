@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.arrays import Array, Floats, Ids
+
 try:
     # Installed with usearch. Ten times as fast, as it reads float16 without conversion.
     import numkong
@@ -20,7 +22,7 @@ except ImportError:
 _BLOCK = 4096
 
 
-def cosines(blocks: Sequence[NDArray[Any]], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+def cosines(blocks: Sequence[Array], vector: Floats) -> Floats:
     """Return the cosines (n,) of `vector` (d,) with the rows of all blocks, in order.
 
     A block (m, d) is float32, float16 or int8; the vector is first rounded to its precision, as in
@@ -31,16 +33,14 @@ def cosines(blocks: Sequence[NDArray[Any]], vector: NDArray[np.float32]) -> NDAr
     return np.concatenate([_compare_block(block, vector) for block in blocks])
 
 
-def inner_products(
-    blocks: Sequence[NDArray[Any]], vector: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def inner_products(blocks: Sequence[Array], vector: Floats) -> Floats:
     """Return the inner products (n,) of `vector` (d,) with the rows of all blocks, in order."""
     values = [np.empty(0, np.float32)]
     values += [block.astype(np.float32, copy=False) @ vector for block in blocks]
     return np.concatenate(values)
 
 
-def _compare_block(block: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+def _compare_block(block: Array, vector: Floats) -> Floats:
     row = np.ascontiguousarray(round_to(vector[None], block.dtype))
     if numkong is not None and block.dtype != np.float32 and len(block):
         distances: NDArray[np.float64] = np.asarray(numkong.cdist(row, block, "angular"))[0]
@@ -48,7 +48,7 @@ def _compare_block(block: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[
     return _compare_with_numpy(block, row[0].astype(np.float32))
 
 
-def round_to(rows: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+def round_to(rows: Floats, dtype: np.dtype[Any]) -> Array:
     """Return rows (m, d) in a precision; in int8, the largest number of each row becomes 127."""
     if dtype != np.int8:
         return rows.astype(dtype)
@@ -57,7 +57,7 @@ def round_to(rows: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.asarray(np.rint(scaled), np.int8)
 
 
-def _compare_with_numpy(block: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+def _compare_with_numpy(block: Array, vector: Floats) -> Floats:
     similarities = np.empty(len(block), np.float32)
     length = np.linalg.norm(vector)
     for start in range(0, len(block), _BLOCK):
@@ -69,9 +69,7 @@ def _compare_with_numpy(block: NDArray[Any], vector: NDArray[np.float32]) -> NDA
     return similarities
 
 
-def ranks(
-    ids: NDArray[np.int64], scores: NDArray[np.float32], positions: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def ranks(ids: Ids, scores: Floats, positions: Ids) -> Ids:
     """Return the ranks (k,) among all n, from 1, of the scores at some positions (k,).
 
     Equal scores rank in order of `ids` (n,).
@@ -80,7 +78,7 @@ def ranks(
     selected = scores[positions]
     not_above = np.searchsorted(ascending, selected, side="right")
     below = np.searchsorted(ascending, selected, side="left")
-    ranked: NDArray[np.int64] = len(scores) - not_above + 1
+    ranked: Ids = len(scores) - not_above + 1
     for place in np.flatnonzero(not_above - below > 1):
         tied_ids = ids[scores == selected[place]]
         ranked[place] += np.count_nonzero(tied_ids < ids[positions[place]])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.arrays import Array, Floats, Ranking
 from engine.encoders.graph.native_libraries import prepare_for_usearch
 
 # Measured in docs/log/scale.md.
@@ -30,7 +31,7 @@ def graph_of(path: Path) -> Path:
     return path.with_suffix(".usearch")
 
 
-def write_graph(path: Path, blocks: Iterable[NDArray[Any]], width: int) -> None:
+def write_graph(path: Path, blocks: Iterable[Array], width: int) -> None:
     """Build and save the graph of rows, which come in `blocks` (m, D), keyed by their places.
 
     Raises OSError.
@@ -68,9 +69,7 @@ def map_graph(path: Path) -> Any:
     return Index.restore(path, view=True)
 
 
-def find_candidates(
-    graphs: Sequence[tuple[int, Any]], query_row: NDArray[np.float32], wanted: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def find_candidates(graphs: Sequence[tuple[int, Any]], query_row: Floats, wanted: int) -> Ranking:
     """Return places (m,) of rows nearest to a query (D,), and 1 minus their approximate cosines.
 
     `graphs`: (place of the first row, graph). A single graph returns about `wanted` rows. Each of
@@ -92,7 +91,7 @@ def find_candidates(
     return np.concatenate(places), np.concatenate(distances)
 
 
-def _scale_to_int8(rows: NDArray[np.float32]) -> NDArray[np.int8]:
+def _scale_to_int8(rows: Floats) -> NDArray[np.int8]:
     """Return rows (m, D) scaled to equal lengths, in int8.
 
     Numbers that are ten times as large as the others are clipped.

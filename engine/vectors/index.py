@@ -21,9 +21,7 @@ from engine.vectors.forms import DTYPES, index_form
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Array, Floats, Ids, Ranking
     from engine.vectors.part import Part
 
 FORMAT_VERSION = 2
@@ -71,7 +69,7 @@ class VectorIndex:
     """
 
     def __init__(
-        self, folder: Path, manifest: dict[str, Any], parts: list[Part], gone: NDArray[np.int64]
+        self, folder: Path, manifest: dict[str, Any], parts: list[Part], gone: Ids
     ) -> None:
         import numpy as np
 
@@ -89,14 +87,14 @@ class VectorIndex:
         places = np.flatnonzero(self._is_live)
         ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])[places]
         order = np.argsort(ids, kind="stable")
-        self._keys: NDArray[np.int64] = ids[order]
-        self._places: NDArray[np.int64] = places[order]
+        self._keys: Ids = ids[order]
+        self._places: Ids = places[order]
 
     @classmethod
     def build(
         cls,
         folder: Path,
-        ids: NDArray[np.int64],
+        ids: Ids,
         vectors: Rows,
         *,
         similarity: Similarity = COSINE,
@@ -126,7 +124,7 @@ class VectorIndex:
         return cls._write(folder, manifest, ids, blocks, np.empty(0, np.int64))
 
     def updated(
-        self, folder: Path, add: NDArray[np.int64], vectors: Rows, remove: Iterable[int]
+        self, folder: Path, add: Ids, vectors: Rows, remove: Iterable[int]
     ) -> VectorIndex | None:
         """Write this index, with keys removed and added, into another `folder`.
 
@@ -150,7 +148,7 @@ class VectorIndex:
             for start in range(0, len(add), BLOCK)
         )
         ids = [add]
-        blocks: list[Iterable[NDArray[Any]]] = [added]
+        blocks: list[Iterable[Array]] = [added]
         names = list(self.manifest["parts"])
         while names and len(self._parts[len(names) - 1].ids) <= sum(map(len, ids)):
             names.pop()
@@ -175,9 +173,9 @@ class VectorIndex:
         cls,
         folder: Path,
         manifest: dict[str, Any],
-        ids: NDArray[np.int64],
-        blocks: Iterable[NDArray[Any]],
-        gone: NDArray[np.int64],
+        ids: Ids,
+        blocks: Iterable[Array],
+        gone: Ids,
     ) -> VectorIndex:
         """Write one more file of rows, missing graphs, the deleted rows and the manifest.
 
@@ -242,7 +240,7 @@ class VectorIndex:
         """Dimension d of the encoder's vectors; stored rows may have more numbers."""
         return int(self.manifest["dimension"]) - self.form.added
 
-    def query_row(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def query_row(self, vector: Floats) -> Floats:
         """Return a query's vector (d,) in the form in which it is compared with stored rows.
 
         Raises EngineError for a vector that is not finite, or of another width than the index.
@@ -260,22 +258,22 @@ class VectorIndex:
         _refuse_not_finite(vector)
         return self.form.query_rows(vector)
 
-    def similarities(self, rows: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def similarities(self, rows: Array, vector: Floats) -> Floats:
         """Return the exact similarities (n,) of a query's vector (d,) with rows from `stored`."""
         return self._compare(rows, self.query_row(vector))
 
-    def _compare(self, rows: NDArray[Any], query_row: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _compare(self, rows: Array, query_row: Floats) -> Floats:
         """Return the similarities (n,) of stored rows with a query's row."""
         from engine.vectors.exact import cosines, inner_products
 
         compare = cosines if self.form.of_cosines else inner_products
         return self.form.similarities(compare([rows], query_row))
 
-    def keys(self) -> NDArray[np.int64]:
+    def keys(self) -> Ids:
         """Return all chunk ids in the index, ascending (n,)."""
         return self._keys
 
-    def stored(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    def stored(self) -> tuple[Ids, Array]:
         """Return all chunk ids, ascending (n,), and their rows as stored (n, D).
 
         The rows are the mapped file if they are stored in this order, otherwise a copy.
@@ -285,15 +283,13 @@ class VectorIndex:
             return self._keys, self._parts[0].rows
         return self._keys, self._read_rows(self._places)
 
-    def rows(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+    def rows(self, ids: Ids) -> Array:
         """Return the rows of `ids` (n,) as stored (n, D); the index must contain them all."""
         import numpy as np
 
         return self._read_rows(self._places[np.searchsorted(self._keys, ids)])
 
-    def search(
-        self, vector: NDArray[np.float32], k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search(self, vector: Floats, k: int) -> Ranking:
         """Return the ids and similarities of the k chunks nearest to a query's vector (d,).
 
         Both (min(k, n),), best first, ties by id.
@@ -303,23 +299,17 @@ class VectorIndex:
             return self._find_nearest(self._places, query_row, k)
         return self._find_nearest(self._find_candidates(query_row, k), query_row, k)
 
-    def search_among(
-        self, vector: NDArray[np.float32], allowed: NDArray[np.int64], k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search_among(self, vector: Floats, allowed: Ids, k: int) -> Ranking:
         """Search the keys in `allowed` only, exactly, whatever the size of the index."""
         # First of all, as it rejects an invalid vector even if no key is allowed.
         query_row = self.query_row(vector)
         return self._find_nearest(self._find_places(allowed), query_row, k)
 
-    def search_exactly(
-        self, vector: NDArray[np.float32], k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search_exactly(self, vector: Floats, k: int) -> Ranking:
         """Search by comparing the query with all rows."""
         return self._find_nearest(self._places, self.query_row(vector), k)
 
-    def _find_nearest(
-        self, places: NDArray[np.int64], query_row: NDArray[np.float32], k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _find_nearest(self, places: Ids, query_row: Floats, k: int) -> Ranking:
         """Return the best k of the rows at `places`; ties, also for the last place, by id."""
         import numpy as np
 
@@ -334,9 +324,7 @@ class VectorIndex:
         order = np.lexsort((ids, -similarities[best]))[:k]
         return ids[order], similarities[best][order]
 
-    def _compare_places(
-        self, places: NDArray[np.int64], query_row: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def _compare_places(self, places: Ids, query_row: Floats) -> Floats:
         """Return the similarities (n,) of a query's row with the rows at `places` (n,)."""
         import numpy as np
 
@@ -351,7 +339,7 @@ class VectorIndex:
                 values[here] = self._compare(part.rows[rows], query_row)
         return values
 
-    def _find_candidates(self, query_row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    def _find_candidates(self, query_row: Floats, k: int) -> Ids:
         """Return the places, ascending, of the rows to compare with a query.
 
         These are the nearest candidates of the graphs, and all rows of files without a graph.
@@ -371,7 +359,7 @@ class VectorIndex:
         nearest = places[is_live][order]
         return np.sort(np.concatenate([nearest, self._without_graph]))
 
-    def _find_places(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _find_places(self, ids: Ids) -> Ids:
         """Return the places of those of `ids` that the index contains, each once."""
         import numpy as np
 
@@ -382,12 +370,10 @@ class VectorIndex:
         is_present = self._keys[positions] == wanted[: len(positions)]
         return np.asarray(self._places[positions[is_present]])
 
-    def _read_rows(self, places: NDArray[np.int64]) -> NDArray[Any]:
+    def _read_rows(self, places: Ids) -> Array:
         return self._read_parts(places, lambda part: part.rows)
 
-    def _read_parts(
-        self, places: NDArray[np.int64], table: Callable[[Part], NDArray[Any]]
-    ) -> NDArray[Any]:
+    def _read_parts(self, places: Ids, table: Callable[[Part], Array]) -> Array:
         """Return the entries of a table of the parts, ids or rows, at `places`."""
         import numpy as np
 
@@ -422,7 +408,7 @@ def _write_graph(path: Path, count: int, manifest: dict[str, Any]) -> None:
     write_graph(graph_of(path), blocks, width)
 
 
-def _convert(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+def _convert(form: IndexForm, vectors: Floats, dtype: str) -> Array:
     """Return vectors (m, d) as the stored rows of a file (m, D)."""
     import numpy as np
 
@@ -432,14 +418,14 @@ def _convert(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArr
     return round_to(form.rows(vectors), np.dtype(DTYPES[dtype]))
 
 
-def _check_ids(ids: NDArray[np.int64], vectors: Rows) -> None:
+def _check_ids(ids: Ids, vectors: Rows) -> None:
     if len(ids) != vectors.shape[0]:
         raise ValueError(f"{len(ids)} ids do not fit vectors of shape {vectors.shape}")
     if len(distinct(ids)) != len(ids) or (len(ids) and ids.min() < 0):
         raise ValueError("ids must be unique and not negative")
 
 
-def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
+def _refuse_not_finite(vectors: Floats) -> None:
     import numpy as np
 
     if not np.isfinite(vectors).all():

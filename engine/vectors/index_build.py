@@ -25,9 +25,7 @@ from engine.project.store.artifacts import Artifact
 from engine.vectors.encoder_in_use import EncoderInUse, relative_folder
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.encoders.embedding_cache import CachedRows, EmbeddingCache
     from engine.encoders.encoder import Encoder
     from engine.vectors.index import VectorIndex
@@ -63,7 +61,7 @@ class IndexBuild:
         context: StageContext,
         chosen: EncoderInUse,
         kind: type[VectorsInfo],
-        ids: NDArray[np.int64],
+        ids: Ids,
     ) -> None:
         self._context = context
         self._chosen = chosen
@@ -153,7 +151,7 @@ class IndexBuild:
         self,
         encoder: Encoder,
         cache: EmbeddingCache,
-        ids: NDArray[np.int64],
+        ids: Ids,
         index: VectorIndex | None,
         dtype: str,
     ) -> tuple[CachedRows, VectorIndex | None]:
@@ -288,8 +286,8 @@ def _open_if_similar(
 def _update(
     index: VectorIndex,
     folder: Path,
-    ids: NDArray[np.int64],
-    embedded: NDArray[np.int64],
+    ids: Ids,
+    embedded: Ids,
     vectors: CachedRows,
 ) -> bool:
     """Write an index of the chunks `ids` as an update of another one.

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Array, Ids
 from engine.vectors.forms import DTYPES
 from engine.vectors.graph import graph_of, map_graph
 
@@ -21,8 +21,8 @@ from engine.vectors.graph import graph_of, map_graph
 class Part:
     """The `ids` (n,) and `rows` (n, D) of a file, with a `graph` if they are many."""
 
-    ids: NDArray[np.int64]
-    rows: NDArray[Any]
+    ids: Ids
+    rows: Array
     graph: Any = None
 
 
@@ -51,7 +51,7 @@ def map_parts(folder: Path, manifest: dict[str, Any]) -> list[Part]:
     ]
 
 
-def write_part(path: Path, ids: NDArray[np.int64], blocks: Iterable[NDArray[Any]]) -> None:
+def write_part(path: Path, ids: Ids, blocks: Iterable[Array]) -> None:
     """Write a file of rows, which come in `blocks` (m, D) in their stored form. Raises OSError."""
     with path.open("wb") as file:
         file.write(ids.astype("<i8").tobytes())

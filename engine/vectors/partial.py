@@ -18,6 +18,7 @@ from engine.vectors.index import VectorIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from engine.core.arrays import Ids
     from engine.core.records import Document
     from engine.core.similarity import Similarity
     from engine.encoders.embedding_cache import VectorCache
@@ -32,9 +33,7 @@ WAIT_PER_WRITE = 20
 """The next index is not written before this many times the duration of the last write."""
 
 
-def newest_and_smallest_first(
-    owners: Sequence[int], documents: Sequence[Document]
-) -> NDArray[np.int64]:
+def newest_and_smallest_first(owners: Sequence[int], documents: Sequence[Document]) -> Ids:
     """Return the rows of chunks (n,) in the order in which to embed them.
 
     Documents are sorted by the sum of their places by age and by size. `owners` (n,): the document
@@ -62,7 +61,7 @@ class PartialIndex:
         self,
         context: StageContext,
         index: VectorIndex | None,
-        ids: NDArray[np.int64],
+        ids: Ids,
         similarity: Similarity,
         dtype: str,
         info: Callable[[int], VectorsInfo],
@@ -104,7 +103,7 @@ class PartialIndex:
             return False
         return present.fingerprint != self._context.fingerprint and count > present.info.chunks
 
-    def _publish(self, ids: NDArray[np.int64], vectors: CachedRows) -> None:
+    def _publish(self, ids: Ids, vectors: CachedRows) -> None:
         context = self._context
         count = len(ids)
         if self.index:

@@ -17,8 +17,7 @@ from engine.core.records import Chunk
 from engine.queries.rules.extractive import seeded_key
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.lexical.analysis import Analyzer
 
 VERSION = 2  # Increase when the order would change.
@@ -83,7 +82,7 @@ def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[]
         return csr_matrix((len(chunks), 1))
 
 
-def _find_clusters(vectors: Any, seed: int) -> NDArray[np.int64]:
+def _find_clusters(vectors: Any, seed: int) -> Ids:
     """Return the cluster of each row, by k-means with k = √n, at most `MAX_CLUSTERS`."""
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.exceptions import ConvergenceWarning
