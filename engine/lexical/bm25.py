@@ -15,10 +15,8 @@ Weights = npt.NDArray[np.float64]
 
 def idf(document_frequencies: Ids, count: int) -> Weights:
     """Return ln(1 + (N − df + ½)/(df + ½)), same shape as `document_frequencies`."""
-    return np.asarray(
-        np.log1p((count - document_frequencies + 0.5) / (document_frequencies + 0.5)),
-        dtype=np.float64,
-    )
+    odds = (count - document_frequencies + 0.5) / (document_frequencies + 0.5)
+    return np.asarray(np.log1p(odds), np.float64)
 
 
 def code_bonus(idf_of_parts: Weights) -> float:
@@ -61,9 +59,11 @@ def posting_scores(
     `frequencies` (p,) are the occurrences of the term in the chunk, `rows` (p,) the chunk of each
     posting, `document_frequencies` (p,) those of its term, and `lengths` (n,) the words per chunk.
     """
-    norms = length_norms(lengths, float(lengths.mean()) if len(lengths) else 1.0)
+    mean = float(lengths.mean()) if len(lengths) else 1.0
+    norms = length_norms(lengths, mean)
     weights = idf(document_frequencies, len(lengths)) * (K1 + 1)
-    return np.asarray(weights * frequencies / (frequencies + norms[rows]), dtype=np.float32)
+    saturation = frequencies + norms[rows]
+    return np.asarray(weights * frequencies / saturation, np.float32)
 
 
 def length_norms(lengths: Ids, mean: float) -> Weights:
@@ -73,4 +73,5 @@ def length_norms(lengths: Ids, mean: float) -> Weights:
     """
     table = length_table()
     rounded = table[np.searchsorted(table, lengths, side="right") - 1]
-    return np.asarray(K1 * (1 - B + B * rounded / max(mean, 1e-9)), dtype=np.float64)
+    mean = max(mean, 1e-9)
+    return np.asarray(K1 * (1 - B + B * rounded / mean), np.float64)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.core.arrays import Array, Floats, Ids
 
@@ -36,15 +35,18 @@ def cosines(blocks: Sequence[Array], vector: Floats) -> Floats:
 def inner_products(blocks: Sequence[Array], vector: Floats) -> Floats:
     """Return the inner products (n,) of `vector` (d,) with the rows of all blocks, in order."""
     values = [np.empty(0, np.float32)]
-    values += [block.astype(np.float32, copy=False) @ vector for block in blocks]
+    for block in blocks:
+        rows = block.astype(np.float32, copy=False)
+        values.append(rows @ vector)
     return np.concatenate(values)
 
 
 def _compare_block(block: Array, vector: Floats) -> Floats:
     row = np.ascontiguousarray(round_to(vector[None], block.dtype))
     if numkong is not None and block.dtype != np.float32 and len(block):
-        distances: NDArray[np.float64] = np.asarray(numkong.cdist(row, block, "angular"))[0]
-        return (1.0 - distances).astype(np.float32)
+        distances = np.asarray(numkong.cdist(row, block, "angular"))
+        similarities: Floats = (1.0 - distances[0]).astype(np.float32)
+        return similarities
     return _compare_with_numpy(block, row[0].astype(np.float32))
 
 
@@ -53,19 +55,19 @@ def round_to(rows: Floats, dtype: np.dtype[Any]) -> Array:
     if dtype != np.int8:
         return rows.astype(dtype)
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
-    scaled = np.divide(127 * rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    scaled = np.zeros_like(rows)
+    np.divide(127 * rows, largest, out=scaled, where=largest > 0)
     return np.asarray(np.rint(scaled), np.int8)
 
 
 def _compare_with_numpy(block: Array, vector: Floats) -> Floats:
-    similarities = np.empty(len(block), np.float32)
+    similarities = np.zeros(len(block), np.float32)
     length = np.linalg.norm(vector)
     for start in range(0, len(block), _BLOCK):
-        rows = block[start : start + _BLOCK].astype(np.float32, copy=False)
+        here = slice(start, start + _BLOCK)
+        rows = block[here].astype(np.float32, copy=False)
         norms = np.linalg.norm(rows, axis=1) * length
-        similarities[start : start + _BLOCK] = np.divide(
-            rows @ vector, norms, out=np.zeros(len(rows), np.float32), where=norms > 0
-        )
+        np.divide(rows @ vector, norms, out=similarities[here], where=norms > 0)
     return similarities
 
 
@@ -81,5 +83,6 @@ def ranks(ids: Ids, scores: Floats, positions: Ids) -> Ids:
     ranked: Ids = len(scores) - not_above + 1
     for place in np.flatnonzero(not_above - below > 1):
         tied_ids = ids[scores == selected[place]]
-        ranked[place] += np.count_nonzero(tied_ids < ids[positions[place]])
+        chunk_id = ids[positions[place]]
+        ranked[place] += np.count_nonzero(tied_ids < chunk_id)
     return ranked

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -78,14 +78,17 @@ class VectorIndex:
         self.form = index_form(manifest)
         self._parts = parts
         self._gone = gone
-        self._starts = np.cumsum([0, *(len(part.ids) for part in parts)])
+        ids_of_parts = [part.ids for part in parts]
+        self._starts = np.cumsum([0, *map(len, ids_of_parts)])
         self._is_live = np.ones(self._starts[-1], bool)
         self._is_live[gone] = False
         part_has_graph = [bool(part.graph) for part in parts]
-        has_graph = np.repeat(part_has_graph, np.diff(self._starts)).astype(bool)
+        lengths = np.diff(self._starts)
+        has_graph = np.repeat(part_has_graph, lengths).astype(bool)
         self._without_graph = np.flatnonzero(self._is_live & ~has_graph)
         places = np.flatnonzero(self._is_live)
-        ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])[places]
+        all_ids = np.concatenate([np.empty(0, np.int64), *ids_of_parts])
+        ids = all_ids[places]
         order = np.argsort(ids, kind="stable")
         self._keys: Ids = ids[order]
         self._places: Ids = places[order]
@@ -109,7 +112,6 @@ class VectorIndex:
 
         _check_ids(ids, vectors)
         form = similarity.index_form
-        starts = range(0, len(ids), BLOCK)
         manifest = {
             "version": FORMAT_VERSION,
             "dimension": vectors.shape[1] + form.added,
@@ -120,8 +122,9 @@ class VectorIndex:
             "parts": {},
             "graphs": {},
         }
-        blocks = (_convert(form, vectors[start : start + BLOCK], dtype) for start in starts)
-        return cls._write(folder, manifest, ids, blocks, np.empty(0, np.int64))
+        blocks = _convert_blocks(form, vectors, dtype)
+        nothing_gone = np.empty(0, np.int64)
+        return cls._write(folder, manifest, ids, blocks, nothing_gone)
 
     def updated(
         self, folder: Path, add: Ids, vectors: Rows, remove: Iterable[int]
@@ -137,36 +140,43 @@ class VectorIndex:
         from engine.vectors.graph import graph_of
 
         _check_ids(add, vectors)
-        replaced = self._find_places(np.concatenate([np.fromiter(remove, np.int64), add]))
+        removed_ids = np.fromiter(remove, np.int64)
+        replaced = self._find_places(np.concatenate([removed_ids, add]))
         removed = int(self.manifest["removed"]) + len(replaced)
         if removed > REBUILD_SHARE * max(1, self.count):
             return None
         gone = distinct(np.concatenate([self._gone, replaced]))
-        dtype = self.manifest["dtype"]
-        added = (
-            _convert(self.form, vectors[start : start + BLOCK], dtype)
-            for start in range(0, len(add), BLOCK)
-        )
+
+        # The new file takes the rows of the last ones, as long as these are no larger.
         ids = [add]
-        blocks: list[Iterable[Array]] = [added]
-        names = list(self.manifest["parts"])
-        while names and len(self._parts[len(names) - 1].ids) <= sum(map(len, ids)):
-            names.pop()
-            part = self._parts[len(names)]
-            start = self._starts[len(names)]
-            kept = np.delete(np.arange(len(part.ids)), gone[gone >= start] - start)
-            ids.append(part.ids[kept])
-            blocks.append(map(part.rows.__getitem__, np.array_split(kept, 1 + len(kept) // BLOCK)))
+        blocks = [_convert_blocks(self.form, vectors, self.manifest["dtype"])]
+        count = len(add)
+        parts = dict(self.manifest["parts"])
+        for part, start in zip(reversed(self._parts), reversed(self._starts[:-1]), strict=True):
+            if len(part.ids) > count:
+                break
+            parts.popitem()
+            gone_here = gone[gone >= start] - start
             gone = gone[gone < start]
-        parts = {name: self.manifest["parts"][name] for name in names}
-        graphs = {name: digest for name, digest in self.manifest["graphs"].items() if name in parts}
-        for name in (*parts, *(graph_of(Path(name)).name for name in graphs)):
+            kept = np.delete(np.arange(len(part.ids)), gone_here)
+            ids.append(part.ids[kept])
+            blocks.append(_read_blocks(part, kept))
+            count += len(kept)
+
+        graphs = {}
+        for name, digest in self.manifest["graphs"].items():
+            if name in parts:
+                graphs[name] = digest
+        linked = list(parts)
+        linked += [graph_of(Path(name)).name for name in graphs]
+        for name in linked:
             try:
                 os.link(self.folder / name, folder / name)
             except OSError:  # a file system without links
                 shutil.copyfile(self.folder / name, folder / name)
         manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
-        return self._write(folder, manifest, np.concatenate(ids), chain.from_iterable(blocks), gone)
+        new_ids = np.concatenate(ids)
+        return self._write(folder, manifest, new_ids, chain.from_iterable(blocks), gone)
 
     @classmethod
     def _write(
@@ -278,7 +288,8 @@ class VectorIndex:
 
         The rows are the mapped file if they are stored in this order, otherwise a copy.
         """
-        is_ascending = bool((self._places[1:] > self._places[:-1]).all())
+        steps = self._places[1:] - self._places[:-1]
+        is_ascending = bool((steps > 0).all())
         if len(self._parts) == 1 and not len(self._gone) and is_ascending:
             return self._keys, self._parts[0].rows
         return self._keys, self._read_rows(self._places)
@@ -319,10 +330,11 @@ class VectorIndex:
         similarities = self._compare_places(places, query_row)
         kth = len(similarities) - k
         threshold = np.partition(similarities, kth)[kth]
-        best = np.flatnonzero(similarities >= threshold)
-        ids = self._read_parts(places[best], lambda part: part.ids)
-        order = np.lexsort((ids, -similarities[best]))[:k]
-        return ids[order], similarities[best][order]
+        is_best = similarities >= threshold
+        ids = self._read_parts(places[is_best], lambda part: part.ids)
+        best = similarities[is_best]
+        order = np.lexsort((ids, -best))[:k]
+        return ids[order], best[order]
 
     def _compare_places(self, places: Ids, query_row: Floats) -> Floats:
         """Return the similarities (n,) of a query's row with the rows at `places` (n,)."""
@@ -330,7 +342,8 @@ class VectorIndex:
 
         values = np.empty(len(places), np.float32)
         for start, part in zip(self._starts, self._parts, strict=False):
-            here = np.flatnonzero((places >= start) & (places < start + len(part.ids)))
+            is_here = (places >= start) & (places < start + len(part.ids))
+            here = np.flatnonzero(is_here)
             rows = places[here] - start
             if 2 * len(here) > len(part.ids):
                 # Reading the whole file in order is faster than selecting most of its rows.
@@ -383,11 +396,13 @@ class VectorIndex:
             dtype = np.dtype(DTYPES[self.manifest["dtype"]])
             return np.empty((len(places), self.manifest["dimension"]), dtype)
         first = table(self._parts[0])
-        entries = np.empty((len(places), *first.shape[1:]), first.dtype)
+        shape = (len(places), *first.shape[1:])
+        entries = np.empty(shape, first.dtype)
         numbers = np.searchsorted(self._starts, places, side="right") - 1
         for number, part in enumerate(self._parts):
             here = numbers == number
-            entries[here] = table(part)[places[here] - self._starts[number]]
+            rows = places[here] - self._starts[number]
+            entries[here] = table(part)[rows]
         return entries
 
 
@@ -408,20 +423,30 @@ def _write_graph(path: Path, count: int, manifest: dict[str, Any]) -> None:
     write_graph(graph_of(path), blocks, width)
 
 
-def _convert(form: IndexForm, vectors: Floats, dtype: str) -> Array:
-    """Return vectors (m, d) as the stored rows of a file (m, D)."""
+def _convert_blocks(form: IndexForm, vectors: Rows, dtype: str) -> Iterator[Array]:
+    """Yield vectors (n, d) as the stored rows of a file, in blocks (m, D)."""
     import numpy as np
 
     from engine.vectors.exact import round_to
 
-    _refuse_not_finite(vectors)
-    return round_to(form.rows(vectors), np.dtype(DTYPES[dtype]))
+    stored = np.dtype(DTYPES[dtype])
+    for start in range(0, vectors.shape[0], BLOCK):
+        block = vectors[start : start + BLOCK]
+        _refuse_not_finite(block)
+        yield round_to(form.rows(block), stored)
+
+
+def _read_blocks(part: Part, places: Ids) -> Iterator[Array]:
+    """Yield the rows of a file at some places, in blocks (m, D)."""
+    for start in range(0, len(places), BLOCK):
+        yield part.rows[places[start : start + BLOCK]]
 
 
 def _check_ids(ids: Ids, vectors: Rows) -> None:
     if len(ids) != vectors.shape[0]:
         raise ValueError(f"{len(ids)} ids do not fit vectors of shape {vectors.shape}")
-    if len(distinct(ids)) != len(ids) or (len(ids) and ids.min() < 0):
+    unique = distinct(ids)
+    if len(unique) != len(ids) or (unique[:1] < 0).any():
         raise ValueError("ids must be unique and not negative")
 
 

@@ -278,7 +278,8 @@ def _open_if_similar(
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
         return None
-    if index.form.name != encoder.similarity.index_form.name or index.manifest["dtype"] != dtype:
+    form = encoder.similarity.index_form.name
+    if index.form.name != form or index.manifest["dtype"] != dtype:
         return None
     return index
 
@@ -297,11 +298,13 @@ def _update(
     """
     import numpy as np
 
-    is_new = np.isin(embedded, index.keys(), invert=True)
+    known = index.keys()
+    is_new = np.isin(embedded, known, invert=True)
     if is_new.sum() > index.count:
         return False
-    removed = index.keys()[np.isin(index.keys(), ids, invert=True)]
-    return index.updated(folder, embedded[is_new], vectors.select(is_new), removed) is not None
+    removed = known[np.isin(known, ids, invert=True)]
+    new_vectors = vectors.select(is_new)
+    return index.updated(folder, embedded[is_new], new_vectors, removed) is not None
 
 
 def _write_query_encoder(

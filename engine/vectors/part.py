@@ -33,10 +33,9 @@ def part_size(count: int, width: int, dtype: np.dtype[Any]) -> int:
 
 def map_part(path: Path, count: int, width: int, dtype: np.dtype[Any], graph: Any = None) -> Part:
     """Map a file whose size has been checked."""
+    stored = dtype.newbyteorder("<")
     ids: Any = np.memmap(path, dtype="<i8", mode="r", shape=(count,))
-    rows: Any = np.memmap(
-        path, dtype=dtype.newbyteorder("<"), mode="r", offset=8 * count, shape=(count, width)
-    )
+    rows: Any = np.memmap(path, dtype=stored, mode="r", offset=8 * count, shape=(count, width))
     return Part(ids, rows, graph)
 
 
@@ -44,11 +43,14 @@ def map_parts(folder: Path, manifest: dict[str, Any]) -> list[Part]:
     """Map the files that a manifest names, which have been checked. Raises RuntimeError."""
     width = manifest["dimension"]
     dtype = np.dtype(DTYPES[manifest["dtype"]])
-    graphs = {name: map_graph(graph_of(folder / name)) for name in manifest["graphs"]}
-    return [
-        map_part(folder / name, rows, width, dtype, graphs.get(name))
-        for name, (rows, _) in manifest["parts"].items()
-    ]
+    parts = []
+    for name, (rows, _) in manifest["parts"].items():
+        path = folder / name
+        graph = None
+        if name in manifest["graphs"]:
+            graph = map_graph(graph_of(path))
+        parts.append(map_part(path, rows, width, dtype, graph))
+    return parts
 
 
 def write_part(path: Path, ids: Ids, blocks: Iterable[Array]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -41,11 +42,11 @@ def newest_and_smallest_first(owners: Sequence[int], documents: Sequence[Documen
     """
     newest_first = sorted(documents, key=lambda document: -document.modified)
     smallest_first = sorted(documents, key=lambda document: document.size)
-    places = {document.id: 0 for document in documents}
+    places: Counter[int] = Counter()
     for ordered in (newest_first, smallest_first):
         for place, document in enumerate(ordered):
             places[document.id] += place
-    owner_places = [places.get(owner, 0) for owner in owners]
+    owner_places = [places[owner] for owner in owners]
     return np.argsort(owner_places, kind="stable").astype(np.int64)
 
 
@@ -86,8 +87,10 @@ class PartialIndex:
         is_embedded = places >= 0
         indexed = self.index.keys() if self.index else self._ids[:0]
         is_new = is_embedded & ~np.isin(self._ids, indexed)
-        if not is_embedded.all() and self._finds_more(len(indexed) + int(is_new.sum())):
-            self._publish(self._ids[is_new], CachedRows(cache, places[is_new], self._similarity))
+        count = len(indexed) + int(is_new.sum())
+        if not is_embedded.all() and self._finds_more(count):
+            vectors = CachedRows(cache, places[is_new], self._similarity)
+            self._publish(self._ids[is_new], vectors)
         duration = time.monotonic() - start
         self._due = time.monotonic() + max(NEXT_SECONDS, WAIT_PER_WRITE * duration)
 
