@@ -115,7 +115,8 @@ def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
         key = _identifier(row, "_id", place)
         text = _text(row, "text", place)
         if key in grades:
-            judged.append(JudgedQuery(key, text, grades=tuple(grades.pop(key).items())))
+            graded = tuple(grades.pop(key).items())
+            judged.append(JudgedQuery(key, text, grades=graded))
     if grades and not judged:
         raise MalformedError(
             str(folder / "queries.jsonl"), f"no query in it is judged in qrels/{split}.tsv"
@@ -155,7 +156,8 @@ def read_training_queries(path: Path) -> list[ImportedQuery]:
     if path.suffix != ".tsv":
         return read_queries_jsonl(path)
     folder = path.parent.parent
-    texts = {document.external_id: document.text for document in READER.read(folder / BEIR_CORPUS)}
+    corpus = READER.read(folder / BEIR_CORPUS)
+    texts = {document.external_id: document.text for document in corpus}
     queries = []
     for judged in read_beir_judgments(folder, path.stem):
         for document, grade in sorted(judged.grades, key=lambda item: -item[1]):
@@ -180,12 +182,13 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
         text = _text(row, text_key, place)
         if not text.strip():
             raise MalformedError(place, "the query is empty")
-        document = _text(row, "document" if "document" in row else "doc", place, "")
+        document_key = "document" if "document" in row else "doc"
+        document = _text(row, document_key, place, "")
         grade = row.get("grade")
-        if grade is not None and (type(grade) is not int or not 1 <= grade <= MAX_GRADE):
-            raise MalformedError(
-                place, f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}"
-            )
+        is_grade = type(grade) is int and 1 <= grade <= MAX_GRADE
+        if grade is not None and not is_grade:
+            problem = f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}"
+            raise MalformedError(place, problem)
         evidence = _evidence(row, ("evidence", "evidence_list"), place)
         queries.append(ImportedQuery(text, evidence, document or None, grade, _read_kind(row)))
     return queries
@@ -220,14 +223,14 @@ def _read_qrels(path: Path) -> dict[str, dict[str, int]]:
     for number, line in enumerate(_read_lines(path), 1):
         if not line.strip():
             continue
-        cells = line.rstrip("\n").split("\t")
-        if number == 1 and len(cells) == 3 and not _is_number(cells[2]):
+        cells = [cell.strip() for cell in line.rstrip("\n").split("\t")]
+        has_score = len(cells) == 3 and _is_number(cells[2])
+        if number == 1 and len(cells) == 3 and not has_score:
             continue  # the header
-        if len(cells) != 3 or not _is_number(cells[2]):
-            raise MalformedError(
-                f"{path}, line {number}", "it is not 'query-id TAB corpus-id TAB score'"
-            )
-        query, document, score = (cell.strip() for cell in cells)
+        if not has_score:
+            problem = "it is not 'query-id TAB corpus-id TAB score'"
+            raise MalformedError(f"{path}, line {number}", problem)
+        query, document, score = cells
         if float(score) > 0:
             grades.setdefault(query, {})[document] = round(float(score))
     return grades
@@ -311,10 +314,13 @@ def _text(row: dict[str, Any], key: str, place: str, default: str | None = None)
 
 
 def _evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[str, ...]:
-    key = next((key for key in keys if row.get(key) is not None), None)
-    if key is None:
+    given = [key for key in keys if row.get(key) is not None]
+    if not given:
         return ()
-    values = [row[key]] if isinstance(row[key], str) else row[key]
+    key = given[0]
+    values = row[key]
+    if isinstance(values, str):
+        values = [values]
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise MalformedError(place, f"the key '{key}' is neither a string nor a list of strings")
     return tuple(visible(clean(value)) for value in values if value.strip())
