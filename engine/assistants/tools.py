@@ -39,24 +39,24 @@ class ProjectTools:
     def __init__(self, names: Sequence[str]) -> None:
         folders = label_projects(names)
         self._projects = {label: ServedProject(folders[label], label) for label in folders}
-        first = next(iter(self._projects.values()))
+        first, *others = self._projects.values()
         with suppress(EngineError):  # a search reports it
             first.prepare()
-        self._timer = Timer(LOAD_AFTER, first.load) if len(self._projects) == 1 else None
-        if self._timer:
-            self._timer.daemon = True
+        self._timer = Timer(LOAD_AFTER, first.load)
+        self._timer.daemon = True
+        if not others:
             self._timer.start()
 
     def close(self) -> None:
         """Close databases and threads."""
-        if self._timer:
-            self._timer.cancel()
+        self._timer.cancel()
         for project in self._projects.values():
             project.close()
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool with arguments that its schema allows. Raises EngineError."""
-        result: dict[str, Any] = getattr(self, f"_{name}")(**arguments)
+        tool = getattr(self, f"_{name}")
+        result: dict[str, Any] = tool(**arguments)
         return result
 
     def _search(
@@ -122,8 +122,9 @@ class ProjectTools:
         selected = lines[start - 1 : min(end, len(lines))]
         selected[0] = selected[0][offset:]
         returned = selected[:MAX_LINES]
-        while len(returned) > 1 and sum(map(len, returned)) + len(returned) > MAX_TEXT:
-            returned.pop()
+        length = len("\n".join(returned))
+        while len(returned) > 1 and length >= MAX_TEXT:
+            length -= len(returned.pop()) + 1
         text = "\n".join(returned)
         is_cut = len(text) > MAX_TEXT
         result = {

@@ -85,7 +85,9 @@ def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
         query = read_marks(project).get(query.key, query)
         marks_by_chunk = find_marked_chunks(store, query)
         count = store.counts()["judged_queries"]
-    relevance = {chunk_id: marks[-1].relevant for chunk_id, marks in marks_by_chunk.items()}
+    relevance = {}
+    for chunk_id, marks in marks_by_chunk.items():
+        relevance[chunk_id] = marks[-1].relevant
     return Judgments(relevance, count)
 
 

@@ -153,9 +153,14 @@ def _pool_by_text(
 
 
 def _blind_order(query: str, text: str) -> str:
-    return hashlib.sha256(f"{fold(query)}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    query_and_text = f"{fold(query)}\0{text}"
+    return hashlib.sha256(query_and_text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def find_unmarked(hits: Iterable[PooledHit], known: set[int]) -> list[int]:
     """Return the numbers, from 0, of the hits without a chunk in `known`."""
-    return [number for number, hit in enumerate(hits) if not known & set(hit.chunk_ids)]
+    unmarked = []
+    for number, hit in enumerate(hits):
+        if known.isdisjoint(hit.chunk_ids):
+            unmarked.append(number)
+    return unmarked

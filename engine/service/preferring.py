@@ -111,7 +111,9 @@ def _source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
     documents = snapshot.store.documents()
     related = related_in(snapshot.store, documents)
     if len(set(related.values())) < MIN_QUERIES:
-        hashes = {key[0]: key[2] for key in snapshot.store.chunk_keys()}
+        hashes = {}
+        for chunk_id, _, content_hash in snapshot.store.chunk_keys():
+            hashes[chunk_id] = content_hash
         return lambda query: hashes.get(query.chunk_id, "")
     paths = {document.id: document.path for document in documents}
     return lambda query: paths.get(related.get(query.document_id, query.document_id), "")

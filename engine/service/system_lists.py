@@ -131,7 +131,7 @@ class SystemLists:
     def load(self, queries: Iterable[str]) -> None:
         """Encode many queries at once, which is faster than one by one."""
         choices, pair = self._choose_pair()
-        texts = list(dict.fromkeys(self._read(query).text for query in queries))
+        texts = {self._read(query).text: None for query in queries}
         self._encode(texts, choices.reference, pair.reference.queries)
         self._encode(texts, choices.candidate, pair.candidate.queries)
 
@@ -164,10 +164,12 @@ class SystemLists:
         Thus copies of a text count as one passage.
         """
         first, second = rankings
-        chunks = self._loaded.store.chunks_by_id({*first.ids, *second.ids})
-        words = {chunk_id: " ".join(chunk.text.split()) for chunk_id, chunk in chunks.items()}
-        first_texts = [words.get(chunk_id, str(chunk_id)) for chunk_id in first.ids]
-        second_texts = [words.get(chunk_id, str(chunk_id)) for chunk_id in second.ids]
+        ids = {*first.ids, *second.ids}
+        words = {chunk_id: str(chunk_id) for chunk_id in ids}
+        for chunk in self._loaded.store.chunks_by_id(ids).values():
+            words[chunk.id] = " ".join(chunk.text.split())
+        first_texts = [words[chunk_id] for chunk_id in first.ids]
+        second_texts = [words[chunk_id] for chunk_id in second.ids]
         return first_texts, second_texts
 
     def list_hits(self, query: str) -> ReferenceAndCandidate:
@@ -226,8 +228,10 @@ class SystemLists:
                 cache = VectorCache(folder / fingerprint, width, reading=True)
                 is_known &= cache.find(hashes) >= 0
                 caches[fingerprint] = cache
-            places = {name: cache.find(hashes[is_known]) for name, cache in caches.items()}
-            return KnownChunks(ids[is_known], caches, places, int((~is_known).sum()))
+            known_hashes = hashes[is_known]
+            places = {name: cache.find(known_hashes) for name, cache in caches.items()}
+            missing = int((~is_known).sum())
+            return KnownChunks(ids[is_known], caches, places, missing)
 
         known = self._chunks.get((self._loaded.state, pair), find)
         if not len(known.ids):
@@ -279,7 +283,8 @@ class SystemLists:
         parsed = self._read(query)
         text = parsed.text
         ids = known.ids
-        cosines = known.cosines(system.chunks, self._vectors[system.queries, text])
+        vector = self._vectors[system.queries, text]
+        cosines = known.cosines(system.chunks, vector)
         named = self._typed.chunks_of(parsed.documents)
         if named is not None:
             inside = np.isin(ids, named)
