@@ -49,7 +49,8 @@ class ChunkAnalysis:
     def analyse(self, chunks: Iterable[tuple[int, str]]) -> Iterator[StoredChunk]:
         """Yield the id, words and codes of each chunk."""
         for key, text in chunks:
-            terms = self._analyzers.of(self._others.get(key, self._language)).terms(text)
+            language = self._others.get(key, self._language)
+            terms = self._analyzers.of(language).terms(text)
             yield key, " ".join(terms.words), " ".join(terms.codes)
 
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
@@ -135,7 +136,8 @@ def write_segment(
         for key in gone:
             writer.delete_documents_by_term(ID, key)
     for key, words, codes in chunks:
-        if key in seen or not -(2**63) <= key < 2**63:
+        fits = -(2**63) <= key < 2**63
+        if key in seen or not fits:
             raise ValueError(f"chunk id {key} occurs twice or does not fit in 64 bits")
         seen.add(key)
         writer.add_document(tantivy.Document(id=key, words=words, codes=codes))

@@ -31,8 +31,6 @@ ALIKE = 0.5
 """Share of the shorter document's runs that versions of a text have in common."""
 MIN_ALIKE = 0.25
 """Share of pairs that are versions, from which all documents of a title are taken for versions."""
-MIN_TO_CHOOSE = 20
-"""Minimum number of queries of one kind for a comparison."""
 
 
 def document_keys(documents: Sequence[Document]) -> dict[int, str]:
