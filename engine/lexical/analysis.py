@@ -230,8 +230,8 @@ class Analyzer:
             return spans
         figure_terms: list[str] = []
         if figure is not None:
-            for word in figure.words:
-                figure_terms += self._word_terms(word)
+            for part in figure.words:
+                figure_terms += self._word_terms(part)
         matches_figure = not terms.isdisjoint(figure_terms)
         if in_codes or matches_figure or len(clean) != len(raw):
             return [(0, len(raw) - len(_possessive(raw)))]

@@ -129,8 +129,8 @@ def _read_lines(data: bytes) -> Iterator[tuple[str, Answer, str]]:
     """Yield key, answer and text of every readable line."""
     for line in data.split(b"\n"):
         try:
-            data = json.loads(line)
-            yield str(data["key"]), _read_answer(data), line.decode() + "\n"
+            entry = json.loads(line)
+            yield str(entry["key"]), _read_answer(entry), line.decode() + "\n"
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
 
