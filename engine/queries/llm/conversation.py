@@ -309,8 +309,8 @@ def _choose_kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[Qu
     kinds: list[QueryKind] = []
 
     def draw_place(kind: QueryKind) -> float:
-        place = rng.random()
-        return place * place if kind == "question" else place
+        exponent = 2.0 if kind == "question" else 1.0
+        return float(rng.random() ** exponent)
 
     while len(kinds) < count:
         kinds += sorted(others, key=draw_place)
