@@ -220,14 +220,14 @@ def _format_results(outcomes: dict[ServedProject, Found | EngineError], top: int
 def _format_search(project: ServedProject, found: Found) -> dict[str, Any]:
     return {
         "project": project.label,
-        "mode": _answering_mode(found),
+        "mode": _find_answering_mode(found),
         "notes": list(found.notes),
         "suggestion": found.suggestion,
         "reranked": found.reranked.passages if found.reranked else 0,
     }
 
 
-def _answering_mode(found: Found) -> str:
+def _find_answering_mode(found: Found) -> str:
     """Return the only ranker that has found hits, or the mode of the search."""
     rankers: set[str] = set()
     for hit in found.hits:
@@ -243,7 +243,7 @@ def _format_hit(project: ServedProject, hit: Hit) -> dict[str, Any]:
     return {
         "id": f"{project.label}:{hit.id}",
         "title": hit.title or hit.path,
-        "url": _url(hit.source, hit.path) + anchor,
+        "url": _build_url(hit.source, hit.path) + anchor,
         "text": hit.snippet,
         "project": project.label,
         "path": hit.path,
@@ -258,9 +258,9 @@ def _describe_document(project: ServedProject, document: Document) -> dict[str, 
     return {
         "id": f"{project.label}:{document.stable_id}",
         "title": document.title or document.path,
-        "url": _url(str(project.folder.path / document.source), document.path),
+        "url": _build_url(str(project.folder.path / document.source), document.path),
     }
 
 
-def _url(source: str, path: str) -> str:
+def _build_url(source: str, path: str) -> str:
     return "file://" + quote(os.fsencode(f"{source}/{path}"))

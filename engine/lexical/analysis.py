@@ -108,7 +108,7 @@ class Analyzer:
         """Return the words and codes of a text. Never raises, whatever the text."""
         terms = Terms([], [])
         cache = self._cache
-        text = _plain(text)
+        text = _lower(text)
         for compound in compound_pattern_for(text).findall(text):
             words, codes = cache.get(compound) or self._remember(compound)
             terms.words.extend(words)
@@ -140,7 +140,7 @@ class Analyzer:
     ) -> QueryTerms:
         query = QueryTerms({}, {})
         days: dict[str, tuple[str, ...]] = {}
-        for compound in find_compounds(_plain(text)):
+        for compound in find_compounds(_lower(text)):
             words, codes = analyse(compound)
             figure = read_figure(_strip_possessive(compound))
             if figure is not None and figure.digits:
@@ -212,7 +212,7 @@ class Analyzer:
 
     def _find_spans(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within one compound, ascending by start."""
-        compound = _plain(raw)
+        compound = _lower(raw)
         words, codes = self._analyse_compound(compound)
         in_words = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
         in_codes = not terms.isdisjoint(codes)
@@ -234,7 +234,7 @@ class Analyzer:
                 figure_terms += self._word_terms(part)
         matches_figure = not terms.isdisjoint(figure_terms)
         if in_codes or matches_figure or len(clean) != len(raw):
-            return [(0, len(raw) - len(_possessive(raw)))]
+            return [(0, len(raw) - len(_find_possessive(raw)))]
         for word in self._word.finditer(clean):
             for piece in _PIECE.finditer(word.group()):
                 piece_spans = self._find_spans_in_piece(piece.group(), terms)
@@ -311,7 +311,7 @@ class Analyzer:
         clean = characters.normalise(characters.without_marks(raw))
         if "\n" in clean:
             clean = _LINE_WITHIN.sub("", clean)
-        compound = clean.removesuffix(_possessive(clean))
+        compound = clean.removesuffix(_find_possessive(clean))
         plain_words = self._word.findall(compound)
         if _IS_UNSPACED.search(compound):
             for word in plain_words:
@@ -329,7 +329,7 @@ class Analyzer:
                 codes += piece_codes
             return words, tuple(codes)
         if _is_code(compound, plain_words):
-            return [*words, *_code_parts(plain_words)], (_format_code(compound),)
+            return [*words, *_split_code(plain_words)], (_format_code(compound),)
         return words + plain_words, ()
 
     def _word_terms(self, word: str) -> tuple[str, ...]:
@@ -395,7 +395,7 @@ def _drop_covered(words: dict[str, float], text: str) -> None:
                 words.pop(character, None)
 
 
-def _plain(text: str) -> str:
+def _lower(text: str) -> str:
     """Return the text in lower case, with "-" for "_".
 
     Both join words, but a regular expression counts "_" as part of them.
@@ -424,10 +424,10 @@ def _split_unspaced(word: str) -> Iterator[str]:
 def _strip_possessive(compound: str) -> str:
     """Return a compound in its plain form, without a possessive 's."""
     clean = characters.normalise(compound)
-    return clean.removesuffix(_possessive(clean))
+    return clean.removesuffix(_find_possessive(clean))
 
 
-def _possessive(compound: str) -> str:
+def _find_possessive(compound: str) -> str:
     if compound[-2:].lower() in ("'s", "\u2019s"):
         return compound[-2:]
     return ""
@@ -452,7 +452,7 @@ def _format_code(compound: str) -> str:
     return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
 
 
-def _code_parts(words: list[str]) -> Iterator[str]:
+def _split_code(words: list[str]) -> Iterator[str]:
     """Yield the words of a code, and the longer runs of those that mix letters and digits.
 
     A single mixed word yields its runs if two of them are long (`phx121`), else itself (`mp3`,

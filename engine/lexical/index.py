@@ -189,7 +189,7 @@ class LexicalIndex:
         with panics_are_damage(self.folder):
             return np.asarray(np.load(self._files / IDS), np.int64)
 
-    def _addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
+    def _find_addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
         """Return (id, address in tantivy) of every chunk, by id."""
         with panics_are_damage(self.folder):
             everything = tantivy.Query.all_query()
@@ -197,12 +197,12 @@ class LexicalIndex:
             hits = self._searcher.search(everything, limit, count=False).hits
             addresses = [address for _, address in hits]
             keys = self._searcher.fast_field_values(ID, addresses)
-        pairs = zip(map(_as_int, keys), addresses, strict=True)
+        pairs = zip(map(_read_id, keys), addresses, strict=True)
         return sorted(pairs, key=itemgetter(0))
 
     def stored(self) -> Iterator[StoredChunk]:
         """Yield (id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
-        for key, address in self._addresses():
+        for key, address in self._find_addresses():
             with panics_are_damage(self.folder):
                 chunk = self._searcher.doc(address)
                 words = chunk.get_first(WORDS)
@@ -497,7 +497,7 @@ class LexicalIndex:
         return tantivy.Query.boost_query(clause, weight)
 
 
-def _as_int(value: float | None) -> int:
+def _read_id(value: float | None) -> int:
     if value is None:
         raise ValueError("a chunk has no id")
     return int(value)

@@ -70,7 +70,7 @@ class PostingsScorer:
 
         They are ids (n,) and scores (n,), n ≤ k.
         """
-        return self._top(self._totals(terms), k)
+        return self._select_best(self._sum_scores(terms), k)
 
     def scores(self, terms: QueryTerms, ids: Ids) -> Floats:
         """Return the scores (n,) of the chunks `ids` (n,).
@@ -83,11 +83,11 @@ class PostingsScorer:
             last = len(self._keys) - 1
             rows = np.minimum(np.searchsorted(self._keys, ids), last)
             is_known = self._keys[rows] == ids
-            totals = self._totals(terms)
+            totals = self._sum_scores(terms)
             scores[is_known] = totals[rows[is_known]]
         return scores
 
-    def _totals(self, terms: QueryTerms) -> Floats:
+    def _sum_scores(self, terms: QueryTerms) -> Floats:
         """Return every chunk's score (N,)."""
         totals = np.zeros(len(self._keys), dtype=np.float32)
         for word, weight in terms.words.items():
@@ -110,7 +110,7 @@ class PostingsScorer:
             frequencies.append(postings.stop - postings.start)
         return idf(np.array(frequencies, np.int64), len(self._keys))
 
-    def _top(self, totals: Floats, k: int) -> Ranking:
+    def _select_best(self, totals: Floats, k: int) -> Ranking:
         """Return the k best rows, with ties in id order.
 
         One integer per chunk holds score and row, since positive floats sort like their bits.

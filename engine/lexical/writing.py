@@ -128,7 +128,7 @@ def write_segment(
     target: Path, chunks: Iterable[StoredChunk], gone: Iterable[int] = ()
 ) -> set[int]:
     """Write chunks to an index, delete those whose ids are `gone`, and return the ids written."""
-    index = tantivy.Index(_schema(), str(target), sort_by_field=ID)
+    index = tantivy.Index(_build_schema(), str(target), sort_by_field=ID)
     register(index)
     seen: set[int] = set()
     with panics_are_damage(target):
@@ -146,7 +146,7 @@ def write_segment(
     return seen
 
 
-def _schema() -> tantivy.Schema:
+def _build_schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field(ID, indexed=True, fast=True)
     builder.add_text_field(WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq")

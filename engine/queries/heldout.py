@@ -191,17 +191,17 @@ def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[in
     These are the keys with the lowest hashes, so that the choice hardly changes when queries come
     or go.
     """
-    hashes = [_unit_hash(seed, key) for key in keys]
+    hashes = [_hash_key(seed, key) for key in keys]
     order = sorted(range(len(keys)), key=hashes.__getitem__)
     return sorted(order[:max_queries])
 
 
 def _sort_by_hash(keys: Iterable[str], seed: int) -> list[tuple[float, str]]:
     """Return the distinct keys with their hashes, the lowest hash first."""
-    return sorted((_unit_hash(seed, key), key) for key in set(keys))
+    return sorted((_hash_key(seed, key), key) for key in set(keys))
 
 
-def _unit_hash(seed: int, key: str) -> float:
+def _hash_key(seed: int, key: str) -> float:
     """Return a number in [0, 1) that depends on seed and key only."""
     digest = hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

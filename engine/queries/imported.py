@@ -30,7 +30,7 @@ def attach_imported(
     `Query.kind` what the file names.
     """
     finder = _EvidenceFinder(chunks)
-    by_name = _documents_by_name(documents)
+    by_name = _group_by_name(documents)
     attached: list[Query] = []
     rejected: list[Rejected] = []
     for item in items:
@@ -88,7 +88,7 @@ def graded_answers(
     return answers
 
 
-def _documents_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]]:
+def _group_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]]:
     names: dict[str, set[int]] = defaultdict(set)
     for document in documents:
         file_name = document.path.rsplit("/", 1)[-1]

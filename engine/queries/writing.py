@@ -104,7 +104,7 @@ class _GenerationRun:
         """Ask until the budget is spent. Raises as `write_queries`."""
         budget = self._course.budget
         self._order = self._choose_order(budget)
-        answers = self._answers_in_order(self._order)
+        answers = self._read_answers_in_order(self._order)
         try:
             for position, answer in answers:
                 self.context.check_stop()
@@ -153,7 +153,7 @@ class _GenerationRun:
         self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
         return [positions[index] for index in order]
 
-    def _answers_in_order(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
+    def _read_answers_in_order(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
         """Yield each position with its answer, in order.
 
         Answers that come early are kept back, so that a budget reaches the same chunks however many

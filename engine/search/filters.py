@@ -87,7 +87,7 @@ class SearchFilter:
         def passes(document: Document) -> bool:
             if not matches(document.path):
                 return False
-            if formats and formats.isdisjoint(_formats_of(document, containers)):
+            if formats and formats.isdisjoint(_find_formats(document, containers)):
                 return False
             if languages and resolve_language(document.language) not in languages:
                 return False
@@ -190,7 +190,7 @@ def find_unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
     return problems
 
 
-def _formats_of(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
+def _find_formats(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
     """Return the format of a document and of each archive or mailbox that contains it.
 
     `holders` are the outermost ones; an archive inside one of them counts by its ending.
@@ -256,7 +256,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
         "author": Counter(authors),
         "tag": _count_tags(documents),
         "language": Counter(map(_name_language, languages)),
-        "year": Counter(map(_year, documents)),
+        "year": Counter(map(_read_year, documents)),
         "folder": _count_folders(documents),
     }
     most_frequent = {}
@@ -271,7 +271,7 @@ def _name_language(code: str) -> str:
     return code
 
 
-def _year(document: Document) -> str:
+def _read_year(document: Document) -> str:
     """Return the year of a document's date, in the user's time zone."""
     seconds = max(-6e10, min(date_of(document), 2e11))
     moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)

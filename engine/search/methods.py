@@ -61,7 +61,7 @@ def _warm_up(request: WarmUp) -> Task:
     return task
 
 
-def _document(request: ReadDocument) -> Task:
+def _read_document(request: ReadDocument) -> Task:
     def task(own: ThreadSearcher) -> DocumentText:
         document = own.look().document(request.document_id)
         if document is None:
@@ -87,7 +87,7 @@ HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {
     WarmUp: _warm_up,
     Explain: _explain,
     MeasureReranker: lambda _: lambda own: own.ready().reranking.measure_speed(),
-    ReadDocument: _document,
+    ReadDocument: _read_document,
     Ping: lambda _: lambda _own: "pong",
 }
 METHODS = {kind.method: kind for kind in HANDLERS}

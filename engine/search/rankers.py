@@ -161,7 +161,7 @@ class Rankers:
         if lacks_vector.any() and len(by_meaning[0]):
             # Both scores lie at the same relative position between lowest and highest.
             known_scores = bm25_scores[lacks_vector]
-            estimated = np.interp(known_scores, _bounds(by_keywords), _bounds(by_meaning))
+            estimated = np.interp(known_scores, _find_bounds(by_keywords), _find_bounds(by_meaning))
             by_meaning = cross_score(by_meaning, bm25_ids[lacks_vector], estimated)
         return {"bm25": by_keywords, "semantic": by_meaning}
 
@@ -171,7 +171,7 @@ def encoder_mode(mode: Mode) -> SearchMode:
     return "semantic" if mode == "semantic" else "hybrid"
 
 
-def _bounds(ranking: Ranking) -> tuple[float, float]:
+def _find_bounds(ranking: Ranking) -> tuple[float, float]:
     _, scores = ranking
     return float(scores.min()), float(scores.max())
 

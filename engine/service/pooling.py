@@ -142,7 +142,7 @@ def _pool_by_text(
         text = " ".join(chunks[chunk_id].text.split())
         by_text.setdefault(text, []).append(chunk_id)
     pooled = []
-    for text in sorted(by_text, key=lambda text: _blind_order(query, text)):
+    for text in sorted(by_text, key=lambda text: _hash_text(query, text)):
         chunk_ids = by_text[text]
         hit = hits[chunk_ids[0]]
         chunk = chunks[chunk_ids[0]]
@@ -152,7 +152,7 @@ def _pool_by_text(
     return tuple(pooled)
 
 
-def _blind_order(query: str, text: str) -> str:
+def _hash_text(query: str, text: str) -> str:
     query_and_text = f"{fold(query)}\0{text}"
     return hashlib.sha256(query_and_text.encode("utf-8", "surrogatepass")).hexdigest()
 

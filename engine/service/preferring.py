@@ -63,12 +63,12 @@ def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
     generated = generated_questions(snapshot)
     trained = _find_trained(snapshot)
     questions: dict[str, Question] = {}
-    for text in _own_texts(snapshot):
+    for text in _read_own_texts(snapshot):
         key = question_key(text)
         if key not in generated and key not in trained:
             questions.setdefault(key, Question(text))
     sources: set[str] = set()
-    for key in sorted(generated, key=_random_order):
+    for key in sorted(generated, key=_hash_key):
         question = generated[key]
         if question.origin == "extractive" or question.source in sources or key in trained:
             continue
@@ -78,7 +78,7 @@ def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
     return list(questions.values())
 
 
-def _random_order(key: str) -> str:
+def _hash_key(key: str) -> str:
     return hashlib.sha256(fold(key).encode()).hexdigest()
 
 
@@ -91,7 +91,7 @@ def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     if not heldout:
         return {}
     backend = made_by(snapshot)
-    source_of = _source_namer(snapshot)
+    source_of = _build_source_namer(snapshot)
     questions: dict[str, Question] = {}
     for query in heldout:
         origin: Any = rung_of(query, backend)
@@ -100,7 +100,7 @@ def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     return questions
 
 
-def _source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
+def _build_source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
     """Return a function that names the source of a query.
 
     That is the first of its related documents, or its passage if the project has few documents.
@@ -119,7 +119,7 @@ def _source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
     return lambda query: paths.get(related.get(query.document_id, query.document_id), "")
 
 
-def _own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
+def _read_own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
     from engine.evaluation.lists.preferences import read_preferences
     from engine.evaluation.marks import read_marks
 
@@ -167,7 +167,7 @@ class Comparing:
         lists = self._open(project, request.mode)
         pair = lists.ready()
         questions = questions_worth_comparing(lists.snapshot)[: request.limit]
-        answers = _answers(project, pair)
+        answers = _read_answers(project, pair)
         lists.load(question.text for question in questions)
         different: list[QuestionToCompare] = []
         for question in questions:
@@ -195,7 +195,7 @@ class Comparing:
         else:
             first, second = _mark_differences(found.reference, found.candidate, texts)
         same = not any(passage.differs for passage in (*first, *second))
-        answer = _answers(project, pair).get(question_key(query))
+        answer = _read_answers(project, pair).get(question_key(query))
         return TwoLists(query, first, second, same, answer, pair.digest)
 
     def prefer(self, project: ProjectFolder, request: Prefer) -> PreferencesShown:
@@ -280,7 +280,7 @@ class Comparing:
         state = count_preferences(preferences_between(project, lists.snapshot.store, pair), pair)
         return PreferencesShown(
             pair.candidate.mode,
-            len(_answers(project, pair)),
+            len(_read_answers(project, pair)),
             state.wins,
             state.losses,
             state.ties,
@@ -319,7 +319,7 @@ def _clean_query(query: str) -> str:
     return words
 
 
-def _answers(project: ProjectFolder, pair: SystemPair) -> dict[str, Any]:
+def _read_answers(project: ProjectFolder, pair: SystemPair) -> dict[str, Any]:
     """Return the answers about these two systems, by question."""
     from engine.evaluation.lists.preferences import read_preferences
 

@@ -80,7 +80,7 @@ def find_candidates(graphs: Sequence[tuple[int, Any]], query_row: Floats, wanted
     places = [np.empty(0, np.int64)]
     distances = [np.empty(0, np.float32)]
     (row,) = _scale_to_int8(query_row.astype(np.float32)[None])
-    length = _int8_length(len(row))
+    length = _choose_length(len(row))
     count = sum(len(graph) for _, graph in graphs)
     for start, graph in graphs:
         share = len(graph) / count
@@ -100,10 +100,10 @@ def _scale_to_int8(rows: Floats) -> NDArray[np.int8]:
     """
     smallest = np.finfo(np.float32).tiny  # so that a row of zeros is not divided by 0
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    scales = _int8_length(rows.shape[1]) / np.maximum(lengths, smallest)
+    scales = _choose_length(rows.shape[1]) / np.maximum(lengths, smallest)
     scaled = np.rint(rows * scales)
     return np.asarray(np.clip(scaled, -127, 127), np.int8)
 
 
-def _int8_length(width: int) -> float:
+def _choose_length(width: int) -> float:
     return 127 * max(1.0, math.sqrt(width) / 10)

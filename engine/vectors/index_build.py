@@ -135,7 +135,7 @@ class IndexBuild:
         from engine.vectors.index import VectorIndex
 
         context = self._context
-        dtype = _storage_type(context, encoder)
+        dtype = _choose_storage_type(context, encoder)
         index = _open_similar(context, self._kind, encoder, dtype)
         new = self._ids
         if index is not None:
@@ -234,7 +234,7 @@ def _build_info(
     )
 
 
-def _storage_type(context: StageContext, encoder: Encoder) -> str:
+def _choose_storage_type(context: StageContext, encoder: Encoder) -> str:
     """Return the type of stored numbers: that of `vectors.dtype`, or f32 for a hyperbolic encoder.
 
     Lorentz distances need more than half precision.

@@ -124,7 +124,7 @@ class LocalApi:
         if len(request.body) > MAX_SEARCH:
             what = f"The body of a search may have {MAX_SEARCH:,} bytes."
             raise Refused(413, "request-too-large", what)
-        params = _read(_from_body, request)
+        params = _read(_read_body, request)
         label = params.pop("project", None)
         mode = params.get("mode")
         if mode is not None:
@@ -140,7 +140,7 @@ class LocalApi:
         return result
 
     def _embeddings(self, request: Request) -> Any:
-        params = _read(_from_body, request)
+        params = _read(_read_body, request)
         if isinstance(params.get("input"), str):
             params["input"] = [params["input"]]
         body = _read(lambda given: from_json(Embeddings, given, strict=True), params)
@@ -174,7 +174,7 @@ class LocalApi:
         return answer
 
     def _rerank(self, request: Request) -> Any:
-        params = _read(_from_body, request)
+        params = _read(_read_body, request)
         documents = params.get("documents")
         if isinstance(documents, list):
             params["documents"] = [
@@ -278,7 +278,7 @@ def _read(read: Callable[[Any], Body], data: Any) -> Body:
         raise _invalid(str(error)) from None
 
 
-def _from_body(request: Request) -> dict[str, Any]:
+def _read_body(request: Request) -> dict[str, Any]:
     try:
         data = json.loads(request.body)
     except (ValueError, RecursionError):

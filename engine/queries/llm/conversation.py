@@ -181,13 +181,13 @@ class _ChunkConversation:
 
     def _ask_in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> None:
         events = self._ask("events", EVENTS, values, len(kinds))
-        events = _prefer_fine_grained(events, len(kinds))
+        events = _put_fine_grained_first(events, len(kinds))
         usable_events = []
         for event in events.finished:
             if verbatim(event.context, self._chunk.text):
                 usable_events.append(event)
             else:
-                self._drop(event.event, event.context, _why_not_evidence(event.context))
+                self._drop(event.event, event.context, _choose_reason(event.context))
         for event, reason in events.left_out():
             self._drop(event.event, event.context, reason)
         if not usable_events:
@@ -252,7 +252,7 @@ class _ChunkConversation:
         words = verbatim(evidence, self._chunk.text)
         text = usable(question, evidence)
         if words is None:
-            self._drop(question, evidence, _why_not_evidence(evidence), kind)
+            self._drop(question, evidence, _choose_reason(evidence), kind)
         elif text is None:
             self._drop(question, words, Reason.UNUSABLE, kind)
         else:
@@ -265,7 +265,7 @@ class _ChunkConversation:
         self._dropped.append(Dropped(item, reason))
 
 
-def _prefer_fine_grained(events: _Entries, most: int) -> _Entries:
+def _put_fine_grained_first(events: _Entries, most: int) -> _Entries:
     """Return an answer with more than `most` facts so that fine-grained facts are kept first."""
     if not events.more:
         return events
@@ -274,7 +274,7 @@ def _prefer_fine_grained(events: _Entries, most: int) -> _Entries:
     return _Entries(ordered[:most], events.cut, ordered[most:])
 
 
-def _why_not_evidence(text: str) -> Reason:
+def _choose_reason(text: str) -> Reason:
     return Reason.NOT_FOUND if is_distinctive(text) else Reason.SHORT
 
 

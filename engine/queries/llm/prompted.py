@@ -51,7 +51,7 @@ class Prompted:
         self.name = model.name
         self.model = model.model
         two_steps = prompt == "two-step"
-        room = space(model, _first_prompts(two_steps, kinds), per_chunk, answer_tokens)
+        room = space(model, _list_first_prompts(two_steps, kinds), per_chunk, answer_tokens)
         second_room = 0
         if two_steps:
             second_room = space_after_facts(model, per_chunk, answer_tokens)
@@ -123,7 +123,7 @@ class Prompted:
             self._running.set()
 
 
-def _first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ...]:
+def _list_first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ...]:
     """Return the prompts that may be the first about a chunk."""
     if two_steps:
         return ("events",)

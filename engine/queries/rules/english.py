@@ -150,7 +150,7 @@ def _ask_about_subject(
         return
     who = who_word(clause.subject, people, clause.insertion)
     if who != "what" or clause.subject[:1].isupper():
-        statement = _singular_statement(clause)
+        statement = _make_singular_statement(clause)
         text = _finish(f"{who} {statement} {rest}")
         yield Question(text, "subject", 0.6 + rng.random())
 
@@ -163,10 +163,10 @@ def _is_speech(verb: str, complement: str) -> bool:
     return re.match(r"(?:that\s|how\s|\w+ (?:is|are|was|will|has)\b)", complement) is not None
 
 
-def _singular_statement(clause: Clause) -> str:
+def _make_singular_statement(clause: Clause) -> str:
     """Return the finite verb of a clause in the singular, as after *who*."""
     if clause.auxiliary == "do" and clause.verb:
-        return _singular(clause.statement)
+        return _make_singular(clause.statement)
     if clause.auxiliary == "have" and not clause.verb:
         return "has"
     return {"are": "is", "were": "was", "do": "does"}.get(clause.statement, clause.statement)
@@ -259,7 +259,7 @@ def _split_complement(clause: Clause) -> tuple[str, str]:
     return "", clause.rest if clause.is_be else ""
 
 
-def _singular(word: str) -> str:
+def _make_singular(word: str) -> str:
     reading = verb_form(word.casefold())
     if reading is not None and reading.form == "base":
         return third_person(reading.base)

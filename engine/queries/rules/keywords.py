@@ -63,7 +63,7 @@ def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
         phrases.pop(0)
     count = min(len(phrases), rng.choice((2, 2, 3, 3, 4)))
     chosen = rng.sample(phrases[:4], count)
-    parts = _texts_in_order(chosen)
+    parts = _sort_texts(chosen)
     may_name_topic = topic.name and (len(parts) < 2 or rng.random() < 0.25)
     if may_name_topic and not _overlap(topic.name, parts):
         parts.insert(0, topic.name)
@@ -87,7 +87,7 @@ def title_query(
     if short_headings and rng.random() < 0.7:
         title = short_headings[-1]
     else:
-        title = _short_title(topic, rng)
+        title = _shorten_title(topic, rng)
     if not title:
         return None
     for sentence in sentences[:3]:
@@ -98,16 +98,16 @@ def title_query(
     return None
 
 
-def _short_title(topic: Topic, rng: random.Random) -> str:
+def _shorten_title(topic: Topic, rng: random.Random) -> str:
     """Return a short title whole, otherwise its one or two heaviest phrases in order."""
     if 0 < len(topic.text.split()) <= 5:
         return topic.text
     phrases = [phrase for phrase in topic.phrases if phrase.sort != "number"]
     heaviest = phrases[: rng.choice((1, 2, 2))]
-    return " ".join(_texts_in_order(heaviest))
+    return " ".join(_sort_texts(heaviest))
 
 
-def _texts_in_order(phrases: Iterable[Phrase]) -> list[str]:
+def _sort_texts(phrases: Iterable[Phrase]) -> list[str]:
     """Return the texts of phrases in order of the text that they are from."""
     ordered = sorted(phrases, key=lambda phrase: phrase.first)
     return [phrase.text for phrase in ordered]

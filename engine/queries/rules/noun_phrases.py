@@ -68,7 +68,7 @@ def what_word(noun: str, rng: random.Random) -> str:
 
 def who_word(subject: str, people: frozenset[str], insertion: str = "") -> str:
     """Return *who* for a person, *which HEAD* for a described thing, otherwise *what*."""
-    words = _head_part(subject)
+    words = _find_head_part(subject)
     folded = [word.casefold().strip(".,") for word in words]
     if not folded:
         return "what"
@@ -84,7 +84,7 @@ def who_word(subject: str, people: frozenset[str], insertion: str = "") -> str:
     return "what"
 
 
-def _head_part(phrase: str) -> list[str]:
+def _find_head_part(phrase: str) -> list[str]:
     words: list[str] = []
     for word in phrase.split():
         if word.casefold() in PREPOSITIONS and words:

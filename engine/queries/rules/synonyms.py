@@ -94,7 +94,7 @@ def _find_synonym(tokens: Sequence[Token], position: int, rng: random.Random) ->
         synonym = rng.choice(nouns[word[:-1]])
         if synonym.endswith("s") or " " in synonym:
             return synonym
-        return _plural(synonym)
+        return _make_plural(synonym)
     return None
 
 
@@ -105,7 +105,7 @@ def _reads_as_verb(form: str, before: str) -> bool:
     return form not in ("third", "gerund") and before not in _DETERMINERS
 
 
-def _plural(word: str) -> str:
+def _make_plural(word: str) -> str:
     if word.endswith("y") and word[-2] not in "aeiou":
         return f"{word[:-1]}ies"
     if word.endswith(("s", "x", "ch", "sh")):
