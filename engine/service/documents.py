@@ -46,8 +46,9 @@ def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
     counts = [messages.FormatCount(name, files[name], sizes[name]) for name in files]
     counts.sort(key=lambda count: (-count.bytes, -count.files, count.format))
     left_out = []
-    for file in listing.skipped[:SKIPPED_SHOWN]:
-        left_out.append(messages.LeftOut(str(file.source), file.path, file.reason))
+    for skipped_file in listing.skipped[:SKIPPED_SHOWN]:
+        source = str(skipped_file.source)
+        left_out.append(messages.LeftOut(source, skipped_file.path, skipped_file.reason))
     return messages.Scanned(
         tuple(counts),
         files.total(),
