@@ -38,7 +38,7 @@ from engine.written_queries.imports import import_beside
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 15
+VERSION = 16
 # Takes the place of the fingerprint while files are left.
 _PARTIAL = "partial"
 

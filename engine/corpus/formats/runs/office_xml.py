@@ -214,7 +214,7 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
     }
     fonts: dict[str, str] = {}
     raised: set[str] = set()
-    for name, style in styles.items():
+    for name in styles:
         if font := _find_style_font(name, styles):
             fonts[name] = font
         if not name.encode().endswith(_REFERENCES) and _is_raised(name, styles):

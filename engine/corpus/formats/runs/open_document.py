@@ -6,7 +6,7 @@ Source: ODF 1.3 part 3, 20.391 and 20.192.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,36 +77,40 @@ def _read_styles(roots: Sequence[Any]) -> _Styles:
     raised: set[str] = set()
     parents: dict[str, str] = {}
     faces: dict[str, str] = {}
+    sheets: list[Any] = []
     for root in roots:
         for face in root.iter(f"{_STYLE}font-face"):
             faces[face.get(f"{_STYLE}name")] = face.get(f"{_SVG}font-family")
-    for root in roots:
-        for style in root.iter(f"{_STYLE}style"):
-            name = str(style.get(f"{_STYLE}name"))
-            if parent := style.get(f"{_STYLE}parent-style-name"):
-                parents[name] = str(parent)
-            properties = style.find(f"{_STYLE}text-properties")
-            if properties is None:
-                continue
-            position = properties.get(f"{_STYLE}text-position")
-            if position is not None:
-                # Its own position counts, not that of its parent.
-                parents.pop(name, None)
-            if _RAISED.match(position or ""):
-                raised.add(name)
-            # The properties name a font themselves or by a face.
-            family = properties.get(f"{_FORMAT}font-family")
-            face = properties.get(f"{_STYLE}font-name")
-            if font := find_symbol_font(family or faces.get(face) or face or ""):
-                fonts[name] = font
-    for name in parents:
-        ancestor = name
-        for _ in range(_MAX_STYLE_DEPTH):
-            ancestor = parents.get(ancestor, "")
-            if ancestor in raised:
-                raised.add(name)
-                break
-    return _Styles(fonts, raised)
+        sheets += root.iter(f"{_STYLE}style")
+    for style in sheets:
+        name = str(style.get(f"{_STYLE}name"))
+        if parent := style.get(f"{_STYLE}parent-style-name"):
+            parents[name] = str(parent)
+        properties = style.find(f"{_STYLE}text-properties")
+        if properties is None:
+            continue
+        position = properties.get(f"{_STYLE}text-position")
+        if position is not None:
+            # Its own position counts, not that of its parent.
+            parents.pop(name, None)
+        if _RAISED.match(position or ""):
+            raised.add(name)
+        # The properties name a font themselves or by a face.
+        family = properties.get(f"{_FORMAT}font-family")
+        face = properties.get(f"{_STYLE}font-name")
+        if font := find_symbol_font(family or faces.get(face) or face or ""):
+            fonts[name] = font
+    inherit = {name for name in parents if _inherits(name, parents, raised)}
+    return _Styles(fonts, raised | inherit)
+
+
+def _inherits(name: str, parents: Mapping[str, str], raised: Container[str]) -> bool:
+    """Tell whether a style is based on one that raises text."""
+    for _ in range(_MAX_STYLE_DEPTH):
+        name = parents.get(name, "")
+        if name in raised:
+            return True
+    return False
 
 
 def _find_text_before(span: Any) -> str:

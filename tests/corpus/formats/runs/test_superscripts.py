@@ -182,9 +182,8 @@ def with_raised_span(
     own = f'<style:text-properties style:text-position="{position}"/>'
     parent = ""
     if in_styles:
-        files["styles.xml"] = (
-            f'<styles {ODF_STYLE}><style:style style:name="{in_styles}">{own}</style:style></styles>'
-        )
+        style = f'<style:style style:name="{in_styles}">{own}</style:style>'
+        files["styles.xml"] = f"<styles {ODF_STYLE}>{style}</styles>"
         parent = f' style:parent-style-name="{in_styles}"'
         own = ""
     style = (
