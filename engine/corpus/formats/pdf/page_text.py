@@ -67,6 +67,8 @@ class PageText:
     @cached_property
     def _text(self) -> str:
         """The letters by PDFium's index as a text, with a blank for those that it leaves out."""
+        if "" not in self.letters:
+            return "".join(self.letters)
         return "".join(letter or " " for letter in self.letters)
 
     @property
@@ -124,16 +126,22 @@ class PageText:
         """
         starts: list[int] = []
         for before, piece in pairwise(self.turned):
-            height = max(before.height, piece.height)
-            if max(before.width, piece.width) > _MAX_JOINED * height:
+            # Plain numbers, since this is asked about each piece.
+            _, left_before, bottom_before, right_before, top_before = before
+            _, left, bottom, right, top = piece
+            height = top - bottom
+            height_before = top_before - bottom_before
+            max_height = height if height > height_before else height_before
+            rise = bottom_before + top_before - bottom - top
+            if -2 * _MIN_PITCH * max_height < rise < 2 * _MIN_PITCH * max_height:
                 continue
-            if min(before.height, piece.height) < _MIN_SIZE * height:
+            if max(right_before - left_before, right - left) > _MAX_JOINED * max_height:
                 continue
-            is_below = before.left < piece.right and piece.left < before.right
-            is_next_column = piece.left >= before.right and piece.bottom > before.top
+            if min(height_before, height) < _MIN_SIZE * max_height:
+                continue
+            is_below = left_before < right and left < right_before
+            is_next_column = left >= right_before and bottom > top_before
             if not is_below and not is_next_column:
-                continue
-            if abs(before.bottom + before.top - piece.bottom - piece.top) < 2 * _MIN_PITCH * height:
                 continue
             if not self.is_known:
                 return
