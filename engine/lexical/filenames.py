@@ -31,9 +31,7 @@ NAME_WEIGHT = 2
 # Splits a name such as `LeaseNorthHarbour`.
 _HUMP = re.compile("(?<=[a-zß-ÿа-џ]{3})(?=[A-ZÀ-ÞЀ-Я][a-zß-ÿа-џ]{2})")
 # Splits `teststand3` and `2031v2`, but neither `v2` nor `12mm`.
-_DIGIT_EDGE = re.compile(
-    r"(?<=[^\W\d_]{3})(?=\d)|(?<=\d)(?=[^\W\d_]{3})|(?<=\d{3})(?=[^\W\d_]\d)"
-)
+_DIGIT_EDGE = re.compile(r"(?<=[^\W\d_]{3})(?=\d)|(?<=\d)(?=[^\W\d_]{3})|(?<=\d{3})(?=[^\W\d_]\d)")
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 

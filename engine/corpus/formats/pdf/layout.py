@@ -87,7 +87,7 @@ def read_pieces(page: TextPage, count: int) -> list[Piece]:
 
     `count` is the result of FPDFText_CountRects for the page, which must be called first.
     """
-    return [Piece(number, *box) for number, box in enumerate(page.read_boxes(count))]
+    return list(map(Piece._make, page.read_boxes(count)))
 
 
 def _turn(

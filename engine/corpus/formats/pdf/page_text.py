@@ -208,7 +208,7 @@ class PageText:
     def _search_start(self, number: int) -> int:
         """Find the letter where a piece begins.
 
-        Look after blanks, else ask PDFium, else count pieces.
+        Look behind the piece before, then after blanks, else ask PDFium, else count pieces.
         """
         piece = self.pieces[number]
         at = bisect_left(self._known, number)
@@ -219,15 +219,14 @@ class PageText:
             start = self._starts[before.number] + int(letters)
         elif self._begins_at(0, piece):
             return 0
-        for word in islice(
-            _WORD_BEGIN.finditer(self._text, start, start + _MAX_EXAMINED), _MAX_WORDS
-        ):
-            if self._begins_at(word.start(), piece):
-                return word.start()
         if number - 1 in self._starts:
             index = self._find_end(self._starts[number - 1], start)
             if index and self._begins_at(index, piece):
                 return index
+        words = _WORD_BEGIN.finditer(self._text, start, start + _MAX_EXAMINED)
+        for word in islice(words, _MAX_WORDS):
+            if self._begins_at(word.start(), piece):
+                return word.start()
         x, y = self._choose_point(piece)
         index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _WITHIN, _WITHIN)
         count_objects = self._text_page.count_objects

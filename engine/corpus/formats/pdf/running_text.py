@@ -7,6 +7,7 @@ short, begin with capitals or digits, and at least one column holds figures.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from engine.corpus.text.hyphens import LINE_END
 
@@ -55,7 +56,7 @@ def are_cells(columns: Sequence[Sequence[str]]) -> bool:
 def _measure_continued(lines: Sequence[str]) -> float:
     """Return the share of the lines after the first that begin within a sentence or a word."""
     continued = 0
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         first = next((char for char in line if char.isalnum()), "")
         has_no_case = first.isalpha() and first.lower() == first.upper()
         continued += first.islower() or has_no_case or before.endswith(_HYPHENS)

@@ -48,14 +48,16 @@ _MAX_EXAMINED = 6
 _MIN_WITH_BULLETS = 3  # columns
 # As a share of the height of letters.
 _PROSE_WIDTH = 11.0
+_NARROW_WIDTH = 4.0
 # As a share of a column's width.
 _FILLED = 0.8
+_NARROW_FILLED = 0.6
 # Share of the lines of a column of prose.
 _MIN_FILLED = 0.5
 _MIN_PROSE = 4  # lines
 _MAX_LINES = 400
 # Number of lines of a block whose text is read.
-_MAX_READ = 40
+_MAX_READ = 16
 # Distance of the lower or the upper edges of cells side by side, as a share of the height of
 # letters.
 _LEVEL = 0.15
@@ -321,8 +323,12 @@ def _classify(
     if with_several >= _MIN_ROWS_BY_COLUMN and _count_jumps(block, 1) < block.columns:
         block.is_drawn_by_column = _has_cells(block, size, read_text)
     is_by_line = jumps >= with_several
-    may_be_prose = not block.is_drawn_by_column and (is_wide or is_by_line)
-    if may_be_prose and _is_running(block, read_text, is_wide=is_wide):
+    may_be_prose = is_wide or (is_by_line and all(_is_filled(lines, size) for lines in widths))
+    if (
+        may_be_prose
+        and not block.is_drawn_by_column
+        and _is_running(block, read_text, is_wide=is_wide)
+    ):
         if _find_bands(block, read_rules()):
             return _make_table(block, size, read_rules())
         block.is_prose = True
@@ -331,9 +337,7 @@ def _classify(
     return _make_table(block, size, read_rules() if needs_rules else ())
 
 
-def _is_running(
-    block: Block, read_text: Callable[[Segment], str], *, is_wide: bool
-) -> bool:
+def _is_running(block: Block, read_text: Callable[[Segment], str], *, is_wide: bool) -> bool:
     """Tell whether all columns of a block are prose.
 
     Wide columns are, unless their text looks like cells.
@@ -396,6 +400,14 @@ def _is_prose(widths: Sequence[float], size: float) -> bool:
     if len(widths) < _MIN_PROSE or widest < _PROSE_WIDTH * size:
         return False
     return filled >= _MIN_FILLED * len(widths)
+
+
+def _is_filled(widths: Sequence[float], size: float) -> bool:
+    """Tell whether a column of such lines may be narrow prose."""
+    widest = sorted(widths)[int(0.9 * (len(widths) - 1))]
+    if len(widths) < _MIN_PROSE or widest < _NARROW_WIDTH * size:
+        return False
+    return sum(width >= _NARROW_FILLED * widest for width in widths) >= _MIN_FILLED * len(widths)
 
 
 def _count_jumps(block: Block, start: int = 0) -> int:
