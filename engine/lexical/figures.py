@@ -119,8 +119,8 @@ def read_figure(compound: str) -> Figure | None:
         values = tuple(dict.fromkeys(_read_values(compound)))
         whole_numbers = [value.removesuffix(".0") for value in values if value.endswith(".0")]
         return Figure(values, tuple(number for number in whole_numbers if len(number) > 3))
-    if codes := account_numbers.read_account_number(compound):
-        return Figure(codes)
+    if account_codes := account_numbers.read_account_number(compound):
+        return Figure(account_codes)
     compound = _AFTER_AREA.sub(" ", compound)
     characters = "".join(char for char in compound if char.isalnum())
     if _IS_GROUPS.fullmatch(compound):
