@@ -16,8 +16,9 @@ from engine.core.errors import CancelledError, EngineError
 from engine.core.messages.report import SearchMode
 from engine.evaluation.comparison import DocumentOf, measure
 from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence
-from engine.evaluation.gate import Decision, Option, decide
-from engine.evaluation.gate_words import explain_decision
+from engine.evaluation.gate.deciding import decide
+from engine.evaluation.gate.decision import Decision, Option
+from engine.evaluation.gate.sentences import explain_decision
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext

@@ -17,8 +17,9 @@ from engine.evaluation.choosing.fusion import FOREIGN_SHARES, HybridFusion
 from engine.evaluation.comparison import DocumentOf, measure
 from engine.evaluation.evidence import DECIDE_SHARE, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
-from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
-from engine.evaluation.gate_words import explain_decision
+from engine.evaluation.gate.deciding import decide
+from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
+from engine.evaluation.gate.sentences import explain_decision
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.lists.preferences import (
