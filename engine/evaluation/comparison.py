@@ -131,8 +131,8 @@ def collapse(ids: Ids, document_of: DocumentOf) -> Ids:
     documents = np.full(ids.shape, -1, dtype=np.int64)
     documents[present] = document_of(ids[present])
     collapsed = np.full(ids.shape, -1, dtype=np.int64)
-    for row, ranked in enumerate(documents.tolist()):
-        distinct = [document for document in dict.fromkeys(ranked) if document >= 0]
+    for row, ranked in enumerate(documents):
+        distinct = [document for document in dict.fromkeys(ranked.tolist()) if document >= 0]
         collapsed[row, : len(distinct)] = distinct
     return collapsed
 

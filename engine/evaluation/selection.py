@@ -14,8 +14,8 @@ from engine.core.messages.report import SEARCH_MODES, SearchMode, Standing
 from engine.core.systems import ADAPTED, BASE, IN_USE, candidate_name, weight_of
 from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.choosing.fusion import FOREIGN_SHARES, HybridFusion
-from engine.evaluation.comparison import DocumentOf, measure
-from engine.evaluation.evidence import DECIDE_SHARE, Evidence, PreferenceEvidence
+from engine.evaluation.comparison import DocumentOf, measure_ndcg
+from engine.evaluation.evidence import DECIDE_SHARE, RUNGS, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
@@ -238,10 +238,8 @@ class Choosing:
 
     def _deciding_sets(self) -> list[QuerySet]:
         """Return the sets that are on the ladder and have usable queries."""
-        sets = [queries for queries in self.sets if queries.rung and queries.usable()]
-        if not self.settings.evaluation.use_judged:
-            sets = [queries for queries in sets if queries.rung != "judged"]
-        return sets
+        rungs = RUNGS if self.settings.evaluation.use_judged else RUNGS[1:]
+        return [queries for queries in self.sets if queries.rung in rungs and queries.usable()]
 
     def _measure_options(self, queries: QuerySet, options: Sequence[Option]) -> Evidence:
         """Measure nDCG@10 per query of every option on a set."""
@@ -271,15 +269,14 @@ class Choosing:
         if self.focused is None or contender is None or not self.settings.evaluation.use_judged:
             return ladder
         compared = (reference.name, contender.name)
-        reference_ranking = self._ranking(self.focused, reference)
-        contender_ranking = self._ranking(self.focused, contender)
-        rows = self.focused.decided_rows(reference_ranking, contender_ranking)
+        first = self._ranking(self.focused, reference)
+        second = self._ranking(self.focused, contender)
+        rows = self.focused.decided_rows(first, second)
         if not rows:
             return ladder
-        values = {
-            reference.name: self.focused.values(rows, reference_ranking, self._measure),
-            contender.name: self.focused.values(rows, contender_ranking, self._measure),
-        }
+        values = {}
+        for name, ranking in zip(compared, (first, second), strict=True):
+            values[name] = self.focused.values(rows, ranking, self._measure)
         focused = Evidence("judged", values, self.focused.clusters(rows))
         judged = next((evidence for evidence in ladder if evidence.rung == "judged"), None)
         if judged is None:
@@ -308,7 +305,7 @@ class Choosing:
     def _measure(
         self, ranking: NDArray[np.int64], judgments: Sequence[Judgment]
     ) -> NDArray[np.float64]:
-        return measure(ranking, judgments, self.document_of, ("ndcg@10",))["ndcg@10"]
+        return measure_ndcg(ranking, judgments, self.document_of)
 
     def _select(self, decision: Decision, options: Sequence[Option], why_not: str) -> ModeSelection:
         """Return the selection that a decision makes, with the name of its rows in tables."""

@@ -40,7 +40,7 @@ from engine.encoders.for_project import chunk_vectors, load_encoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.address import KEY
 from engine.evaluation.choosing.fusion import HybridFusion, default_share
-from engine.evaluation.comparison import compare_values, measure
+from engine.evaluation.comparison import compare_values, measure_ndcg
 from engine.evaluation.document_set import FOLDER, document_set
 from engine.evaluation.evidence import (
     CERTIFYING,
@@ -48,7 +48,6 @@ from engine.evaluation.evidence import (
     Evidence,
     RungName,
     choose_shown,
-    sort_from_top,
 )
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
@@ -151,7 +150,7 @@ def _compare_trials(
         return EncoderComparison(tuple(results))
     first = next(iter(done))
     rungs = [rung for rung in RUNGS if rung in done[first].rungs]
-    shown = choose_shown(sort_from_top([_build_evidence(rung, done) for rung in rungs]), first)
+    shown = choose_shown([_build_evidence(rung, done) for rung in rungs], first)
     values = {}
     for name, trial in done.items():
         figures = trial.rungs[shown.rung]
@@ -233,6 +232,7 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
     figures = {}
     for queries, rankers in sets:
         figures[str(queries.rung)] = _measure_set(context, encoder, queries, rankers)
+    # What a server takes is not in this process.
     own_memory = None if source.server else memory
     return EncoderTrial(
         source.name, figures, speed, seconds, own_memory, encoder.dimension, changes
@@ -246,8 +246,11 @@ def _build_sets(context: StageContext, chunks: list[Chunk]) -> list[tuple[QueryS
     if written := document_set(context, chunks):
         sets.append(written)
     wanted = RUNGS if context.settings.evaluation.use_judged else RUNGS[1:]
-    sets = [(queries, corpus) for queries, corpus in sets if queries.rung in wanted]
-    return [(queries, corpus) for queries, corpus in sets if queries.usable()]
+    usable = []
+    for queries, corpus in sets:
+        if queries.rung in wanted and queries.usable():
+            usable.append((queries, corpus))
+    return usable
 
 
 def _measure_set(
@@ -273,7 +276,7 @@ def _measure_set(
     judgments = [queries.judgments[row] for row in rows]
 
     def ndcg(ranking: NDArray[np.int64]) -> tuple[float, ...]:
-        return tuple(measure(ranking[rows], judgments, rankers.document_of)["ndcg@10"].tolist())
+        return tuple(measure_ndcg(ranking[rows], judgments, rankers.document_of).tolist())
 
     return TrialFigures(
         ndcg(queries.rankings[OWN]),

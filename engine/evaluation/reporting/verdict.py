@@ -87,7 +87,7 @@ def verdict_of(
     default = mode or report["settings"].get("search", {}).get("mode")
     modes: list[SearchMode] = ["hybrid", "semantic"]
     if default == "semantic":
-        modes = ["semantic", "hybrid"]
+        modes.reverse()
     notes = []
     if report["advice"] and mode != BM25:
         notes.append(str(report["advice"]).replace("PROJECT", project))
@@ -206,9 +206,10 @@ def _format_needed(report: Mapping[str, Any]) -> str:
     for mode in SEARCH_MODES:
         chosen = report["selection"][mode]
         decision = chosen["decision"] or {}
-        decided = chosen["standing"] == "proved" or decision.get("rung") == "judged"
-        if not decided and decision.get("judged_needed"):
-            points_by_count[int(decision["judged_needed"])] = decision["judged_points"]
+        is_decided = chosen["standing"] == "proved" or decision.get("rung") == "judged"
+        needed = decision.get("judged_needed")
+        if needed and not is_decided:
+            points_by_count[int(needed)] = decision["judged_points"]
     if not points_by_count:
         return ""
     fewest = min(points_by_count)
