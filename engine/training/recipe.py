@@ -138,7 +138,7 @@ def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
 def name_teacher(settings: Settings) -> str:
     """Return the cross-encoder that teaches where one is wanted: by default the reranker.
 
-    Empty if there is none on this machine: a server would get all training queries and their
+    Empty without a cross-encoder on this machine: a server would get all training queries and their
     passages.
     """
     if settings.training.cross_encoder:
