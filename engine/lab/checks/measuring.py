@@ -73,7 +73,16 @@ def measure_project(
     """
     with project.locked(), closing(project.store()) as store:
         settings = project.settings()
-        context = StageContext(project, settings, store, "evaluate", "", "", emit, should_stop)
+        context = StageContext(
+            project=project,
+            settings=settings,
+            store=store,
+            stage="evaluate",
+            fingerprint="",
+            run="",
+            emit=emit,
+            should_stop=should_stop,
+        )
         report = project.folder_of(context.need(EvaluationInfo))
         return Lab(context, options).measure(), report
 
@@ -115,14 +124,14 @@ class Lab:
         self._diagnostics.alias(IN_USE, evaluation.info.semantic.name)
         basis = self._diagnostics.basis
         return LabFigures(
-            evaluation.fingerprint,
-            self._options.model_dump(),
-            self._diagnostics.diagnostics,
-            self._diagnostics.similarities(),
-            self._summarize_general(),
-            self._pairs.figures(),
-            self._measure_robustness(evaluation.info),
-            basis is not None and basis.synthetic,
+            evaluation=evaluation.fingerprint,
+            options=self._options.model_dump(),
+            diagnostics=self._diagnostics.diagnostics,
+            similarities=self._diagnostics.similarities(),
+            general=self._summarize_general(),
+            sentences=self._pairs.figures(),
+            robustness=self._measure_robustness(evaluation.info),
+            flattering=basis is not None and basis.synthetic,
         )
 
     def _take(self, candidate: Candidate) -> None:

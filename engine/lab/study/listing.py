@@ -58,7 +58,13 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
     """
     basis, chunks = basis_of(project) if project else (None, 0)
     for study in catalogue().values():
-        known = Listed(study.name, study.source, study.shows, study.differs, len(study.trainings))
+        known = Listed(
+            name=study.name,
+            source=study.source,
+            shows=study.shows,
+            differs=study.differs,
+            cells=len(study.trainings),
+        )
         if project is None or basis is None:
             yield known
             continue
