@@ -82,15 +82,15 @@ class Evaluation:
             experience = experience_for(context, self.trained.info.adapter_scope)
             preferences = preferences_of(context, self.trained.info, share)
         return Choosing(
-            self._settings,
-            self.sets,
-            self._fuser,
-            self.rankers.document_of,
-            share,
-            experience,
-            preferences,
-            self.focused,
-            contenders_of(context),
+            settings=self._settings,
+            sets=self.sets,
+            fuser=self._fuser,
+            document_of=self.rankers.document_of,
+            reference_share=share,
+            experience=experience,
+            preferences=preferences,
+            focused=self.focused,
+            contenders=contenders_of(context),
         )
 
     def _corpus_of(self, queries: QuerySet) -> Rankers:

@@ -125,7 +125,15 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
             grades[answer] = max(grade, grades.get(answer, 0))
         unmatched += judgment.unmatched
     first = judgments[0]
-    return Judgment(first.key, first.text, level, grades, held, evidence, tuple(unmatched))
+    return Judgment(
+        key=first.key,
+        text=first.text,
+        level=level,
+        grades=grades,
+        held=held,
+        evidence=evidence,
+        unmatched=tuple(unmatched),
+    )
 
 
 def _find_new_evidence(judgment: Judgment, grades: Mapping[int, int]) -> list[int]:
@@ -211,12 +219,28 @@ class _Corpus:
         count = len(strings)
         if held:
             grades = dict.fromkeys(held, 1)
-            return Judgment(query.key, query.text, "chunk", grades, held, count, tuple(unmatched))
+            return Judgment(
+                key=query.key,
+                text=query.text,
+                level="chunk",
+                grades=grades,
+                held=held,
+                evidence=count,
+                unmatched=tuple(unmatched),
+            )
         grades, absent = self._grade_documents(query)
         unmatched += absent
         if not strings and not query.grades and allowed:
             grades = dict.fromkeys(sorted(allowed), 1)
-        return Judgment(query.key, query.text, "document", grades, {}, count, tuple(unmatched))
+        return Judgment(
+            key=query.key,
+            text=query.text,
+            level="document",
+            grades=grades,
+            held={},
+            evidence=count,
+            unmatched=tuple(unmatched),
+        )
 
     def _find_holders(
         self, occurrences: Iterable[Occurrence], allowed: set[int] | None

@@ -107,7 +107,15 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         name = "held-out queries"
         if made == "imported":
             name = "held-out imported queries"
-        sets.append(QuerySet(name, "synthetic", judge_generated(heldout, related), matches, made))
+        sets.append(
+            QuerySet(
+                name=name,
+                kind="synthetic",
+                judgments=judge_generated(heldout, related),
+                matches=matches,
+                made=made,
+            )
+        )
     return sets
 
 

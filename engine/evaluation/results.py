@@ -86,7 +86,11 @@ def _build_info(
     if work.reranker is not None:
         tried = work.reranker
         reranker = RerankerInfo(
-            tried.in_use, tried.reason, tried.fingerprint, tried.mode, tried.seconds
+            used=tried.in_use,
+            reason=tried.reason,
+            fingerprint=tried.fingerprint,
+            mode=tried.mode,
+            seconds=tried.seconds,
         )
     return EvaluationInfo(
         semantic=_in_use(selection.semantic, trained),
@@ -114,12 +118,12 @@ def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
     if chosen.weight:
         adapter = trained.adapter
     return InUseInfo(
-        chosen.encoder,
-        chosen.weight,
-        adapter,
-        trained.adapter_scope,
-        chosen.standing,
-        chosen.reason,
+        name=chosen.encoder,
+        interpolation_weight=chosen.weight,
+        adapter=adapter,
+        adapter_scope=trained.adapter_scope,
+        standing=chosen.standing,
+        reason=chosen.reason,
     )
 
 
@@ -220,12 +224,12 @@ def _query_set_reports(
             unmatched += judgment.unmatched
         reports.append(
             QuerySetReport(
-                queries.name,
-                queries.kind,
-                comparison.table,
-                find_changes(comparison, changed, hits=hits),
-                changed,
-                tuple(unmatched),
+                name=queries.name,
+                kind=queries.kind,
+                comparison=comparison.table,
+                changes=find_changes(comparison, changed, hits=hits),
+                changed_system=changed,
+                unmatched=tuple(unmatched),
             )
         )
     return reports

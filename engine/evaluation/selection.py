@@ -94,13 +94,13 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
         # Nothing is foreseen, for example in an installation without the file.
         return None
     recipe = Recipe(
-        config.objective,
-        config.weights,
-        adapter_scope,
-        config.similarity,
-        config.method,
-        config.learning_rate,
-        config.steps * config.queries_per_step,
+        objective=config.objective,
+        weights=config.weights,
+        adapter_scope=adapter_scope,
+        similarity=config.similarity,
+        method=config.method,
+        learning_rate=config.learning_rate,
+        examples=config.steps * config.queries_per_step,
     )
     measured = experience.recipes.get(queries)
     if measured is None or not measured.trains_the_same(recipe):
@@ -317,13 +317,13 @@ class Choosing:
         elif chosen.encoder == BASE and not has_own_share:
             system = BASE
         return ModeSelection(
-            chosen.encoder,
-            weight_of(chosen.encoder),
-            decision.standing,
-            why_not or explain_decision(decision),
-            decision,
-            chosen.share,
-            system,
+            encoder=chosen.encoder,
+            weight=weight_of(chosen.encoder),
+            standing=decision.standing,
+            reason=why_not or explain_decision(decision),
+            decision=decision,
+            share=chosen.share,
+            system=system,
         )
 
 
@@ -355,7 +355,13 @@ def preferences_of(
         reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).identify(snapshot)
         for weight, share in product(weights, shares_of[mode]):
             fusion = FusionInfo.of_share(share)
-            choice = SystemChoice(mode, fusion, trained.adapter, trained.adapter_scope, weight)
+            choice = SystemChoice(
+                mode=mode,
+                fusion=fusion,
+                adapter=trained.adapter,
+                scope=trained.adapter_scope,
+                weight=weight,
+            )
             systems = SystemPair(reference, choice.identify(snapshot))
             # Preferences between two systems take a query of the database, so skip unknown pairs.
             if frozenset((systems.reference, systems.candidate)) not in answered:
@@ -368,7 +374,11 @@ def preferences_of(
                 name = pair(name, share).name
             counted = count_preferences(answers, systems)
             preferences.setdefault(mode, {})[name] = PreferenceEvidence(
-                len(answers), counted.better, counted.worse, counted.wins, counted.losses
+                count=len(answers),
+                wealth_better=counted.better,
+                wealth_worse=counted.worse,
+                wins=counted.wins,
+                losses=counted.losses,
             )
     return preferences
 

@@ -71,7 +71,9 @@ def difference(value: float, resampled: Floats, p_value: float) -> Difference:
             verdict = "better"
         elif high < 0:
             verdict = "worse"
-    return Difference(value, low, high, p_better, verdict, p_value)
+    return Difference(
+        value=value, low=low, high=high, p_better=p_better, verdict=verdict, p_value=p_value
+    )
 
 
 def queries_needed(gap: ArrayLike, clusters: ArrayLike | None = None) -> int | None:

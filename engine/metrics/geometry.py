@@ -18,7 +18,7 @@ _BLOCK = 512
 _PAIR_BLOCK = 20_000
 _GENERAL_BLOCK = 4_096
 _PRODUCTS = 512 * 100_000
-# A smaller squared distance is none: the texts coincide.
+# Up to this squared distance two vectors coincide.
 _SAME = 1e-6
 
 

@@ -84,7 +84,14 @@ def choose_threshold(
             break
     loss = add_needed(loss.percent(), kept - plain, clusters)
     hidden = float((best < tau).mean())
-    return Threshold(tau, float(psi), float(kept.mean()), float(plain.mean()), hidden, loss)
+    return Threshold(
+        similarity=tau,
+        psi=float(psi),
+        accuracy=float(kept.mean()),
+        unthresholded=float(plain.mean()),
+        hidden=hidden,
+        loss=loss,
+    )
 
 
 def overlap(

@@ -166,7 +166,14 @@ def _compare_trials(
     differences = {name: gap for (name, _), gap in gaps.items()}
     queries_of = Counter(done[first].rungs[shown.rung].documents)
     most = max(queries_of.values())
-    table = FigureTable(OWN, shown.queries, 0, intervals, differences, one_document=most)
+    table = FigureTable(
+        base=OWN,
+        queries=shown.queries,
+        left_out=0,
+        systems=intervals,
+        differences=differences,
+        one_document=most,
+    )
     if shown.rung not in CERTIFYING:
         table = table.of_flattering_queries()
     needed = None
@@ -205,7 +212,14 @@ def try_encoder(
     with closing(project.store()) as store:
         chosen = settings.model_copy(update={"encoder": encoder})
         context = StageContext(
-            project, chosen, store, "encoders", "", "", _print_progress, should_stop
+            project=project,
+            settings=chosen,
+            store=store,
+            stage="encoders",
+            fingerprint="",
+            run="",
+            emit=_print_progress,
+            should_stop=should_stop,
         )
         context.need(CorpusInfo)
         context.need(LexicalInfo)
@@ -235,7 +249,13 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
     # What a server takes is not in this process.
     own_memory = None if source.server else memory
     return EncoderTrial(
-        source.name, figures, speed, seconds, own_memory, encoder.dimension, changes
+        name=source.name,
+        rungs=figures,
+        texts_per_second=speed,
+        query_seconds=seconds,
+        memory=own_memory,
+        dimension=encoder.dimension,
+        changes=changes,
     )
 
 

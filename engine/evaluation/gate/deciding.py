@@ -35,7 +35,14 @@ def decide(
     rungs = Ladder(ladder, reference.name, candidates, samples, seed)
     has_evidence = rungs.trials or preferences or foreseen.priors
     if not candidates or not has_evidence:
-        return Decision(mode, reference.name, reference.name, "base", None, 0)
+        return Decision(
+            mode=mode,
+            chosen=reference.name,
+            reference=reference.name,
+            standing="base",
+            rung=None,
+            queries=0,
+        )
     rules = Rules(mode, rungs, candidates, foreseen, preferences)
     rows = [rules.judge(candidate) for candidate in candidates]
     chosen = _choose(rows, rules)
@@ -59,15 +66,15 @@ def decide(
         proving_preferences = preferences[name]
         queries = proving_preferences.count
     return Decision(
-        mode,
-        name,
-        reference.name,
-        standing,
-        proof or rungs.find_last_word(),
-        queries,
-        tuple(_describe_row(row, rungs, described, row is chosen) for row in rows),
-        rungs.results(),
-        rungs.count_judged_needed(),
+        mode=mode,
+        chosen=name,
+        reference=reference.name,
+        standing=standing,
+        rung=proof or rungs.find_last_word(),
+        queries=queries,
+        candidates=tuple(_describe_row(row, rungs, described, row is chosen) for row in rows),
+        ladder=rungs.results(),
+        judged_needed=rungs.count_judged_needed(),
         measured_on=measured_rung,
         preferences=proving_preferences,
     )

@@ -82,12 +82,12 @@ class Rules:
         elif option.encoder != BASE and self._is_expected(name, expectation):
             outcome = "expected"
         return GateRow(
-            name,
-            option.encoder,
-            option.share,
-            difference,
-            p_value,
-            outcome,
+            name=name,
+            encoder=option.encoder,
+            share=option.share,
+            difference=difference,
+            p=p_value,
+            outcome=outcome,
             excluded_by=excluded_by,
             expectation=expectation,
         )
@@ -151,14 +151,14 @@ class Rules:
                 effect = effect.update(trial.mean(name), self._total_error(trial, name))
         reach = Z * effect.deviation
         return Expectation(
-            effect.mean,
-            effect.mean - reach,
-            effect.mean + reach,
-            effect.below(-TOLERANCE),
-            prior.collections,
-            prior.helped,
-            prior.average,
-            prior.widened,
+            mean=effect.mean,
+            low=effect.mean - reach,
+            high=effect.mean + reach,
+            risk=effect.below(-TOLERANCE),
+            collections=prior.collections,
+            helped=prior.helped,
+            average=prior.average,
+            widened=prior.widened,
         )
 
     def _is_expected(self, name: str, expectation: Expectation | None) -> bool:

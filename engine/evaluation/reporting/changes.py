@@ -62,12 +62,12 @@ def find_changes(
     from_loss = np.argsort(gap, kind="stable")[: min(top, worse)]
     differences = np.round(100 * np.sort(gap)[::-1], _DIGITS).tolist()
     return Changes(
-        tuple(build_change(row) for row in from_gain),
-        tuple(build_change(row) for row in from_loss),
-        better,
-        worse,
-        equal,
-        tuple(differences),
+        better=tuple(build_change(row) for row in from_gain),
+        worse=tuple(build_change(row) for row in from_loss),
+        count_better=better,
+        count_worse=worse,
+        count_equal=equal,
+        differences=tuple(differences),
     )
 
 

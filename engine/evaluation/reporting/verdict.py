@@ -66,7 +66,13 @@ def gates_of(report: Mapping[str, Any]) -> dict[SearchMode, GateTable]:
             continue
         rung = decision["rung"] or decision["measured_on"] or ""
         rows = from_json(tuple[GateRow, ...], decision["candidates"])
-        gates[mode] = GateTable(mode, rung, decision["queries"], rows, decision["rung"] is not None)
+        gates[mode] = GateTable(
+            mode=mode,
+            rung=rung,
+            queries=decision["queries"],
+            candidates=rows,
+            decided=decision["rung"] is not None,
+        )
     return gates
 
 
@@ -121,14 +127,14 @@ def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
         bars = _bars(measured, way, adapted=adapted)
     after = IN_USE if adapted else ADAPTED
     return ModeVerdict(
-        mode,
-        outcome,
-        chosen["encoder"],
-        chosen["reason"],
-        measured.kind,
-        measured.comparison.queries,
-        bars,
-        measured.comparison.gap(f"{way}{after}", f"{way}{BASE}"),
+        mode=mode,
+        outcome=outcome,
+        encoder=chosen["encoder"],
+        sentence=chosen["reason"],
+        kind=measured.kind,
+        queries=measured.comparison.queries,
+        bars=bars,
+        difference=measured.comparison.gap(f"{way}{after}", f"{way}{BASE}"),
     )
 
 
