@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.messages.report import SearchMode
-from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name
+from engine.core.systems import BASE, BM25, ENCODERS, IN_USE, candidate_name
 from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.choosing.fusion import (
     FusionChoice,
@@ -105,15 +105,12 @@ class Evaluation:
         for queries in self._ranked:
             rankers = self._corpus_of(queries)
             ids, scores = rankers.bm25(queries.texts, self._among[queries.kind])
-            queries.rankings["bm25"] = ids
-            queries.scores["bm25"] = scores
+            queries.rankings[BM25] = ids
+            queries.scores[BM25] = scores
 
     def rank_candidates(self) -> None:
         """Rank every query by the base encoder and, with an adapter, by all interpolations."""
-        weights = [0.0]
-        if self.adapter:
-            weights += [*sorted(self._settings.evaluation.interpolation_weights), 1.0]
-        for weight in weights:
+        for weight in self.rankers.weights:
             self._rank_by(self.rankers.candidate(weight))
 
     def _rank_by(self, candidate: Candidate) -> None:
@@ -121,35 +118,20 @@ class Evaluation:
         for rankers in (self.rankers, *self._other_corpora.values()):
             chunks = candidate.chunk_vectors(rankers.chunks)
             for queries in self._ranked:
-                if self._corpus_of(queries) is rankers:
-                    self._rank_set(candidate, queries, rankers, chunks)
+                if self._corpus_of(queries) is not rankers:
+                    continue
+                vectors = candidate.query_vectors(queries.texts)
+                among = self._among[queries.kind]
+                rankers.rank_by_encoder(
+                    candidate.name, queries, vectors, chunks, among, candidate.similarity
+                )
             # Vectors of a million chunks take 1.5 GB: free them before encoding the next corpus.
             del chunks
         self._context.check_stop()
 
-    def _rank_set(
-        self,
-        candidate: Candidate,
-        queries: QuerySet,
-        rankers: Rankers,
-        chunks: NDArray[np.float32],
-    ) -> None:
-        """Rank the queries of a set by a candidate, and score what BM25 ranked."""
-        name = candidate.name
-        similarity = candidate.similarity
-        vectors = candidate.query_vectors(queries.texts)
-        among = self._among[queries.kind]
-        ids, scores = rankers.nearest(vectors, chunks, among, similarity)
-        queries.rankings[name] = ids
-        queries.scores[name] = scores
-        queries.cross_scores[name] = rankers.scores_of(
-            vectors, chunks, queries.rankings["bm25"], similarity
-        )
-
     def select(self) -> Selection:
         """Choose each search mode's encoder: base, the adapted one, or an interpolation."""
-        weights = sorted(self._settings.evaluation.interpolation_weights)
-        names = [candidate_name(weight) for weight in (*weights, 1.0)]
+        names = [candidate_name(weight) for weight in self.rankers.weights if weight]
         why_not = ""
         if self.adapter is None:
             why = self.trained.info.reason or "Nothing was trained"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from engine.core.records import Chunk
 from engine.core.similarity import COSINE, Similarity
+from engine.core.systems import BM25
 from engine.evaluation.candidates import Candidate
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
@@ -69,6 +70,14 @@ class Rankers:
         if folder:
             return self._context.project.path / folder
         return None
+
+    @property
+    def weights(self) -> list[float]:
+        """The interpolation weights to compare: base, and if there is an adapter up to it alone."""
+        if not self.adapter:
+            return [0.0]
+        interpolations = self._context.settings.evaluation.interpolation_weights
+        return [0.0, *sorted(interpolations), 1.0]
 
     @cached_property
     def lexical(self) -> LexicalIndex:
@@ -137,6 +146,25 @@ class Rankers:
         chunk_form = similarity.chunk_form(chunks)
         ids, products = rank_within(query_form, chunk_form, self.ids, depth, among)
         return ids, similarity.of_products(products)
+
+    def rank_by_encoder(
+        self,
+        name: str,
+        queries: QuerySet,
+        vectors: Floats,
+        chunks: Floats,
+        among: Among,
+        similarity: Similarity,
+    ) -> None:
+        """Add an encoder's rankings to a set that BM25 has ranked, and its scores of BM25's hits.
+
+        `vectors` (q, d) are the queries', `chunks` (n, d) the chunks'.
+        """
+        ids, scores = self.nearest(vectors, chunks, among, similarity)
+        bm25_ids = queries.rankings[BM25]
+        queries.rankings[name] = ids
+        queries.scores[name] = scores
+        queries.cross_scores[name] = self.scores_of(vectors, chunks, bm25_ids, similarity)
 
     def scores_of(
         self, queries: Floats, chunks: Floats, ids: Ids, similarity: Similarity = COSINE

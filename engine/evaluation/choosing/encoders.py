@@ -34,6 +34,7 @@ from engine.core.messages.encoders import (
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk
 from engine.core.subprocesses import run_as_child, run_in_subprocess
+from engine.core.systems import BM25
 from engine.encoders.choosing.library import list_encoders, resolve_name
 from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.for_project import chunk_vectors, load_encoder
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
 
 SEMANTIC = "semantic"
 HYBRID = "hybrid"
-BM25 = "bm25"
 OWN = ""
 OF_A_MODEL = {
     "endpoint",
@@ -277,17 +277,11 @@ def _measure_set(
     context: StageContext, encoder: Encoder, queries: QuerySet, rankers: Rankers
 ) -> TrialFigures:
     """Return nDCG@10 per query of a set in each search mode."""
-    similarity = encoder.similarity
     among = rankers.find_allowed(queries)
     chunks = chunk_vectors(context, encoder, rankers.chunks)
     vectors = encoder.encode_queries(queries.texts, lambda _done: context.check_stop())
     queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(queries.texts, among)
-    ids, scores = rankers.nearest(vectors, chunks, among, similarity)
-    queries.rankings[OWN] = ids
-    queries.scores[OWN] = scores
-    queries.cross_scores[OWN] = rankers.scores_of(
-        vectors, chunks, queries.rankings[BM25], similarity
-    )
+    rankers.rank_by_encoder(OWN, queries, vectors, chunks, among, encoder.similarity)
     fusion = HybridFusion(
         context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids)
     )

@@ -114,11 +114,7 @@ class Lab:
         Raises NotBuiltError before an evaluation, CancelledError, DatasetError.
         """
         evaluation = self._context.need(EvaluationInfo)
-        weights = [0.0]
-        if self._rankers.adapter:
-            interpolations = self._context.settings.evaluation.interpolation_weights
-            weights += [*sorted(interpolations), 1.0]
-        for weight in weights:
+        for weight in self._rankers.weights:
             self._take(self._rankers.candidate(weight))
             self._context.check_stop()
         self._diagnostics.alias(IN_USE, evaluation.info.semantic.name)

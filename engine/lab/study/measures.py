@@ -271,11 +271,8 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
         ranked = Ranked(queries, ids, scores)
         return ranked, similarities_of(ranked, judgments, vectors, keys, sampling, owners)
 
-    weights = [0.0]
-    if rankers.adapter:
-        weights += [*sorted(context.settings.evaluation.interpolation_weights), 1.0]
     systems: dict[str, dict[str, Any]] = defaultdict(dict)
-    for candidate in map(rankers.candidate, weights):
+    for candidate in map(rankers.candidate, rankers.weights):
         if not candidate.similarity.of_unit_vectors:
             continue
         queries = candidate.query_vectors(basis.texts)
