@@ -135,10 +135,10 @@ def _compare_systems(
 
     order = sort_systems(name for name in queries.rankings if not name.startswith(INTERPOLATED))
     pairs = []
-    for way in FUSED:
-        pairs.append((f"{way}{IN_USE}", f"{way}{BASE}"))
-        pairs.append((f"{way}{ADAPTED}", f"{way}{BASE}"))
-    pairs += [(f"{way}{IN_USE}", BM25) for way in WAYS]
+    for prefix in FUSED:
+        pairs.append((f"{prefix}{IN_USE}", f"{prefix}{BASE}"))
+        pairs.append((f"{prefix}{ADAPTED}", f"{prefix}{BASE}"))
+    pairs += [(f"{prefix}{IN_USE}", BM25) for prefix in WAYS]
     comparison = compare(
         {name: queries.rankings[name] for name in order},
         queries.judgments,

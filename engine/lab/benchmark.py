@@ -90,10 +90,10 @@ def beir_project(
             )
     # Raises for unusable judgments before the project is created.
     read_beir_judgments(dataset)
-    chosen = _chosen(settings, queries)
+    chosen = _complete_settings(settings, queries)
     if (place / "project.toml").exists():
         project = Project.open(place)
-        _refuse_another(project, dataset, chosen, queries, validation)
+        _require_same_measurement(project, dataset, chosen, queries, validation)
     else:
         project = Project.create(place, [dataset / "corpus.jsonl"], **chosen)
     for path in queries:
@@ -103,7 +103,7 @@ def beir_project(
     return project
 
 
-def _chosen(
+def _complete_settings(
     settings: dict[str, dict[str, Any]], queries: Sequence[Path]
 ) -> dict[str, dict[str, Any]]:
     """Return the settings of the measurement, with the defaults that a kept project must match."""
@@ -117,7 +117,7 @@ def _chosen(
     return chosen
 
 
-def _refuse_another(
+def _require_same_measurement(
     project: Project,
     dataset: Path,
     chosen: dict[str, dict[str, Any]],

@@ -78,8 +78,8 @@ class Setup:
         job = self.job
         device = job.hardware.device.partition(":")[0]
         dtype = job.hardware.dtype
-        own = [job.model.fingerprint, job.data.digest(), asdict(job.config), device, dtype]
-        return json_sha256([*before, *own, *after])
+        recipe = [job.model.fingerprint, job.data.digest(), asdict(job.config), device, dtype]
+        return json_sha256([*before, *recipe, *after])
 
 
 @contextmanager

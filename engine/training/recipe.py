@@ -203,14 +203,14 @@ def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:
     if config.used_teacher != "cross-encoder":
         return config.used_teacher, "chosen in project.toml"
     queries = config.queries_per_step
-    own = 1 + config.negatives_per_query
-    width = queries * own + config.shared_chunks
+    in_own_list = 1 + config.negatives_per_query
+    width = queries * in_own_list + config.shared_chunks
     if config.uses_candidates:
         width = config.list_width
     elif config.uses_lists:
         width = m
     elif config.uses_own_negatives:
-        width = own
+        width = in_own_list
     reason = f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step"
     return config.used_teacher, reason
 

@@ -196,9 +196,9 @@ def _scale_lines(axes: Axes, lines: Sequence[Line], y_most: float | None) -> Non
 def _plot(axes: Axes, line: Line, number: int, count: int) -> Line2D:
     """Draw one of `count` lines, shifted if it has whiskers, so that they do not cover others."""
     points = _thin_out(line.points)
-    place = _shifted(axes, 0.0)
+    place = _shift_right(axes, 0.0)
     if line.whiskers:
-        place = _shifted(axes, _WHISKER_GAP * (number - (count - 1) / 2))
+        place = _shift_right(axes, _WHISKER_GAP * (number - (count - 1) / 2))
         xs = [x for x, _ in line.points]
         lows, highs = zip(*line.whiskers, strict=True)
         axes.vlines(
@@ -227,7 +227,7 @@ def _plot(axes: Axes, line: Line, number: int, count: int) -> Line2D:
     return handle
 
 
-def _shifted(axes: Axes, units: float) -> Transform:
+def _shift_right(axes: Axes, units: float) -> Transform:
     """Return the axes' coordinates shifted by so many units of the box to the right."""
     from matplotlib.transforms import ScaledTranslation
 

@@ -100,17 +100,17 @@ def verdict_of(
     if report.get("reranker"):
         notes.append(str(report["reranker"]["reason"]))
     return ReportVerdict(
-        tuple(_mode_verdict(report, name) for name in modes),
+        tuple(_judge_mode(report, name) for name in modes),
         tuple(notes),
         _next_steps(report, project),
     )
 
 
-def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
+def _judge_mode(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
     """Return the verdict on one search mode, with the figures of the queries it is based on."""
     chosen = report["selection"][mode]
     gate = gates_of(report).get(mode)
-    measured = _measured_set(report, gate)
+    measured = _find_measured_set(report, gate)
     adapted = chosen["standing"] != "base"
     outcome: Outcome = "not measured"
     if adapted:
@@ -119,12 +119,12 @@ def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
         outcome = "stays"
     if measured is None:
         return ModeVerdict(mode, outcome, chosen["encoder"], chosen["reason"])
-    way = ""
+    prefix = ""
     if mode == "hybrid":
-        way = f"{report['fusion'].get('method', 'weighted')}_"
+        prefix = f"{report['fusion'].get('method', 'weighted')}_"
     bars: tuple[Bar, ...] = ()
     if not measured.comparison.synthetic:
-        bars = _bars(measured, way, adapted=adapted)
+        bars = _build_bars(measured, prefix, adapted=adapted)
     after = IN_USE if adapted else ADAPTED
     return ModeVerdict(
         mode=mode,
@@ -134,11 +134,11 @@ def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
         kind=measured.kind,
         queries=measured.comparison.queries,
         bars=bars,
-        difference=measured.comparison.gap(f"{way}{after}", f"{way}{BASE}"),
+        difference=measured.comparison.gap(f"{prefix}{after}", f"{prefix}{BASE}"),
     )
 
 
-def _measured_set(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetReport | None:
+def _find_measured_set(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetReport | None:
     """Return the queries that had no part in the choice, else the deciding ones, else the first."""
     by_kind: dict[str, QuerySetReport] = {}
     sets = query_sets_of(report)
@@ -151,15 +151,15 @@ def _measured_set(report: Mapping[str, Any], gate: GateTable | None) -> QuerySet
     return next(iter(sets), None)
 
 
-def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ...]:
+def _build_bars(measured: QuerySetReport, prefix: str, *, adapted: bool) -> tuple[Bar, ...]:
     """Return bars of keywords, before and now, or of an adapted encoder that is not used."""
     labels = {BM25: "Keywords"}
     if adapted:
-        labels[f"{way}{BASE}"] = "Before adaptation"
-        labels[f"{way}{IN_USE}"] = "Now in use"
+        labels[f"{prefix}{BASE}"] = "Before adaptation"
+        labels[f"{prefix}{IN_USE}"] = "Now in use"
     else:
-        labels[f"{way}{BASE}"] = "Now in use"
-        labels[f"{way}{ADAPTED}"] = "Adapted, not in use"
+        labels[f"{prefix}{BASE}"] = "Now in use"
+        labels[f"{prefix}{ADAPTED}"] = "Adapted, not in use"
     systems = measured.comparison.systems
     bars = []
     for name, label in labels.items():

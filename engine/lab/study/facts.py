@@ -39,7 +39,7 @@ def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
     )
 
 
-def _statistics(project: ProjectFolder) -> Labelled:
+def _list_statistics(project: ProjectFolder) -> Labelled:
     settings = project.settings()
     with closing(project.store()) as store:
         counts = store.counts()
@@ -63,7 +63,7 @@ def _statistics(project: ProjectFolder) -> Labelled:
     )
 
 
-def _questions(project: ProjectFolder) -> Labelled:
+def _list_questions(project: ProjectFolder) -> Labelled:
     with closing(project.store()) as store:
         for number, judged in enumerate(store.judged()[:SHOWN], 1):
             answers = list(judged.evidence)
@@ -74,7 +74,7 @@ def _questions(project: ProjectFolder) -> Labelled:
             yield str(number), {"question": judged.text, "answer": " … ".join(answers)}
 
 
-def _perturbed(project: ProjectFolder) -> Labelled:
+def _list_perturbed(project: ProjectFolder) -> Labelled:
     """Yield the judged queries that share most words with their answers, and their changed forms.
 
     Keywords and substitutes come from the project's language model. Without one, all shared words
@@ -157,7 +157,7 @@ def _choose_keywords(context: StageContext, questions: Sequence[Question]) -> li
 
 
 FACTS: dict[str, Callable[[ProjectFolder], Labelled]] = {
-    "statistics": _statistics,
-    "questions": _questions,
-    "perturbed": _perturbed,
+    "statistics": _list_statistics,
+    "questions": _list_questions,
+    "perturbed": _list_perturbed,
 }

@@ -73,11 +73,11 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
         except EngineError as error:
             yield replace(known, missing=f"{error.what} {error.to_do}")
             continue
-        seconds, more = _seconds(run)
+        seconds, more = _estimate_seconds(run)
         yield replace(known, to_do=len(run.to_do()), seconds=round(seconds, 1), more=more)
 
 
-def _seconds(run: StudyRun) -> tuple[float, bool]:
+def _estimate_seconds(run: StudyRun) -> tuple[float, bool]:
     """Return the seconds that the remaining cells take, and whether some work is not included."""
     total = 0.0
     more = False

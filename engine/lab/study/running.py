@@ -119,7 +119,7 @@ class StudyRun:
             try:
                 for cell in self.to_do():
                     if should_stop and should_stop():
-                        raise self._cancelled()
+                        raise self._cancelled_error()
                     if on_cell:
                         on_cell(cell)
                     with _withhold_key(self.project.settings(), cell.changes):
@@ -154,7 +154,7 @@ class StudyRun:
                 if seconds := kept.get("training_seconds"):
                     spent["train"] = seconds
         except CancelledError:
-            raise self._cancelled() from None
+            raise self._cancelled_error() from None
         except (ProjectBusyError, ResourceError):
             raise
         except EngineError as error:
@@ -182,7 +182,7 @@ class StudyRun:
             cells.append((cell, known, self.workspace.figures(cell.key)))
         return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
 
-    def _cancelled(self) -> CancelledError:
+    def _cancelled_error(self) -> CancelledError:
         command = "sweep" if self.study.name.startswith("sweep") else "study"
         return CancelledError(
             f"The {command} was cancelled.", "", "The same command resumes it.", command=command

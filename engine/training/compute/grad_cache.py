@@ -37,7 +37,7 @@ def gradients(
     of the micro-batches each, and all get the same result.
     """
     run = in_turn if dropout else workers.in_order
-    own = peers.own_share(batches)
+    share = peers.own_share(batches)
     states: list[_RandomState] = []
 
     def first_pass(batch: MicroBatch) -> Tensor:
@@ -48,7 +48,7 @@ def gradients(
         with torch.no_grad():
             return forward(batch)
 
-    parts = list(run(first_pass, own))
+    parts = list(run(first_pass, share))
     if parts:
         like = parts[0]
     else:
@@ -56,7 +56,7 @@ def gradients(
         with torch.no_grad():
             like = forward(batches[0])
     count = sum(len(batch.places) for batch in batches)
-    places = [torch.from_numpy(batch.places).to(like.device) for batch in own]
+    places = [torch.from_numpy(batch.places).to(like.device) for batch in share]
     vectors = like.new_zeros((count, like.shape[1]))
     for rows, part in zip(places, parts, strict=True):
         vectors[rows] = part.detach()
@@ -68,11 +68,11 @@ def gradients(
         if not keep_graphs:
             if dropout:
                 states[number].restore()
-            part = forward(own[number])
+            part = forward(share[number])
         by_parameter = torch.autograd.grad(part, list(parameters), by_vector[places[number]])
         return [gradient.float() for gradient in by_parameter]
 
-    by_batch = run(second_pass, range(len(own)))
+    by_batch = run(second_pass, range(len(share)))
     return value, _sum_gradients(by_batch, parameters, peers)
 
 
