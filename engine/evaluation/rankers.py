@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.records import Chunk
-from engine.core.similarity import COSINE, Similarity
 from engine.core.systems import BM25
+from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.evaluation.candidates import Candidate
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
