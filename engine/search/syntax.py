@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from engine.lexical.characters import (
     UNSPACED,
+    drop_superscripts,
     fold,
     normalise,
     spell_out,
@@ -72,13 +73,17 @@ class Clause:
     def _spellings(self, text: str) -> Iterator[tuple[re.Pattern[str], str]]:
         """Yield a pattern of the clause and the spelling of a text in which to search for it.
 
-        First both without accents, then both with letters such as ö spelt out.
+        First both without accents, then both with letters such as ö spelt out, then a text with
+        marks of notes as it is without them.
         """
         normal = normalise(text)
         yield _compile(self), fold(normal)
         spelt_out = replace(self, text=spell_out(normalise(self.text)))
         if not text.isascii() or spelt_out.text != normalise(self.text):
             yield _compile(spelt_out), fold(spell_out(normal))
+        without_marks = drop_superscripts(text)
+        if without_marks != text:
+            yield _compile(self), fold(normalise(without_marks))
 
 
 @dataclass(frozen=True, slots=True)
