@@ -259,8 +259,9 @@ def guess_encoding(data: bytes) -> str:
     sample = find_informative_sample(data)
     encoding, confidence = _detect(sample)
     # Of a few words chardet knows too little.
-    if encoding and len(data) <= _MAX_SHORT and not is_plausible(data.decode(encoding, "replace")):
-        if codec := find_plausible_codec(data):
+    if encoding and len(data) <= _MAX_SHORT:
+        is_doubtful = not is_plausible(data.decode(encoding, "replace"))
+        if is_doubtful and (codec := find_plausible_codec(data)):
             return codec
     if confidence < _MIN_CONFIDENCE:
         with suppress(UnicodeDecodeError):
