@@ -14,11 +14,11 @@ _VALUE = re.compile(
 )
 _BREAK = re.compile(rb"<text:(?:tab|line-break)\b[^<>]*(?:/>|></text:[\w-]+>)")
 _COMMENT = re.compile(
-    rb"<office:annotation\b[^>]*(?<!/)>((?:(?!</office:annotation>).)*)</office:annotation>"
-    rb"((?:\s*<text:p\b[^>]*(?:(?<=/)>|>(?:(?!</text:p>).)*</text:p>))*)",
+    rb"<office:annotation\b[^>]*(?<!/)>((?:(?!</?office:annotation\b).)*)</office:annotation>"
+    rb"((?:\s*<text:p\b[^>]*(?:(?<=/)>|>(?:(?!</?text:p\b).)*</text:p>))*)",
     re.DOTALL,
 )
-_PARAGRAPH = re.compile(rb"<text:p\b[^>]*(?<!/)>.*?</text:p>", re.DOTALL)
+_PARAGRAPH = re.compile(rb"<text:p\b[^>]*(?<!/)>(?:(?!</?text:p\b).)*</text:p>", re.DOTALL)
 
 
 def write_shown_values(content: bytes) -> bytes:
