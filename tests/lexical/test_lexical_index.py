@@ -353,7 +353,10 @@ def test_a_segment_broken_behind_the_checksums_is_damage_not_a_crash(tmp_path: P
     manifest = json.loads((folder / storage.MANIFEST).read_text())
     for path in generation_files(folder):
         if path.suffix in (".idx", ".term", ".fast", ".store", ".fieldnorm"):
-            path.write_bytes(b"\x00" * path.stat().st_size)
+            # Replaced, not overwritten: a thread of the former index may still have it mapped.
+            broken = path.with_name("broken")
+            broken.write_bytes(b"\x00" * path.stat().st_size)
+            broken.replace(path)
     manifest["files"] = storage.describe_files(folder / "generation-1")
     (folder / storage.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(DamagedError):
