@@ -80,7 +80,7 @@ def ensure_lockable(folder: Path) -> Path:
     drop_stale_copies(place)
     try:
         copy = Path(tempfile.mkdtemp(prefix=f"{_COPY}{os.getpid()}-", dir=place))
-        atexit.register(shutil.rmtree, copy, ignore_errors=True)
+        atexit.register(remove_tree, copy)
         for path in files:
             shutil.copyfile(path, copy / path.name)
     except OSError as error:

@@ -32,13 +32,14 @@ def main() -> None:
         _run(tools / "bin" / "pip", "install", "--quiet", "--upgrade", *TOOLS)
     if not PYTHON.exists():
         _fetch_python(tools)
-    if not SITE.exists():
-        _fetch_packages(tools)
+    has_new_packages = _fetch_packages(tools)
     if not PREFIX.exists():
         _run("wineboot", "--init")
         # Without a display, windows are drawn nowhere.
         driver = ("/v", "Graphics", "/d", "null", "/f")
         _run("wine", "reg", "add", r"HKCU\Software\Wine\Drivers", *driver)
+        has_new_packages = True
+    if has_new_packages:
         _build_libraries(tools)
 
 
@@ -70,13 +71,20 @@ def _fetch_python(tools: Path) -> None:
     next(sources.glob("cp3*")).rename(PYTHON)
 
 
-def _fetch_packages(tools: Path) -> None:
-    """Install the product's and the tests' packages for Windows into a folder."""
+def _fetch_packages(tools: Path) -> bool:
+    """Install the product's and the tests' packages for Windows into a folder.
+
+    Returns whether other ones are wanted than last time.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = list(project["dependencies"])
     for requirement in project["optional-dependencies"]["dev"]:
         if not requirement.startswith(("bmembed-tui", "llama", *NOT_FOR_WINDOWS)):
             wanted.append(requirement)
+    text = "\n".join([*wanted, (ROOT / "constraints.txt").read_text()])
+    record = FOLDER / "installed.txt"
+    if record.exists() and record.read_text() == text:
+        return False
     (FOLDER / "requirements.txt").write_text("\n".join(wanted))
     _run(
         *(tools / "bin" / "uv", "pip", "install", "--only-binary", ":all:"),
@@ -84,6 +92,8 @@ def _fetch_packages(tools: Path) -> None:
         *("--target", SITE, "--constraint", ROOT / "constraints.txt"),
         *("--requirement", FOLDER / "requirements.txt"),
     )
+    record.write_text(text)
+    return True
 
 
 def _build_libraries(tools: Path) -> None:

@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from wine import build_command, build_environment, windows_path
+from wine import REPORT_SECONDS, build_command, build_environment, windows_path
 
 HERE = "--here" in sys.argv
-SECONDS = 900.0
+SECONDS = 900.0  # of one step; the machine may be busy
 TEXTS = {
     "möwen.txt": "The gulls of the harbour steal chips from visitors.",
     "tides.md": "# Tides\n\nThe ferry waits for high water before it leaves the quay.",
@@ -30,23 +30,25 @@ TEXTS = {
 def run_engine(*arguments: str, text: str = "") -> str:
     """Run `engine ARGUMENTS`, and return its output.
 
-    Raises RuntimeError with the output if it fails.
+    Raises RuntimeError with the output if it fails or takes too long.
     """
-    done = subprocess.run(
-        _build_command(arguments),
-        env=None if HERE else build_environment(),
-        # Wine reads nothing from an empty pipe for ever while some libraries load.
-        **({"input": text} if text else {"stdin": subprocess.DEVNULL}),
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(
-            f"engine {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}"
+    called = f"engine {' '.join(arguments)}"
+    try:
+        done = subprocess.run(
+            _build_command(arguments),
+            env=None if HERE else build_environment(SECONDS),
+            # Wine reads nothing from an empty pipe for ever while some libraries load.
+            **({"input": text} if text else {"stdin": subprocess.DEVNULL}),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=SECONDS + REPORT_SECONDS,
+            check=False,
         )
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{called} hung:\n{error.stdout!r}\n{error.stderr!r}") from error
+    if done.returncode:
+        raise RuntimeError(f"{called} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
     return done.stdout
 
 
@@ -112,7 +114,7 @@ def main() -> int:
             started = time.monotonic()
             try:
                 step()
-            except (RuntimeError, ValueError, LookupError, subprocess.SubprocessError) as error:
+            except (RuntimeError, ValueError, LookupError) as error:
                 print(f"{name}: FAILED after {time.monotonic() - started:.0f} s\n{error}")
                 return 1
             print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)

@@ -14,6 +14,7 @@ from fixtures.errors import fails
 from engine.core.errors import InputError, UsageError
 from engine.core.records import ReadDocument
 from engine.corpus.formats.opening import read_everything
+from engine.corpus.scan import scan as module
 from engine.corpus.scan.scan import Scan, scan
 
 
@@ -276,6 +277,19 @@ def test_what_the_system_closes_is_distinguished_from_what_is_gone(
     assert paths(found) == ["a.txt"]
     assert found.closed == [(str(tmp_path), "s")]
     assert kinds(found) == {"s": "no access", "dangling.txt": "broken link"}
+
+
+def test_what_is_stored_online_only_is_not_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "here.txt", "away.txt")
+    size = len("text of away.txt!")
+    (tmp_path / "away.txt").write_text("x" * size)
+    monkeypatch.setattr(module, "is_online_only", lambda status: status.st_size == size)
+    found = scan([tmp_path])
+    assert paths(found) == ["here.txt"]
+    assert kinds(found) == {"away.txt": "no access"}
+    assert found.closed == [(str(tmp_path), "away.txt")]
 
 
 def test_missing_source(tmp_path: Path) -> None:
