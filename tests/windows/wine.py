@@ -31,7 +31,7 @@ def build_environment(seconds: float = 0.0) -> dict[str, str]:
         **os.environ,
         "WINEPREFIX": str(PREFIX),
         "WINEDEBUG": "-all",
-        "WINEDLLOVERRIDES": "mscoree,mshtml=;wbemprox=d",
+        "WINEDLLOVERRIDES": "mscoree,mshtml=;wbemprox,explorer.exe=d",
         "KMP_AFFINITY": "disabled",
         # Modules are compiled once, whatever the shell has set.
         "PYTHONDONTWRITEBYTECODE": "",
