@@ -22,6 +22,7 @@ from fixtures.tiny_model import build_tiny_model
 from hypothesis import HealthCheck, settings
 
 from engine.core.environment import QUIET
+from engine.core.platforms import SYSTEM
 from engine.core.platforms.processes import restore_child_signal
 from engine.encoders.deferred import pause_collection
 from engine.project.folder import ProjectFolder
@@ -77,6 +78,9 @@ settings.register_profile(
 )
 settings.load_profile("no wall time")
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
+if SYSTEM == "windows":
+    # All of the first four are one folder there, which platformdirs takes from this variable.
+    USER_FOLDERS = ("WIN_PD_OVERRIDE_LOCAL_APPDATA", "USERPROFILE")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -115,8 +119,10 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         os.environ[name] = str(folder)
     # Projects that tests of several workers share point to graphs there.
     graphs = made_once(tmp_path_factory, "query-encoders", Path.mkdir)
-    (root / "xdg_data_home" / "bmembed").mkdir()
-    (root / "xdg_data_home" / "bmembed" / "query-encoders").symlink_to(graphs)
+    data = root / USER_FOLDERS[0].lower() / "bmembed"
+    data.mkdir()
+    if SYSTEM != "windows":  # where links need a right
+        (data / "query-encoders").symlink_to(graphs)
     yield root
     for name, value in former.items():
         if value is None:
@@ -131,7 +137,7 @@ def own_data_folder(
 ) -> Path:
     """The place of the user's data, where no graph is that another test has left."""
     folder = tmp_path_factory.mktemp("data")
-    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    monkeypatch.setenv(USER_FOLDERS[0], str(folder))
     return folder
 
 
