@@ -27,6 +27,7 @@ from engine.core.events import (
     encode,
     read,
 )
+from engine.core.platforms.users import is_private
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.floats(allow_nan=False)
@@ -134,7 +135,7 @@ def log_path(tmp_path: Path) -> Path:
 
 
 def test_log_is_private_and_read_in_order(log_path: Path) -> None:
-    assert log_path.stat().st_mode & 0o777 == 0o600
+    assert is_private(log_path.stat())
     assert [event for event, _ in read(log_path)] == [progress(0), progress(1), progress(2)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -62,7 +61,7 @@ def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
     assert project.is_running()
     with project.locked("stage"):
         pass
-    holder.send_signal(signal.SIGKILL)
+    holder.kill()
     holder.wait()
     assert not project.is_running()
     with project.locked():

@@ -31,7 +31,7 @@ RESULT = re.compile(r"^(tests\S+\.py)::(.+?) (PASSED|FAILED|ERROR|SKIPPED|RERUN)
 SUMMARY = re.compile(rb"=+ .* in [\d.]+s .*=+\s*|no tests ran in .*\s*")
 STARTED = re.compile(r"^(tests\S+\.py)::(.+?)(?: |$)")
 OPTIONS = ("-vv", "-p", "no:cacheprovider", "--timeout", str(TEST_SECONDS), "--tb", "short", "-rfE")
-CHOSEN = ("-m", "not slow and not posix")
+CHOSEN = ("-m", "not slow")
 HERE = "--here" in sys.argv
 
 

@@ -153,6 +153,7 @@ def test_long_paths_elsewhere() -> None:
     assert files.reachable_path(f"/docs/{'a' * 250}/b.txt") == f"/docs/{'a' * 250}/b.txt"
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_links(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder", target_is_directory=True)
