@@ -40,7 +40,7 @@ def main() -> None:
         _run("wine", "reg", "add", r"HKCU\Software\Wine\Drivers", *driver)
         has_new_packages = True
     if has_new_packages:
-        _build_libraries(tools)
+        _build_libraries()
 
 
 def _run(*command: str | Path) -> None:
@@ -96,18 +96,23 @@ def _fetch_packages(tools: Path) -> bool:
     return True
 
 
-def _build_libraries(tools: Path) -> None:
+def _build_libraries() -> None:
     """Compile what Wine's own libraries lack."""
     random_numbers = LIBRARIES / "bcryptprimitives.dll"
     compiler = ("x86_64-w64-mingw32-gcc", "-O1", "-shared", "-static", "-o", random_numbers)
     _run(*compiler, HERE / "process_prng.c", "-ladvapi32")
+    adapt_packages(SITE)
+
+
+def adapt_packages(site: Path) -> None:
+    """Let the extension modules below a folder find functions that Wine lacks."""
     script = (
         "import sys; from pathlib import Path; import math_shim\n"
         "site, folder, libraries = map(Path, sys.argv[1:])\n"
         "math_shim.build_shim(math_shim.redirect_modules(site), folder, libraries)"
     )
     program = f"import sys; sys.path.insert(0, {str(HERE)!r})\n{script}"
-    _run(tools / "bin" / "python", "-c", program, SITE, FOLDER, LIBRARIES)
+    _run(FOLDER / "tools" / "bin" / "python", "-c", program, site, FOLDER, LIBRARIES)
 
 
 if __name__ == "__main__":
