@@ -7,6 +7,7 @@ constraints.txt.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -73,11 +74,20 @@ def install_packages(wheel: Path, folder: Path, version: str, tools: Path) -> No
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     subprocess.run([*pip, "install", "-q", "--upgrade", "--target", tools, "uv"], check=True)
     # pip would choose packages by the markers of this system.
-    command = (tools / "bin" / "uv", "pip", "install", "--only-binary", ":all:")
+    command = (sys.executable, "-m", "uv", "pip", "install", "--only-binary", ":all:")
     options = ("--python-platform", PLATFORM, "--python-version", version, "--target", folder)
     pins = ("--constraint", ROOT / "constraints.txt")
-    subprocess.run([*command, *options, *pins, wheel], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tools)}
+    subprocess.run([*command, *options, *pins, wheel], env=environment, check=True)
     shutil.rmtree(folder / "bin", ignore_errors=True)
+
+
+def remove_headers(folder: Path) -> None:
+    """Remove what only compilers of C++ need: a tenth of the packages' size."""
+    for headers in folder.glob("*/include"):
+        shutil.rmtree(headers)
+    for library in folder.glob("*/lib/*.lib"):
+        library.unlink()
 
 
 def write_starters(folder: Path) -> None:
@@ -104,6 +114,7 @@ def main(python: Path, wheel: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     version = unpack_python(python, target / "python")
     install_packages(wheel, target / "packages", version, target.with_name("tools"))
+    remove_headers(target / "packages")
     add_runtime(target)
     write_starters(target)
     print(f"{pack(target)}: Python {version}, bmembed.cmd and engine.cmd")

@@ -77,6 +77,15 @@ def test_the_commands_start_the_python_of_their_folder(
     assert b"\n" not in (tmp_path / "README.txt").read_bytes().replace(b"\r\n", b"")
 
 
+def test_what_only_compilers_need_is_removed(windows_zip: ModuleType, tmp_path: Path) -> None:
+    for name in ("torch/include/a.h", "torch/lib/torch.lib", "torch/lib/torch.dll", "b/a.h"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    windows_zip.remove_headers(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["a.h", "torch.dll"]
+    assert not (tmp_path / "torch" / "include").exists()
+
+
 def test_it_is_packed_with_its_folder(windows_zip: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "bmembed"
     (folder / "python").mkdir(parents=True)

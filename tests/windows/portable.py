@@ -1,7 +1,8 @@
-"""The folder that `make windows-zip` packs, unpacked and started under Wine: `portable.py ZIP`.
+"""The folder that `make windows-zip` packs, unpacked and started: `portable.py ZIP`.
 
-No variable names a Python or a package: the folder has to find its own. Only what Wine itself lacks
-is put into it. Prints the seconds of each step, and ends with 1 at the first that fails.
+Under Wine, or with `--here` on Windows. No variable names a Python or a package: the folder has to
+find its own. Only what Wine itself lacks is put into it. Prints the seconds of each step, and ends
+with 1 at the first that fails.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import zipfile
 from pathlib import Path
 
 from prepare import adapt_packages
-from smoke import TEXTS
-from wine import REPORT_SECONDS, build_environment, windows_path
+from smoke import HERE, TEXTS, name_path
+from wine import REPORT_SECONDS, build_environment
 
 SECONDS = 900.0
 
@@ -28,9 +29,10 @@ def run_command(folder: Path, name: str, *arguments: str) -> str:
 
     Raises RuntimeError if it fails.
     """
-    environment = build_environment(SECONDS)
-    del environment["PYTHONPATH"]
-    command = ["wine", "cmd", "/c", windows_path(folder / name), *arguments]
+    environment = dict(os.environ) if HERE else build_environment(SECONDS)
+    environment.pop("PYTHONPATH", None)
+    start = ["cmd", "/c"] if HERE else ["wine", "cmd", "/c"]
+    command = [*start, name_path(folder / name), *arguments]
     done = subprocess.run(
         command,
         env=environment,
@@ -59,14 +61,15 @@ def main(archive_path: Path) -> int:
         with zipfile.ZipFile(archive_path) as archive:
             archive.extractall(place)
         folder = Path(place) / "bmembed"
-        adapt_packages(folder / "packages")
-        shutil.copy(Path(__file__).parent / "hook" / "sitecustomize.py", folder / "packages")
+        if not HERE:
+            adapt_packages(folder / "packages")
+            shutil.copy(Path(__file__).parent / "hook" / "sitecustomize.py", folder / "packages")
         documents = Path(place) / "documents"
         documents.mkdir()
         for name, text in TEXTS.items():
             (documents / name).write_text(text, encoding="utf-8")
-        project = windows_path(Path(place) / "project")
-        named = windows_path(documents)
+        project = name_path(Path(place) / "project")
+        named = name_path(documents)
         steps = {
             "engine --version": lambda: run_command(folder, "engine.cmd", "--version"),
             "bmembed --version": lambda: run_command(folder, "bmembed.cmd", "--version"),
@@ -87,4 +90,4 @@ def main(archive_path: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[-1])))

@@ -57,7 +57,8 @@ def _build_command(arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-P", *command] if HERE else build_command(command)
 
 
-def _name(path: Path) -> str:
+def name_path(path: Path) -> str:
+    """Return a path as the product is given it."""
     return str(path) if HERE else windows_path(path)
 
 
@@ -93,21 +94,21 @@ def main() -> int:
         documents.mkdir()
         for name, text in TEXTS.items():
             (documents / name).write_text(text, encoding="utf-8")
-        project = _name(Path(folder) / "project")
+        project = name_path(Path(folder) / "project")
 
         def add_and_run() -> None:
             (documents / "new.txt").write_text("A lighthouse keeper counts ships.")
             run_engine("run", project)
 
         steps: dict[str, Callable[[], object]] = {
-            "new": lambda: run_engine("new", project, _name(documents)),
+            "new": lambda: run_engine("new", project, name_path(documents)),
             "run": lambda: run_engine("run", project),
             "keywords": lambda: _expect(_search(project, "ferry", "keywords"), "tides.md"),
             "meaning": lambda: _expect(_search(project, "sleeping bird", "semantic"), "pier.html"),
             "hybrid": lambda: _expect(_search(project, "seagulls", "hybrid"), "möwen.txt"),
             "run again": add_and_run,
             "new file": lambda: _expect(_search(project, "lighthouse", "keywords"), "new.txt"),
-            "find": lambda: run_engine("find", _name(documents), "pelican"),
+            "find": lambda: run_engine("find", name_path(documents), "pelican"),
             "serve": lambda: _ask_server(project),
         }
         for name, step in steps.items():
