@@ -85,7 +85,7 @@ def test_numbers_of_numpy_and_unknown_objects_do_not_end_a_run() -> None:
         encode(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary=summary))
     )
     assert isinstance(back, StageFinished)
-    assert back.summary == {"loss": 0.5, "n": 3, "folder": "a/b", "many": "[0 1 2]"}
+    assert back.summary == {"loss": 0.5, "n": 3, "folder": str(Path("a/b")), "many": "[0 1 2]"}
 
 
 @pytest.mark.parametrize(
