@@ -148,7 +148,7 @@ def test_sources_are_taken_from_the_project_folder(tmp_path: Path) -> None:
     made = ProjectFolder.create(tmp_path / "p", chosen)  # type: ignore[arg-type]
     assert made.sources(made.settings()) == [
         tmp_path / "p" / "docs",
-        Path("/abs"),
+        Path("/abs").absolute(),
         Path.home() / "home",
     ]
     write_text(made.path / "project.toml", "[corpus]\npaths = ['~no-such-user-here/x']")
