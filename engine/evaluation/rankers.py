@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.core.platforms.files import remove_tree
 from engine.core.records import Chunk
-from engine.core.similarity import COSINE, Similarity
+from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.evaluation.candidates import Candidate
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext

@@ -15,6 +15,7 @@ from datetime import date
 from functools import lru_cache
 
 from engine.core.calendar_names import CALENDAR_NAMES
+from engine.lexical import account_numbers
 from engine.lexical.characters import compound_pattern, fold
 
 _BLANK = " \u00a0\u2009\u202f"
@@ -37,13 +38,16 @@ _AREA = rf"(?<=\()\d{{2,6}}\)[{_BLANK}]?\d{{2,8}}{_MORE_DIGITS}"
 _EAN = rf"\d[{_BLANK}]\d{{6}}[{_BLANK}]\d{{6}}(?![{_BLANK}]?\d)"
 _IBAN = rf"[a-z]{{2}}\d{{2}}(?:[{_BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{_BLANK}][a-z0-9]{{1,3}})?"
 _AFTER_DIGIT = rf"(?=\d)(?<!\d[.,'\u2019])(?:{_DAY}|{_AREA}|{_EAN}|{_AMOUNT}|{_GROUPS}){_END}"
-_AFTER_LETTER = rf"{_DAY_AFTER_MONTH}{_END}|{_IBAN}{_END}|(?<!\w)\.net(?!\w)"
+_AFTER_LETTER = (
+    rf"{_DAY_AFTER_MONTH}{_END}|(?:{account_numbers.PATTERN}){_END}|{_IBAN}{_END}"
+    r"|(?<!\w)\.net(?!\w)"
+)
 # These hints are looked for first, since most texts contain no figure.
 _DIGIT_HINT = re.compile(
     rf"\d(?:\)[{_BLANK}]?\d|[.,'\u2019{_BLANK}]\d|[a-z.]{{0,2}}[{_BLANK}]{{1,2}}[^\W\d_])"
 )
 _LETTER_HINT = re.compile(
-    rf"\d(?:[a-z]{{2}})?,?[{_BLANK}]{{1,2}}\d{{4}}(?!\d)|\d\d[{_BLANK}][a-z0-9]{{4}}[{_BLANK}][a-z0-9]{{4}}",
+    rf"\d(?:[a-z]{{2}})?,?[{_BLANK}]{{1,2}}\d{{4}}(?!\d)|{account_numbers.HINT}",
     re.IGNORECASE,
 )
 
@@ -115,6 +119,8 @@ def read_figure(compound: str) -> Figure | None:
         values = tuple(dict.fromkeys(_read_values(compound)))
         whole_numbers = [value.removesuffix(".0") for value in values if value.endswith(".0")]
         return Figure(values, tuple(number for number in whole_numbers if len(number) > 3))
+    if account_codes := account_numbers.read_account_number(compound):
+        return Figure(account_codes)
     compound = _AFTER_AREA.sub(" ", compound)
     characters = "".join(char for char in compound if char.isalnum())
     if _IS_GROUPS.fullmatch(compound):

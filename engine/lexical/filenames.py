@@ -30,6 +30,8 @@ NAME_WEIGHT = 2
 """How often a name counts as occurring in each chunk, measured in docs/log/bm25.md."""
 # Splits a name such as `LeaseNorthHarbour`.
 _HUMP = re.compile("(?<=[a-zß-ÿа-џ]{3})(?=[A-ZÀ-ÞЀ-Я][a-zß-ÿа-џ]{2})")
+# Splits `teststand3` and `2031v2`, but neither `v2` nor `12mm`.
+_DIGIT_EDGE = re.compile(r"(?<=[^\W\d_]{3})(?=\d)|(?<=\d)(?=[^\W\d_]{3})|(?<=\d{3})(?=[^\W\d_]\d)")
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
@@ -77,7 +79,7 @@ def _split_name(file: str) -> str:
     if ending in FORMATS or ending in PICTURES:
         stem = file[: -len(ending)].removesuffix(".tar")
     stem = _PERCENT.sub(_unquote, stem)
-    words = _HUMP.sub(" ", stem)
+    words = _DIGIT_EDGE.sub(" ", _HUMP.sub(" ", stem))
     return stem if words == stem else f"{stem} {words}"
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from engine.lexical.index import LexicalIndex
 
-VERSION = 8
+VERSION = 9
 DETECTION = 1
 """Version of `language_of` and of what it is given.
 

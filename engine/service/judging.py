@@ -50,7 +50,8 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
                 "Search again.",
                 code="chunk-missing",
             )
-        marks = read_marks(project)
+        former = read_marks(project)
+        marks = dict(former)
         query = MarkedQuery(query_words(plain_text(request.query)))
         if query.key in marks:
             query = marks[query.key]
@@ -67,7 +68,7 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
         else:
             marks.pop(query.key, None)
         judged = query.to_judged_query()
-        with write_marks_or_restore(project, marks):
+        with write_marks_or_restore(project, marks, former):
             if judged:
                 count = store.put_judged([judged])
             else:

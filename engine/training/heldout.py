@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.similarity import COSINE, Similarity, compute_scores
+from engine.encoders.geometry.similarity import COSINE, Similarity, compute_scores
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from engine.core.disk import json_sha256
 from engine.core.events import Choice, HeldOut, Progress, Warned
-from engine.encoders.geometry import OwnLengths
+from engine.encoders.geometry.spaces import OwnLengths
 from engine.training import checkpoint
 from engine.training.compute import faults, optimizer
 from engine.training.compute.peers import ALONE, Peers

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from engine.core.disk import disk_errors, file_sha256, write_text
 from engine.core.errors import DamagedError, EngineError
-from engine.core.similarity import COSINE, IndexForm, Similarity
+from engine.encoders.geometry.similarity import COSINE, IndexForm, Similarity
 from engine.vectors.forms import DTYPES, index_form
 from engine.vectors.ids import distinct
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.core.records import Document
-    from engine.core.similarity import Similarity
     from engine.encoders.embedding_cache import VectorCache
+    from engine.encoders.geometry.similarity import Similarity
 
 FIRST_SECONDS = 2.0
 """No unfinished index is written before: a quick embedding gets only the whole one."""

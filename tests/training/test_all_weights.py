@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from engine.core.errors import CancelledError, ModelError, SettingsError
-from engine.encoders.geometry import read_geometry
+from engine.encoders.geometry.spaces import read_geometry
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import WHOLE
 from engine.encoders.model_folder import ModelFolder

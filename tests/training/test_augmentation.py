@@ -13,7 +13,7 @@ from fixtures.tiny_model import build_tiny_model
 from fixtures.training import CPU, adapter, same
 
 from engine.core.errors import SettingsError
-from engine.encoders.geometry import OwnLengths, read_geometry
+from engine.encoders.geometry.spaces import OwnLengths, read_geometry
 from engine.encoders.kinds.augmented import AugmentedSource
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import ModelFolder, resolve_model

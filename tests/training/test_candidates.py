@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.core.similarity import COSINE
+from engine.encoders.geometry.similarity import COSINE
 from engine.training import candidates
 from engine.training.candidates import candidate_lists, find_nearest
 from engine.training.config import TrainingConfig

@@ -15,9 +15,9 @@ from fixtures.errors import fails
 from fixtures.training import CPU, check_same_encoder
 
 from engine.core.errors import SettingsError
-from engine.core.lorentz import Lorentz
-from engine.core.similarity import COSINE
-from engine.encoders.geometry import Hyperbolic, read_geometry
+from engine.encoders.geometry.lorentz import Lorentz
+from engine.encoders.geometry.similarity import COSINE
+from engine.encoders.geometry.spaces import Hyperbolic, read_geometry
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate

@@ -71,6 +71,7 @@ _UNBOUNDED = (
     "max_table_cells",
 )
 _CONTENT = "content.xml"
+_STYLES = "styles.xml"
 _MANIFEST = "META-INF/manifest.xml"
 # A node of xberg's document, and the number of its page.
 _PlacedNode = tuple[Mapping[str, Any], int | None]
@@ -120,16 +121,16 @@ def extract_document(
         content = _RTF_SIGN.sub(lambda match: _RTF_SIGNS[match[1]], content)
     with suppress(*DAMAGED, KeyError):
         # xberg needs a list of parts.
-        if format == "ods":
-            package = open_package(content)
-            cells = write_shown_values(package.read(_CONTENT))
-            content = replace_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
-        elif format in ("odt", "odp"):
+        if format in _OPEN_DOCUMENT:
             package = open_package(content)
             body = package.read(_CONTENT)
-            changed = write_shown_characters(body)
-            if changed is not body:
-                content = replace_parts(package, {_CONTENT: changed})
+            styles = package.read(_STYLES) if _STYLES in package.namelist() else b""
+            shown = write_shown_characters(body, styles)
+            if format == "ods":
+                cells = write_shown_values(shown)
+                content = replace_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
+            elif shown is not body:
+                content = replace_parts(package, {_CONTENT: shown})
     result = extract_with_xberg(path, content, format)
     read = _read_content_with_superscripts if format == "epub" else _read_content
     nodes: list[_PlacedNode] = []

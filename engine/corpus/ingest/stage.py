@@ -38,7 +38,7 @@ from engine.written_queries.imports import import_beside
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 15
+VERSION = 16
 # Takes the place of the fingerprint while files are left.
 _PARTIAL = "partial"
 
@@ -122,7 +122,7 @@ class IngestStage(Stage):
             "files_unchanged": tally["unchanged"],
             "files_removed": tally["removed"],
             "files_left": left,
-            "files_skipped": counts["skipped"],
+            "files_skipped": counts["skipped"] - len(result.away),
             "files_quarantined": counts["quarantined"],
             "new_chunks": tally["new_chunks"],
             "documents": counts["documents"],
@@ -211,4 +211,6 @@ def _report_left_out(context: StageContext, result: Scan) -> None:
 
 
 def _build_record(item: Skipped) -> LeftOutRecord:
-    return LeftOutRecord(item.source, item.path, item.kind, item.reason)
+    """Return the record of what is left out; a whole folder is named by its own path."""
+    path = item.source if item.path == "." else item.path
+    return LeftOutRecord(item.source, path, item.kind, item.reason)

@@ -39,6 +39,7 @@ class _Words:
     languages: Mapping[str, _Language]
     first_parts: frozenset[str]
     of_any_language: frozenset[str]
+    single_letters: frozenset[str]
     ends_of_words: frozenset[str]
 
 
@@ -77,18 +78,30 @@ def is_suspended(
     words of the text, in lower case.
     """
     lists = _read_words()
-    conjunctions = lists.languages.get(language, _Language())
     conjunction = right.casefold()
     first_part = left.rpartition("-")[2].casefold()
     word = first_part + conjunction
-    if words.get(word):
+    if words.get(word) or word in lists.ends_of_words:
         return False
     if not following[0].isalnum() and following[0] not in _BEGINS_A_WORD:
         return False
-    if conjunction in lists.of_any_language or conjunction in conjunctions.always:
+    if conjunction in lists.of_any_language:
         return True
-    if conjunction not in conjunctions.doubtful:
+    of_language = lists.languages.get(language, _Language())
+    if following.casefold() in of_language.common:
         return False
-    if "-" in following.strip("-") or first_part.isdigit():
+    if right in lists.single_letters or conjunction in of_language.always:
         return True
-    return first_part in lists.first_parts and word not in lists.ends_of_words
+    doubtful = of_language.doubtful
+    if not language:
+        doubtful = _list_all_conjunctions()
+    if conjunction not in doubtful:
+        return False
+    return "-" in following.strip("-") or first_part.isdigit() or first_part in lists.first_parts
+
+
+@cache
+def _list_all_conjunctions() -> frozenset[str]:
+    """Return the conjunctions of all languages."""
+    languages = _read_words().languages.values()
+    return frozenset().union(*(language.always | language.doubtful for language in languages))

@@ -13,7 +13,7 @@ from typing import Literal
 from engine.core.errors import NotBuiltError, UsageError
 from engine.core.messages.preferences import ListMode
 from engine.encoders.for_project import chunk_adapter, encoder_fingerprint_of
-from engine.encoders.geometry import Hyperbolic, read_geometry
+from engine.encoders.geometry.spaces import Hyperbolic, read_geometry
 from engine.encoders.kinds.chosen import encoder_source
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, FusionInfo

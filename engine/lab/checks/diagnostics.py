@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.figures import Interval
-from engine.core.similarity import COSINE, Similarity
+from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import pad_lists, products_of

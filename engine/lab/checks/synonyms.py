@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.similarity import unit_rows
+from engine.encoders.geometry.similarity import unit_rows
 from engine.lab.checks.perturbation import words_of
 
 WINDOW = 4

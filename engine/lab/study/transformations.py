@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.core.similarity import unit_rows
+from engine.encoders.geometry.similarity import unit_rows
 from engine.metrics.relevance import Floats
 
 _LEAST = 1e-6

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.core.similarity import COSINE, Similarity, unit_rows
+from engine.encoders.geometry.similarity import COSINE, Similarity, unit_rows
 from engine.training.compute.optimizer import learning_rate
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData

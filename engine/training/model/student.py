@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from engine.encoders.fingerprint import effective_max_tokens, read_prompts
-from engine.encoders.geometry import Hyperbolic, OwnLengths
+from engine.encoders.geometry.spaces import Hyperbolic, OwnLengths
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder

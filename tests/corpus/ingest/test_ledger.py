@@ -344,13 +344,17 @@ def test_one_of_several_folders_that_is_empty_or_gone_loses_nothing(
         (warning,) = warnings_of(project)
         assert str(share) in warning
         rows = ledger(project)
+        folder = "share" if within_project else str(share)
         assert {path: row.state for path, row in rows.items()} == {
-            ".": "skipped",
+            folder: "skipped",
             "a.txt": "read",
             "b.txt": "read",
             "c.txt": "read",
         }
-        assert rows["."].kind == "no access"
+        assert rows[folder].kind == "no access"
+        opened = Project.open(project)
+        assert list(opened.skipped()) == [folder]
+        opened.close()
         with closing(stored(project)) as store:
             assert store.counts()["chunks"] == 3
     shutil.rmtree(share, ignore_errors=True)
@@ -361,6 +365,23 @@ def test_one_of_several_folders_that_is_empty_or_gone_loses_nothing(
         "a.txt": "read",
         "c.txt": "read",
     }
+
+
+def test_each_folder_that_is_gone_is_named_and_counts_as_no_file(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("first", "second", "third")]
+    for number, folder in enumerate(paths):
+        folder.mkdir()
+        (folder / f"{number}.txt").write_text(f"The pelican boards {number}.")
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": list(map(str, paths))}}
+    ).path
+    ingest_here(project)
+    shutil.rmtree(paths[0])
+    shutil.rmtree(paths[1])
+    assert ingest_here(project)[0]["files_skipped"] == 0
+    opened = Project.open(project)
+    assert list(opened.skipped()) == [str(paths[0]), str(paths[1])]
+    opened.close()
 
 
 def test_a_folder_that_was_never_read_is_no_folder_that_is_away(tmp_path: Path) -> None:

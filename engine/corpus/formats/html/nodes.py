@@ -86,7 +86,13 @@ BLOCKS = frozenset(
     }
 )
 
-_RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super", re.IGNORECASE)
+_RAISED_STYLE = re.compile(
+    r"vertical-align\s*:\s*(?:super|text-top|(?:[2-9]|[1-9]\d|0?\.[2-9])[\d.]*(?:px|pt|r?em|ex|%))",
+    re.IGNORECASE,
+)
+# Attributes that may raise text or name a font.
+_OF_RUNS = frozenset(("style", "face", "class"))
+_CLASS = re.compile(r"\.([\w-]+)\s*(?:,|$)")
 _FONT_FAMILY = re.compile(
     r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)",
     re.IGNORECASE,
@@ -141,6 +147,7 @@ class _Tree:
         self._speechless = 0
         self._runs: list[_Run] = []
         self._before = ""
+        self._raised_classes: set[str] = set()
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         element = Element(name, dict(attributes) if attributes else {}, self._at)
@@ -150,7 +157,7 @@ class _Tree:
         self._speechless += name in _SPEECHLESS
         if name in BLOCKS or name == "br":
             self._before = ""
-        if name == "sup" or "style" in element.attributes or "face" in element.attributes:
+        if name == "sup" or not element.attributes.keys().isdisjoint(_OF_RUNS):
             self._begin_run(element)
 
     def _begin_run(self, element: Element) -> None:
@@ -161,7 +168,11 @@ class _Tree:
         else:
             outer = _Run(element, False, "")
         is_raised = outer.is_raised or element.name == "sup"
-        is_raised = is_raised or _RAISED_STYLE.search(style) is not None
+        # The cells of a table are aligned, not raised.
+        if not is_raised and element.name not in BLOCKS:
+            is_raised = _RAISED_STYLE.search(style) is not None
+            if self._raised_classes and not is_raised:
+                is_raised = not self._raised_classes.isdisjoint(element.get("class").split())
         family = _FONT_FAMILY.search(style)
         if family:
             face = family[1]
@@ -181,6 +192,8 @@ class _Tree:
 
     def data(self, text: str) -> None:
         if self._speechless:
+            if self._at.name == "style":
+                self._raised_classes |= _find_raised_classes(text)
             return
         if self._runs:
             run = self._runs[-1]
@@ -193,6 +206,17 @@ class _Tree:
 
     def close(self) -> ParsedPage:
         return self._page
+
+
+def _find_raised_classes(sheet: str) -> set[str]:
+    """Return the classes of elements whose text a style sheet raises."""
+    classes: set[str] = set()
+    for match in _RAISED_STYLE.finditer(sheet):
+        begin = sheet.rfind("{", 0, match.start())
+        # Sheets in a sheet, such as `@media`, begin with a brace, too.
+        before = max(sheet.rfind(sign, 0, max(begin, 0)) for sign in "{}")
+        classes.update(_CLASS.findall(sheet[before + 1 : max(begin, 0)].strip()))
+    return classes
 
 
 def parse_page(source: str) -> ParsedPage:

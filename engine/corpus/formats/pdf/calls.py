@@ -51,20 +51,21 @@ class TextPage:
         self._get_box = _functions()["FPDFText_GetCharBox"]
         self._get_object = _functions()["FPDFText_GetTextObject"]
 
-    def read_boxes(self, count: int) -> Iterator[Box]:
-        """Yield the boxes of the first text objects.
+    def read_boxes(self, count: int) -> Iterator[tuple[int, float, float, float, float]]:
+        """Yield the numbers and the boxes of the first text objects.
 
         FPDFText_CountRects must have returned their number just before.
         """
         boxes = (c_double * (4 * count))()
         start = addressof(boxes)
-        starts = range(start, start + 4 * _DOUBLE * count, 4 * _DOUBLE)
-        addresses = [[address + _DOUBLE * at for address in starts] for at in range(4)]
+        end = start + 4 * _DOUBLE * count
+        addresses = [range(start + _DOUBLE * at, end, 4 * _DOUBLE) for at in range(4)]
         get_box = _functions()["FPDFText_GetRect"]
         # The results are in `boxes`; a loop would take longer than PDFium.
         deque(map(get_box, repeat(self._handle), range(count), *addresses), maxlen=0)
         numbers = boxes[:]
-        return zip(numbers[0::4], numbers[3::4], numbers[2::4], numbers[1::4], strict=True)
+        sides = (numbers[0::4], numbers[3::4], numbers[2::4], numbers[1::4])
+        return zip(range(count), *sides, strict=True)
 
     def read_box(self, index: int) -> Box:
         """Return the box of a letter."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import pi
+from math import inf, pi
 from operator import attrgetter
 from statistics import median
 from typing import Any, NamedTuple
@@ -28,6 +28,8 @@ _MIN_TALL = 0.4
 _MIN_BESIDE = 3
 _MIN_BELOW = 2
 _MIN_UPWARDS = 2
+_MIN_LEVEL = 3  # lines
+_NEAR = (0, -1, 1)  # points
 _ALIGNED = 3.0  # points
 # Lift of a superscript, as a share of the height of its neighbour.
 _RISE = 0.38
@@ -85,7 +87,7 @@ def read_pieces(page: TextPage, count: int) -> list[Piece]:
 
     `count` is the result of FPDFText_CountRects for the page, which must be called first.
     """
-    return [Piece(number, *box) for number, box in enumerate(page.read_boxes(count))]
+    return list(map(Piece._make, page.read_boxes(count)))
 
 
 def _turn(
@@ -177,6 +179,31 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
     return max(_count_most_common(lefts), _count_most_common(rights)) >= _MIN_BELOW
 
 
+def stand_in_columns(pieces: Sequence[Piece]) -> bool:
+    """Tell whether the file draws a column, and then another one level with it."""
+    column: list[Piece] = []
+    rights: dict[int, float] = {}
+    level = 0
+    for before, piece in pairwise(pieces):
+        column.append(before)
+        if piece.bottom > before.top and piece.left > before.left:
+            # Only some letters have a descender, so either edge counts.
+            rights = {}
+            for other in column:
+                for edge in (round(other.bottom), round(other.top)):
+                    rights[edge] = other.right
+            column.clear()
+            level = 0
+        if not rights:
+            continue
+        edges = (round(piece.bottom), round(piece.top))
+        if any(rights.get(edge + near, inf) <= piece.left for edge in edges for near in _NEAR):
+            level += 1
+            if level >= _MIN_LEVEL:
+                return True
+    return False
+
+
 def _find_usual_height(pieces: Sequence[Piece]) -> float:
     if pieces:
         return median([piece.top - piece.bottom for piece in pieces])
@@ -196,19 +223,22 @@ def find_lines(pieces: Sequence[Piece]) -> list[Line]:
     top = 0.0
     highest = _TOO_HIGH * _find_usual_height(pieces)
     for piece in sorted(pieces, key=lambda piece: piece.top + piece.bottom, reverse=True):
-        height = piece.top - piece.bottom
-        if height < _MIN_SIZE or (height > highest and height > piece.width):
+        _, left, low, right, high = piece
+        height = high - low
+        if height < _MIN_SIZE or (height > highest and height > right - left):
             continue
-        shared = min(piece.top, top) - max(piece.bottom, bottom)
-        if not lines or shared < _SAME_LINE * min(height, top - bottom):
-            bottom = piece.bottom
-            top = piece.top
+        height_of_line = top - bottom
+        shared = (high if high < top else top) - (low if low > bottom else bottom)
+        smaller = height if height < height_of_line else height_of_line
+        if not lines or shared < _SAME_LINE * smaller:
+            bottom = low
+            top = high
             lines.append(Line(bottom, top, [piece]))
             continue
         lines[-1].pieces.append(piece)
-        if height > top - bottom:
-            bottom = piece.bottom
-            top = piece.top
+        if height > height_of_line:
+            bottom = low
+            top = high
             lines[-1].bottom = bottom
             lines[-1].top = top
     for line in lines:

@@ -67,6 +67,8 @@ class PageText:
     @cached_property
     def _text(self) -> str:
         """The letters by PDFium's index as a text, with a blank for those that it leaves out."""
+        if "" not in self.letters:
+            return "".join(self.letters)
         return "".join(letter or " " for letter in self.letters)
 
     @property
@@ -124,16 +126,22 @@ class PageText:
         """
         starts: list[int] = []
         for before, piece in pairwise(self.turned):
-            height = max(before.height, piece.height)
-            if max(before.width, piece.width) > _MAX_JOINED * height:
+            # Plain numbers, since this is asked about each piece.
+            _, left_before, bottom_before, right_before, top_before = before
+            _, left, bottom, right, top = piece
+            height = top - bottom
+            height_before = top_before - bottom_before
+            max_height = height if height > height_before else height_before
+            rise = bottom_before + top_before - bottom - top
+            if -2 * _MIN_PITCH * max_height < rise < 2 * _MIN_PITCH * max_height:
                 continue
-            if min(before.height, piece.height) < _MIN_SIZE * height:
+            if max(right_before - left_before, right - left) > _MAX_JOINED * max_height:
                 continue
-            is_below = before.left < piece.right and piece.left < before.right
-            is_next_column = piece.left >= before.right and piece.bottom > before.top
+            if min(height_before, height) < _MIN_SIZE * max_height:
+                continue
+            is_below = left_before < right and left < right_before
+            is_next_column = left >= right_before and bottom > top_before
             if not is_below and not is_next_column:
-                continue
-            if abs(before.bottom + before.top - piece.bottom - piece.top) < 2 * _MIN_PITCH * height:
                 continue
             if not self.is_known:
                 return
@@ -200,7 +208,7 @@ class PageText:
     def _search_start(self, number: int) -> int:
         """Find the letter where a piece begins.
 
-        Look after blanks, else ask PDFium, else count pieces.
+        Look behind the piece before, then after blanks, else ask PDFium, else count pieces.
         """
         piece = self.pieces[number]
         at = bisect_left(self._known, number)
@@ -211,15 +219,14 @@ class PageText:
             start = self._starts[before.number] + int(letters)
         elif self._begins_at(0, piece):
             return 0
-        for word in islice(
-            _WORD_BEGIN.finditer(self._text, start, start + _MAX_EXAMINED), _MAX_WORDS
-        ):
-            if self._begins_at(word.start(), piece):
-                return word.start()
         if number - 1 in self._starts:
             index = self._find_end(self._starts[number - 1], start)
             if index and self._begins_at(index, piece):
                 return index
+        words = _WORD_BEGIN.finditer(self._text, start, start + _MAX_EXAMINED)
+        for word in islice(words, _MAX_WORDS):
+            if self._begins_at(word.start(), piece):
+                return word.start()
         x, y = self._choose_point(piece)
         index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _WITHIN, _WITHIN)
         count_objects = self._text_page.count_objects

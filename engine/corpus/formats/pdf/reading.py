@@ -20,6 +20,7 @@ from engine.corpus.formats.pdf.layout import (
     find_turn,
     is_upright,
     read_pieces,
+    stand_in_columns,
     stand_side_by_side,
     turn_pieces,
 )
@@ -59,13 +60,18 @@ def arrange_text(page: Any, plain: str) -> str:
     min_pieces = 1 if is_turned else _MIN_PIECES * lines
     is_arranged = not min_pieces < count < _MAX_PIECES_A_LINE * lines
     text_page = TextPage(page)
+    pieces: Sequence[Piece] = ()
     if is_arranged and is_upright(page, letters):
-        if not lines < count <= min_pieces:
+        if count > min_pieces:
             return plain
-        text = PageText(text_page, plain, letters, read_pieces(text_page, count))
-        text.part_lines()
-        return text.read_all()
-    pieces: Sequence[Piece] = read_pieces(text_page, count)
+        pieces = read_pieces(text_page, count)
+        if not stand_in_columns(pieces):
+            if count <= lines:
+                return plain
+            text = PageText(text_page, plain, letters, pieces)
+            text.part_lines()
+            return text.read_all()
+    pieces = pieces or read_pieces(text_page, count)
     quarters = find_turn(page, pieces, letters)
     text = PageText(text_page, plain, letters, pieces)
     if quarters:
@@ -75,14 +81,18 @@ def arrange_text(page: Any, plain: str) -> str:
     text.raise_marks()
     text.part_lines()
     by_line = quarters != 0 or (is_turned and _runs_upwards(pieces))
-    if not by_line and not stand_side_by_side(pieces, GAP):
+    is_beside = by_line or stand_side_by_side(pieces, GAP)
+    if not is_beside and not stand_in_columns(pieces):
         return text.read_all()
 
     def is_bullet(piece: Piece) -> bool:
         return text.is_known and text.read(piece.number, piece.number).strip() in _BULLETS
 
     read_page_rules = cache(partial(read_rules, page.page, quarters))
-    blocks = find_blocks(find_lines(pieces), read_page_rules, is_bullet)
+    read_text = partial(_read_segment, text)
+    blocks = find_blocks(find_lines(pieces), read_page_rules, read_text, is_bullet)
+    if not is_beside:
+        blocks = [block for block in blocks if block.is_drawn_by_column]
     if not (blocks or by_line) or not text.is_known:
         return text.read_all()
     if by_line:
@@ -161,6 +171,8 @@ def _read_segment(text: PageText, segment: Segment) -> str:
 
     Pieces that are drawn one after the other have the blanks that PDFium sees between them.
     """
+    if not text.is_known:
+        return ""
     letters = ""
     first, *others = segment.pieces
     last = first

@@ -2,7 +2,7 @@
 
 Columns are recognised by white space: gaps that all lines of a block leave free. If the file draws
 columns of prose one after the other, as word processors do, its order is right and nothing is
-changed.
+changed. Long, because the steps from lines to rows share the shape of a block.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from engine.corpus.formats.pdf.layout import Line, Piece
+from engine.corpus.formats.pdf.running_text import are_cells, is_running_text
 
 # Gap that separates two cells of a line, as a share of the height of letters.
 GAP = 0.95
@@ -36,6 +37,8 @@ _MIN_KEPT = 0.6
 _MIN_ROWS = 3
 # Minimum number of rows if there are three columns or more.
 _MIN_ROWS_OF_MANY = 2
+# Minimum number of rows of a table that is drawn column by column without rules.
+_MIN_ROWS_BY_COLUMN = 4
 # Numbers and bullets of lists are at most so many times as wide as letters are high.
 _LABEL = 2.2
 # As a share of the height of letters.
@@ -45,12 +48,21 @@ _MAX_EXAMINED = 6
 _MIN_WITH_BULLETS = 3  # columns
 # As a share of the height of letters.
 _PROSE_WIDTH = 11.0
+_NARROW_WIDTH = 4.0
 # As a share of a column's width.
 _FILLED = 0.8
+_NARROW_FILLED = 0.6
 # Share of the lines of a column of prose.
 _MIN_FILLED = 0.5
 _MIN_PROSE = 4  # lines
 _MAX_LINES = 400
+# Number of lines of a block whose text is read.
+_MAX_READ = 16
+# Distance of the lower or the upper edges of cells side by side, as a share of the height of
+# letters.
+_LEVEL = 0.15
+# Share of the rows of a table that is drawn column by column whose cells are level.
+_MIN_LEVEL = 0.75
 # Minimum distance in points of rules that separate rows; closer ones are a double rule.
 _MIN_BAND = 2.0
 # As a share of the width of a block.
@@ -111,12 +123,13 @@ class Block:
 def find_blocks(
     lines: Sequence[Line],
     read_rules: Callable[[], Rules],
+    read_text: Callable[[Segment], str] = lambda _: "",
     is_bullet: Callable[[Piece], bool] = lambda _: False,
 ) -> list[Block]:
     """Return the tables of a page with the lines of each row, and columns of prose.
 
     The prose is drawn line by line. `read_rules` is called for the rules of the page only if they
-    decide, `is_bullet` for pieces of narrow columns.
+    decide, `read_text` for the text of columns likewise, `is_bullet` for pieces of narrow columns.
     """
     heights = [line.height for line in lines]
     if not heights or len(lines) > _MAX_LINES:
@@ -131,7 +144,8 @@ def find_blocks(
             continue
         end, corridors = _grow(lines, split, at, size)
         whole = _make_block(lines[at:end], split[at:end], corridors)
-        block = _classify(_join_bullets(whole, size, is_bullet), size, read_rules)
+        joined = _join_bullets(whole, size, is_bullet)
+        block = _classify(joined, size, read_rules, read_text)
         if block is not None:
             blocks.append(block)
         at = end
@@ -281,7 +295,12 @@ def _join_columns(block: Block, column: int) -> Block:
     return Block(block.columns - 1, block.lines, lines)
 
 
-def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Block | None:
+def _classify(
+    block: Block,
+    size: float,
+    read_rules: Callable[[], Rules],
+    read_text: Callable[[Segment], str],
+) -> Block | None:
     """Return a block with its rows, or as prose in columns.
 
     None for a block that stays as it is drawn.
@@ -294,18 +313,71 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
     if block.columns == 2 and max(widths[0]) <= _LABEL * size:
         return None
     jumps = _count_jumps(block)
-    is_drawn_by_column = jumps <= block.columns and with_several > 2
-    block.is_drawn_by_column = is_drawn_by_column
-    is_prose = all(_is_prose(of_column, size) for of_column in widths)
-    if is_drawn_by_column and (is_prose or block.columns == 2):
-        return None
-    if is_prose or is_drawn_by_column:
+    is_wide = all(_is_prose(of_column, size) for of_column in widths)
+    block.is_drawn_by_column = jumps <= block.columns and with_several > 2
+    if block.is_drawn_by_column:
+        if not is_wide and block.columns > 2 and _find_bands(block, read_rules()):
+            return _make_table(block, size, read_rules())
+        return _make_table(block, size, ()) if _has_cells(block, size, read_text) else None
+    # The heads of a table may be drawn before its columns.
+    if with_several >= _MIN_ROWS_BY_COLUMN and _count_jumps(block, 1) < block.columns:
+        block.is_drawn_by_column = _has_cells(block, size, read_text)
+    is_by_line = jumps >= with_several
+    may_be_prose = is_wide or (is_by_line and all(_is_filled(lines, size) for lines in widths))
+    if (
+        may_be_prose
+        and not block.is_drawn_by_column
+        and _is_running(block, read_text, is_wide=is_wide)
+    ):
         if _find_bands(block, read_rules()):
             return _make_table(block, size, read_rules())
-        block.is_prose = is_prose
-        return block if is_prose and jumps >= with_several else None
+        block.is_prose = True
+        return block if is_by_line else None
     needs_rules = any(_is_doubtful(block, at, size) for at in range(1, len(block.lines)))
     return _make_table(block, size, read_rules() if needs_rules else ())
+
+
+def _is_running(block: Block, read_text: Callable[[Segment], str], *, is_wide: bool) -> bool:
+    """Tell whether all columns of a block are prose.
+
+    Wide columns are, unless their text looks like cells.
+    """
+    columns = _read_columns(block, read_text)
+    if is_wide:
+        return not are_cells(columns)
+    return all(map(is_running_text, columns))
+
+
+def _has_cells(block: Block, size: float, read_text: Callable[[Segment], str]) -> bool:
+    """Tell whether a block that is drawn column by column is a table: level cells side by side."""
+    level = 0
+    rows = 0
+    # The lines of a single row look like this, too, but they are few.
+    for cells in block.cells:
+        segments = list(cells.values())
+        if len(segments) > 1:
+            rows += 1
+            level += all(_is_level(segments[0], other, size) for other in segments[1:])
+    if rows < _MIN_ROWS_BY_COLUMN or level < _MIN_LEVEL * rows or 2 * rows < len(block.lines):
+        return False
+    return are_cells(_read_columns(block, read_text))
+
+
+def _is_level(segment: Segment, other: Segment, size: float) -> bool:
+    """Tell whether two segments stand on one line; only some letters have a descender."""
+    piece = segment.pieces[0]
+    other_piece = other.pieces[0]
+    distance = min(abs(piece.bottom - other_piece.bottom), abs(piece.top - other_piece.top))
+    return distance <= _LEVEL * size
+
+
+def _read_columns(block: Block, read_text: Callable[[Segment], str]) -> list[list[str]]:
+    """Return the text of the first lines of each column."""
+    columns: list[list[str]] = []
+    for column in range(block.columns):
+        segments = block.find_column(column)[:_MAX_READ]
+        columns.append([read_text(segment) for segment in segments])
+    return columns
 
 
 def _is_doubtful(block: Block, at: int, size: float) -> bool:
@@ -330,10 +402,18 @@ def _is_prose(widths: Sequence[float], size: float) -> bool:
     return filled >= _MIN_FILLED * len(widths)
 
 
-def _count_jumps(block: Block) -> int:
-    """Count how often the file goes to another column when it draws a block."""
+def _is_filled(widths: Sequence[float], size: float) -> bool:
+    """Tell whether a column of such lines may be narrow prose."""
+    widest = sorted(widths)[int(0.9 * (len(widths) - 1))]
+    if len(widths) < _MIN_PROSE or widest < _NARROW_WIDTH * size:
+        return False
+    return sum(width >= _NARROW_FILLED * widest for width in widths) >= _MIN_FILLED * len(widths)
+
+
+def _count_jumps(block: Block, start: int = 0) -> int:
+    """Count how often the file goes to another column when it draws the lines from `start` on."""
     drawn: list[tuple[int, int]] = []
-    for cells in block.cells:
+    for cells in block.cells[start:]:
         drawn += [(segment.first, column) for column, segment in cells.items()]
     columns = [column for _, column in sorted(drawn)]
     return sum(before != after for before, after in pairwise(columns))

@@ -49,10 +49,13 @@ _LETTER_MARKS = (
 )
 _MARKS = (*_LETTER_MARKS, *_FONT_MARKS)
 """A part with symbols contains one of these."""
-_RAISED_STYLE = b'w:vertAlign w:val="superscript"'
+_RAISED_STYLE = re.compile(rb'w:vertAlign w:val="superscript"|w:position w:val="[1-9]')
+_RAISED_RUN = re.compile(rb'<w:position w:val="[1-9]|\sbaseline="[1-9][\d.]*%')
 _RUN_STYLE = re.compile(rb'<w:rStyle w:val="([^"]*)"')
 _REFERENCES = (b"noteReference", b"CommentReference", b"Hyperlink")
 _MAX_STYLE_DEPTH = 10
+_MIN_LIFT = 3  # half points
+_PERCENT = re.compile(r"[1-9]\d{0,3}(?:\.\d+)?%")
 _FONT_KINDS = ("ascii", "hAnsi", "cs")
 
 
@@ -78,7 +81,8 @@ def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
 
     `name` is the part's name in the package. A part without symbols is returned unchanged.
     """
-    if not any(mark in part for mark in (*styles.marks, *_MARKS)):
+    has_marks = any(mark in part for mark in (*styles.marks, *_MARKS))
+    if not has_marks and not _RAISED_RUN.search(part):
         return part
     from lxml import etree
 
@@ -102,7 +106,9 @@ def _rewrite_word(root: Any, styles: Styles) -> None:
                 _replace_sym(node)
             elif node.tag in (f"{_W}t", f"{_W}delText") and node.text:
                 node.text = _show_text(font, node.text)
-        if properties is not None and _read_value(properties, "rStyle") in styles.raised:
+        if properties is None:
+            continue
+        if _read_value(properties, "rStyle") in styles.raised or _is_lifted(properties):
             _raise(properties)
 
 
@@ -171,11 +177,21 @@ def _list_font_names(fonts: Any) -> Iterator[str]:
             yield str(name)
 
 
+def _is_lifted(properties: Any) -> bool:
+    """Tell whether a run stands so many half points above its line that it is a superscript."""
+    position = _read_value(properties, "position")
+    return position.isdecimal() and int(position) >= _MIN_LIFT
+
+
 def _raise(properties: Any) -> None:
     from lxml import etree
 
-    if properties.find(f"{_W}vertAlign") is None:
-        etree.SubElement(properties, f"{_W}vertAlign").set(f"{_W}val", "superscript")
+    alignment = properties.find(f"{_W}vertAlign")
+    if alignment is None:
+        alignment = etree.SubElement(properties, f"{_W}vertAlign")
+    elif alignment.get(f"{_W}val") != "baseline" or not _is_lifted(properties):
+        return
+    alignment.set(f"{_W}val", "superscript")
 
 
 def read_styles(package: ZipFile, body: bytes) -> Styles:
@@ -187,7 +203,7 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
         return Styles()
     sheet = package.read(_STYLES)
     used: list[bytes] = []
-    if _RAISED_STYLE in sheet:
+    if _RAISED_STYLE.search(sheet):
         used = _RUN_STYLE.findall(body)
     may_raise = any(not style.endswith(_REFERENCES) for style in used)
     if not may_raise and not any(mark in sheet for mark in _FONT_MARKS):
@@ -198,10 +214,10 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
     }
     fonts: dict[str, str] = {}
     raised: set[str] = set()
-    for name, style in styles.items():
+    for name in styles:
         if font := _find_style_font(name, styles):
             fonts[name] = font
-        if _is_raised(style) and not name.encode().endswith(_REFERENCES):
+        if not name.encode().endswith(_REFERENCES) and _is_raised(name, styles):
             raised.add(name)
     marks = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
     return Styles(fonts, frozenset(raised), marks)
@@ -220,9 +236,21 @@ def _find_style_font(name: str, styles: Mapping[str, Any]) -> str:
     return ""
 
 
-def _is_raised(style: Any) -> bool:
-    properties = style.find(f"{_W}rPr")
-    return properties is not None and _read_value(properties, "vertAlign") == "superscript"
+def _is_raised(name: str, styles: Mapping[str, Any]) -> bool:
+    """Tell whether a style raises its text, or the style on which it is based does."""
+    for _ in range(_MAX_STYLE_DEPTH):
+        style = styles.get(name)
+        if style is None:
+            return False
+        properties = style.find(f"{_W}rPr")
+        if properties is not None:
+            alignment = _read_value(properties, "vertAlign")
+            if alignment == "superscript" or _is_lifted(properties):
+                return True
+            if alignment or _read_value(properties, "position"):
+                return False
+        name = _read_value(style, "basedOn")
+    return False
 
 
 def _read_value(parent: Any, name: str) -> str:
@@ -238,6 +266,10 @@ def _rewrite_slide(root: Any) -> None:
         if text is None or not text.text:
             continue
         properties = run.find(f"{_A}rPr")
+        if properties is not None and _PERCENT.fullmatch(properties.get("baseline") or ""):
+            # office_oxide knows only thousandths.
+            percent = float(properties.get("baseline")[:-1])
+            properties.set("baseline", str(round(1000 * percent)))
         letters = _read_typeface(properties, "latin")
         if font := find_symbol_font(letters):
             text.text = show_symbols(font, text.text)

@@ -1,4 +1,4 @@
-"""Word 97 files with the symbols that their symbol fonts show ([MS-DOC] 2.4.1, 2.6.1).
+"""Word 97 files with superscripts and what symbol fonts show ([MS-DOC] 2.4.1, 2.6.1).
 
 office_oxide takes them for letters. A symbol replaces its letter where the file stores 16 bits per
 character. Where it stores 8, a letter that the file does not use stands in for the symbol until the
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 
 from engine.corpus.formats.containers import open_compound
+from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.runs.symbols import (
     find_symbol_font,
     remove_private_letters,
@@ -26,9 +27,13 @@ _MAGIC = 0xA5EC
 _PAGE = 512
 _SYMBOL = 0x6A09
 _FONT = 0x4A4F
+_HEIGHT = 0x2A48
+_LIFT = 0x4845
+_MIN_LIFT = 3  # half points
+_BEFORE = 40  # bytes
 _LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
 """Bytes of what follows a property's number, by its three highest bits; 6 gives its own length."""
-_MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|[\x00-\xff]\xf0")
+_MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|\x48\x2a\x01|\x45\x48|[\x00-\xff]\xf0")
 _MAX_RUNS = 100_000
 _NAME_AT = 40
 _HIGH_CHARACTERS = bytes(range(0xFF, 0x7F, -1)).decode("cp1252", "ignore")
@@ -46,6 +51,7 @@ class _Run:
     end: int
     font: str
     symbol: str = ""
+    is_raised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ def _read_fonts(names: bytes) -> dict[int, str]:
 
 
 def _read_runs(stream: bytes, places: bytes, fonts: Mapping[int, str]) -> Iterator[_Run]:
-    """Yield the runs of letters in symbol fonts, and of symbols that Word inserted."""
+    """Yield the runs of letters that are raised or in symbol fonts, and of inserted symbols."""
     count = (len(places) - 4) // 8
     for (page,) in struct.iter_unpack("<I", places[4 * (count + 1) : 4 * (2 * count + 1)]):
         start = (page & 0x3FFFFF) * _PAGE
@@ -136,15 +142,16 @@ def _read_runs(stream: bytes, places: bytes, fonts: Mapping[int, str]) -> Iterat
             if not at:
                 continue
             properties = formatted[at + 1 : at + 1 + formatted[at]]
-            font, symbol = _read_symbol(properties, fonts)
-            if font or symbol:
-                yield _Run(bounds[number], bounds[number + 1], font, symbol)
+            run = _read_run(bounds[number], bounds[number + 1], properties, fonts)
+            if run.font or run.symbol or run.is_raised:
+                yield run
 
 
-def _read_symbol(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
-    """Return the symbol font that properties name, and the symbol that replaces a letter."""
+def _read_run(start: int, end: int, properties: bytes, fonts: Mapping[int, str]) -> _Run:
+    """Return the run between two places with its properties."""
     font = ""
     symbol = ""
+    is_raised = False
     at = 0
     while at + 2 < len(properties):
         (kind,) = struct.unpack_from("<H", properties, at)
@@ -152,7 +159,11 @@ def _read_symbol(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]
         length = _LENGTHS.get(kind >> 13)
         if length is None:
             length = properties[operand] + 1
-        if kind == _FONT and operand + 2 <= len(properties):
+        if kind == _HEIGHT:
+            is_raised = properties[operand] == 1
+        elif kind == _LIFT and operand + 2 <= len(properties):
+            is_raised = struct.unpack_from("<h", properties, operand)[0] >= _MIN_LIFT
+        elif kind == _FONT and operand + 2 <= len(properties):
             font = fonts.get(struct.unpack_from("<H", properties, operand)[0], "")
         elif kind == _SYMBOL and operand + 4 <= len(properties):
             number, code = struct.unpack_from("<HH", properties, operand)
@@ -163,7 +174,7 @@ def _read_symbol(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]
             if not symbol or not symbol.isprintable():
                 symbol = " "
         at = operand + length
-    return font, symbol
+    return _Run(start, end, font, symbol, is_raised)
 
 
 def _read_pieces(table: bytes) -> list[_Piece]:
@@ -194,11 +205,24 @@ def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piec
     for run, piece in _find_overlaps(runs, pieces):
         codec = "cp1252" if piece.width == 1 else "utf-16-le"
         end = min(run.end, piece.end, len(stream)) - piece.width + 1
-        for at in range(max(run.start, piece.start), end, piece.width):
+        start = max(run.start, piece.start)
+        raised = ""
+        if run.is_raised and not run.font and not run.symbol:
+            before = stream[max(piece.start, start - _BEFORE) : start].decode(codec, "replace")
+            text = stream[start : end + piece.width - 1].decode(codec, "replace")
+            raised = write_superscript(text, before)
+            if len(raised) != len(text):
+                continue
+        for at in range(start, end, piece.width):
             char = stream[at : at + piece.width].decode(codec, "replace")
             if char < " " and not run.symbol:
                 continue
-            symbol = run.symbol or show_symbols(run.font, char) or " "
+            if raised:
+                symbol = raised[(at - start) // piece.width]
+            else:
+                symbol = run.symbol or show_symbols(run.font, char) or " "
+            if symbol == char:
+                continue
             if piece.width == 1 or ord(symbol) > 0xFFFF:
                 if symbol not in letters:
                     letters[symbol] = _take_letter(symbol, free)

@@ -18,7 +18,7 @@ from engine.corpus.formats.sheets.number_formats import GENERAL, choose_code
 from engine.corpus.formats.sheets.shown import find_added_text, find_hidden_digits, show_number
 from engine.corpus.formats.sheets.symbol_cells import (
     find_symbol_styles,
-    show_symbol_runs,
+    show_runs,
     show_text,
 )
 
@@ -81,7 +81,7 @@ def write_shown_cells(content: bytes) -> bytes:
                     written = _join_lines(part)
                 if b"_x" in written:
                     written = _ESCAPES_IN_PART.sub(_unescape_part, written)
-                written = show_symbol_runs(written)
+                written = show_runs(written)
                 if is_sheet:
                     written = writer.rewrite(written)
                 if written != part:
@@ -248,7 +248,7 @@ def _read_strings(package: ZipFile) -> list[bytes]:
         return []
     with suppress(*DAMAGED):
         strings = _join_lines(package.read(part))
-        strings = show_symbol_runs(_ESCAPES_IN_PART.sub(_unescape_part, strings))
+        strings = show_runs(_ESCAPES_IN_PART.sub(_unescape_part, strings))
         return [match[1] or b"" for match in _STRING.finditer(strings)]
     return []
 

@@ -12,14 +12,18 @@ _CELL = re.compile(
 _VALUE = re.compile(
     rb"\s(?:office|calcext):(?:value-type|(?:date-|time-|boolean-)?value)\s*=\s*([\"']).*?\1"
 )
+_BREAK = re.compile(rb"<text:(?:tab|line-break)\b[^<>]*(?:/>|></text:[\w-]+>)")
 
 
 def write_shown_values(content: bytes) -> bytes:
     """Return the XML of a workbook whose cells are texts as they are shown.
 
     A cell without such a text keeps its value. Cells that are repeated a thousand times or more
-    appear once, as xberg would create all of them.
+    appear once, as xberg would create all of them. It omits tabs and line breaks, which become
+    blanks.
     """
+    if b"<text:tab" in content or b"<text:line-break" in content:
+        content = _BREAK.sub(b" ", content)
     return _CELL.sub(_write_as_text, _MANY.sub(b"1", content))
 
 

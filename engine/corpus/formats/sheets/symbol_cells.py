@@ -1,4 +1,4 @@
-"""Cells of Excel workbooks in symbol fonts: the letters of their texts as these fonts show them."""
+"""Cells of Excel workbooks as their runs show them: letters of symbol fonts, and superscripts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from html import unescape
 from typing import Any
 from xml.sax.saxutils import escape
 
+from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.runs.symbols import FONT_NAMES, find_symbol_font, show_symbols
 
-_MAY_HAVE_SYMBOLS = re.compile(rb"<rFont\s[^>]*(?:%b)" % FONT_NAMES)
+_RAISED = re.compile(rb"<vertAlign\s+val=[\"']superscript")
+_MAY_CHANGE = re.compile(rb"<rFont\s[^>]*(?:%b)|%b" % (FONT_NAMES, _RAISED.pattern))
 _RUN = re.compile(rb"<rPr>(?:(?!</rPr>).)*</rPr>\s*<t\b[^>]*>[^<]*</t>", re.DOTALL)
 _FONT = re.compile(rb"<rFont\s[^>]*\bval=\"([^\"]*)\"")
 _TEXT = re.compile(rb"(<t\b[^>]*>)([^<]*)(?=</t>)")
+_TEXT_BEFORE = re.compile(rb"([^<>]*)</t>\s*</r>\s*<r\b[^>]*>\s*$")
+_MAX_BEFORE = 300  # bytes
 
 
-def show_symbol_runs(part: bytes) -> bytes:
-    """Write what runs in symbol fonts show as text into a part with texts of cells."""
-    if _MAY_HAVE_SYMBOLS.search(part):
+def show_runs(part: bytes) -> bytes:
+    """Write what runs in symbol fonts or raised runs show into a part with texts of cells."""
+    if _MAY_CHANGE.search(part):
         return _RUN.sub(_show_run, part)
     return part
 
@@ -60,4 +64,16 @@ def _show_run(match: re.Match[bytes]) -> bytes:
         font = find_symbol_font(name[1].decode("utf-8", "replace"))
     if font:
         return show_text(match[0], font)
-    return match[0]
+    if not _RAISED.search(match[0]):
+        return match[0]
+    start = match.start()
+    before = _TEXT_BEFORE.search(match.string, max(0, start - _MAX_BEFORE), start)
+    text_before = ""
+    if before:
+        text_before = unescape(before[1].decode("utf-8", "replace"))
+
+    def raise_text(text: re.Match[bytes]) -> bytes:
+        letters = unescape(text[2].decode("utf-8", "replace"))
+        return text[1] + escape(write_superscript(letters, text_before)).encode()
+
+    return _TEXT.sub(raise_text, match[0])

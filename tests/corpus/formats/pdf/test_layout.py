@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from textwrap import wrap
 
 import pytest
 from fixtures import office
@@ -342,3 +343,153 @@ def test_superscripts_of_turned_pages_are_read_as_such(rotate: int) -> None:
 def test_lines_that_a_turned_page_shows_turned_keep_their_order(rotate: int) -> None:
     drawn = [text_at((72, 500 - 16 * at), f"Line {at} of the page") for at in range(4)]
     assert page_of(drawn, rotate=rotate) == "\n".join(f"Line {at} of the page" for at in range(4))
+
+
+UNRULED = {
+    "words and numbers": (
+        (72, 220),
+        (
+            ("Item", "Price"),
+            ("Crane", "120.00"),
+            ("Pump", "35.50"),
+            ("Winch", "9.90"),
+            ("Rope", "4.00"),
+        ),
+    ),
+    "words": (
+        (72, 180, 320),
+        (
+            ("Name", "Town", "Role"),
+            ("Ada Quay", "Hamburg", "Harbour master"),
+            ("Bo Mole", "Rotterdam", "Crane driver"),
+            ("Cy Pier", "Antwerp", "Pilot"),
+            ("Di Dock", "Genoa", "Clerk"),
+        ),
+    ),
+    "names and values": (
+        (72, 180),
+        (
+            ("Invoice:", "2031-77"),
+            ("Customer:", "North Harbour"),
+            ("Street:", "Quay 7"),
+            ("Due:", "12 May 2031"),
+        ),
+    ),
+    "long texts and amounts": (
+        (72, 380),
+        (
+            ("Description", "Amount"),
+            ("Inspection of the northern crane", "1,200.00"),
+            ("Repair of the pump at berth 4", "350.00"),
+            ("Rope and anchor for the tug", "99.00"),
+            ("Painting of the harbour office", "2,400.00"),
+        ),
+    ),
+    "empty cells": (
+        (72, 200, 290, 360),
+        (
+            ("Berth", "Depth", "Cranes", "Master"),
+            ("North quay", "", "4", "Ada Quay"),
+            ("South quay", "9 m", "", "Bo Mole"),
+            ("East basin", "14 m", "6", "Cy Pier"),
+            ("West basin", "", "", "Di Dock"),
+        ),
+    ),
+}
+
+
+def cells_by_column(
+    lefts: Sequence[float], rows: Sequence[Sequence[str]], pitch: float
+) -> list[tuple[tuple[float, float], str]]:
+    return [
+        ((left, 700 - pitch * at), row[column])
+        for column, left in enumerate(lefts)
+        for at, row in enumerate(rows)
+        if row[column]
+    ]
+
+
+@pytest.mark.parametrize("pitch", [13, 16, 24])
+@pytest.mark.parametrize("has_heads_first", [False, True])
+@pytest.mark.parametrize("name", UNRULED)
+def test_rows_without_rules_are_kept_where_the_file_draws_columns(
+    name: str, has_heads_first: bool, pitch: float
+) -> None:
+    lefts, rows = UNRULED[name]
+    drawn = cells_by_column(lefts, rows, pitch)
+    if has_heads_first:
+        drawn.sort(key=lambda cell: cell[0][1] != 700)
+    text = page_of(text_at(place, cell) for place, cell in drawn)
+    assert text.split("\n") == [" | ".join(filter(None, row)) for row in rows]
+
+
+STORIES = {
+    "en": (
+        "The pelican boards the ferry at dawn and leaves the harbour before noon. It carries the"
+        " mail of all islands and their market, and it returns in the evening with fish.",
+        "The heron moors beside the old crane and waits for the tide. Its master signs the book of"
+        " berths and pays what is due for a day. Then he walks up the hill to the office.",
+        "A tug without a name tows the barges from the mill to the sea. In winter the ice closes"
+        " the river for weeks, and the men mend nets and paint the boats.",
+    ),
+    "de": (
+        "Der Vermieter gibt die Halle am ersten Tag des Monats in gereinigtem Zustand ab. Der"
+        " Mieter meldet Schaden an Toren und Kranen innerhalb einer Woche nach dem Einzug.",
+        "Die Miete ist monatlich im Voraus zu zahlen. Kommt der Mieter mit zwei Raten in Verzug,"
+        " kann der Vermieter den Vertrag ohne Frist beenden und die Halle betreten.",
+        "Die Kaution von drei Monatsmieten wird verzinst und nach Ende der Mietzeit abgerechnet,"
+        " sobald alle Schluessel in der Verwaltung des Hafens abgegeben sind.",
+    ),
+}
+
+
+@pytest.mark.parametrize("is_by_line", [True, False])
+@pytest.mark.parametrize("lefts", [(72, 225), (72, 225, 380)])
+@pytest.mark.parametrize("language", STORIES)
+def test_narrow_columns_of_prose_are_no_rows(
+    language: str, lefts: Sequence[float], is_by_line: bool
+) -> None:
+    columns = [wrap(story, 22) for story in STORIES[language][: len(lefts)]]
+    drawn = [
+        ((left, 700 - 14 * at), line)
+        for left, lines in zip(lefts, columns, strict=True)
+        for at, line in enumerate(lines)
+    ]
+    if is_by_line:
+        drawn.sort(key=lambda cell: -cell[0][1])
+    text = page_of(text_at(place, line) for place, line in drawn)
+    assert text.split("\n") == [line for lines in columns for line in lines]
+
+
+def test_wide_cells_in_two_columns_are_rows() -> None:
+    rows = (
+        ("Company and branch of the tenant", "Address of the registered office"),
+        ("Nordhafen Kranbau GmbH Hamburg", "Am Kai 12 in 20457 Hamburg Mitte"),
+        ("Rheinische Schiffswerft Duisburg", "Hafenstrasse 77 in 47119 Duisburg"),
+        ("Ostsee Logistik Service Rostock", "Warnowufer 3 in 18057 Rostock Nord"),
+        ("Alpenland Transport Rosenheim", "Innstrasse 9 in 83022 Rosenheim"),
+    )
+    drawn = sorted(cells_by_column((72, 320), rows, 16), key=lambda cell: -cell[0][1])
+    text = page_of(text_at(place, cell) for place, cell in drawn)
+    assert text.split("\n") == [" | ".join(row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        (
+            ("ADA A. QUAY, Hamburg", "BO MOLE, Bergen", "CY B. PIER, Genoa", "DI DOCK, Lisbon"),
+            ("ED BUOY, Rotterdam", "FAY F. LOCK, Cork", "GUS WEIR, Antwerp", "HAL P. TIDE, Oslo"),
+        ),
+        (
+            ("anchor, 12", "bale, 14", "barge, see tug", "berth, 3, 77", "boom, 41"),
+            ("mast, 9", "mooring, 18", "net, 20", "pier, 5", "quay, 1, 22"),
+        ),
+    ],
+    ids=["names", "index"],
+)
+def test_lists_in_two_columns_are_no_rows(lists: tuple[tuple[str, ...], ...]) -> None:
+    rows = list(zip(*lists, strict=True))
+    drawn = cells_by_column((72, 300), rows, 16)
+    text = page_of(text_at(place, cell) for place, cell in drawn)
+    assert text.split("\n") == [entry for entries in lists for entry in entries]

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
-from fixtures.compound_writer import compound_file
-from fixtures.text_runs import docx, read, rtf, run
+from fixtures.text_runs import doc, docx, read, rtf, run
 
 from engine.corpus.formats.runs.symbols import find_symbol_font, show_symbols
 
@@ -155,55 +154,6 @@ def test_symbols_of_web_pages(tmp_path: Path) -> None:
 )
 def test_symbols_of_rtf(tmp_path: Path, written: bytes, text: str) -> None:
     assert read(tmp_path / "a.rtf", rtf(written)) == text
-
-
-def doc(text: str, runs: list[tuple[int, int, bytes]], width: int = 2) -> bytes:
-    """A Word 97 file whose letters from one to another have properties; fonts 0 and 1 are Symbol
-    and Wingdings.
-    """
-    if width == 2:
-        body = text.encode("utf-16-le")
-    else:
-        body = text.encode("cp1252")
-    names = b"".join(
-        bytes((len(name) + 39,)) + bytes(39) + name
-        for name in (one.encode("utf-16-le") for one in ("Symbol\0", "Wingdings\0"))
-    )
-    fonts = struct.pack("<HH", 2, 0) + names
-    place = 1024 if width == 2 else 1024 * 2 | 0x40000000
-    pieces = struct.pack("<II", 0, len(text)) + struct.pack("<HIH", 0, place, 0)
-    pieces = b"\x02" + struct.pack("<I", len(pieces)) + pieces
-    page_at = (1024 + len(body) + 511) // 512
-    formatted = struct.pack("<II", 1024, 1024 + len(body)) + struct.pack("<I", page_at)
-    table = fonts + pieces + formatted
-    page = bytearray(512)
-    bounds = [
-        1024,
-        *(1024 + width * at for start, end, _ in runs for at in (start, end)),
-        1024 + len(body),
-    ]
-    struct.pack_into(f"<{len(bounds)}I", page, 0, *bounds)
-    at = 510
-    for number, (_, _, properties) in enumerate(runs):
-        at -= (len(properties) + 2) // 2 * 2
-        page[at : at + len(properties) + 1] = bytes((len(properties),)) + properties
-        page[4 * len(bounds) + 2 * number + 1] = at // 2
-    page[511] = len(bounds) - 1
-    fib = bytearray(1024)
-    struct.pack_into("<HHHHHH", fib, 0, 0xA5EC, 0xC1, 0, 0x409, 0, 0x0200)
-    struct.pack_into("<H", fib, 12, 0xBF)
-    struct.pack_into("<II", fib, 0x18, 1024, 1024 + len(body))
-    struct.pack_into("<H", fib, 0x20, 14)
-    struct.pack_into("<H", fib, 0x3E, 22)
-    struct.pack_into("<I", fib, 0x4C, len(text))
-    struct.pack_into("<H", fib, 0x98, 0x5D)
-    struct.pack_into("<II", fib, 0x0112, 0, len(fonts))
-    struct.pack_into("<II", fib, 0x01A2, len(fonts), len(pieces))
-    struct.pack_into("<II", fib, 0x00FA, len(fonts) + len(pieces), len(formatted))
-    stream = (bytes(fib) + body).ljust(page_at * 512, b"\0") + bytes(page)
-    return compound_file(
-        {"WordDocument": stream.ljust(8192, b"\0"), "1Table": table.ljust(4096, b"\0")}
-    )
 
 
 IN_SYMBOL = struct.pack("<HH", 0x4A4F, 0)
