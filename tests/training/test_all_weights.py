@@ -24,8 +24,9 @@ from engine.encoders.model_folder import ModelFolder
 from engine.encoders.saving import save_encoder
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
+from engine.training.batches import BatchSampler
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.data import BatchSampler, TrainingData
+from engine.training.data import TrainingData
 from engine.training.job import Job
 from engine.training.model.student import Student
 from engine.training.recipe import config_of

@@ -19,8 +19,9 @@ from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
+from engine.training.batches import Batch, BatchSampler
 from engine.training.config import TrainingConfig
-from engine.training.data import Batch, BatchSampler, TrainingData
+from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
 from engine.training.model.augmentation import add_black_box
 from engine.training.model.student import Student
