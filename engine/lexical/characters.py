@@ -25,6 +25,7 @@ _LETTER = rf"[^\W\d_{_SUPERSCRIPT}]"
 _MARKS = re.compile(
     rf"(?:(?<={_LETTER}{{4}})|(?<=\d))[{_SUPERSCRIPT}]+|(?<![\w{_SUPERSCRIPT}])[{_SUPERSCRIPT}]+(?={_LETTER}{{4}})"
 )
+_ANY_SUPERSCRIPT = re.compile(f"[{_SUPERSCRIPT}]+")
 _SHORT_WORD_WITH_MARK = re.compile(rf"(?<![\w{_SUPERSCRIPT}]){_LETTER}{{2,3}}(?=[{_SUPERSCRIPT}])")
 _VOWEL_POINT = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]"
@@ -100,6 +101,11 @@ def without_marks(compound: str) -> str:
     if compound.isascii():
         return compound
     return _MARKS.sub("", compound)
+
+
+def drop_superscripts(text: str) -> str:
+    """Return a text without superscripts of any kind."""
+    return text if text.isascii() else _ANY_SUPERSCRIPT.sub("", text)
 
 
 def words_with_marks(compound: str) -> list[str]:

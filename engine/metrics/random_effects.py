@@ -83,20 +83,10 @@ def predicted_effect(
 
 
 def t_quantile(probability: float, degrees: int) -> float:
-    """Return a quantile of Student's t distribution.
+    """Return a quantile of Student's t distribution."""
+    from scipy.special import stdtrit
 
-    It is exact for 1 and 2 degrees of freedom, else by the expansion of Fisher and Cornish 1960,
-    which is right to 0.001 at 80 %.
-    """
-    if degrees == 1:
-        return math.tan(math.pi * (probability - 0.5))
-    if degrees == 2:
-        return (2 * probability - 1) * math.sqrt(2 / (4 * probability * (1 - probability)))
-    z = NormalDist().inv_cdf(probability)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / degrees + second / degrees**2 + third / degrees**3
+    return float(stdtrit(degrees, probability))
 
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:

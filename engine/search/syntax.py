@@ -15,6 +15,7 @@ from engine.core.messages.search import query_words
 from engine.core.records import Document
 from engine.lexical.characters import (
     UNSPACED,
+    drop_superscripts,
     fold,
     normalise,
     spell_out,
@@ -85,7 +86,8 @@ class Clause:
     def _spellings(self, text: str) -> Iterator[tuple[re.Pattern[str], str]]:
         """Yield a pattern of the clause and the spelling of a text in which to search for it.
 
-        First both without accents, then both with letters such as ö spelt out.
+        First both without accents, then both with letters such as ö spelt out, then a text with
+        marks of notes as it is without them.
         """
         normal = normalise(text)
         yield _compile(self), fold(normal)
@@ -93,6 +95,9 @@ class Clause:
         is_spelt_otherwise = spelt_out.text != normalise(self.text)
         if is_spelt_otherwise or not text.isascii():
             yield _compile(spelt_out), fold(spell_out(normal))
+        without_marks = drop_superscripts(text)
+        if without_marks != text:
+            yield _compile(self), fold(normalise(without_marks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,11 @@ def test_a_clause_stands_where_its_words_do() -> None:
     assert not phrase.stands_in("Miete in Kölns Norden")
     assert Clause("Miete in Köl", is_phrase=True, is_prefix=True).stands_in("Miete in Köln")
     assert not Clause("art", is_phrase=True).stands_in("party")
+    for text in ("the surety¹ covers", "the surety⁽ᵇ⁾ covers", "the surety covers²"):
+        assert Clause("the surety covers", is_phrase=True).stands_in(text)
+    assert Clause("tax law", is_phrase=True).stands_in("Tax¹ law²")
+    assert Clause("tax¹", is_phrase=True).stands_in("tax¹ law")
+    assert not Clause("the surety covers", is_phrase=True).stands_in("the surety 1 covers")
     assert Clause("天気", is_phrase=True).stands_in("東京都の天気は")
 
 

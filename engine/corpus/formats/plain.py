@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats.unnamed_encodings import find_plausible_codec, is_plausible
 from engine.corpus.text.metadata import title_from_name
 
 _MARKS = (
@@ -56,6 +57,7 @@ _CODE_PAGES_OF_NAMES = (
     "cp949",
 )
 """The Windows and DOS code pages of names in archives."""
+_MAX_SHORT = 600  # bytes
 _MAX_SAMPLE_LENGTH = 64 * 1024
 _MAX_LINES = 2000
 _AROUND = 200
@@ -256,6 +258,11 @@ def guess_encoding(data: bytes) -> str:
     """
     sample = find_informative_sample(data)
     encoding, confidence = _detect(sample)
+    # Of a few words chardet knows too little.
+    if encoding and len(data) <= _MAX_SHORT:
+        is_doubtful = not is_plausible(data.decode(encoding, "replace"))
+        if is_doubtful and (codec := find_plausible_codec(data)):
+            return codec
     if confidence < _MIN_CONFIDENCE:
         with suppress(UnicodeDecodeError):
             sample.decode(_WESTERN)

@@ -173,6 +173,7 @@ class Lab:
             self._geometry,
             self._distances,
             self._context.settings.evaluation.bootstrap_samples,
+            self._seed,
             similarities=densities(self._general_similarities, "general", self._general.name),
         )
 

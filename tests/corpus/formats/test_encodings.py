@@ -94,6 +94,21 @@ def test_a_sentence_is_read_in_whatever_encoding_it_is(text: str, encoding: str)
     assert bool(note) == (not encoding.startswith("iso2022"))
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Größenänderung über Straße – „Prüfung“ €", "cp1252"),
+        ("Größe und Höhe der Brücke, Maße", "mac_roman"),
+        ("Mörtelkelle;3;12.750,00", "cp1252"),
+        ("Договор аренды", "cp1251"),
+        ("合同应当在明天之前提交", "gb18030"),
+        ("議事録を提出してください", "shift_jis"),
+    ],
+)
+def test_a_few_words_are_read_in_the_encoding_that_gives_words(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding), PATH)[0] == text
+
+
 @pytest.mark.parametrize("word", ["Größe", "café"])
 def test_a_word_with_one_accent_is_western(word: str) -> None:
     assert guess_encoding(word.encode("cp1252")) == "cp1252"

@@ -90,14 +90,13 @@ _RAISED_STYLE = re.compile(
     r"vertical-align\s*:\s*(?:super|text-top|(?:[2-9]|[1-9]\d|0?\.[2-9])[\d.]*(?:px|pt|r?em|ex|%))",
     re.IGNORECASE,
 )
-# Attributes that may raise text or name a font.
-_OF_RUNS = frozenset(("style", "face", "class"))
 _CLASS = re.compile(r"\.([\w-]+)\s*(?:,|$)")
 _FONT_FAMILY = re.compile(
     r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)",
     re.IGNORECASE,
 )
 _BEFORE = 20  # characters
+_MAX_RULES = 500
 _DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
 
 
@@ -157,7 +156,9 @@ class _Tree:
         self._speechless += name in _SPEECHLESS
         if name in BLOCKS or name == "br":
             self._before = ""
-        if name == "sup" or not element.attributes.keys().isdisjoint(_OF_RUNS):
+        has_raised_class = bool(self._raised_classes) and "class" in element.attributes
+        has_style = "style" in element.attributes or "face" in element.attributes
+        if name == "sup" or has_style or has_raised_class:
             self._begin_run(element)
 
     def _begin_run(self, element: Element) -> None:
@@ -211,7 +212,7 @@ class _Tree:
 def _find_raised_classes(sheet: str) -> set[str]:
     """Return the classes of elements whose text a style sheet raises."""
     classes: set[str] = set()
-    for match in _RAISED_STYLE.finditer(sheet):
+    for match in islice(_RAISED_STYLE.finditer(sheet), _MAX_RULES):
         begin = sheet.rfind("{", 0, match.start())
         # Sheets in a sheet, such as `@media`, begin with a brace, too.
         before = max(sheet.rfind(sign, 0, max(begin, 0)) for sign in "{}")

@@ -13,6 +13,12 @@ _VALUE = re.compile(
     rb"\s(?:office|calcext):(?:value-type|(?:date-|time-|boolean-)?value)\s*=\s*([\"']).*?\1"
 )
 _BREAK = re.compile(rb"<text:(?:tab|line-break)\b[^<>]*(?:/>|></text:[\w-]+>)")
+_COMMENT = re.compile(
+    rb"<office:annotation\b[^>]*(?<!/)>((?:(?!</?office:annotation\b).)*)</office:annotation>"
+    rb"((?:\s*<text:p\b[^>]*(?:(?<=/)>|>(?:(?!</?text:p\b).)*</text:p>))*)",
+    re.DOTALL,
+)
+_PARAGRAPH = re.compile(rb"<text:p\b[^>]*(?<!/)>(?:(?!</?text:p\b).)*</text:p>", re.DOTALL)
 
 
 def write_shown_values(content: bytes) -> bytes:
@@ -20,11 +26,19 @@ def write_shown_values(content: bytes) -> bytes:
 
     A cell without such a text keeps its value. Cells that are repeated a thousand times or more
     appear once, as xberg would create all of them. It omits tabs and line breaks, which become
-    blanks.
+    blanks, and comments, which become paragraphs below the text of their cells.
     """
     if b"<text:tab" in content or b"<text:line-break" in content:
         content = _BREAK.sub(b" ", content)
-    return _CELL.sub(_write_as_text, _MANY.sub(b"1", content))
+    cells = _CELL.sub(_write_as_text, _MANY.sub(b"1", content))
+    if b"<office:annotation" in cells:
+        return _COMMENT.sub(_put_below, cells)
+    return cells
+
+
+def _put_below(match: re.Match[bytes]) -> bytes:
+    """Return the text of a cell, and below it the paragraphs of the comment before it."""
+    return match[2] + b"".join(_PARAGRAPH.findall(match[1]))
 
 
 def _write_as_text(match: re.Match[bytes]) -> bytes:

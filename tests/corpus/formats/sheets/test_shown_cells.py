@@ -311,6 +311,30 @@ def test_cells_of_open_sheets_say_what_they_show(tmp_path: Path, kind: str, show
     assert text.partition("\n\nPilots")[0].endswith(f" {escape(shown)}")
 
 
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("<text:p>9 m</text:p>", "9 m Checked by Ida. Twice."),
+        (
+            "<text:p>9<text:tab/>m</text:p><text:p>or 10</text:p>",
+            "9 m or 10 Checked by Ida. Twice.",
+        ),
+        ("", "Checked by Ida. Twice."),
+        ("<text:p/>", "Checked by Ida. Twice."),
+    ],
+)
+def test_comments_of_open_sheets_stand_below_their_cells(
+    tmp_path: Path, cell: str, shown: str
+) -> None:
+    comment = (
+        "<office:annotation><dc:creator>Ida</dc:creator><text:p>Checked by"
+        "<text:s/><text:span>Ida.</text:span></text:p><text:p>Twice.</text:p></office:annotation>"
+    )
+    content = changed(office.ods(), "content.xml", "<text:p>9 m</text:p>", f"{comment}{cell}")
+    text = only(opened(tmp_path, "a.ods", content)).text
+    assert text.partition("\n\nPilots")[0].endswith(f" {shown}")
+
+
 def test_the_last_numbers_of_a_row_are_shown_whatever_the_library_shows(tmp_path: Path) -> None:
     """office_oxide shows nothing of `#.##`, and leaves such cells out at the end of a row."""
     cells = biff_label(0, 0, "v0") + biff_number(0, 1, 1, 0.25)

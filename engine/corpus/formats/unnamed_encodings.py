@@ -31,6 +31,7 @@ _SCRIPTS_OF_EAST_ASIA = frozenset(
     )
 )
 _USUAL_CODECS = ("cp1252", "cp1250", "cp1251")
+_RARE_CODECS = ("iso8859-2", "mac-roman")
 _FREQUENT = {
     "cp932": ((0x82, 0x83), (0x88, 0x97)),
     "gb18030": ((0xB0, 0xD7), (0xA1, 0xA3)),
@@ -45,17 +46,25 @@ def decode_plausibly(data: bytes, declared: Iterable[str], guessed: Iterable[str
 
     None if no codec does.
     """
-    for codec in chain(declared, _filter_japanese(data, guessed), _USUAL_CODECS):
-        with suppress(UnicodeError, LookupError, ValueError):
-            text = data.decode(codec)
-            if is_plausible(text):
-                return text
+    codec = find_plausible_codec(data, chain(declared, _filter_japanese(data, guessed)))
+    return data.decode(codec) if codec else None
+
+
+def find_plausible_codec(data: bytes, likely: Iterable[str] = ()) -> str:
+    """Return the first codec that gives words: a `likely` one, or a usual one, else empty."""
+    for codec in chain(likely, _USUAL_CODECS):
+        if _gives_words(data, codec):
+            return codec
     for codec, ranges in _FREQUENT.items():
-        with suppress(UnicodeError):
-            text = data.decode(codec)
-            if is_plausible(text) and _is_frequent(text, codec, ranges):
-                return text
-    return None
+        if _gives_words(data, codec) and _is_frequent(data.decode(codec), codec, ranges):
+            return codec
+    return next((codec for codec in _RARE_CODECS if _gives_words(data, codec)), "")
+
+
+def _gives_words(data: bytes, codec: str) -> bool:
+    with suppress(UnicodeError, LookupError, ValueError):
+        return is_plausible(data.decode(codec))
+    return False
 
 
 def _filter_japanese(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
