@@ -12,7 +12,7 @@ WITHOUT_LLM := Only GGUF models need it; everything else works. To add it later:
 # Quantised models crash on CPUs with AMX when llama.cpp is built with these paths by GCC 12.
 export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 
-.PHONY: demo llm wheel wheelhouse test pytest test-slow test-windows window lint benchmarks screenshots clean
+.PHONY: demo llm wheel wheelhouse windows-zip test pytest test-slow test-windows window lint benchmarks screenshots clean
 
 # Its result needs no llama.cpp, so that is compiled afterwards. Whoever interrupts that, or has no compiler, has all the rest.
 # The shell outlives the interrupt by a second: make complains if its child is gone before it has handled the signal itself.
@@ -41,6 +41,12 @@ wheelhouse: wheel
 	@echo "    python3 -m venv bmembed"
 	@echo "    bmembed/bin/pip install --no-index --find-links wheelhouse 'bmembed-tui$(if $(COMPILER),[llm])'"
 	@echo "    bmembed/bin/engine doctor --offline"
+
+# A folder for Windows that needs neither installation nor network, built on any system. PYTHON_ZIP: the embeddable Python (x64) of
+# python.org. The folder lies in build/windows-zip, and packed beside it.
+windows-zip: wheel
+	@test -n "$(PYTHON_ZIP)" || { echo "Name the embeddable Python: make windows-zip PYTHON_ZIP=python-3.13.1-embed-amd64.zip"; exit 1; }
+	$(BIN)/python distribution/windows_zip.py "$(PYTHON_ZIP)" dist/*.whl build/windows-zip/bmembed
 
 # Linting keeps one core busy for a minute: the tests begin beside it.
 test: $(VENV)/.installed-dev
@@ -73,6 +79,7 @@ lint: $(VENV)/.installed-dev
 test-windows: | $(BIN)/python
 	$(BIN)/python tests/windows/prepare.py
 	$(BIN)/python tests/windows/smoke.py
+	$(BIN)/python tests/windows/app.py
 	$(BIN)/python tests/windows/suite.py
 
 benchmarks: $(VENV)/.installed-dev

@@ -19,9 +19,11 @@ from fixtures.pipeline import (
     engine_here,
 )
 from fixtures.tiny_model import build_tiny_model
+from fixtures.user_folders import DATA, USER_FOLDERS
 from hypothesis import HealthCheck, settings
 
 from engine.core.environment import QUIET
+from engine.core.platforms import SYSTEM
 from engine.core.platforms.processes import restore_child_signal
 from engine.encoders.deferred import pause_collection
 from engine.project.folder import ProjectFolder
@@ -76,7 +78,6 @@ settings.register_profile(
     "no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("no wall time")
-USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -92,7 +93,8 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files of `LONG` first; everything else stays in its order.
 
-    A test that is tried again says why it depends on time.
+    A test that is tried again says why it depends on time, and one that cannot pass on Windows says
+    why.
     """
     root = Path(__file__).parent
     turns = {root / name: turn for turn, name in enumerate(LONG)}
@@ -102,6 +104,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid}: flaky needs a reason=…, why it depends on time"
             )
+        for mark in item.iter_markers("posix"):
+            reason = mark.kwargs["reason"]
+            item.add_marker(pytest.mark.skipif(SYSTEM == "windows", reason=f"not there: {reason}"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -115,8 +120,10 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         os.environ[name] = str(folder)
     # Projects that tests of several workers share point to graphs there.
     graphs = made_once(tmp_path_factory, "query-encoders", Path.mkdir)
-    (root / "xdg_data_home" / "bmembed").mkdir()
-    (root / "xdg_data_home" / "bmembed" / "query-encoders").symlink_to(graphs)
+    data = root / DATA.lower() / "bmembed"
+    data.mkdir()
+    if SYSTEM != "windows":  # where links need a right
+        (data / "query-encoders").symlink_to(graphs)
     yield root
     for name, value in former.items():
         if value is None:
@@ -131,7 +138,7 @@ def own_data_folder(
 ) -> Path:
     """The place of the user's data, where no graph is that another test has left."""
     folder = tmp_path_factory.mktemp("data")
-    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    monkeypatch.setenv(DATA, str(folder))
     return folder
 
 

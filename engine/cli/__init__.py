@@ -39,6 +39,7 @@ from engine.core.errors import (
     nearest,
     reason_of,
 )
+from engine.core.platforms.pipes import has_lost_reader
 
 for command in (*app.registered_commands, *config.config.registered_commands):
     command.cls = Plain
@@ -77,13 +78,13 @@ def _run() -> None:
         if _wants_json():
             _end_with(CancelledError("Cancelled."))
         sys.exit(CancelledError.exit_code)
-    except BrokenPipeError:
-        _end_without_reader()
     except SystemExit as done:  # the command line library's own answer to a closed pipe
-        if isinstance(done.__context__, BrokenPipeError):
+        if has_lost_reader(done.__context__):
             _end_without_reader()
         raise
     except Exception as error:
+        if has_lost_reader(error):
+            _end_without_reader()
         _end_with(_explain(error))
     # The code of a command that ends with `typer.Exit`.
     sys.exit(code if isinstance(code, int) else 0)

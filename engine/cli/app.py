@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from engine.core.messages.wire import to_json
+from engine.core.platforms.pipes import has_lost_reader
 from engine.core.platforms.stopping import TERMINAL_LOST, is_default, notice_closing
 
 if TYPE_CHECKING:
@@ -344,7 +345,9 @@ def execute(
         nonlocal is_unread
         try:
             print(_escape(encode(event)), flush=True)
-        except BrokenPipeError:
+        except OSError as error:
+            if not has_lost_reader(error):
+                raise
             is_unread = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 

@@ -316,7 +316,7 @@ def show_notes(found: Found) -> None:
 
 def _heading(hit: Hit, source: str, dated: bool) -> Text:
     if source:
-        path = f"{source.rstrip('/')}/{hit.path}"
+        path = str(Path(source, hit.path))
     else:
         path = hit.path
     page = hit.page_name

@@ -54,7 +54,7 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
     With -P, modules in the user's working directory do not hide the installed ones.
     """
-    return [python_program(), "-P", "-m", module, *arguments]
+    return [*python_program(), "-P", "-m", module, *arguments]
 
 
 def to_dict(error: EngineError) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import tee
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from engine.core.errors import CancelledError, EngineError
-from engine.core.platforms.files import release_pages
+from engine.core.platforms.files import release_pages, remove_tree
 from engine.encoders.encoder import Unfinished
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
@@ -156,7 +155,7 @@ class EmbeddingCache:
             is_encoder = path.is_dir() and _FINGERPRINT.fullmatch(path.name)
             if is_encoder and path.name not in keep:
                 self._open.pop(path.name, None)
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
                 dropped += 1
         return dropped
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import UsageError
 from engine.core.extras import check_llm
+from engine.core.platforms.files import remove_tree
 from engine.core.records import Chunk
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder
@@ -201,7 +201,7 @@ def add_query_cache(project: ProjectFolder, encoder: Encoder) -> Encoder:
         return encoder
     folder = project.path / "cache" / QUERIES
     if sum(1 for _ in folder.glob("*/*")) >= MAX_QUERY_FILES:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return CachedEncoder(encoder, EmbeddingCache(folder), queries_only=True)
 

@@ -7,11 +7,11 @@ documents that say the same are neither right nor wrong.
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from engine.core.platforms.files import remove_tree
 from engine.core.records import Chunk, Document, DocumentQuery
 from engine.evaluation.evidence_index import CompactTexts
 from engine.evaluation.judgments import Judgment, Level
@@ -46,7 +46,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
         queries += group
     corpus = strip_chunks(chunks, queries)
     folder = context.project.path / "lexical" / FOLDER
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     untitled = {query.document_id for query in queries} | {query.written_in for query in queries}
     lexical = index_without(context, folder, corpus, untitled)
     copies = NearCopies(documents, corpus, written)

@@ -5,7 +5,6 @@ Rankings of many queries are arrays: ids (q, depth) int64, best first, padded wi
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.platforms.files import remove_tree
 from engine.core.records import Chunk
 from engine.core.systems import BM25
 from engine.encoders.geometry.similarity import COSINE, Similarity
@@ -182,7 +182,7 @@ def build_plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalInde
     from engine.lexical.stage import index_without
 
     folder = context.project.path / "lexical" / PLAIN
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     return index_without(context, folder, chunks, untitled=None).without_bonus()
 
 

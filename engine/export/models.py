@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.messages.report import SearchMode
+from engine.core.platforms.files import delete_tree
 from engine.encoders.model_folder import ModelFolder
 from engine.export.source import Source
 
@@ -96,7 +97,7 @@ def _convert(
         temporary = folder / f".{part.folder}"
         _save(source, part, temporary)
         save(resolve_model(str(temporary)), target)
-        shutil.rmtree(temporary)
+        delete_tree(temporary)
 
 
 def _save(source: Source, part: ModelPart, folder: Path) -> None:

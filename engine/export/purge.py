@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import EngineError
 from engine.core.messages.project import Elsewhere, Purged, Removed
+from engine.core.platforms.files import delete_tree
 from engine.encoders.graph.shared_graphs import (
     forget_project,
     forget_unused_projects,
@@ -128,7 +128,7 @@ def remove(path: Path, what: str = "") -> Removed:
     """
     files, size = _measure(path)
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        delete_tree(path)
     else:
         path.unlink(missing_ok=True)
     if what:

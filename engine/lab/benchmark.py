@@ -5,7 +5,6 @@ The judgments measure only; they choose nothing.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from typing import Any
 from engine.api import Project
 from engine.core.errors import CancelledError, DatasetError, UsageError
 from engine.core.events import Event, StageFinished
+from engine.core.platforms.files import remove_tree
 from engine.settings.load import validate
 from engine.settings.schema import DEFAULT_MODEL
 from engine.written_queries.beir import read_beir_judgments, read_training_queries
@@ -64,7 +64,7 @@ def benchmark(
         raise
     finally:
         if keep is None:
-            shutil.rmtree(place.parent, ignore_errors=True)
+            remove_tree(place.parent)
 
 
 def beir_project(

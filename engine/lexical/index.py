@@ -19,7 +19,6 @@ Several languages in one corpus: see several.py. Long, because one class reads a
 from __future__ import annotations
 
 import os
-import shutil
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +34,7 @@ import numpy as np
 import tantivy
 
 from engine.core.arrays import Floats, Ids, Ranking
+from engine.core.platforms.files import remove_tree
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Weights, code_bonus, idf
@@ -124,7 +124,7 @@ class LexicalIndex:
             opened = cls(folder, manifest, index)
             count = opened._searcher.num_docs
         if readable != files:
-            weakref.finalize(opened, shutil.rmtree, readable, ignore_errors=True)
+            weakref.finalize(opened, remove_tree, readable)
         if count != manifest.count:
             raise damage_error(folder, f"It holds {count} chunks instead of {manifest.count}")
         return opened

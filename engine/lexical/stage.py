@@ -6,7 +6,6 @@ Updates a copy of the former index if few chunks changed.
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, SettingsError, nearest, reason_of
+from engine.core.platforms.files import delete_tree
 from engine.core.records import Chunk
 from engine.core.text import language_name
 from engine.lexical.filenames import build_search_label
@@ -330,7 +330,7 @@ def _update(
         index.updated(folder, texts, removed.tolist(), languages)
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
-        shutil.rmtree(folder)
+        delete_tree(folder)
         folder.mkdir(mode=0o700)
         return None
     return len(added), len(removed)

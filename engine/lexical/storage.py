@@ -83,7 +83,7 @@ def ensure_lockable(folder: Path) -> Path:
     prefix = f"{_COPY}{os.getpid()}-"
     try:
         copy = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        atexit.register(shutil.rmtree, copy, ignore_errors=True)
+        atexit.register(remove_tree, copy)
         for path in files:
             shutil.copyfile(path, copy / path.name)
     except OSError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 from engine.core.disk import check_room, disk_errors
 from engine.core.errors import EngineError, ModelError, UsageError, first_line
+from engine.core.platforms.files import remove_tree
 from engine.models.catalogue import CatalogueModel
 from engine.models.files import ModelPart, altered_error, check_part, check_stop, choose_parts
 from engine.models.installed import PARTIAL, InstalledModel, own_folder, remove_empty_partial
@@ -124,14 +124,14 @@ def _prepare_partial(name: str, commit: str) -> Path:
     with disk_errors(f"{folder} could not be written."):
         for other in folder.parent.glob(f"{name}@*"):
             if other != folder:
-                shutil.rmtree(other, ignore_errors=True)
+                remove_tree(other)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def discard(folder: Path) -> None:
     """Remove what was fetched."""
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     remove_empty_partial()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.core.disk import disk_errors, sync_tree, write_text
 from engine.core.errors import ModelError, UsageError
-from engine.core.platforms.files import sync
+from engine.core.platforms.files import delete_tree, remove_tree, rename_folder, sync
 from engine.models.catalogue import KINDS, CatalogueModel, Kind, find_model
 from engine.models.files import ModelPart, altered_error, check_name, check_part
 
@@ -182,12 +182,12 @@ def staged_folder(name: str) -> Iterator[Path]:
     """Yield an empty folder for a model that is being copied; it is removed if the block fails."""
     folder = own_folder() / PARTIAL / f"{name}.{os.getpid()}"
     with disk_errors(f"{folder} could not be written."):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         folder.mkdir(mode=0o700, parents=True)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         remove_empty_partial()
 
 
@@ -256,9 +256,9 @@ def remove(name: str) -> Path:
         else:
             grave = own_folder() / PARTIAL / f"removed-{name}"
             grave.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            shutil.rmtree(grave, ignore_errors=True)
+            remove_tree(grave)
             # A half-deleted model must not be found.
-            path.rename(grave)
-            shutil.rmtree(grave)
+            rename_folder(path, grave)
+            delete_tree(grave)
             remove_empty_partial()
     return path

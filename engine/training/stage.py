@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError
+from engine.core.platforms.files import remove_tree
 from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.for_project import (
     check_device,
@@ -137,12 +138,12 @@ class TrainStage(Stage):
         result, reason = learn(context, model, data, config, hardware, checkpoints)
         if result is None:
             summary = _publish_reason(context, reason)
-            shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
+            remove_tree(context.project.path / "checkpoints")
             return summary
         info = publish_adapter(context, context.fingerprint, config, result)
         info = replace(info, model=model_fingerprint(context))
         context.store.put_artifact(Artifact(info, context.fingerprint, info.adapter or ""))
-        shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
+        remove_tree(context.project.path / "checkpoints")
         return {
             "adapter": info.adapter,
             "reason": "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.core.platforms.files import remove_tree
 from engine.encoders.embedding_cache import CachedRows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import VectorsInfo
@@ -125,4 +125,4 @@ class PartialIndex:
         context.store.put_artifact(self._present)
         if replaced is not None and replaced.fingerprint == INCOMPLETE:
             # Searchers that still use it have it mapped.
-            shutil.rmtree(context.project.path / replaced.folder, ignore_errors=True)
+            remove_tree(context.project.path / replaced.folder)

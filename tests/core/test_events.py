@@ -27,6 +27,7 @@ from engine.core.events import (
     encode,
     read,
 )
+from engine.core.platforms.users import is_private
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.floats(allow_nan=False)
@@ -84,7 +85,7 @@ def test_numbers_of_numpy_and_unknown_objects_do_not_end_a_run() -> None:
         encode(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary=summary))
     )
     assert isinstance(back, StageFinished)
-    assert back.summary == {"loss": 0.5, "n": 3, "folder": "a/b", "many": "[0 1 2]"}
+    assert back.summary == {"loss": 0.5, "n": 3, "folder": str(Path("a/b")), "many": "[0 1 2]"}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def log_path(tmp_path: Path) -> Path:
 
 
 def test_log_is_private_and_read_in_order(log_path: Path) -> None:
-    assert log_path.stat().st_mode & 0o777 == 0o600
+    assert is_private(log_path.stat())
     assert [event for event, _ in read(log_path)] == [progress(0), progress(1), progress(2)]
 
 

@@ -15,7 +15,7 @@ def test_one_that_died_with_unsent_input_is_let_go_of() -> None:
     assert child.wait() == 0
     assert child.stdin is not None
     child.stdin.write(b"text")
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(OSError):  # noqa: PT011 - its kind depends on the system
         child.stdin.flush()
     end_child(child)
     assert child.stdin.closed

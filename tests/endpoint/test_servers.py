@@ -10,6 +10,7 @@ import pytest
 from fixtures.chat_models import chat_model
 from fixtures.fake_endpoint import good, serving
 
+from engine.core.platforms.users import is_private
 from engine.endpoint.address import Address
 from engine.endpoint.client import Client, NoAnswerError, Response
 from engine.endpoint.servers import RECORD, known_servers, note_server
@@ -26,7 +27,7 @@ def test_each_server_is_kept_once_and_for_the_user_alone(tmp_path: Path):
     for url in ("http://10.0.0.1/v1", "http://10.0.0.2/v1", "http://10.0.0.1/v1"):
         note_server(tmp_path, url)
     assert known_servers(tmp_path) == ["http://10.0.0.1/v1", "http://10.0.0.2/v1"]
-    assert (tmp_path / RECORD).stat().st_mode & 0o777 == 0o600
+    assert is_private((tmp_path / RECORD).stat())
 
 
 @pytest.mark.parametrize("content", [None, b"", b"[1, ", b"{}", b"[1]", b"\xff"])

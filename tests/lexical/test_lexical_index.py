@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -281,6 +282,7 @@ def test_an_empty_index(tmp_path: Path) -> None:
     ].tolist() == [4]
 
 
+@pytest.mark.posix(reason="modes of files")
 def test_files_are_private(tmp_path: Path) -> None:
     build(tmp_path)
     for path in [tmp_path / "index", *(tmp_path / "index").rglob("*")]:
@@ -410,6 +412,7 @@ def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "index"
 
 
+@pytest.mark.posix(reason="modes of files")
 def test_a_read_only_index_is_read_from_a_private_copy(read_only: Path) -> None:
     for lock in (read_only / "generation-1").glob(".tantivy-*"):
         lock.unlink()
@@ -428,7 +431,7 @@ def test_a_read_only_index_is_read_from_a_private_copy(read_only: Path) -> None:
 
 def test_copies_of_processes_that_were_killed_are_removed(read_only: Path) -> None:
     memory = read_only.parent / "memory"
-    ended = subprocess.Popen(["true"])
+    ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     names = [
         f"bmembed-index-{ended.pid}-a",

@@ -1,6 +1,7 @@
 """Finds code outside `engine/core/platforms` that asks for the system: `platforms.py FOLDER…`.
 
-That is `sys.platform`, `os.name`, and the import of a module that only POSIX systems have.
+That is `sys.platform`, `os.name`, the import of a module that only POSIX systems have, and
+`shutil.rmtree`, for which `remove_tree` and `delete_tree` stand in.
 """
 
 import ast
@@ -8,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ASKING = {("sys", "platform"), ("os", "name")}
+ASKING = {("sys", "platform"), ("os", "name"), ("shutil", "rmtree")}
 POSIX_MODULES = {"fcntl", "grp", "pwd", "resource", "termios", "pty"}
 ALLOWED = Path("core", "platforms")
 

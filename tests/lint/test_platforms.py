@@ -20,6 +20,7 @@ def test_no_module_but_those_of_platforms_asks_for_the_system() -> None:
         ("import sys\nif sys.platform == 'win32': pass", [(2, "sys.platform")]),
         ("import os\nname = os.name", [(2, "os.name")]),
         ("def lock():\n    import fcntl", [(2, "import fcntl")]),
+        ("import shutil\nshutil.rmtree(folder)", [(2, "shutil.rmtree")]),
         ("import os\nname = os.path", []),
         ("import sys\nsystem = SYSTEM", []),
     ],

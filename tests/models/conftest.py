@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fixtures.hub import StandInHub, stand_in_hub
 from fixtures.tiny_model import build_tiny_model
+from fixtures.user_folders import DATA
 
 from engine.models import hub as hub_module
 
@@ -23,7 +24,7 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of models of its own for each test, no policy, and no waiting between tries."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
     monkeypatch.delenv("BMEMBED_OFFLINE", raising=False)
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setattr("engine.models.policy.policy_files", lambda: (tmp_path / "policy.toml",))

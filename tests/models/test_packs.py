@@ -206,6 +206,7 @@ def test_a_pack_of_a_model_that_cannot_be_loaded_is_refused(pack: Path, data_fol
     assert refused(rewrite(pack, other_kind), data_folder) == "cross-encoder-invalid"
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_a_folder_is_copied_without_pickles_and_code(
     tiny_encoder: Path, tmp_path: Path, data_folder: Path
 ) -> None:

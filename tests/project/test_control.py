@@ -15,6 +15,7 @@ from fixtures.errors import fails
 
 from engine.core import events
 from engine.core.errors import CancelledError, SettingsError, UsageError
+from engine.core.platforms.users import is_private
 from engine.project import control
 from engine.project.folder import ProjectFolder
 from engine.runs import pipeline
@@ -50,7 +51,7 @@ def test_a_request_lies_in_the_folder_of_the_run_alone(
         "run.json",
         "stage.json",
     ]
-    assert (run_folder / "finish").stat().st_mode & 0o077 == 0
+    assert is_private((run_folder / "finish").stat())
 
 
 def test_a_run_that_is_not_paused_cannot_be_resumed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -16,9 +15,8 @@ from fixtures.errors import fails
 from fixtures.project_files import mode
 
 from engine.core.errors import EngineError, ProjectBusyError
+from engine.core.subprocesses import import_path
 from engine.project.folder import ProjectFolder, holder_of
-
-ROOT = str(Path(__file__).resolve().parents[2])
 
 
 @pytest.fixture
@@ -39,7 +37,7 @@ def holder(project: ProjectFolder, command: str) -> Iterator[subprocess.Popen[by
     child = subprocess.Popen(
         [sys.executable, "-c", code, str(project.path), command],
         stdout=subprocess.PIPE,
-        env=dict(os.environ, PYTHONPATH=ROOT),
+        env={**os.environ, "PYTHONPATH": import_path()},
     )
     assert child.stdout is not None
     assert child.stdout.readline() == b"held\n"
@@ -62,7 +60,7 @@ def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
     assert project.is_running()
     with project.locked("stage"):
         pass
-    holder.send_signal(signal.SIGKILL)
+    holder.kill()
     holder.wait()
     assert not project.is_running()
     with project.locked():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import grp
 import os
 import re
 import stat
@@ -16,6 +15,7 @@ from engine.core.errors import UsageError
 from engine.project.folder import ProjectFolder
 from engine.project.sharing import plan_sharing, share_new_files
 
+grp = pytest.importorskip("grp", reason="groups of users are for POSIX systems")
 as_root = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can give files to other users and groups"
 )

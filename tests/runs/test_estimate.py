@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.user_folders import STATE
 
 from engine.core import events
 from engine.core.errors import ModelError
@@ -45,7 +46,7 @@ def test_the_passes_of_a_training_are_those_of_its_steps_and_checks() -> None:
 @pytest.fixture
 def own_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of rates, which does not exist yet."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv(STATE, str(tmp_path))
     return tmp_path / "bmembed" / "rates.json"
 
 

@@ -378,6 +378,7 @@ def test_a_repair_that_fails_is_recorded(
     assert isinstance(record.error, ResourceError)
 
 
+@pytest.mark.posix(reason="modes of files")
 def test_the_folder_of_runs_is_private_also_when_it_was_lost(project: ProjectFolder) -> None:
     (project.path / "runs").rmdir()
     former = os.umask(0)

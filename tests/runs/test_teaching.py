@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fixtures.errors import fails
 from fixtures.tiny_cross_encoder import build_cross_encoder
+from fixtures.user_folders import DATA
 
 from engine.core.errors import ModelError
 from engine.core.messages.offer import TeacherCost
@@ -37,7 +38,7 @@ def snapshot(
 
 @pytest.fixture
 def reranker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
     return build_cross_encoder(tmp_path / "tiny-reranker")
 
 

@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fixtures.serving import ask, code, one, request
 
+from engine.core.subprocesses import import_path
 from engine.project.folder import ProjectFolder
 from engine.search.server import Server
 
@@ -341,7 +341,7 @@ def test_as_a_process_with_bytes_that_are_not_utf8(corpus: Any, project: Project
         capture_output=True,
         env=dict(
             os.environ,
-            PYTHONPATH=str(Path(__file__).parents[2]),
+            PYTHONPATH=import_path(),
             PYTHONIOENCODING="latin-1",
             PYTHONUTF8="0",
         ),

@@ -10,6 +10,7 @@ from fixtures.german_office import DOCUMENTS, write_german_office
 from fixtures.hub import StandInHub, stand_in_hub
 from fixtures.pipeline import engine_here
 from fixtures.tiny_model import build_tiny_model
+from fixtures.user_folders import DATA
 
 from engine.corpus.ingest.sampling import sample_texts
 from engine.encoders.choosing.languages import card_languages
@@ -27,7 +28,7 @@ WORKSTATION = Machine(64 * GB, 100 * GB, has_gpu=True)
 
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
     monkeypatch.setattr("engine.models.policy.policy_files", lambda: ())
     return tmp_path / "data"
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import stat
 import threading
 import tomllib
 from pathlib import Path
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.core.assets import asset_path
 from engine.core.errors import SettingsError
+from engine.core.platforms.users import is_private
 from engine.project.folder import ProjectFolder
 from engine.settings import edit as settings_file
 from engine.settings.edit import change
@@ -186,7 +186,7 @@ def test_what_was_written_by_hand_meanwhile_stays(project: ProjectFolder) -> Non
     )
     assert project.settings() == settings
     assert "weight = 0.25   # by hand\n" in file.read_text()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert is_private(file.stat())
 
 
 def test_what_an_editor_saves_while_a_change_is_made_stays(
@@ -250,6 +250,7 @@ def test_changes_at_once_are_all_kept(project: ProjectFolder) -> None:
     ) == (3, 4, 5, 6)
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_a_linked_settings_file_stays_a_link(project: ProjectFolder, tmp_path: Path) -> None:
     file = project.path / "project.toml"
     real = tmp_path / "kept-elsewhere.toml"

@@ -30,6 +30,7 @@ def loaded(folder: Path) -> tuple[int, int, float]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the process that is killed is forked")
 @pytest.mark.parametrize("call", ["rename", "fsync"])
+@pytest.mark.posix(reason="fork and SIGKILL")
 def test_killed_while_one_is_written_the_former_checkpoint_is_whole(
     tmp_path: Path, call: str
 ) -> None:

@@ -124,12 +124,14 @@ def test_update_of_a_damaged_index_is_an_error(folder: Path, tmp_path: Path) -> 
         VectorIndex.open(folder).updated(tmp_path / "new", np.array([1]), unit(1), [])
 
 
+@pytest.mark.posix(reason="a mapped file cannot be removed on Windows")
 def test_an_index_stays_usable_while_its_folder_is_removed(folder: Path) -> None:
     index = VectorIndex.open(folder)
     shutil.rmtree(folder)
     assert len(index.search(unit(1)[0], 5)[0]) == 5
 
 
+@pytest.mark.posix(reason="modes of files")
 def test_files_are_private(folder: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 

@@ -32,14 +32,15 @@ def main() -> None:
         _run(tools / "bin" / "pip", "install", "--quiet", "--upgrade", *TOOLS)
     if not PYTHON.exists():
         _fetch_python(tools)
-    if not SITE.exists():
-        _fetch_packages(tools)
+    has_new_packages = _fetch_packages(tools)
     if not PREFIX.exists():
         _run("wineboot", "--init")
         # Without a display, windows are drawn nowhere.
         driver = ("/v", "Graphics", "/d", "null", "/f")
         _run("wine", "reg", "add", r"HKCU\Software\Wine\Drivers", *driver)
-        _build_libraries(tools)
+        has_new_packages = True
+    if has_new_packages:
+        _build_libraries()
 
 
 def _run(*command: str | Path) -> None:
@@ -70,13 +71,20 @@ def _fetch_python(tools: Path) -> None:
     next(sources.glob("cp3*")).rename(PYTHON)
 
 
-def _fetch_packages(tools: Path) -> None:
-    """Install the product's and the tests' packages for Windows into a folder."""
+def _fetch_packages(tools: Path) -> bool:
+    """Install the product's and the tests' packages for Windows into a folder.
+
+    Returns whether other ones are wanted than last time.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = list(project["dependencies"])
     for requirement in project["optional-dependencies"]["dev"]:
         if not requirement.startswith(("bmembed-tui", "llama", *NOT_FOR_WINDOWS)):
             wanted.append(requirement)
+    text = "\n".join([*wanted, (ROOT / "constraints.txt").read_text()])
+    record = FOLDER / "installed.txt"
+    if record.exists() and record.read_text() == text:
+        return False
     (FOLDER / "requirements.txt").write_text("\n".join(wanted))
     _run(
         *(tools / "bin" / "uv", "pip", "install", "--only-binary", ":all:"),
@@ -84,20 +92,27 @@ def _fetch_packages(tools: Path) -> None:
         *("--target", SITE, "--constraint", ROOT / "constraints.txt"),
         *("--requirement", FOLDER / "requirements.txt"),
     )
+    record.write_text(text)
+    return True
 
 
-def _build_libraries(tools: Path) -> None:
+def _build_libraries() -> None:
     """Compile what Wine's own libraries lack."""
     random_numbers = LIBRARIES / "bcryptprimitives.dll"
     compiler = ("x86_64-w64-mingw32-gcc", "-O1", "-shared", "-static", "-o", random_numbers)
     _run(*compiler, HERE / "process_prng.c", "-ladvapi32")
+    adapt_packages(SITE)
+
+
+def adapt_packages(site: Path) -> None:
+    """Let the extension modules below a folder find functions that Wine lacks."""
     script = (
         "import sys; from pathlib import Path; import math_shim\n"
         "site, folder, libraries = map(Path, sys.argv[1:])\n"
         "math_shim.build_shim(math_shim.redirect_modules(site), folder, libraries)"
     )
     program = f"import sys; sys.path.insert(0, {str(HERE)!r})\n{script}"
-    _run(tools / "bin" / "python", "-c", program, SITE, FOLDER, LIBRARIES)
+    _run(FOLDER / "tools" / "bin" / "python", "-c", program, site, FOLDER, LIBRARIES)
 
 
 if __name__ == "__main__":

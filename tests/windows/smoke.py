@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from wine import build_command, build_environment, windows_path
+from wine import REPORT_SECONDS, build_command, build_environment, windows_path
 
 HERE = "--here" in sys.argv
-SECONDS = 900.0
+SECONDS = 900.0  # of one step; the machine may be busy
 TEXTS = {
     "möwen.txt": "The gulls of the harbour steal chips from visitors.",
     "tides.md": "# Tides\n\nThe ferry waits for high water before it leaves the quay.",
@@ -30,23 +30,25 @@ TEXTS = {
 def run_engine(*arguments: str, text: str = "") -> str:
     """Run `engine ARGUMENTS`, and return its output.
 
-    Raises RuntimeError with the output if it fails.
+    Raises RuntimeError with the output if it fails or takes too long.
     """
-    done = subprocess.run(
-        _build_command(arguments),
-        env=None if HERE else build_environment(),
-        # Wine reads nothing from an empty pipe for ever while some libraries load.
-        **({"input": text} if text else {"stdin": subprocess.DEVNULL}),
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(
-            f"engine {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}"
+    called = f"engine {' '.join(arguments)}"
+    try:
+        done = subprocess.run(
+            _build_command(arguments),
+            env=None if HERE else build_environment(SECONDS),
+            # Wine reads nothing from an empty pipe for ever while some libraries load.
+            **({"input": text} if text else {"stdin": subprocess.DEVNULL}),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=SECONDS + REPORT_SECONDS,
+            check=False,
         )
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{called} hung:\n{error.stdout!r}\n{error.stderr!r}") from error
+    if done.returncode:
+        raise RuntimeError(f"{called} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
     return done.stdout
 
 
@@ -55,7 +57,8 @@ def _build_command(arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-P", *command] if HERE else build_command(command)
 
 
-def _name(path: Path) -> str:
+def name_path(path: Path) -> str:
+    """Return a path as the product is given it."""
     return str(path) if HERE else windows_path(path)
 
 
@@ -91,28 +94,28 @@ def main() -> int:
         documents.mkdir()
         for name, text in TEXTS.items():
             (documents / name).write_text(text, encoding="utf-8")
-        project = _name(Path(folder) / "project")
+        project = name_path(Path(folder) / "project")
 
         def add_and_run() -> None:
             (documents / "new.txt").write_text("A lighthouse keeper counts ships.")
             run_engine("run", project)
 
         steps: dict[str, Callable[[], object]] = {
-            "new": lambda: run_engine("new", project, _name(documents)),
+            "new": lambda: run_engine("new", project, name_path(documents)),
             "run": lambda: run_engine("run", project),
             "keywords": lambda: _expect(_search(project, "ferry", "keywords"), "tides.md"),
             "meaning": lambda: _expect(_search(project, "sleeping bird", "semantic"), "pier.html"),
             "hybrid": lambda: _expect(_search(project, "seagulls", "hybrid"), "möwen.txt"),
             "run again": add_and_run,
             "new file": lambda: _expect(_search(project, "lighthouse", "keywords"), "new.txt"),
-            "find": lambda: run_engine("find", _name(documents), "pelican"),
+            "find": lambda: run_engine("find", name_path(documents), "pelican"),
             "serve": lambda: _ask_server(project),
         }
         for name, step in steps.items():
             started = time.monotonic()
             try:
                 step()
-            except (RuntimeError, ValueError, LookupError, subprocess.SubprocessError) as error:
+            except (RuntimeError, ValueError, LookupError) as error:
                 print(f"{name}: FAILED after {time.monotonic() - started:.0f} s\n{error}")
                 return 1
             print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)

@@ -1,7 +1,8 @@
-"""The portable part of the test suite under Wine: `suite.py [TESTS…]`.
+"""The portable part of the test suite: `suite.py [TESTS…]` under Wine, `suite.py --here` here.
 
-Each folder of tests is a run of pytest of its own, so that a process that hangs costs one folder.
-Prints the last line of each run, and ends with 1 if fewer than 95 % of all tests pass.
+Each folder of tests is a run of pytest of its own. A test that hangs or ends the process is counted
+as failed, and the files after it are run again without its file. Prints each folder's figures, and
+ends with 1 if fewer than 95 % of all tests pass.
 """
 
 from __future__ import annotations
@@ -10,52 +11,115 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wine import ROOT, run_python
+from wine import ROOT, build_command, build_environment
 
-FOLDERS = ("core", "project", "lexical", "vectors", "search", "runs", "service", "training")
-SECONDS = 1800.0
+FOLDERS = (
+    *("core", "settings", "project", "lexical", "vectors", "search", "runs", "service"),
+    *("metrics", "ranking", "written_queries", "distribution"),
+    *("corpus/chunking", "corpus/text", "corpus/scan", "corpus/ingest"),
+    *("corpus/sandbox", "corpus/formats", "models", "endpoint", "training"),
+)
+SECONDS = 2400.0
+TEST_SECONDS = 300
+MAX_ATTEMPTS = 5
 LEAST_SHARE = 0.95
-COUNT = re.compile(r"(\d+) (passed|failed|error)")
+RESULT = re.compile(r"^(tests\S+\.py)::(.+?) (PASSED|FAILED|ERROR|SKIPPED|RERUN)")
+SUMMARY = re.compile(rb"=+ .* in [\d.]+s .*=+\s*|no tests ran in .*\s*")
+STARTED = re.compile(r"^(tests\S+\.py)::(.+?)(?: |$)")
+OPTIONS = ("-vv", "-p", "no:cacheprovider", "--timeout", str(TEST_SECONDS), "--tb", "short", "-rfE")
+CHOSEN = ("-m", "not slow")
+HERE = "--here" in sys.argv
 
 
-def run_tests(tests: str) -> tuple[int, int, str]:
-    """Return how many tests passed and failed, and the end of the output."""
-    options = ("-p", "no:cacheprovider", "--timeout", "300", "-m", "not slow and not posix")
-    try:
-        output = run_python(["-m", "pytest", *options, tests], SECONDS).stdout
-    except subprocess.TimeoutExpired as error:
-        output = f"{error.stdout!r}\n1 failed: it took longer than {SECONDS:.0f} s"
-    last = output.strip().splitlines()[-1] if output.strip() else "0 passed, 1 error"
-    counts = {kind: int(number) for number, kind in COUNT.findall(last)}
-    failed = counts.get("failed", 0) + counts.get("error", 0)
-    return counts.get("passed", 0), failed, output
+def run_tests(arguments: Sequence[str], log: Path) -> bool:
+    """Run pytest, with its output in a log; return whether it reached its end.
+
+    The exit status does not say so: a test that hangs ends the process with 1.
+    """
+    has_ended = False
+    command = ["-m", "pytest", *OPTIONS, *CHOSEN, *arguments]
+    with (
+        log.open("ab") as file,
+        subprocess.Popen(
+            [sys.executable, *command] if HERE else build_command(command),
+            cwd=ROOT,
+            env=None if HERE else {**build_environment(SECONDS), "BMEMBED_TEST_WAIT": "270"},
+            stdin=subprocess.DEVNULL,
+            # Under Wine a file as standard output ends the program.
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as tests,
+    ):
+        assert tests.stdout is not None
+        for line in tests.stdout:
+            has_ended = SUMMARY.match(line) is not None
+            file.write(line.replace(b"\r\n", b"\n"))
+            file.flush()
+    return has_ended
 
 
-def list_failures(output: str) -> Iterator[str]:
-    """Yield the lines of the summary that name a test."""
-    for line in output.splitlines():
-        if line.startswith(("FAILED", "ERROR")):
-            yield line
+def read_results(log: Path) -> tuple[dict[tuple[str, str], str], str]:
+    """Return the result of each test, by file and name, and the file of the last test begun."""
+    results = {}
+    last = ""
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        text = line.replace("\\", "/")
+        if match := STARTED.match(text):
+            last = match[1]
+        if match := RESULT.match(text):
+            results[match[1], match[2]] = match[3]
+    return results, last
 
 
-def main(chosen: list[str]) -> int:
+def run_folder(tests: str, log: Path) -> Mapping[tuple[str, str], str]:
+    """Run a folder or file of tests; return the result of each test."""
+    log.unlink(missing_ok=True)
+    files = [tests]
+    results: dict[tuple[str, str], str] = {}
+    broken_off: dict[tuple[str, str], str] = {}
+    for attempt in range(MAX_ATTEMPTS):
+        has_ended = run_tests(files, log)
+        results, last = read_results(log)
+        results |= broken_off
+        if has_ended:
+            break
+        broken_off[last or tests, f"attempt {attempt + 1} broke off"] = "ERROR"
+        results |= broken_off
+        done = {file for file, _ in results}
+        folder = ROOT / tests
+        every_file = sorted(folder.rglob("test_*.py")) if folder.is_dir() else []
+        files = [path.relative_to(ROOT).as_posix() for path in every_file]
+        files = [file for file in files if file not in done]
+        if not files:
+            break
+    return results
+
+
+def main(chosen: Sequence[str]) -> int:
     """Run the chosen tests, or all portable folders."""
-    all_passed = 0
-    all_failed = 0
+    logs = ROOT / "build" / "windows-logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    total: Counter[str] = Counter()
     for tests in chosen or [f"tests/{name}" for name in FOLDERS]:
         started = time.monotonic()
-        passed, failed, output = run_tests(tests)
-        all_passed += passed
-        all_failed += failed
-        print(f"{tests}: {passed} passed, {failed} failed, {time.monotonic() - started:.0f} s")
-        print("\n".join(list_failures(output)), flush=True)
-    print(f"{all_passed} passed, {all_failed} failed")
-    return int(all_passed < LEAST_SHARE * (all_passed + all_failed))
+        results = run_folder(tests, logs / f"{tests.replace('/', '-')}.log")
+        counts = Counter(results.values())
+        total += counts
+        failed = counts["FAILED"] + counts["ERROR"]
+        seconds = time.monotonic() - started
+        print(f"{tests}: {counts['PASSED']} passed, {failed} failed, {seconds:.0f} s")
+        for (file, name), result in sorted(results.items()):
+            if result in ("FAILED", "ERROR"):
+                print(f"  {result} {file}::{name}")
+        sys.stdout.flush()
+    failed = total["FAILED"] + total["ERROR"]
+    print(f"{total['PASSED']} passed, {failed} failed, {total['SKIPPED']} skipped")
+    return int(total["PASSED"] < LEAST_SHARE * (total["PASSED"] + failed))
 
 
 if __name__ == "__main__":
-    assert Path.cwd() == ROOT, f"run it in {ROOT}"
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main([argument for argument in sys.argv[1:] if argument != "--here"]))

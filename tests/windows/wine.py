@@ -12,6 +12,7 @@ FOLDER = Path(os.environ.get("BMEMBED_WINE", ROOT / "build" / "windows"))
 PYTHON = FOLDER / "python"
 SITE = FOLDER / "site"
 PREFIX = FOLDER / "prefix"
+REPORT_SECONDS = 30.0  # that Python has to say where it hangs
 LIBRARIES = PREFIX / "drive_c" / "windows" / "system32"
 
 
@@ -20,15 +21,22 @@ def windows_path(path: Path) -> str:
     return "Z:" + str(path.absolute()).replace("/", "\\")
 
 
-def build_environment() -> dict[str, str]:
-    """Return the environment of programs under Wine."""
+def build_environment(seconds: float = 0.0) -> dict[str, str]:
+    """Return the environment of programs under Wine.
+
+    `seconds`: after these, each Python prints where its threads are and ends.
+    """
     folders = (ROOT, ROOT / "tests", SITE, Path(__file__).with_name("hook"))
     return {
         **os.environ,
         "WINEPREFIX": str(PREFIX),
         "WINEDEBUG": "-all",
-        "WINEDLLOVERRIDES": "mscoree,mshtml=;wbemprox=d",
+        "WINEDLLOVERRIDES": "mscoree,mshtml=;wbemprox,explorer.exe=d",
         "KMP_AFFINITY": "disabled",
+        # Modules are compiled once, whatever the shell has set.
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": windows_path(FOLDER / "compiled"),
+        "BMEMBED_WINE_SECONDS": str(seconds),
         "OMP_WAIT_POLICY": "PASSIVE",
         "PYTHONPATH": ";".join(windows_path(folder) for folder in folders),
     }
@@ -43,12 +51,12 @@ def run_python(arguments: Sequence[str], seconds: float) -> subprocess.Completed
     """Run Python for Windows to its end; its output is a pipe, which Wine needs."""
     return subprocess.run(
         build_command(arguments),
-        env=build_environment(),
+        env=build_environment(seconds),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
-        timeout=seconds,
+        timeout=seconds + REPORT_SECONDS,
         check=False,
     )

@@ -7,17 +7,27 @@ for a moment; a folder that is still in use stays whole until the next attempt.
 from __future__ import annotations
 
 import mmap
+import ntpath
 import os
+import re
 import secrets
 import shutil
 import stat
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 RETRY_SECONDS = 2.0
 PAUSE_SECONDS = 0.05
+MAX_PATH = 248
+"""Of Windows, for folders; 260 for files."""
+_EXTENDED = "\\\\?\\"
+_MOUNT_POINT = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT, of junctions
+_RECALL_ON_DATA_ACCESS = 0x400000  # FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS
+_ASIDE = ".bmembed-old-"
+_LEFTOVER = re.compile(rf"{re.escape(_ASIDE)}[0-9a-f]{{8}}")
 
 
 def open_private(path: Path, flags: int) -> int:
@@ -77,20 +87,36 @@ def rename_folder(source: Path, target: Path) -> None:
 def remove_tree(folder: Path) -> bool:
     """Remove a folder, if it exists; return whether it is gone.
 
-    On Windows a folder with a file in use stays whole.
+    On Windows a folder with a file in use stays whole, for the caller's next attempt.
+    """
+    if sys.platform == "win32":
+        with suppress(OSError):
+            delete_tree(folder)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return not os.path.lexists(folder)
+
+
+def delete_tree(folder: Path) -> None:
+    """Remove a folder; on Windows it stays whole while a file in it is in use.
+
+    There it is renamed first, so that no half of it is found. What is left of such folders, since a
+    file was opened meanwhile, is removed by the next call in the same place. Raises OSError.
     """
     if sys.platform != "win32":
-        shutil.rmtree(folder, ignore_errors=True)
-        return not os.path.lexists(folder)
-    if not os.path.lexists(folder):
-        return True
-    aside = folder.with_name(f".old-{secrets.token_hex(4)}")
-    try:
-        rename_folder(folder, aside)
-        _repeat(lambda: shutil.rmtree(aside, onerror=_remove_read_only))
-    except OSError:
-        return False
-    return True
+        shutil.rmtree(folder)
+        return
+    for leftover in find_leftovers(folder.parent):
+        with suppress(OSError):
+            shutil.rmtree(leftover, onerror=_remove_read_only)
+    aside = folder.with_name(f"{_ASIDE}{secrets.token_hex(4)}")
+    rename_folder(folder, aside)
+    _repeat(lambda: shutil.rmtree(aside, onerror=_remove_read_only))
+
+
+def find_leftovers(parent: Path) -> list[Path]:
+    """Return the folders that `delete_tree` has renamed and not removed entirely."""
+    return [path for path in parent.glob(f"{_ASIDE}*") if _LEFTOVER.fullmatch(path.name)]
 
 
 def _remove_read_only(remove: Callable[[str], object], path: str, _problem: object) -> None:
@@ -126,6 +152,40 @@ def open_with_viewer(path: Path) -> None:
     """
     if sys.platform == "win32":
         os.startfile(path)
+
+
+def reachable_path(path: str) -> str:
+    """Return an absolute path by which a file can be opened, however long it is.
+
+    Programs of Windows reach 260 characters, unless an administrator has set LongPathsEnabled or
+    the path begins in a way of its own, which also takes it as it is: with no `/`, `.` or `..`.
+    """
+    if sys.platform != "win32" or len(path) < MAX_PATH or path.startswith(_EXTENDED):
+        return path
+    return extend_path(path)
+
+
+def extend_path(path: str) -> str:
+    """Return the long form of an absolute path of Windows."""
+    normal = ntpath.normpath(path)
+    if normal.startswith("\\\\"):
+        return f"{_EXTENDED}UNC{normal[1:]}"
+    return f"{_EXTENDED}{normal}"
+
+
+def is_link(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry of a folder is a link; on Windows junctions are links, too."""
+    if entry.is_symlink():
+        return True
+    if sys.platform == "win32":
+        tag = entry.stat(follow_symlinks=False).st_reparse_tag
+        return tag == _MOUNT_POINT
+    return False
+
+
+def is_online_only(status: os.stat_result) -> bool:
+    """Return whether reading a file would fetch it from a cloud, as OneDrive does on Windows."""
+    return bool(getattr(status, "st_file_attributes", 0) & _RECALL_ON_DATA_ACCESS)
 
 
 def is_reserved(name: str) -> bool:

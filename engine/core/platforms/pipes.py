@@ -1,7 +1,8 @@
-"""Reading a pipe with a time limit."""
+"""Reading a pipe with a time limit, and writing to one that nobody reads any more."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -18,6 +19,16 @@ else:
 _PIECE = 2**16
 _END_SECONDS = 1.0
 _WAITING = 64  # Pieces that a thread reads ahead, on Windows.
+
+
+def has_lost_reader(error: BaseException | None) -> bool:
+    """Return whether a write failed since nobody reads the pipe any more.
+
+    Windows calls that an invalid argument, as it does the name of a file that cannot be.
+    """
+    if sys.platform == "win32" and isinstance(error, OSError) and error.filename is None:
+        return error.errno in (errno.EPIPE, errno.EINVAL)
+    return isinstance(error, BrokenPipeError)
 
 
 class PipeReader:

@@ -33,21 +33,21 @@ def own_session() -> dict[str, Any]:
     return {"start_new_session": True}
 
 
-def python_program() -> str:
-    """Return the program that runs Python itself.
+def python_program() -> list[str]:
+    """Return the program that runs Python itself, with its options.
 
-    In a virtual environment on Windows, `sys.executable` is a launcher whose child is Python.
+    In a virtual environment on Windows, `sys.executable` is a launcher whose child is Python. An
+    embedded Python ignores variables, so that UTF-8 is an option.
     """
-    base = getattr(sys, "_base_executable", "")
-    if sys.platform == "win32" and base:
-        return str(base)
-    return sys.executable
+    if sys.platform == "win32":
+        return [getattr(sys, "_base_executable", "") or sys.executable, "-X", "utf8"]
+    return [sys.executable]
 
 
 def python_environment() -> dict[str, str]:
     """Return the variables that `python_program` needs to be this Python."""
     if sys.platform == "win32":
-        return {"__PYVENV_LAUNCHER__": sys.executable, "PYTHONUTF8": "1"}
+        return {"__PYVENV_LAUNCHER__": sys.executable}
     return {}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import InputError, UsageError
+from engine.core.platforms.files import is_link, is_online_only, reachable_path
 from engine.core.records import Kind
 from engine.corpus.scan.formats import (
     FORMATS,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathspec.pattern import Pattern
 
 OWN_FILES = {"project.toml", "project.db"}
+ONLINE_ONLY = "it is stored online only; keep it on this device to have it read"
 _BEIR_FILES = {BEIR_CORPUS, "queries.jsonl", "qrels"}
 
 
@@ -199,12 +201,11 @@ class _SourceWalk:
                 self._follow(self._links.popleft())
 
     def _walk_folder(self, relative: str, real: str) -> None:
-        absolute = f"{self._source}/{relative}"
         if real in self._walked:
             return
         self._walked.add(real)
         try:
-            with os.scandir(absolute) as entries:
+            with os.scandir(self._locate(relative)) as entries:
                 visible = {entry.name: entry for entry in entries if entry.name[0] != "."}
         except OSError as error:
             self._add_closed(relative, error)
@@ -219,9 +220,13 @@ class _SourceWalk:
         for name, entry in sorted(visible.items()):
             self._examine(prefix + name, entry, real)
 
+    def _locate(self, path: str) -> str:
+        """Return the path on the disk of a path in the source."""
+        return reachable_path(f"{self._source}/{path}")
+
     def _examine(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
         try:
-            if entry.is_symlink():
+            if is_link(entry):
                 self._links.append(path)
             elif entry.is_dir():
                 if not self._excluded.match_file(f"{readable_path(path)}/"):
@@ -234,7 +239,7 @@ class _SourceWalk:
     def _follow(self, path: str) -> None:
         try:
             real = os.path.realpath(f"{self._source}/{path}")
-            status = Path(self._source, path).stat()
+            status = Path(self._locate(path)).stat()
         except FileNotFoundError as error:
             self._skip(path, f"broken link: {system_reason(error)}", "broken link")
             return
@@ -247,7 +252,7 @@ class _SourceWalk:
             self._add_closed(path, error)
 
     def _follow_to(self, path: str, real: str, status: os.stat_result) -> None:
-        if not self._follow_links and os.path.commonpath([real, self._real]) != self._real:
+        if not self._follow_links and not Path(real).is_relative_to(self._real):
             if self._matches(path):
                 self._skip(path, "a link that leads out of the folder", "refused")
         elif stat.S_ISDIR(status.st_mode) and real not in self._walked:
@@ -265,7 +270,7 @@ class _SourceWalk:
         path = prefix + BEIR_CORPUS
         if corpus is None or not corpus.is_file() or not self._matches(path):
             return False
-        return begins_corpus(Path(self._source, path))
+        return begins_corpus(Path(self._locate(path)))
 
     def _keep_beir_corpus(
         self, prefix: str, entries: dict[str, os.DirEntry[str]]
@@ -300,6 +305,9 @@ class _SourceWalk:
             return
         if is_lock_file(path, status.st_size):
             return
+        if is_online_only(status):
+            self._add_closed(path, OSError(0, ONLINE_ONLY))
+            return
         format = self._find_format(path, status.st_size)
         if format is None:
             self._skip_unsupported(path)
@@ -308,7 +316,7 @@ class _SourceWalk:
         file = ScannedFile(
             self._source,
             readable,
-            f"{self._source}/{path}",
+            self._locate(path),
             status.st_size,
             status.st_mtime_ns,
             format,
@@ -317,14 +325,14 @@ class _SourceWalk:
         self._result.files.append(file)
 
     def _find_format(self, path: str, size: int) -> str | None:
-        if path.rpartition("/")[2] == BEIR_CORPUS and begins_corpus(Path(self._source, path)):
+        if path.rpartition("/")[2] == BEIR_CORPUS and begins_corpus(Path(self._locate(path))):
             return "beir"
         ending = ending_of(path)
         if ending in self._formats:
             return self._formats[ending]
         # Mails are often stored without an ending.
         if size and (names_no_format(ending) or is_tnef(path)):
-            with Path(self._source, path).open("rb") as file:
+            with Path(self._locate(path)).open("rb") as file:
                 return format_of_head(file.read(4096)) or None
         return None
 

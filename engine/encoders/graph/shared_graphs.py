@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import re
-import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from engine.core.disk import (
     json_sha256,
     write_text,
 )
+from engine.core.platforms.files import remove_tree
 from engine.encoders.graph.graph_files import (
     FACTS,
     FILES,
@@ -125,7 +125,7 @@ def publish_graph(index: Path, encoder: str) -> None:
         with _lock_graphs():
             folder = graphs_root() / name
             if read_facts(folder) is None:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
                 with complete_folder(folder.with_name(f".tmp-{name}"), folder) as temporary:
                     copy_graph(index / FOLDER, temporary, link=True)
                     for file in FILES:
@@ -243,7 +243,7 @@ def _remove_unused() -> None:
     The caller holds the lock.
     """
     for folder in [*unused_graphs(), *graphs_root().glob(".tmp-*")]:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     forget_unused_projects()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from engine.core.disk import complete_folder, disk_errors
 from engine.core.errors import ModelError
+from engine.core.platforms.files import remove_tree
 from engine.encoders.fingerprint import ALL_WEIGHTS
 from engine.encoders.loading import WHOLE
 from engine.encoders.model_folder import ModelFolder
@@ -206,7 +206,7 @@ def write_adapter(
     plain = {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()}
     unfinished = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
     with disk_errors(f"The adapter could not be written to {folder}."):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         with complete_folder(unfinished, folder) as temporary:
             save_file(plain, temporary / "adapter_model.safetensors", metadata)
             (temporary / "adapter_config.json").write_text(text + "\n", encoding="utf-8")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,6 +37,78 @@ def test_a_folder_with_a_read_only_file_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take Windows' way, with no pause between attempts."""
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(files, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(files, "RETRY_SECONDS", 0.1)
+
+
+def build_folder(path: Path) -> Path:
+    path.mkdir()
+    (path / "a").write_text("a")
+    return path
+
+
+def refuse_renaming(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Refuse to rename for a number of attempts, as Windows does while a file is open."""
+    refusals = iter(range(times))
+    rename = Path.rename
+
+    def try_rename(path: Path, target: Path) -> Path:
+        if next(refusals, None) is not None:
+            raise PermissionError(13, "in use")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", try_rename)
+
+
+@pytest.mark.usefixtures("windows")
+def test_a_folder_in_use_for_a_moment_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_folder(tmp_path / "artifact")
+    refuse_renaming(monkeypatch, 3)
+    assert files.remove_tree(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("windows")
+def test_a_folder_in_use_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = build_folder(tmp_path / "artifact")
+    refuse_renaming(monkeypatch, 1_000_000)
+    assert not files.remove_tree(folder)
+    with pytest.raises(PermissionError):
+        files.delete_tree(folder)
+    assert [path.name for path in folder.iterdir()] == ["a"]
+
+
+@pytest.mark.usefixtures("windows")
+def test_what_is_left_of_a_folder_is_removed_by_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = build_folder(tmp_path / "artifact")
+    build_folder(tmp_path / ".bmembed-old-of-mine")
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "in use")
+
+    with monkeypatch.context() as context:
+        context.setattr(files.shutil, "rmtree", refuse)
+        assert files.remove_tree(artifact)
+    (leftover,) = files.find_leftovers(tmp_path)
+    assert (leftover / "a").is_file()
+    assert files.remove_tree(build_folder(artifact))
+    assert [path.name for path in tmp_path.iterdir()] == [".bmembed-old-of-mine"]
+
+
+def test_removing_what_is_not_there(tmp_path: Path) -> None:
+    assert files.remove_tree(tmp_path / "artifact")
+    with pytest.raises(FileNotFoundError):
+        files.delete_tree(tmp_path / "artifact")
+
+
 def test_syncing_a_missing_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     files.sync(tmp_path / "a")
@@ -58,3 +132,49 @@ def test_syncing_a_missing_file_is_an_error(tmp_path: Path) -> None:
 )
 def test_names_that_windows_keeps_for_devices(name: str, *, reserved: bool) -> None:
     assert files.is_reserved(name) == reserved
+
+
+@pytest.mark.parametrize(
+    ("path", "reached"),
+    [
+        ("C:\\docs/2031", "C:\\docs/2031"),
+        (f"C:\\docs/{'a' * 250}/b.txt", f"\\\\?\\C:\\docs\\{'a' * 250}\\b.txt"),
+        (f"\\\\nas\\share/{'a' * 250}", f"\\\\?\\UNC\\nas\\share\\{'a' * 250}"),
+        (f"\\\\?\\C:\\{'a' * 250}", f"\\\\?\\C:\\{'a' * 250}"),
+    ],
+    ids=["short", "drive", "share", "long form"],
+)
+@pytest.mark.usefixtures("windows")
+def test_long_paths_of_windows(path: str, reached: str) -> None:
+    assert files.reachable_path(path) == reached
+
+
+def test_long_paths_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert files.reachable_path(f"/docs/{'a' * 250}/b.txt") == f"/docs/{'a' * 250}/b.txt"
+
+
+@pytest.mark.posix(reason="links need a right on Windows")
+def test_links(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder", target_is_directory=True)
+    with os.scandir(tmp_path) as entries:
+        assert {entry.name: files.is_link(entry) for entry in entries} == {
+            "folder": False,
+            "link": True,
+        }
+
+
+@pytest.mark.parametrize(("tag", "link"), [(0xA0000003, True), (0x9000301A, False), (0, False)])
+@pytest.mark.usefixtures("windows")
+def test_junctions_of_windows_are_links(tag: int, *, link: bool) -> None:
+    entry = SimpleNamespace(
+        is_symlink=lambda: False, stat=lambda **_: SimpleNamespace(st_reparse_tag=tag)
+    )
+    assert files.is_link(entry) == link
+
+
+def test_files_that_are_stored_online_only(tmp_path: Path) -> None:
+    assert files.is_online_only(SimpleNamespace(st_file_attributes=0x400020))
+    assert not files.is_online_only(SimpleNamespace(st_file_attributes=0x20))
+    assert not files.is_online_only(tmp_path.stat())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import subprocess
@@ -14,7 +15,7 @@ from filelock import FileLock
 
 from engine.core.platforms.jobs import pack_limits
 from engine.core.platforms.locks import is_held
-from engine.core.platforms.pipes import PipeReader
+from engine.core.platforms.pipes import PipeReader, has_lost_reader
 from engine.core.platforms.processes import describe_exit_code, is_alive, own_session, peak_memory
 from engine.core.platforms.stopping import STOP_LINE, ask_to_stop
 
@@ -94,3 +95,21 @@ def test_a_lock_is_seen_from_outside(tmp_path: Path) -> None:
 def test_this_process_lives_and_holds_memory() -> None:
     assert is_alive(os.getpid())
     assert 10**6 < peak_memory() < 10**12
+
+
+@pytest.mark.parametrize(
+    ("error", "elsewhere", "on_windows"),
+    [
+        (BrokenPipeError(errno.EPIPE, "broken"), True, True),
+        (OSError(errno.EINVAL, "invalid"), False, True),
+        (OSError(errno.EINVAL, "invalid", "a:b?"), False, False),
+        (OSError(errno.ENOSPC, "full"), False, False),
+        (None, False, False),
+    ],
+)
+def test_who_has_lost_the_reader_of_a_pipe(
+    error: OSError | None, elsewhere: bool, on_windows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for system, lost in (("linux", elsewhere), ("win32", on_windows)):
+        monkeypatch.setattr(sys, "platform", system)
+        assert has_lost_reader(error) == lost

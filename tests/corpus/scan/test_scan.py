@@ -14,6 +14,7 @@ from fixtures.errors import fails
 from engine.core.errors import InputError, UsageError
 from engine.core.records import ReadDocument
 from engine.corpus.formats.opening import read_everything
+from engine.corpus.scan import scan as module
 from engine.corpus.scan.scan import Scan, scan
 
 
@@ -117,6 +118,7 @@ def test_a_bad_pattern_is_the_users_error(tmp_path: Path) -> None:
         scan([tmp_path], exclude=["!"])
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_links_stay_inside_and_loops_end(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     outside = tmp_path / "outside"
@@ -140,6 +142,7 @@ def test_links_stay_inside_and_loops_end(tmp_path: Path) -> None:
     assert kinds(scan([inside], exclude=["again.txt", "loop"])).keys() == {"out", "out.txt", "self"}
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_a_link_to_a_file_that_cannot_be_opened_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,12 +159,14 @@ def test_a_link_to_a_file_that_cannot_be_opened_is_listed(
     assert kinds(scan([tmp_path / ".store/contract"])) == {"contract": "no access"}
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_a_prefix_of_the_folder_name_is_not_inside(tmp_path: Path) -> None:
     write(tmp_path, "docs/a.txt", "docs-private/b.txt")
     (tmp_path / "docs/link.txt").symlink_to(tmp_path / "docs-private/b.txt")
     assert paths(scan([tmp_path / "docs"])) == ["a.txt"]
 
 
+@pytest.mark.posix(reason="pipes with a name")
 def test_pipes_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, "a.txt")
     os.mkfifo(tmp_path / "pipe.txt")
@@ -241,6 +246,7 @@ def test_file_sources_and_sources_that_overlap(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_a_project_is_left_out_as_a_whole(tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -259,6 +265,7 @@ def test_a_project_is_left_out_as_a_whole(tmp_path: Path) -> None:
     assert paths(scan([tmp_path / "p" / "documents"])) == ["d.md"]
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_what_the_system_closes_is_distinguished_from_what_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +285,19 @@ def test_what_the_system_closes_is_distinguished_from_what_is_gone(
     assert kinds(found) == {"s": "no access", "dangling.txt": "broken link"}
 
 
+def test_what_is_stored_online_only_is_not_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "here.txt", "away.txt")
+    size = len("text of away.txt!")
+    (tmp_path / "away.txt").write_text("x" * size)
+    monkeypatch.setattr(module, "is_online_only", lambda status: status.st_size == size)
+    found = scan([tmp_path])
+    assert paths(found) == ["here.txt"]
+    assert kinds(found) == {"away.txt": "no access"}
+    assert found.closed == [(str(tmp_path), "away.txt")]
+
+
 def test_missing_source(tmp_path: Path) -> None:
     with fails(InputError, "path-missing"):
         scan([tmp_path / "nowhere"])
@@ -294,6 +314,7 @@ def test_importing_the_room_loads_no_heavy_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_links_out_of_the_folder_are_followed_where_that_is_set_and_loops_never(
     tmp_path: Path,
 ) -> None:
@@ -309,6 +330,7 @@ def test_links_out_of_the_folder_are_followed_where_that_is_set_and_loops_never(
 
 
 @pytest.mark.slow
+@pytest.mark.posix(reason="paths of ten thousand folders")
 def test_folders_ten_thousand_deep_end_somewhere(tmp_path: Path) -> None:
     write(tmp_path, "top.txt")
     inside = os.open(tmp_path, os.O_RDONLY)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import environment
+from fixtures.user_folders import DATA
 
 from engine.core.disk import SHARED
 from engine.encoders.graph import onnx_file
@@ -47,7 +48,7 @@ def written(source: FolderSource, tmp_path_factory: pytest.TempPathFactory) -> P
     index = tmp_path_factory.mktemp("project") / "vectors" / "index"
     index.mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.setenv(DATA, str(tmp_path_factory.mktemp("data")))
         write_query_graph(source, MAX_TOKENS, None, 1.0, index, TEXTS)
         copy_shared_graphs(index.parents[1])
     return index / FOLDER

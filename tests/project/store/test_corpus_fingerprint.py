@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -85,7 +84,7 @@ def test_it_fits_the_chunks_after_a_kill(store: Store, tmp_path: Path) -> None:
         assert child.stdout is not None
         assert [child.stdout.readline() for _ in range(7 + turn)][-1]
         time.sleep(0.003 * turn)
-        child.send_signal(signal.SIGKILL)
+        child.kill()
         child.communicate()
         left = store.corpus_fingerprint()
         found.add(left)

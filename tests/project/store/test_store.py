@@ -12,6 +12,7 @@ from fixtures.errors import fails
 from fixtures.stored import ARTIFACT, chunk, document, live, put_document, put_file
 
 from engine.core.errors import DamagedError, EngineError, InputError
+from engine.core.platforms.users import is_private
 from engine.core.records import JudgedQuery, Query
 from engine.lexical.languages import language_of
 from engine.project.store import chunks as stored
@@ -393,8 +394,8 @@ def test_create_refuses_an_existing_file_and_is_private(store: Store, tmp_path: 
     with fails(EngineError, "project-exists"):
         Store.create(tmp_path / "project.db")
     put_document(store, ["one"])
-    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
-    assert modes["project.db"] == modes["project.db-wal"] == 0o600
+    assert is_private((tmp_path / "project.db").stat())
+    assert is_private((tmp_path / "project.db-wal").stat())
 
 
 def test_create_in_a_missing_folder(tmp_path: Path) -> None:
@@ -463,7 +464,7 @@ def test_backup_and_restore(store: Store, tmp_path: Path) -> None:
     target = tmp_path / "project.db.bak"
     store.backup(target)
     put_document(store, ["two"], "b.md")
-    assert target.stat().st_mode & 0o777 == 0o600
+    assert is_private(target.stat())
     shutil.copy(target, tmp_path / "restored.db")
     restored = Store.open(tmp_path / "restored.db", check=True)
     assert set(live(restored)) == {"one"}
