@@ -60,13 +60,12 @@ window: $(VENV)/.installed-dev
 	@for tool in Xvfb xdotool xclip; do command -v $$tool > /dev/null || echo "THE WINDOW IS NOT TESTED: $$tool is not installed."; done
 	@$(BIN)/python -m bmembed_tui.window.libraries
 
-# Other systems matter to these two rooms alone (tests/lint/platforms.py): checking all rooms three times would take minutes.
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin engine/core engine/corpus/sandbox
-	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 engine/core engine/corpus/sandbox
+	$(BIN)/mypy --platform darwin --config-file tests/lint/other_systems.toml --cache-dir .mypy_cache/darwin
+	$(BIN)/mypy --platform win32 --config-file tests/lint/other_systems.toml --cache-dir .mypy_cache/win32
 	$(BIN)/lint-imports
 	$(BIN)/python tests/lint/markup.py bmembed_tui
 

@@ -78,7 +78,11 @@ def read_partial(text: str, passages: Sequence[str]) -> tuple[Sentence, ...]:
 
 def _check_sentence(entry: SentenceEntry, passages: Sequence[str], cut: bool) -> Sentence:
     sources = tuple(dict.fromkeys(entry.sources))
-    cited = [passages[number - 1] for number in sources if 0 < number <= len(passages)]
+    cited = []
+    for number in sources:
+        if 0 < number <= len(passages):
+            cited.append(passages[number - 1])
+    exist = 0 < len(cited) == len(sources)
     quote = " ".join(entry.quote.split())
     is_quoted = None
     if quote:
@@ -86,7 +90,7 @@ def _check_sentence(entry: SentenceEntry, passages: Sequence[str], cut: bool) ->
         is_quoted = any(_contains(_simplify(passage), plain_quote, cut) for passage in cited)
     # Only sources stand in brackets.
     text = _replace_number_brackets(" ".join(entry.text.split()))
-    return Sentence(text, sources, 0 < len(cited) == len(sources), quote, is_quoted)
+    return Sentence(text, sources, exist, quote, is_quoted)
 
 
 def _replace_number_brackets(text: str) -> str:

@@ -47,7 +47,9 @@ class ToolServer:
 
     def __init__(self, names: Sequence[str], output: TextIO) -> None:
         server = json.loads(asset_path("assistants/server.json").read_text(encoding="utf-8"))
-        self._tools = {tool["name"]: {**tool, "annotations": READ_ONLY} for tool in server["tools"]}
+        self._tools: dict[str, dict[str, Any]] = {}
+        for tool in server["tools"]:
+            self._tools[tool["name"]] = {**tool, "annotations": READ_ONLY}
         self._tools["similar"]["outputSchema"] = self._tools["search"]["outputSchema"]
         projects = ", ".join(Path(name).name for name in names) or "all projects"
         self._instructions = server["instructions"].format(projects=projects)
@@ -129,7 +131,8 @@ class ToolServer:
     def _answer_call(
         self, key: Any, name: str, arguments: dict[str, Any], version: str | None
     ) -> None:
-        self._answers.give(key, _add_envelope(self._call(name, arguments), version))
+        result = self._call(name, arguments)
+        self._answers.give(key, _add_envelope(result, version))
 
     def _call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a call: JSON as text and, unless it failed, also as data."""
@@ -148,7 +151,8 @@ class ToolServer:
         except BaseException as fault:  # even a panic of native code must not end the server
             print(fault_record(fault), file=sys.stderr)
             what = f"The engine had an internal fault ({type(fault).__name__})."
-            problem = EngineError(what, "", "Its standard error says more.", code="internal-fault")
+            to_do = "Its standard error says more."
+            problem = EngineError(what, "", to_do, code="internal-fault")
         text = _format_json(problem.as_dict())
         return {"content": [{"type": "text", "text": text}], "isError": True}
 

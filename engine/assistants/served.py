@@ -82,7 +82,10 @@ class ServedProject:
             self._problem = self._loading.exception()
             if self._problem is None:
                 return
-        self._loading = self._thread.submit(lambda: self._full.ready().search("warm up", top=1))
+        self._loading = self._thread.submit(self._warm_up)
+
+    def _warm_up(self) -> Found:
+        return self._full.ready().search("warm up", top=1)
 
     @property
     def _is_loaded(self) -> bool:
@@ -102,8 +105,8 @@ class ServedProject:
         if self._is_loaded:
             return self._search_fully(params)
         by_keyword = {**params, "mode": "bm25"}
-        task = HANDLERS[Search](from_json(Search, {**by_keyword, "rerank": False}, strict=True))
-        found: Found = task(self._light)
+        request = from_json(Search, {**by_keyword, "rerank": False}, strict=True)
+        found: Found = HANDLERS[Search](request)(self._light)
         if params.get("mode") == "bm25" or self.folder.settings().search.mode == "keywords":
             if found.can_rerank:
                 return self._search_fully(by_keyword)

@@ -39,24 +39,24 @@ class ProjectTools:
     def __init__(self, names: Sequence[str]) -> None:
         folders = label_projects(names)
         self._projects = {label: ServedProject(folders[label], label) for label in folders}
-        first = next(iter(self._projects.values()))
+        first, *others = self._projects.values()
         with suppress(EngineError):  # a search reports it
             first.prepare()
-        self._timer = Timer(LOAD_AFTER, first.load) if len(self._projects) == 1 else None
-        if self._timer:
-            self._timer.daemon = True
+        self._timer = Timer(LOAD_AFTER, first.load)
+        self._timer.daemon = True
+        if not others:
             self._timer.start()
 
     def close(self) -> None:
         """Close databases and threads."""
-        if self._timer:
-            self._timer.cancel()
+        self._timer.cancel()
         for project in self._projects.values():
             project.close()
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool with arguments that its schema allows. Raises EngineError."""
-        result: dict[str, Any] = getattr(self, f"_{name}")(**arguments)
+        tool = getattr(self, f"_{name}")
+        result: dict[str, Any] = tool(**arguments)
         return result
 
     def _search(
@@ -122,8 +122,9 @@ class ProjectTools:
         selected = lines[start - 1 : min(end, len(lines))]
         selected[0] = selected[0][offset:]
         returned = selected[:MAX_LINES]
-        while len(returned) > 1 and sum(map(len, returned)) + len(returned) > MAX_TEXT:
-            returned.pop()
+        length = len("\n".join(returned))
+        while len(returned) > 1 and length >= MAX_TEXT:
+            length -= len(returned.pop()) + 1
         text = "\n".join(returned)
         is_cut = len(text) > MAX_TEXT
         result = {
@@ -219,14 +220,14 @@ def _format_results(outcomes: dict[ServedProject, Found | EngineError], top: int
 def _format_search(project: ServedProject, found: Found) -> dict[str, Any]:
     return {
         "project": project.label,
-        "mode": _answering_mode(found),
+        "mode": _find_answering_mode(found),
         "notes": list(found.notes),
         "suggestion": found.suggestion,
         "reranked": found.reranked.passages if found.reranked else 0,
     }
 
 
-def _answering_mode(found: Found) -> str:
+def _find_answering_mode(found: Found) -> str:
     """Return the only ranker that has found hits, or the mode of the search."""
     rankers: set[str] = set()
     for hit in found.hits:
@@ -242,7 +243,7 @@ def _format_hit(project: ServedProject, hit: Hit) -> dict[str, Any]:
     return {
         "id": f"{project.label}:{hit.id}",
         "title": hit.title or hit.path,
-        "url": _url(hit.source, hit.path) + anchor,
+        "url": _build_url(hit.source, hit.path) + anchor,
         "text": hit.snippet,
         "project": project.label,
         "path": hit.path,
@@ -257,9 +258,9 @@ def _describe_document(project: ServedProject, document: Document) -> dict[str, 
     return {
         "id": f"{project.label}:{document.stable_id}",
         "title": document.title or document.path,
-        "url": _url(str(project.folder.path / document.source), document.path),
+        "url": _build_url(str(project.folder.path / document.source), document.path),
     }
 
 
-def _url(source: str, path: str) -> str:
+def _build_url(source: str, path: str) -> str:
     return "file://" + quote(os.fsencode(f"{source}/{path}"))

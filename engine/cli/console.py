@@ -223,16 +223,17 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
 
     A table with more columns than fit is printed in several parts below each other.
     """
-    from engine.lab.study.tables import column_name, shown, shown_interval
+    from engine.lab.study.tables import column_name, format_figure, format_interval
 
     names = [column_name(column) for column in found["columns"]]
     labels = [harmless(row["label"]) for row in found["rows"]]
     columns = []
     for column in found["columns"]:
         values = [row["values"].get(column) for row in found["rows"]]
-        columns.append(
-            [f"{harmless(shown(value))}\n{shown_interval(value)}".rstrip() for value in values]
-        )
+        cells = []
+        for value in values:
+            cells.append(f"{harmless(format_figure(value))}\n{format_interval(value)}".rstrip())
+        columns.append(cells)
     title = f"{found['source']}: {found['shows']}"
     for start, end in _parts_that_fit(labels, names, columns, console.width):
         table = _table(title if start == 0 else "", "", *names[start:end])

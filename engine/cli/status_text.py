@@ -232,7 +232,7 @@ def to_refresh(stale: Sequence[str], name: str) -> str:
 
 def _format_in_use(in_use: InUse) -> Iterator[str]:
     """Return a line for each search mode."""
-    from engine.evaluation.gate_words import label_of_encoder
+    from engine.evaluation.gate.sentences import label_of_encoder
 
     share = f"{1 - in_use.weight:.0%} keywords, {in_use.weight:.0%} meaning"
     if in_use.fusion == "rrf":

@@ -406,9 +406,9 @@ def _project(
 def _show_all(found: list[dict[str, Any]], as_json: bool) -> None:
     """The mean over data sets; as JSON with what each came to, which else was shown before."""
     from engine.cli.console import output, show_study
-    from engine.lab.study.measures import over_sets
+    from engine.lab.study.measures import average_pages
 
-    mean = over_sets(found)
+    mean = average_pages(found)
     if as_json:
         print_json({"sets": found, "mean": mean})
     else:

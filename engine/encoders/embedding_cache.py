@@ -19,8 +19,8 @@ from engine.encoders.encoder import Unfinished
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
 if TYPE_CHECKING:
-    from engine.core.similarity import Similarity
     from engine.encoders.encoder import Encoder, Progress
+    from engine.encoders.geometry.similarity import Similarity
 
 EncodeShards = Callable[[Iterable[Sequence[str]]], Iterator[np.ndarray]]
 _WINDOW_SHARDS = 128

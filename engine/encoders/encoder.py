@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.core.similarity import Similarity
     from engine.encoders.fingerprint import Prompts
+    from engine.encoders.geometry.similarity import Similarity
     from engine.encoders.model_folder import ModelFolder
 
 Progress = Callable[[int], None]

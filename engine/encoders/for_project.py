@@ -141,6 +141,20 @@ def load_encoder(
     return encoder
 
 
+def load_for_search(
+    project: ProjectFolder,
+    source: EncoderSource,
+    max_tokens: int,
+    adapter: Path | None = None,
+    weight: float = 1.0,
+) -> Encoder:
+    """Load an encoder of queries; a server is asked for each query once."""
+    encoder = source.load(max_tokens, adapter, weight)
+    if source.server:
+        return add_query_cache(project, encoder)
+    return encoder
+
+
 def _forget_other_model(context: StageContext) -> None:
     """Delete a server's cached vectors if another model makes them now."""
     from engine.encoders.embedding_cache import EmbeddingCache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import EngineError, ResourceError
 from engine.encoders.fingerprint import effective_max_tokens, read_prompts
-from engine.encoders.geometry import read_geometry
+from engine.encoders.geometry.spaces import read_geometry
 from engine.encoders.loading import load_sentence_transformer, merge_adapter
 from engine.encoders.model_folder import ModelFolder
 

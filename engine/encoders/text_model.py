@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.similarity import COSINE, Similarity
-from engine.encoders.geometry import Geometry
+from engine.encoders.geometry.similarity import COSINE, Similarity
+from engine.encoders.geometry.spaces import Geometry
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.core.errors import EngineError, ResourceError, first_line
-from engine.core.similarity import Similarity
 from engine.encoders.encoder import Progress
 from engine.encoders.fingerprint import effective_max_tokens, encoder_fingerprint, read_prompts
-from engine.encoders.geometry import Geometry, read_geometry
+from engine.encoders.geometry.similarity import Similarity
+from engine.encoders.geometry.spaces import Geometry, read_geometry
 from engine.encoders.hardware import Hardware, choose_hardware
 from engine.encoders.loading import load_sentence_transformer, merge_adapter
 from engine.encoders.model_folder import ModelFolder

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.records import Chunk
-from engine.core.similarity import Similarity
 from engine.core.systems import candidate_name
 from engine.encoders.for_project import chunk_adapter, chunk_vectors, load_encoder
+from engine.encoders.geometry.similarity import Similarity
 from engine.project.stage import StageContext
 
 if TYPE_CHECKING:

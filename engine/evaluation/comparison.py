@@ -73,21 +73,21 @@ def compare(
     for name, ids in systems.items():
         rankings = _select_rows(ids, usable_rows, len(judgments))
         values[name] = measure(rankings, usable, document_of)
-    base_pairs = [(name, base) for name in values if name != base]
     metrics = tuple(values[base])
-    cells = dict.fromkeys([*base_pairs, *pairs], metrics)
+    base_pairs = [(name, base) for name in values if name != base]
+    wanted = dict.fromkeys([*base_pairs, *pairs], metrics)
     clusters = clusters_of(usable)
-    figures, gaps = compare_values(values, cells, samples, seed, clusters)
-    cluster_sizes = np.unique(clusters, return_counts=True)[1]
+    figures, gaps = compare_values(values, wanted, samples, seed, clusters)
+    _, cluster_sizes = np.unique(clusters, return_counts=True)
     table = FigureTable(
         base,
-        len(usable),
-        len(judgments) - len(usable),
-        figures,
-        {name: gaps[name, base] for name, _ in base_pairs},
-        {f"{name} − {other}": gaps[name, other] for name, other in pairs},
-        synthetic * len(usable),
-        int(cluster_sizes.max()),
+        queries=len(usable),
+        left_out=len(judgments) - len(usable),
+        systems=figures,
+        differences={name: gaps[name, base] for name, _ in base_pairs},
+        pairs={f"{name} − {other}": gaps[name, other] for name, other in pairs},
+        synthetic=len(usable) if synthetic else 0,
+        one_document=int(cluster_sizes.max()),
     )
     keys = tuple(judgment.key for judgment in usable)
     texts = tuple(judgment.text for judgment in usable)
@@ -101,22 +101,28 @@ def measure(
 
     Computes only the metrics in `names`, or all if it is empty.
     """
-    by_document = np.array([judgment.level == "document" for judgment in judgments], dtype=bool)
+    by_document = [row for row, judgment in enumerate(judgments) if judgment.level == "document"]
     ranked = ids.copy()
-    if by_document.any():
+    if by_document:
         ranked[by_document] = collapse(ids[by_document], document_of)
-    grades = [judgment.grades for judgment in judgments]
-    relevance = Relevance.from_rankings(ranked, grades)
+    relevance = Relevance.from_rankings(ranked, [judgment.grades for judgment in judgments])
     if names:
         return evaluate_run(relevance, names)
     names = NAMES
-    if any(max(by_answer.values(), default=0) > 1 for by_answer in grades):
+    if (relevance.ideal > 1).any():
         names = (*NAMES, GRADED)
     values = evaluate_run(relevance, names)
-    if all(judgment.held for judgment in judgments):
-        first = count_new_evidence(ids, [judgment.held for judgment in judgments])
-        values[MULTIHOP] = multihop_ap_at_k(first, [judgment.evidence for judgment in judgments])
+    held = [judgment.held for judgment in judgments]
+    if all(held):
+        evidence = [judgment.evidence for judgment in judgments]
+        first = count_new_evidence(ids, held)
+        values[MULTIHOP] = multihop_ap_at_k(first, evidence)
     return values
+
+
+def measure_ndcg(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf) -> Floats:
+    """Return nDCG@10 per query (q,) of one system's rankings (q, depth)."""
+    return measure(ids, judgments, document_of, ("ndcg@10",))["ndcg@10"]
 
 
 def collapse(ids: Ids, document_of: DocumentOf) -> Ids:
@@ -125,11 +131,9 @@ def collapse(ids: Ids, document_of: DocumentOf) -> Ids:
     documents = np.full(ids.shape, -1, dtype=np.int64)
     documents[present] = document_of(ids[present])
     collapsed = np.full(ids.shape, -1, dtype=np.int64)
-    for row, line in enumerate(documents):
-        items, first = np.unique(line, return_index=True)
-        ordered = items[np.argsort(first)]
-        ordered = ordered[ordered >= 0]
-        collapsed[row, : len(ordered)] = ordered
+    for row, ranked in enumerate(documents):
+        distinct = [document for document in dict.fromkeys(ranked.tolist()) if document >= 0]
+        collapsed[row, : len(distinct)] = distinct
     return collapsed
 
 
@@ -149,31 +153,31 @@ def compare_values(
 ) -> tuple[dict[str, dict[str, Interval]], dict[tuple[str, str], dict[str, Difference]]]:
     """Return every system's figures, and the wanted metrics' differences between pairs of systems.
 
-    All come from the same resamples. `wanted` maps a pair to its metrics; `clusters` (q,) tells
-    which queries are of one document.
+    All come from the same resamples. `wanted` maps a pair to its metrics; queries of one document
+    have the same number in `clusters` (q,).
     """
-    columns = []
-    for system, metrics in values.items():
-        columns += [(system, metric) for metric in metrics]
-    stacked = np.stack([values[system][metric] for system, metric in columns], axis=1)
-    means = bootstrap_means(stacked, samples, seed, clusters)
-    means_of = {column: means[:, index] for index, column in enumerate(columns)}
+    cells = {}
+    for system, by_metric in values.items():
+        for metric, per_query in by_metric.items():
+            cells[system, metric] = per_query
+    means = bootstrap_means(np.stack(list(cells.values()), axis=1), samples, seed, clusters)
+    means_of = dict(zip(cells, means.T, strict=True))
     figures: dict[str, dict[str, Interval]] = {system: {} for system in values}
-    for system, metric in columns:
-        fraction = interval(values[system][metric], means_of[system, metric])
+    for (system, metric), per_query in cells.items():
+        fraction = interval(per_query, means_of[system, metric])
         figures[system][metric] = fraction.percent()
     gaps: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in wanted}
-    cells = []
-    for (name, other), wanted_metrics in wanted.items():
-        cells += [(name, other, metric) for metric in wanted_metrics]
-    if not cells:
+    per_query_gaps = {}
+    for (name, other), metrics in wanted.items():
+        for metric in metrics:
+            per_query_gaps[name, other, metric] = cells[name, metric] - cells[other, metric]
+    if not per_query_gaps:
         return figures, gaps
-    per_query = [values[name][metric] - values[other][metric] for name, other, metric in cells]
-    stacked_gaps = np.stack(per_query, axis=1)
-    p_values = randomisation_p(stacked_gaps, samples, seed, clusters).tolist()
-    for column, (name, other, metric) in enumerate(cells):
+    stacked = np.stack(list(per_query_gaps.values()), axis=1)
+    p_values = randomisation_p(stacked, samples, seed, clusters).tolist()
+    for column, (name, other, metric) in enumerate(per_query_gaps):
         means_of_gap = means_of[name, metric] - means_of[other, metric]
         gaps[name, other][metric] = tested_difference(
-            stacked_gaps[:, column], means_of_gap, p_values[column], clusters
+            stacked[:, column], means_of_gap, p_values[column], clusters
         )
     return figures, gaps

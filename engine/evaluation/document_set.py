@@ -27,6 +27,8 @@ from engine.written_queries.document_queries import document_queries, folded_wor
 
 MIN_VERBATIM = 3
 """Minimum number of words that a text repeats by more than chance."""
+Label = frozenset[str]
+"""The words of a heading, a name or a query."""
 FOLDER = ".document-queries"
 """Folder of the BM25 index, which is removed at the end of the stage."""
 
@@ -35,7 +37,8 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     """Return the document-written queries and the corpus to search, or None if there are none."""
     written = document_queries(context.store)
     documents = context.store.documents()
-    groups = deciding_groups(context, find_untrained(context, chunks, written), chunks)
+    untrained = find_untrained(context, chunks, written)
+    groups = deciding_groups(context, untrained, chunks)
     if not groups:
         return None
     queries: list[DocumentQuery] = []
@@ -47,10 +50,11 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     untitled = {query.document_id for query in queries} | {query.written_in for query in queries}
     lexical = index_without(context, folder, corpus, untitled)
     copies = NearCopies(documents, corpus, written)
-    related = related_in(context.store, documents)
     ignored = []
     for group in groups:
-        ignored.append(frozenset.intersection(*(copies.of(query) for query in group)))
+        copies_of_each = [copies.of(query) for query in group]
+        ignored.append(frozenset.intersection(*copies_of_each))
+    related = related_in(context.store, documents)
     query_set = QuerySet(
         "titles and headings",
         "document",
@@ -123,26 +127,21 @@ class NearCopies:
     ) -> None:
         queries = list(queries)
         self._chunks = chunks
-        # Words of a label → rows of the chunks under it.
-        self._labelled: defaultdict[frozenset[str], set[int]] = defaultdict(set)
-        self._verbatim = defaultdict[str, list[int]](list)
-        self._linking = defaultdict[int, list[tuple[int, str]]](list)
-        names = _read_names(documents)
-        written: defaultdict[tuple[int, int | None], set[frozenset[str]]] = defaultdict(set)
-        for query in queries:
-            written[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))
+        self._labelled = _find_labelled(chunks, _read_names(documents), queries)
+        self._labels: defaultdict[str, list[Label]] = defaultdict(list)
+        for label in self._labelled:
+            for word in label:
+                self._labels[word].append(label)
         texts = [folded_words(query.text) for query in queries]
         wanted = {" ".join(words) for words in texts if len(words) >= MIN_VERBATIM}
         linking = {query.written_in for query in queries if query.written_in != query.document_id}
+        # Text of a query → rows of the chunks that contain it.
+        self._verbatim = defaultdict[str, list[int]](list)
+        # Document → row and folded text of its chunks, if a link in it is a query.
+        self._linking = defaultdict[int, list[tuple[int, str]]](list)
         for start in range(0, len(chunks), IN_MEMORY):
             folded: list[str] = []
             for row, chunk in enumerate(chunks[start : start + IN_MEMORY], start):
-                labels = {frozenset(folded_words(heading)) for heading in chunk.headings}
-                labels.update(names.get(chunk.document_id, ()))
-                labels.update(written.get((chunk.document_id, None), ()))
-                labels.update(written.get((chunk.document_id, chunk.id), ()))
-                for label in labels:
-                    self._labelled[label].add(row)
                 text = f" {' '.join(folded_words(chunk.embedded_text))} "
                 folded.append(text)
                 if chunk.document_id in linking:
@@ -150,10 +149,6 @@ class NearCopies:
             if wanted:
                 for text, occurrences in CompactTexts(folded).find(wanted).items():
                     self._verbatim[text] += [start + row for row, _, _ in occurrences]
-        self._labels: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
-        for label in self._labelled:
-            for word in label:
-                self._labels[word].append(label)
 
     def of(self, query: DocumentQuery) -> frozenset[int]:
         """Return the ids of chunks that say what a query asks, without those that answer it.
@@ -174,8 +169,8 @@ class NearCopies:
         copies = [self._chunks[row] for row in rows]
         return frozenset(chunk.id for chunk in copies if not _answers(chunk, query))
 
-    def _find_similar_labels(self, wanted: frozenset[str]) -> list[frozenset[str]]:
-        shared = Counter[frozenset[str]]()
+    def _find_similar_labels(self, wanted: Label) -> list[Label]:
+        shared = Counter[Label]()
         for word in wanted:
             shared.update(self._labels.get(word, ()))
         labels = []
@@ -187,7 +182,25 @@ class NearCopies:
         return labels
 
 
-def _read_names(documents: Iterable[Document]) -> dict[int, set[frozenset[str]]]:
+def _find_labelled(
+    chunks: Sequence[Chunk], names: Mapping[int, set[Label]], queries: Iterable[DocumentQuery]
+) -> dict[Label, set[int]]:
+    """Return the rows of the chunks under each heading, name of a document, and other query."""
+    written: defaultdict[tuple[int, int | None], set[Label]] = defaultdict(set)
+    for query in queries:
+        written[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))
+    labelled: defaultdict[Label, set[int]] = defaultdict(set)
+    for row, chunk in enumerate(chunks):
+        labels = {frozenset(folded_words(heading)) for heading in chunk.headings}
+        labels |= names.get(chunk.document_id, set())
+        labels |= written.get((chunk.document_id, None), set())
+        labels |= written.get((chunk.document_id, chunk.id), set())
+        for label in labels:
+            labelled[label].add(row)
+    return labelled
+
+
+def _read_names(documents: Iterable[Document]) -> dict[int, set[Label]]:
     """Return the words of each document's title and file name, by document id."""
     names = {}
     for document in documents:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.messages.report import SearchMode
-from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name
+from engine.core.systems import BASE, BM25, ENCODERS, IN_USE, candidate_name
 from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.choosing.fusion import (
     FusionChoice,
@@ -56,20 +56,18 @@ class Evaluation:
         self.sets, self.focused = split_focused(
             context, query_sets(context, self.chunks), self.chunks
         )
-        self._corpora: dict[str, Rankers] = {queries.kind: self.rankers for queries in self.sets}
+        # Kind of queries → the corpus to search, if it is not the project's.
+        self._other_corpora: dict[str, Rankers] = {}
         if written := document_set(context, self.chunks):
-            document_queries, self._corpora["document"] = written
+            document_queries, self._other_corpora["document"] = written
             judged = [queries for queries in self.sets if queries.kind == "judged"]
             self.sets.insert(len(judged), document_queries)
         self._ranked: list[QuerySet] = list(self.sets)
         if self.focused is not None:
             self._ranked.append(self.focused)
-        self._corpora["focused"] = self.rankers
-        by_id = {id(rankers): rankers for rankers in (self.rankers, *self._corpora.values())}
-        self._distinct = list(by_id.values())
         self._among: dict[str, Among] = {}
         for queries in self._ranked:
-            self._among[queries.kind] = self._allowed(queries)
+            self._among[queries.kind] = self._corpus_of(queries).find_allowed(queries)
         self._fuser = HybridFusion(self._settings, self._bm25_scores)
         self._choosing = self._build_choosing()
         self.reranker: RerankerChoice | None = None
@@ -84,77 +82,56 @@ class Evaluation:
             experience = experience_for(context, self.trained.info.adapter_scope)
             preferences = preferences_of(context, self.trained.info, share)
         return Choosing(
-            self._settings,
-            self.sets,
-            self._fuser,
-            self.rankers.document_of,
-            share,
-            experience,
-            preferences,
-            self.focused,
-            contenders_of(context),
+            settings=self._settings,
+            sets=self.sets,
+            fuser=self._fuser,
+            document_of=self.rankers.document_of,
+            reference_share=share,
+            experience=experience,
+            preferences=preferences,
+            focused=self.focused,
+            contenders=contenders_of(context),
         )
 
-    def _bm25_scores(self, queries: QuerySet, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        return self._corpora[queries.kind].lexical.scores_many(queries.texts, ids)
+    def _corpus_of(self, queries: QuerySet) -> Rankers:
+        """Return the rankers of the corpus that a set's queries are asked of."""
+        return self._other_corpora.get(queries.kind, self.rankers)
 
-    def _corpus_sets(self) -> list[QuerySet]:
-        """Return the sets whose queries are asked of the unchanged corpus."""
-        return [queries for queries in self.sets if self._corpora[queries.kind] is self.rankers]
+    def _bm25_scores(self, queries: QuerySet, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        return self._corpus_of(queries).lexical.scores_many(queries.texts, ids)
 
     def rank_bm25(self) -> None:
         """Rank every query by BM25."""
         for queries in self._ranked:
-            rankers = self._corpora[queries.kind]
+            rankers = self._corpus_of(queries)
             ids, scores = rankers.bm25(queries.texts, self._among[queries.kind])
-            queries.rankings["bm25"] = ids
-            queries.scores["bm25"] = scores
-
-    def _allowed(self, queries: QuerySet) -> Among:
-        return self._corpora.get(queries.kind, self.rankers).find_allowed(queries)
+            queries.rankings[BM25] = ids
+            queries.scores[BM25] = scores
 
     def rank_candidates(self) -> None:
         """Rank every query by the base encoder and, with an adapter, by all interpolations."""
-        weights = [0.0]
-        if self.adapter:
-            weights += [*sorted(self._settings.evaluation.interpolation_weights), 1.0]
-        for weight in weights:
+        for weight in self.rankers.weights:
             self._rank_by(self.rankers.candidate(weight))
 
     def _rank_by(self, candidate: Candidate) -> None:
         """Rank every query by a candidate."""
-        for rankers in self._distinct:
+        for rankers in (self.rankers, *self._other_corpora.values()):
             chunks = candidate.chunk_vectors(rankers.chunks)
             for queries in self._ranked:
-                if self._corpora[queries.kind] is rankers:
-                    self._rank_set(candidate, queries, rankers, chunks)
+                if self._corpus_of(queries) is not rankers:
+                    continue
+                vectors = candidate.query_vectors(queries.texts)
+                among = self._among[queries.kind]
+                rankers.rank_by_encoder(
+                    candidate.name, queries, vectors, chunks, among, candidate.similarity
+                )
             # Vectors of a million chunks take 1.5 GB: free them before encoding the next corpus.
             del chunks
         self._context.check_stop()
 
-    def _rank_set(
-        self,
-        candidate: Candidate,
-        queries: QuerySet,
-        rankers: Rankers,
-        chunks: NDArray[np.float32],
-    ) -> None:
-        """Rank the queries of a set by a candidate, and score what BM25 ranked."""
-        name = candidate.name
-        similarity = candidate.similarity
-        vectors = candidate.query_vectors(queries.texts)
-        among = self._among[queries.kind]
-        ids, scores = rankers.nearest(vectors, chunks, among, similarity)
-        queries.rankings[name] = ids
-        queries.scores[name] = scores
-        queries.cross_scores[name] = rankers.scores_of(
-            vectors, chunks, queries.rankings["bm25"], similarity
-        )
-
     def select(self) -> Selection:
         """Choose each search mode's encoder: base, the adapted one, or an interpolation."""
-        weights = sorted(self._settings.evaluation.interpolation_weights)
-        names = [candidate_name(weight) for weight in (*weights, 1.0)]
+        names = [candidate_name(weight) for weight in self.rankers.weights if weight]
         why_not = ""
         if self.adapter is None:
             why = self.trained.info.reason or "Nothing was trained"
@@ -196,7 +173,7 @@ class Evaluation:
         Base has the share of an unadapted project, other encoders their own.
         """
         chosen = selection.hybrid
-        way = "rrf_" if chosen.share is None else "weighted_"
+        prefix = "rrf_" if chosen.share is None else "weighted_"
         for queries in self.sets:
             for table in (queries.rankings, queries.scores, queries.cross_scores):
                 table[IN_USE] = table[selection.semantic.encoder]
@@ -207,9 +184,9 @@ class Evaluation:
                     share = self._choosing.reference_share
                 elif name == chosen.encoder:
                     share = chosen.share
-                queries.rankings[f"{way}{name}"] = self._fuser.fuse(queries, name, share)
+                queries.rankings[f"{prefix}{name}"] = self._fuser.fuse(queries, name, share)
             in_use = self._fuser.fuse(queries, chosen.encoder, chosen.share)
-            queries.rankings[f"{way}{IN_USE}"] = in_use
+            queries.rankings[f"{prefix}{IN_USE}"] = in_use
 
     def choose_reranker(self, fusion: FusionChoice) -> None:
         """Choose whether the reranker that project.toml names comes into use."""
@@ -222,14 +199,11 @@ class Evaluation:
         if self._settings.search.mode == "semantic":
             mode = "semantic"
             name = IN_USE
-        texts = {}
-        for kind, rankers in self._corpora.items():
-            texts[kind] = {chunk.id: chunk.embedded_text for chunk in rankers.chunks}
         trial = RerankerTrial(
             self._context,
             mode,
             lambda queries: queries.rankings[name],
-            lambda queries: texts[queries.kind],
+            lambda queries: self._corpus_of(queries).texts,
             self.rankers.document_of,
         )
         self.reranker = trial.choose(self.sets)
@@ -249,9 +223,11 @@ class Evaluation:
         from engine.evaluation.choosing.threshold import learn_threshold
 
         settings = self._settings
-        sets = self._corpus_sets()
-        if not settings.evaluation.use_judged:
-            sets = [queries for queries in sets if queries.kind != "judged"]
+        sets = []
+        for queries in self.sets:
+            is_left_out = queries.kind == "judged" and not settings.evaluation.use_judged
+            if self._corpus_of(queries) is self.rankers and not is_left_out:
+                sets.append(queries)
         self.threshold = learn_threshold(
             sets,
             IN_USE,

@@ -99,15 +99,18 @@ class Evidence:
     def count_needed(self, reference: str, points: float = DIFFERENCE) -> int:
         """Return how many queries would show that gain by the system that varies most.
 
-        Assumes as many queries per document as measured here, and enough documents for any verdict.
         Returns `TYPICAL` if there are too few queries to estimate a spread.
         """
         if self.queries < MIN_FOR_SPREAD:
             return TYPICAL
-        candidates = [name for name in self.systems if name != reference]
-        spreads = [spread(self.gaps(name, reference), self.clusters) for name in candidates]
-        documents = math.ceil(MIN_QUERIES * self.queries / self.independent)
-        return max(documents, queries_to_decide(points / 100, max(spreads, default=0.0)))
+        largest_spread = 0.0
+        for name in self.systems:
+            if name != reference:
+                gaps = self.gaps(name, reference)
+                largest_spread = max(largest_spread, spread(gaps, self.clusters))
+        # As many documents as any verdict needs, with as many queries each as here.
+        enough_documents = math.ceil(MIN_QUERIES * self.queries / self.independent)
+        return max(enough_documents, queries_to_decide(points / 100, largest_spread))
 
     def suffices(self, reference: str) -> bool:
         """Tell whether it has the last word, because it would show a gain of `DIFFERENCE`."""

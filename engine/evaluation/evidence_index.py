@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,21 +31,19 @@ class CompactTexts:
     def __init__(self, texts: Sequence[str]) -> None:
         self._lengths: list[int] = []
         self._spaces: list[NDArray[np.uint32]] = []  # offsets of the white space in each text
-        parts: list[Codes] = []
+        border = np.array([_BORDER])
+        parts: list[Codes] = [border[:0]]
         starts = [0]
         for text in texts:
             codes = _codes(text)
-            spaces = _SPACES[np.minimum(codes, len(_SPACES) - 1)] & (codes < len(_SPACES))
-            compact = codes[~spaces]
+            is_space = _find_spaces(codes)
+            compact = codes[~is_space]
             self._lengths.append(len(codes))
-            self._spaces.append(np.flatnonzero(spaces).astype(np.uint32))
-            parts.append(compact)
-            parts.append(np.array([_BORDER]))
+            self._spaces.append(np.flatnonzero(is_space).astype(np.uint32))
+            parts += [compact, border]
             starts.append(starts[-1] + len(compact) + 1)
         self._starts = np.array(starts)
-        self._text: Codes = np.zeros(0, np.uint32)
-        if parts:
-            self._text = np.concatenate(parts)
+        self._text: Codes = np.concatenate(parts)
 
     def compact_span(self, text: int, start: int, end: int) -> tuple[int, int]:
         """Return a span of offsets in text number `text`, counted without white space."""
@@ -61,27 +59,27 @@ class CompactTexts:
         Offsets are compact. Needles are compared without white space; those that are then empty
         have no occurrence.
         """
-        wanted = {needle: _codes("".join(needle.split())) for needle in dict.fromkeys(needles)}
-        by_window: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
-        for needle, codes in wanted.items():
-            if len(codes):
-                window = max(size for size in _WINDOWS if size <= len(codes))
-                by_window[window][int(_hash(codes[:window], window)[0])].append(needle)
+        wanted = {needle: _codes("".join(needle.split())) for needle in needles}
         occurrences: dict[str, list[tuple[int, int, int]]] = {needle: [] for needle in wanted}
-        for window, needles_of in by_window.items():
+        for window, needles_of in _group_by_anchor(wanted).items():
             anchors = np.array(sorted(needles_of), dtype=np.uint64)
             for position, anchor in self._find_anchors(window, anchors):
                 for needle in needles_of[anchor]:
-                    if self._matches(position, wanted[needle]):
-                        text = int(np.searchsorted(self._starts, position, side="right")) - 1
-                        start = position - int(self._starts[text])
-                        end = start + len(wanted[needle])
-                        occurrences[needle].append((text, start, end))
+                    codes = wanted[needle]
+                    if not self._matches(position, codes):
+                        continue
+                    text, start = self._locate(position)
+                    occurrences[needle].append((text, start, start + len(codes)))
         return occurrences
 
     def _matches(self, position: int, codes: Codes) -> bool:
         """Tell whether the corpus holds these code points at a position."""
         return np.array_equal(self._text[position : position + len(codes)], codes)
+
+    def _locate(self, position: int) -> tuple[int, int]:
+        """Return the number of the text at a position of the corpus, and the offset in it."""
+        text = int(np.searchsorted(self._starts, position, side="right")) - 1
+        return text, position - int(self._starts[text])
 
     def _find_anchors(self, window: int, anchors: Hashes) -> Iterator[tuple[int, int]]:
         """Yield (position, hash) of windows whose hash is among the sorted `anchors`."""
@@ -89,12 +87,28 @@ class CompactTexts:
         table = np.zeros(1 << 20, dtype=bool)
         table[anchors >> np.uint64(44)] = True
         for start in range(0, len(self._text), BLOCK):
-            hashes = _hash(self._text[start : start + BLOCK + window - 1], window)
+            block = self._text[start : start + BLOCK + window - 1]
+            hashes = _hash(block, window)
             likely = np.flatnonzero(table[hashes >> np.uint64(44)])
-            nearest = np.minimum(np.searchsorted(anchors, hashes[likely]), len(anchors) - 1)
-            matching = likely[anchors[nearest] == hashes[likely]]
-            for position in matching.tolist():
+            likely_hashes = hashes[likely]
+            nearest = np.searchsorted(anchors[:-1], likely_hashes)
+            is_anchor = anchors[nearest] == likely_hashes
+            for position in likely[is_anchor].tolist():
                 yield start + position, int(hashes[position])
+
+
+def _group_by_anchor(needles: Mapping[str, Codes]) -> dict[int, dict[int, list[str]]]:
+    """Return the needles by window and by the hash of their first so many code points.
+
+    The window is the longest that fits into the needle.
+    """
+    groups: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for needle, codes in needles.items():
+        if len(codes):
+            window = max(size for size in _WINDOWS if size <= len(codes))
+            (anchor,) = _hash(codes[:window], window).tolist()
+            groups[window][anchor].append(needle)
+    return groups
 
 
 def _hash(codes: Codes, window: int) -> Hashes:
@@ -113,3 +127,10 @@ def _hash(codes: Codes, window: int) -> Hashes:
 
 def _codes(text: str) -> Codes:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+
+
+def _find_spaces(codes: Codes) -> NDArray[np.bool_]:
+    """Tell which code points are white space."""
+    last = len(_SPACES) - 1
+    is_space: NDArray[np.bool_] = _SPACES[np.minimum(codes, last)]
+    return is_space & (codes <= last)

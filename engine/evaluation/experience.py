@@ -160,7 +160,13 @@ class Experience:
             deviation = WIDENING * math.hypot(predicted.mean, predicted.deviation)
             predicted = Normal(predicted.mean, deviation)
         helped = sum(value > 0 for value in points)
-        return Prior(predicted, len(points), helped, _mean(points), widened)
+        return Prior(
+            effect=predicted,
+            collections=len(points),
+            helped=helped,
+            average=_mean(points),
+            widened=widened,
+        )
 
     def best_share(
         self, queries: QueryOrigin, encoder: str, shares: Sequence[float]

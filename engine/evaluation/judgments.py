@@ -110,25 +110,30 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
     grades: dict[int, int] = {}
     held: dict[int, tuple[int, ...]] = {}
     evidence = 0
-    for judgment in judgments:
-        new_indices = _find_new_evidence(judgment, grades)
-        if level == "chunk":
-            for chunk_id, indices in judgment.held.items():
-                numbers = [evidence + new_indices.index(i) for i in indices if i in new_indices]
-                held[chunk_id] = (*held.get(chunk_id, ()), *numbers)
-        if grades:
-            evidence += len(new_indices)
-        else:
-            evidence += judgment.evidence
-        for key, grade in judgment.grades.items():
-            if level == "document" and judgment.level == "chunk":
-                key = owners.get(key, 0)
-            grades[key] = max(grade, grades.get(key, 0))
     unmatched: list[str] = []
     for judgment in judgments:
+        new_indices = _find_new_evidence(judgment, grades)
+        number_of = {index: evidence + place for place, index in enumerate(new_indices)}
+        if level == "chunk":
+            for chunk_id, indices in judgment.held.items():
+                numbers = [number_of[index] for index in indices if index in number_of]
+                held[chunk_id] = (*held.get(chunk_id, ()), *numbers)
+        evidence += len(new_indices) if grades else judgment.evidence
+        for answer, grade in judgment.grades.items():
+            if level == "document" and judgment.level == "chunk":
+                answer = owners.get(answer, 0)
+            grades[answer] = max(grade, grades.get(answer, 0))
         unmatched += judgment.unmatched
     first = judgments[0]
-    return Judgment(first.key, first.text, level, grades, held, evidence, tuple(unmatched))
+    return Judgment(
+        key=first.key,
+        text=first.text,
+        level=level,
+        grades=grades,
+        held=held,
+        evidence=evidence,
+        unmatched=tuple(unmatched),
+    )
 
 
 def _find_new_evidence(judgment: Judgment, grades: Mapping[int, int]) -> list[int]:
@@ -147,26 +152,32 @@ class _Corpus:
         self._documents = documents
         self._owners = {chunk.id: chunk.document_id for chunk in chunks}
         self._texts = CompactTexts([document.text for document in documents])
-        # Document number → (start, end, chunk id) of its chunks in order.
-        self._spans: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        self._spans = self._find_spans(chunks)
         self._named: dict[str, set[int]] = defaultdict(set)
         # A document is also found by any tail of its path that starts at a folder.
         self._at_path: dict[str, set[int]] = defaultdict(set)
-        number_of = {document.id: number for number, document in enumerate(documents)}
-        for chunk in sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal)):
-            number = number_of.get(chunk.document_id)
-            if number is not None:
-                start, end = self._texts.compact_span(number, chunk.start, chunk.end)
-                self._spans[number].append((start, end, chunk.id))
         for document in documents:
             self._named[document.external_id or document.path].add(document.id)
             if document.external_id:
                 self._at_path[document.external_id].add(document.id)
-            parts = document.path.split("/")
-            for index in range(len(parts)):
-                self._at_path["/".join(parts[index:])].add(document.id)
+            tail = document.path
+            while tail:
+                self._at_path[tail].add(document.id)
+                _, _, tail = tail.partition("/")
+
+    def _find_spans(self, chunks: Iterable[Chunk]) -> dict[int, list[tuple[int, int, int]]]:
+        """Return (start, end, chunk id) of each document's chunks in order, by document number."""
+        spans = defaultdict(list)
+        number_of = {document.id: number for number, document in enumerate(self._documents)}
+        for chunk in sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal)):
+            number = number_of.get(chunk.document_id)
+            if number is not None:
+                start, end = self._texts.compact_span(number, chunk.start, chunk.end)
+                spans[number].append((start, end, chunk.id))
+        return spans
 
     def judge(self, judged: Sequence[JudgedQuery]) -> list[Judgment]:
+        """Return a judgment for each judged query, in order."""
         strings: list[str] = []
         for query in judged:
             strings += query.evidence
@@ -195,6 +206,7 @@ class _Corpus:
             allowed = self._at_path.get(query.path.replace("\\", "/"), set())
             if not allowed:
                 unmatched.append(query.path)
+        # Strings that differ only in white space are one.
         by_compact = {"".join(text.split()): text for text in query.evidence if text.strip()}
         strings = list(by_compact.values())
         held: dict[int, tuple[int, ...]] = {}
@@ -204,15 +216,31 @@ class _Corpus:
                 held[chunk_id] = (*held.get(chunk_id, ()), index)
             if not holders:
                 unmatched.append(string)
-        level: Level = "chunk"
-        grades = dict.fromkeys(held, 1)
-        if not held:
-            level = "document"
-            grades, absent = self._grade_documents(query)
-            unmatched += absent
-            if not strings and not query.grades and allowed:
-                grades = dict.fromkeys(sorted(allowed), 1)
-        return Judgment(query.key, query.text, level, grades, held, len(strings), tuple(unmatched))
+        count = len(strings)
+        if held:
+            grades = dict.fromkeys(held, 1)
+            return Judgment(
+                key=query.key,
+                text=query.text,
+                level="chunk",
+                grades=grades,
+                held=held,
+                evidence=count,
+                unmatched=tuple(unmatched),
+            )
+        grades, absent = self._grade_documents(query)
+        unmatched += absent
+        if not strings and not query.grades and allowed:
+            grades = dict.fromkeys(sorted(allowed), 1)
+        return Judgment(
+            key=query.key,
+            text=query.text,
+            level="document",
+            grades=grades,
+            held={},
+            evidence=count,
+            unmatched=tuple(unmatched),
+        )
 
     def _find_holders(
         self, occurrences: Iterable[Occurrence], allowed: set[int] | None

@@ -180,10 +180,9 @@ def record_asked(
 
 @contextmanager
 def write_marks_or_restore(
-    project: ProjectFolder, queries: Mapping[str, MarkedQuery]
+    project: ProjectFolder, queries: Mapping[str, MarkedQuery], former: Mapping[str, MarkedQuery]
 ) -> Iterator[None]:
-    """Write marks, and restore the former ones if the block raises."""
-    former = read_marks(project)
+    """Write marks, and restore the `former` ones if the block raises."""
     write_marks(project, queries)
     try:
         yield

@@ -64,6 +64,12 @@ class QuerySet:
         """Return the rows of the queries that can be measured."""
         return [row for row, judgment in enumerate(self.judgments) if judgment.usable]
 
+    def ignored_by(self, row: int) -> Collection[int]:
+        """Return the chunks that are neither right nor wrong for a query."""
+        if not self.ignored:
+            return ()
+        return self.ignored[row]
+
     @property
     def texts(self) -> list[str]:
         """The texts to search for, in order of the judgments."""
@@ -71,7 +77,7 @@ class QuerySet:
 
 
 def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
-    """Return the judged queries, those that only measure, and the held-out ones, as far as any.
+    """Return the judged queries, those that only measure, and the held-out ones, if there are any.
 
     Held-out queries are left out if their chunks no longer exist.
     """
@@ -80,15 +86,17 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
     documents = context.store.documents()
     related = related_in(context.store, documents)
     names = document_names(context)
-    sets = []
     judged = context.store.judged()
     deciding = [query for query in judged if not query.only_measures]
+    keys = {question_key(query.text) for query in deciding}
+    measuring = []
+    for query in judged:
+        if query.only_measures and question_key(query.text) not in keys:
+            measuring.append(query)
+    sets = []
     if deciding:
         judgments = _fair_judgments(context, deciding, chunks, related)
         sets.append(_judged_set(context, judgments, names, related))
-    keys = {question_key(query.text) for query in deciding}
-    only_measuring = [query for query in judged if query.only_measures]
-    measuring = [query for query in only_measuring if question_key(query.text) not in keys]
     if measuring:
         judgments = _fair_judgments(context, measuring, chunks, related)
         matches = [names.match(judgment.text) for judgment in judgments]
@@ -99,7 +107,15 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         name = "held-out queries"
         if made == "imported":
             name = "held-out imported queries"
-        sets.append(QuerySet(name, "synthetic", judge_generated(heldout, related), matches, made))
+        sets.append(
+            QuerySet(
+                name=name,
+                kind="synthetic",
+                judgments=judge_generated(heldout, related),
+                matches=matches,
+                made=made,
+            )
+        )
     return sets
 
 
@@ -123,8 +139,10 @@ def _fair_judgments(
     """
     from engine.evaluation.judgments import combine_judgments, judge_queries
 
-    training = [query for query in context.store.queries() if query.split != "heldout"]
-    trained = {question_key(query.text) for query in training}
+    trained = set()
+    for query in context.store.queries():
+        if query.split != "heldout":
+            trained.add(question_key(query.text))
     fair = [query for query in judged if question_key(query.text) not in trained]
     if left_out := len(judged) - len(fair):
         context.warn(
@@ -150,14 +168,17 @@ def _find_source(
 
     If the project has too few texts for a verdict, returns the passage instead.
     """
+    few_texts = len(set(related.values())) < MIN_QUERIES
+    if few_texts and judgment.level == "document":
+        return None
     sources: set[int | None] = set()
-    if len(set(related.values())) < MIN_QUERIES:
-        if judgment.level == "chunk":
-            sources.update(judgment.grades)
-    elif judgment.level == "chunk":
-        sources.update(related.get(owners.get(chunk, 0)) for chunk in judgment.grades)
-    else:
-        sources.update(related.get(document) for document in judgment.grades)
+    for answer in judgment.grades:
+        if few_texts:
+            sources.add(answer)
+        elif judgment.level == "chunk":
+            sources.add(related.get(owners.get(answer, 0)))
+        else:
+            sources.add(related.get(answer))
     if len(sources) == 1:
         return sources.pop()
     return None
@@ -239,9 +260,16 @@ def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[
     """
     present = {chunk.id for chunk in chunks}
     backend = made_by(snapshot)
-    heldout = [query for query in snapshot.store.queries() if query.split == "heldout"]
-    heldout = [query for query in heldout if query.chunk_id in present]
-    heldout = [query for query in heldout if not is_extractive(query, backend)] or heldout
+    extractive = []
+    others = []
+    for query in snapshot.store.queries():
+        if query.split != "heldout" or query.chunk_id not in present:
+            continue
+        if is_extractive(query, backend):
+            extractive.append(query)
+        else:
+            others.append(query)
+    heldout = others or extractive
     settings = snapshot.settings
     texts = [query.text for query in heldout]
     rows = cap_queries(texts, settings.evaluation.max_heldout, settings.training.seed)

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.records import Chunk
-from engine.core.similarity import COSINE, Similarity
+from engine.core.systems import BM25
+from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.evaluation.candidates import Candidate
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
@@ -70,6 +71,14 @@ class Rankers:
             return self._context.project.path / folder
         return None
 
+    @property
+    def weights(self) -> list[float]:
+        """The interpolation weights to compare: base, and if there is an adapter up to it alone."""
+        if not self.adapter:
+            return [0.0]
+        interpolations = self._context.settings.evaluation.interpolation_weights
+        return [0.0, *sorted(interpolations), 1.0]
+
     @cached_property
     def lexical(self) -> LexicalIndex:
         """The BM25 index."""
@@ -78,6 +87,11 @@ class Rankers:
         if self._lexical is not None:
             return self._lexical
         return LexicalIndex.open(self._context.project.folder_of(self._context.need(LexicalInfo)))
+
+    @cached_property
+    def texts(self) -> dict[int, str]:
+        """The text of each chunk that encoders see, by id."""
+        return {chunk.id: chunk.embedded_text for chunk in self.chunks}
 
     def document_of(self, ids: Ids) -> Ids:
         """Return the document of each chunk, in the shape of `ids`."""
@@ -89,21 +103,20 @@ class Rankers:
         These are the chunks of the documents that it names (all if none), without those that are
         neither right nor wrong.
         """
-        named = {match.documents for match in queries.matches if match.documents}
-        chunks_of = {}
-        for documents in named:
-            chunks_of[documents] = self.ids[np.isin(self._owners, list(documents))]
+        chunks_of: dict[frozenset[int], Ids] = {}
         among: list[Ids | Without | None] = []
-        among += [chunks_of.get(match.documents) for match in queries.matches]
-        for row, ignored in enumerate(queries.ignored):
-            if not ignored:
-                continue
-            excluded = np.array(sorted(ignored), dtype=np.int64)
-            allowed = chunks_of.get(queries.matches[row].documents)
-            if allowed is None:
-                among[row] = Without(excluded)
+        for row, match in enumerate(queries.matches):
+            documents = match.documents
+            if documents and documents not in chunks_of:
+                chunks_of[documents] = self.ids[np.isin(self._owners, list(documents))]
+            allowed = chunks_of.get(documents)
+            excluded = np.array(sorted(queries.ignored_by(row)), dtype=np.int64)
+            if not len(excluded):
+                among.append(allowed)
+            elif allowed is None:
+                among.append(Without(excluded))
             else:
-                among[row] = np.setdiff1d(allowed, excluded)
+                among.append(np.setdiff1d(allowed, excluded))
         return among
 
     def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
@@ -134,6 +147,25 @@ class Rankers:
         ids, products = rank_within(query_form, chunk_form, self.ids, depth, among)
         return ids, similarity.of_products(products)
 
+    def rank_by_encoder(
+        self,
+        name: str,
+        queries: QuerySet,
+        vectors: Floats,
+        chunks: Floats,
+        among: Among,
+        similarity: Similarity,
+    ) -> None:
+        """Add an encoder's rankings to a set that BM25 has ranked, and its scores of BM25's hits.
+
+        `vectors` (q, d) are the queries', `chunks` (n, d) the chunks'.
+        """
+        ids, scores = self.nearest(vectors, chunks, among, similarity)
+        bm25_ids = queries.rankings[BM25]
+        queries.rankings[name] = ids
+        queries.scores[name] = scores
+        queries.cross_scores[name] = self.scores_of(vectors, chunks, bm25_ids, similarity)
+
     def scores_of(
         self, queries: Floats, chunks: Floats, ids: Ids, similarity: Similarity = COSINE
     ) -> Floats:
@@ -156,11 +188,9 @@ def build_plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalInde
 
 def pad_lists(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats]:
     """Return lists of ids and scores as two arrays (q, depth), padded with −1 and −inf."""
-    ids = [list_ids for list_ids, _ in lists]
-    scores = [list_scores for _, list_scores in lists]
-    padded_ids = pad_rows(ids, -1, np.int64, depth)
-    padded_scores = pad_rows(scores, -np.inf, np.float32, depth)
-    return padded_ids, padded_scores
+    ids = pad_rows([list_ids for list_ids, _ in lists], -1, np.int64, depth)
+    scores = pad_rows([list_scores for _, list_scores in lists], -np.inf, np.float32, depth)
+    return ids, scores
 
 
 def rank_within(
@@ -172,29 +202,33 @@ def rank_within(
     """
     ids = np.full((len(queries), min(depth, len(keys))), -1, dtype=np.int64)
     scores = np.full(ids.shape, -np.inf, dtype=np.float32)
-    free = [row for row, allowed in enumerate(among) if not isinstance(allowed, np.ndarray)]
-    if free:
-        without = [_find_excluded(keys, among[row]) for row in free]
-        ids[free], scores[free] = rank_all(queries[free], chunks, keys, depth, without)
+    over_all: list[int] = []
+    excluded: list[Ids] = []
     for row, allowed in enumerate(among):
         if not isinstance(allowed, np.ndarray):
+            over_all.append(row)
+            excluded.append(_find_excluded(keys, allowed))
             continue
         inside = np.isin(keys, allowed)
         if not inside.any():
             continue
-        row_ids, values = rank_all(queries[row : row + 1], chunks[inside], keys[inside], depth)
-        ids[row, : row_ids.shape[1]] = row_ids[0]
-        scores[row, : row_ids.shape[1]] = values[0]
+        best, products = rank_all(queries[row : row + 1], chunks[inside], keys[inside], depth)
+        width = best.shape[1]
+        ids[row, :width] = best[0]
+        scores[row, :width] = products[0]
+    if over_all:
+        best, products = rank_all(queries[over_all], chunks, keys, depth, excluded)
+        ids[over_all] = best
+        scores[over_all] = products
     return ids, scores
 
 
-def _find_excluded(keys: Ids, among: Ids | Without | None) -> Ids:
+def _find_excluded(keys: Ids, among: Without | None) -> Ids:
     """Return the positions of excluded chunks in the ascending `keys`."""
-    excluded = keys[:0]
-    if isinstance(among, Without):
-        excluded = among.ids
-    positions = np.minimum(np.searchsorted(keys, excluded), len(keys) - 1)
-    present: Ids = positions[keys[positions] == excluded]
+    if among is None:
+        return keys[:0]
+    positions = np.searchsorted(keys[:-1], among.ids)
+    present: Ids = positions[keys[positions] == among.ids]
     return present
 
 
@@ -207,6 +241,7 @@ def products_of(queries: Floats, chunks: Floats, keys: Ids, ids: Ids) -> Floats:
     rows = np.searchsorted(keys, np.maximum(ids, keys[:1]))
     for start in range(0, len(ids), BLOCK):
         block = slice(start, start + BLOCK)
-        products[block] = np.einsum("qd,qnd->qn", queries[block], chunks[rows[block]])
+        vectors = chunks[rows[block]]  # (b, n, d)
+        products[block] = np.einsum("qd,qnd->qn", queries[block], vectors)
     products[ids < 0] = -np.inf
     return products

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from engine.core.errors import CancelledError, EngineError
 from engine.core.messages.report import SearchMode
-from engine.evaluation.comparison import DocumentOf, measure
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence
-from engine.evaluation.gate import Decision, Option, decide
-from engine.evaluation.gate_words import explain_decision
+from engine.evaluation.comparison import DocumentOf, measure_ndcg
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, RungName
+from engine.evaluation.gate.deciding import decide
+from engine.evaluation.gate.decision import Decision, Option
+from engine.evaluation.gate.sentences import explain_decision
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -119,12 +120,13 @@ class RerankerTrial:
 
     def _build_ladder(self, reranker: Reranker, sets: Sequence[QuerySet]) -> list[Evidence]:
         """Measure from the top of the ladder down to the highest rung that can decide."""
-        certifying = [queries for queries in sets if queries.rung in CERTIFYING]
-        usable = [queries for queries in certifying if queries.usable()]
-        if not self._context.settings.evaluation.use_judged:
-            usable = [queries for queries in usable if queries.rung != "judged"]
+        rungs = CERTIFYING if self._context.settings.evaluation.use_judged else CERTIFYING[1:]
+        by_rung: dict[RungName, QuerySet] = {}
+        for queries in sets:
+            if queries.rung in rungs and queries.usable():
+                by_rung[queries.rung] = queries
         ladder: list[Evidence] = []
-        for queries in sorted(usable, key=lambda queries: RUNGS.index(queries.rung or RUNGS[-1])):
+        for queries in [by_rung[rung] for rung in RUNGS if rung in by_rung]:
             if not self._passages:
                 self._passages = self._count_affordable(reranker, queries)
             evidence = self._measure(reranker, queries)
@@ -173,7 +175,7 @@ class RerankerTrial:
         judgments = [queries.judgments[row] for row in rows]
         values = {}
         for name, ids in ((WITHOUT, former), (WITH, reranked)):
-            values[name] = measure(ids, judgments, self._document_of, ("ndcg@10",))["ndcg@10"]
+            values[name] = measure_ndcg(ids, judgments, self._document_of)
         return Evidence(queries.rung, values, clusters_of(judgments))
 
     def _sample_rows(self, queries: QuerySet) -> list[int]:

@@ -86,7 +86,11 @@ def _build_info(
     if work.reranker is not None:
         tried = work.reranker
         reranker = RerankerInfo(
-            tried.in_use, tried.reason, tried.fingerprint, tried.mode, tried.seconds
+            used=tried.in_use,
+            reason=tried.reason,
+            fingerprint=tried.fingerprint,
+            mode=tried.mode,
+            seconds=tried.seconds,
         )
     return EvaluationInfo(
         semantic=_in_use(selection.semantic, trained),
@@ -114,12 +118,12 @@ def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
     if chosen.weight:
         adapter = trained.adapter
     return InUseInfo(
-        chosen.encoder,
-        chosen.weight,
-        adapter,
-        trained.adapter_scope,
-        chosen.standing,
-        chosen.reason,
+        name=chosen.encoder,
+        interpolation_weight=chosen.weight,
+        adapter=adapter,
+        adapter_scope=trained.adapter_scope,
+        standing=chosen.standing,
+        reason=chosen.reason,
     )
 
 
@@ -131,10 +135,10 @@ def _compare_systems(
 
     order = sort_systems(name for name in queries.rankings if not name.startswith(INTERPOLATED))
     pairs = []
-    for way in FUSED:
-        pairs.append((f"{way}{IN_USE}", f"{way}{BASE}"))
-        pairs.append((f"{way}{ADAPTED}", f"{way}{BASE}"))
-    pairs += [(f"{way}{IN_USE}", BM25) for way in WAYS]
+    for prefix in FUSED:
+        pairs.append((f"{prefix}{IN_USE}", f"{prefix}{BASE}"))
+        pairs.append((f"{prefix}{ADAPTED}", f"{prefix}{BASE}"))
+    pairs += [(f"{prefix}{IN_USE}", BM25) for prefix in WAYS]
     comparison = compare(
         {name: queries.rankings[name] for name in order},
         queries.judgments,
@@ -220,12 +224,12 @@ def _query_set_reports(
             unmatched += judgment.unmatched
         reports.append(
             QuerySetReport(
-                queries.name,
-                queries.kind,
-                comparison.table,
-                find_changes(comparison, changed, hits=hits),
-                changed,
-                tuple(unmatched),
+                name=queries.name,
+                kind=queries.kind,
+                comparison=comparison.table,
+                changes=find_changes(comparison, changed, hits=hits),
+                changed_system=changed,
+                unmatched=tuple(unmatched),
             )
         )
     return reports

@@ -14,11 +14,12 @@ from engine.core.messages.report import SEARCH_MODES, SearchMode, Standing
 from engine.core.systems import ADAPTED, BASE, IN_USE, candidate_name, weight_of
 from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.choosing.fusion import FOREIGN_SHARES, HybridFusion
-from engine.evaluation.comparison import DocumentOf, measure
-from engine.evaluation.evidence import DECIDE_SHARE, Evidence, PreferenceEvidence
+from engine.evaluation.comparison import DocumentOf, measure_ndcg
+from engine.evaluation.evidence import DECIDE_SHARE, RUNGS, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
-from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
-from engine.evaluation.gate_words import explain_decision
+from engine.evaluation.gate.deciding import decide
+from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
+from engine.evaluation.gate.sentences import explain_decision
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.lists.preferences import (
@@ -93,13 +94,13 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
         # Nothing is foreseen, for example in an installation without the file.
         return None
     recipe = Recipe(
-        config.objective,
-        config.weights,
-        adapter_scope,
-        config.similarity,
-        config.method,
-        config.learning_rate,
-        config.steps * config.queries_per_step,
+        objective=config.objective,
+        weights=config.weights,
+        adapter_scope=adapter_scope,
+        similarity=config.similarity,
+        method=config.method,
+        learning_rate=config.learning_rate,
+        examples=config.steps * config.queries_per_step,
     )
     measured = experience.recipes.get(queries)
     if measured is None or not measured.trains_the_same(recipe):
@@ -237,10 +238,8 @@ class Choosing:
 
     def _deciding_sets(self) -> list[QuerySet]:
         """Return the sets that are on the ladder and have usable queries."""
-        sets = [queries for queries in self.sets if queries.rung and queries.usable()]
-        if not self.settings.evaluation.use_judged:
-            sets = [queries for queries in sets if queries.rung != "judged"]
-        return sets
+        rungs = RUNGS if self.settings.evaluation.use_judged else RUNGS[1:]
+        return [queries for queries in self.sets if queries.rung in rungs and queries.usable()]
 
     def _measure_options(self, queries: QuerySet, options: Sequence[Option]) -> Evidence:
         """Measure nDCG@10 per query of every option on a set."""
@@ -270,15 +269,14 @@ class Choosing:
         if self.focused is None or contender is None or not self.settings.evaluation.use_judged:
             return ladder
         compared = (reference.name, contender.name)
-        reference_ranking = self._ranking(self.focused, reference)
-        contender_ranking = self._ranking(self.focused, contender)
-        rows = self.focused.decided_rows(reference_ranking, contender_ranking)
+        first = self._ranking(self.focused, reference)
+        second = self._ranking(self.focused, contender)
+        rows = self.focused.decided_rows(first, second)
         if not rows:
             return ladder
-        values = {
-            reference.name: self.focused.values(rows, reference_ranking, self._measure),
-            contender.name: self.focused.values(rows, contender_ranking, self._measure),
-        }
+        values = {}
+        for name, ranking in zip(compared, (first, second), strict=True):
+            values[name] = self.focused.values(rows, ranking, self._measure)
         focused = Evidence("judged", values, self.focused.clusters(rows))
         judged = next((evidence for evidence in ladder if evidence.rung == "judged"), None)
         if judged is None:
@@ -307,7 +305,7 @@ class Choosing:
     def _measure(
         self, ranking: NDArray[np.int64], judgments: Sequence[Judgment]
     ) -> NDArray[np.float64]:
-        return measure(ranking, judgments, self.document_of, ("ndcg@10",))["ndcg@10"]
+        return measure_ndcg(ranking, judgments, self.document_of)
 
     def _select(self, decision: Decision, options: Sequence[Option], why_not: str) -> ModeSelection:
         """Return the selection that a decision makes, with the name of its rows in tables."""
@@ -319,13 +317,13 @@ class Choosing:
         elif chosen.encoder == BASE and not has_own_share:
             system = BASE
         return ModeSelection(
-            chosen.encoder,
-            weight_of(chosen.encoder),
-            decision.standing,
-            why_not or explain_decision(decision),
-            decision,
-            chosen.share,
-            system,
+            encoder=chosen.encoder,
+            weight=weight_of(chosen.encoder),
+            standing=decision.standing,
+            reason=why_not or explain_decision(decision),
+            decision=decision,
+            share=chosen.share,
+            system=system,
         )
 
 
@@ -357,7 +355,13 @@ def preferences_of(
         reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).identify(snapshot)
         for weight, share in product(weights, shares_of[mode]):
             fusion = FusionInfo.of_share(share)
-            choice = SystemChoice(mode, fusion, trained.adapter, trained.adapter_scope, weight)
+            choice = SystemChoice(
+                mode=mode,
+                fusion=fusion,
+                adapter=trained.adapter,
+                scope=trained.adapter_scope,
+                weight=weight,
+            )
             systems = SystemPair(reference, choice.identify(snapshot))
             # Preferences between two systems take a query of the database, so skip unknown pairs.
             if frozenset((systems.reference, systems.candidate)) not in answered:
@@ -370,7 +374,11 @@ def preferences_of(
                 name = pair(name, share).name
             counted = count_preferences(answers, systems)
             preferences.setdefault(mode, {})[name] = PreferenceEvidence(
-                len(answers), counted.better, counted.worse, counted.wins, counted.losses
+                count=len(answers),
+                wealth_better=counted.better,
+                wealth_worse=counted.worse,
+                wins=counted.wins,
+                losses=counted.losses,
             )
     return preferences
 

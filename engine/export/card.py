@@ -18,7 +18,7 @@ from engine.core.figures import FigureTable
 from engine.core.messages.report import SearchMode
 from engine.core.records import query_label
 from engine.core.systems import IN_USE, IN_USE_ALONE, find_twins, label_of
-from engine.encoders.geometry import OwnLengths, read_geometry
+from engine.encoders.geometry.spaces import OwnLengths, read_geometry
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import own_systems_of, tables_of
 from engine.export.models import (

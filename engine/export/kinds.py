@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown_name
 from engine.core.extras import EXTRAS, check_extra
-from engine.encoders.geometry import Hyperbolic, read_geometry
+from engine.encoders.geometry.spaces import Hyperbolic, read_geometry
 from engine.encoders.loading import WHOLE
 from engine.encoders.weights_file import tensor_names
 from engine.export.arrow import write_lance, write_parquet

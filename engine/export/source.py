@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from engine.core.errors import NotBuiltError, UsageError
 from engine.core.messages.project import ExportNote
 from engine.core.messages.report import SearchMode
-from engine.encoders.geometry import Hyperbolic, read_geometry
+from engine.encoders.geometry.spaces import Hyperbolic, read_geometry
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import (
     AdapterInfo,

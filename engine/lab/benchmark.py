@@ -56,11 +56,11 @@ def benchmark(
         project.run(STAGES, on_event=watch, should_stop=should_stop)
         return _result(dataset, project, stages)
     except CancelledError as stopped:
+        stopped.to_do = "Nothing is kept without --keep."
+        stopped.command = ""
         if keep:
             stopped.to_do = "The same command resumes."
-        else:
-            stopped.to_do = "Nothing is kept without --keep."
-        stopped.command = "benchmark" if keep else ""
+            stopped.command = "benchmark"
         raise
     finally:
         if keep is None:
@@ -88,11 +88,12 @@ def beir_project(
                 "Name a folder with corpus, queries and qrels.",
                 code="dataset-incomplete",
             )
-    read_beir_judgments(dataset)  # Raises for unusable judgments before the project is created.
-    chosen = _chosen(settings, queries)
+    # Raises for unusable judgments before the project is created.
+    read_beir_judgments(dataset)
+    chosen = _complete_settings(settings, queries)
     if (place / "project.toml").exists():
         project = Project.open(place)
-        _refuse_another(project, dataset, chosen, queries, validation)
+        _require_same_measurement(project, dataset, chosen, queries, validation)
     else:
         project = Project.create(place, [dataset / "corpus.jsonl"], **chosen)
     for path in queries:
@@ -102,7 +103,7 @@ def beir_project(
     return project
 
 
-def _chosen(
+def _complete_settings(
     settings: dict[str, dict[str, Any]], queries: Sequence[Path]
 ) -> dict[str, dict[str, Any]]:
     """Return the settings of the measurement, with the defaults that a kept project must match."""
@@ -116,7 +117,7 @@ def _chosen(
     return chosen
 
 
-def _refuse_another(
+def _require_same_measurement(
     project: Project,
     dataset: Path,
     chosen: dict[str, dict[str, Any]],
@@ -124,27 +125,24 @@ def _refuse_another(
     validation: Path | None,
 ) -> None:
     """Raise UsageError if a kept project has another data set, other settings or other queries."""
-    asked = {
-        **chosen,
-        "corpus": {
-            **chosen.get("corpus", {}),
-            "paths": [str((dataset / "corpus.jsonl").absolute())],
-        },
-    }
-    wanted = validate(asked).model_dump()
+    corpus = str((dataset / "corpus.jsonl").absolute())
+    requested = {**chosen, "corpus": {**chosen.get("corpus", {}), "paths": [corpus]}}
+    wanted = validate(requested).model_dump()
     stored = project.settings().model_dump()
-    different = [
-        f"{section}.{key} is {stored[section][key]!r}, not {wanted[section][key]!r}"
-        for section, values in asked.items()
-        for key in values
-        if stored[section][key] != wanted[section][key]
-    ]
+    different = []
+    for section, values in requested.items():
+        for key in values:
+            present = stored[section][key]
+            expected = wanted[section][key]
+            if present != expected:
+                different.append(f"{section}.{key} is {present!r}, not {expected!r}")
     known = {(query.text, query.evidence) for query in imported_queries(project.folder)}
+    files = list(queries)
     if validation:
-        files = [*queries, validation]
-    else:
-        files = [*queries]
-    new = {(query.text, query.evidence) for path in files for query in read_training_queries(path)}
+        files.append(validation)
+    new = set()
+    for path in files:
+        new |= {(query.text, query.evidence) for query in read_training_queries(path)}
     if queries and known and known != new:
         different.append(f"its training queries are not those of {', '.join(map(str, queries))}")
     if different:

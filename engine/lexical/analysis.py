@@ -108,7 +108,7 @@ class Analyzer:
         """Return the words and codes of a text. Never raises, whatever the text."""
         terms = Terms([], [])
         cache = self._cache
-        text = _plain(text)
+        text = _lower(text)
         for compound in compound_pattern_for(text).findall(text):
             words, codes = cache.get(compound) or self._remember(compound)
             terms.words.extend(words)
@@ -140,7 +140,7 @@ class Analyzer:
     ) -> QueryTerms:
         query = QueryTerms({}, {})
         days: dict[str, tuple[str, ...]] = {}
-        for compound in find_compounds(_plain(text)):
+        for compound in find_compounds(_lower(text)):
             words, codes = analyse(compound)
             figure = read_figure(_strip_possessive(compound))
             if figure is not None and figure.digits:
@@ -148,7 +148,8 @@ class Analyzer:
                 continue
             has_gaps = _PARTED.search(compound) is not None
             if codes and not has_gaps:
-                words = [word for word in words if len(word.removeprefix(self._mark)) > 1] or words
+                long = [word for word in words if len(word.removeprefix(self._mark)) > 1]
+                words = long or words
             for word in words:
                 query.words[word] = query.words.get(word, 0.0) + 1.0
             query.codes.update(dict.fromkeys(codes, tuple(words)))
@@ -186,8 +187,9 @@ class Analyzer:
         query_terms = self.query_terms(query)
         terms = query_terms.words.keys() | query_terms.codes.keys()
         if not query.isascii():
-            words = (word for word in self.unstemmed(query).words if self.term_of(word))
-            terms |= {self.term_of(characters.spell_out(word)) for word in words}
+            for word in self.unstemmed(query).words:
+                if self.term_of(word):
+                    terms.add(self.term_of(characters.spell_out(word)))
         spans: list[tuple[int, int]] = []
         if not terms:
             return spans
@@ -210,7 +212,7 @@ class Analyzer:
 
     def _find_spans(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within one compound, ascending by start."""
-        compound = _plain(raw)
+        compound = _lower(raw)
         words, codes = self._analyse_compound(compound)
         in_words = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
         in_codes = not terms.isdisjoint(codes)
@@ -223,13 +225,16 @@ class Analyzer:
         spans: list[tuple[int, int]] = []
         if figure is None and _PARTED.search(clean):
             for piece in characters.compound_pattern().finditer(raw):
-                spans += _shift(self._find_spans(piece.group(), terms), piece.start())
+                piece_spans = self._find_spans(piece.group(), terms)
+                spans += _shift(piece_spans, piece.start())
             return spans
-        matches_figure = figure is not None and any(
-            not terms.isdisjoint(self._word_terms(word)) for word in figure.words
-        )
+        figure_terms: list[str] = []
+        if figure is not None:
+            for part in figure.words:
+                figure_terms += self._word_terms(part)
+        matches_figure = not terms.isdisjoint(figure_terms)
         if in_codes or matches_figure or len(clean) != len(raw):
-            return [(0, len(raw) - len(_possessive(raw)))]
+            return [(0, len(raw) - len(_find_possessive(raw)))]
         for word in self._word.finditer(clean):
             for piece in _PIECE.finditer(word.group()):
                 piece_spans = self._find_spans_in_piece(piece.group(), terms)
@@ -244,11 +249,15 @@ class Analyzer:
         spans: list[tuple[int, int]] = []
         start = 0
         for line_end in _LINE_WITHIN.finditer(raw):
-            spans += _shift(self._find_spans(raw[start : line_end.start()], terms), start)
-            if characters.normalise(raw[line_end.start() - 1] + raw[line_end.end()]) in terms:
-                spans.append((line_end.start() - 1, line_end.end() + 1))
-            start = line_end.end()
-        return spans + _shift(self._find_spans(raw[start:], terms), start)
+            end, following = line_end.span()
+            line_spans = self._find_spans(raw[start:end], terms)
+            spans += _shift(line_spans, start)
+            pair = raw[end - 1] + raw[following]
+            if characters.normalise(pair) in terms:
+                spans.append((end - 1, following + 1))
+            start = following
+        line_spans = self._find_spans(raw[start:], terms)
+        return spans + _shift(line_spans, start)
 
     def _find_spans_in_piece(self, piece: str, terms: set[str]) -> list[tuple[int, int]]:
         if not _IS_UNSPACED.match(piece):
@@ -302,7 +311,7 @@ class Analyzer:
         clean = characters.normalise(characters.without_marks(raw))
         if "\n" in clean:
             clean = _LINE_WITHIN.sub("", clean)
-        compound = clean.removesuffix(_possessive(clean))
+        compound = clean.removesuffix(_find_possessive(clean))
         plain_words = self._word.findall(compound)
         if _IS_UNSPACED.search(compound):
             for word in plain_words:
@@ -320,7 +329,7 @@ class Analyzer:
                 codes += piece_codes
             return words, tuple(codes)
         if _is_code(compound, plain_words):
-            return [*words, *_code_parts(plain_words)], (_format_code(compound),)
+            return [*words, *_split_code(plain_words)], (_format_code(compound),)
         return words + plain_words, ()
 
     def _word_terms(self, word: str) -> tuple[str, ...]:
@@ -380,12 +389,13 @@ def _drop_covered(words: dict[str, float], text: str) -> None:
     """Remove single Han characters that pairs cover."""
     if text.isascii():
         return
-    for pair in [word for word in words if len(word) == 2 and _IS_HAN.search(word)]:
-        for character in pair:
-            words.pop(character, None)
+    for pair in list(words):
+        if len(pair) == 2 and _IS_HAN.search(pair):
+            for character in pair:
+                words.pop(character, None)
 
 
-def _plain(text: str) -> str:
+def _lower(text: str) -> str:
     """Return the text in lower case, with "-" for "_".
 
     Both join words, but a regular expression counts "_" as part of them.
@@ -414,10 +424,10 @@ def _split_unspaced(word: str) -> Iterator[str]:
 def _strip_possessive(compound: str) -> str:
     """Return a compound in its plain form, without a possessive 's."""
     clean = characters.normalise(compound)
-    return clean.removesuffix(_possessive(clean))
+    return clean.removesuffix(_find_possessive(clean))
 
 
-def _possessive(compound: str) -> str:
+def _find_possessive(compound: str) -> str:
     if compound[-2:].lower() in ("'s", "\u2019s"):
         return compound[-2:]
     return ""
@@ -426,7 +436,8 @@ def _possessive(compound: str) -> str:
 def _is_code(compound: str, words: list[str]) -> bool:
     if not _DIGIT.search(compound) or _PROSE_NUMBER.fullmatch(compound):
         return False
-    if len(words) > _MAX_PARTS or max(map(len, words)) > _MAX_WORD_LENGTH:
+    longest = max(map(len, words))
+    if len(words) > _MAX_PARTS or longest > _MAX_WORD_LENGTH:
         return False
     return len(words) > 1 or len(_RUN.findall(compound)) > 1
 
@@ -441,7 +452,7 @@ def _format_code(compound: str) -> str:
     return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
 
 
-def _code_parts(words: list[str]) -> Iterator[str]:
+def _split_code(words: list[str]) -> Iterator[str]:
     """Yield the words of a code, and the longer runs of those that mix letters and digits.
 
     A single mixed word yields its runs if two of them are long (`phx121`), else itself (`mp3`,
@@ -449,7 +460,9 @@ def _code_parts(words: list[str]) -> Iterator[str]:
     """
     for word in words:
         runs = _RUN.findall(word)
-        long_runs = [run for run in runs if len(run) > 1] if len(runs) > 1 else []
+        long_runs = []
+        if len(runs) > 1:
+            long_runs = [run for run in runs if len(run) > 1]
         has_several_words = len(words) > 1
         if has_several_words or len(long_runs) < 2:
             yield word
@@ -462,4 +475,5 @@ def _build_filter(kind: str, language: str | None) -> TextAnalyzer | None:
         return None
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
-    return TextAnalyzerBuilder(Tokenizer.raw()).filter(getattr(Filter, kind)(language)).build()
+    chosen = getattr(Filter, kind)(language)
+    return TextAnalyzerBuilder(Tokenizer.raw()).filter(chosen).build()

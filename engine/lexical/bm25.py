@@ -5,21 +5,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from engine.core.arrays import Floats, Ids
+
 K1 = 1.2
 B = 0.75
 
-Integers = npt.NDArray[np.int64]
-Scores = npt.NDArray[np.float32]
 Weights = npt.NDArray[np.float64]
-Ranking = tuple[Integers, Scores]
 
 
-def idf(document_frequencies: Integers, count: int) -> Weights:
+def idf(document_frequencies: Ids, count: int) -> Weights:
     """Return ln(1 + (N − df + ½)/(df + ½)), same shape as `document_frequencies`."""
-    return np.asarray(
-        np.log1p((count - document_frequencies + 0.5) / (document_frequencies + 0.5)),
-        dtype=np.float64,
-    )
+    odds = (count - document_frequencies + 0.5) / (document_frequencies + 0.5)
+    return np.asarray(np.log1p(odds), np.float64)
 
 
 def code_bonus(idf_of_parts: Weights) -> float:
@@ -35,7 +32,7 @@ def code_bonus(idf_of_parts: Weights) -> float:
     return factor * float(idf_of_parts.sum())
 
 
-def length_table() -> Integers:
+def length_table() -> Ids:
     """Return the 256 chunk lengths that one byte can express.
 
     They are exact up to 39, then have 4 significant bits (Lucene SmallFloat).
@@ -52,26 +49,29 @@ def length_table() -> Integers:
 
 
 def posting_scores(
-    frequencies: Integers,
-    rows: Integers,
-    document_frequencies: Integers,
-    lengths: Integers,
-) -> Scores:
+    frequencies: Ids,
+    rows: Ids,
+    document_frequencies: Ids,
+    lengths: Ids,
+) -> Floats:
     """Return the BM25 score of each posting, shape (p,).
 
     `frequencies` (p,) are the occurrences of the term in the chunk, `rows` (p,) the chunk of each
     posting, `document_frequencies` (p,) those of its term, and `lengths` (n,) the words per chunk.
     """
-    norms = length_norms(lengths, float(lengths.mean()) if len(lengths) else 1.0)
+    mean = float(lengths.mean()) if len(lengths) else 1.0
+    norms = length_norms(lengths, mean)
     weights = idf(document_frequencies, len(lengths)) * (K1 + 1)
-    return np.asarray(weights * frequencies / (frequencies + norms[rows]), dtype=np.float32)
+    saturation = frequencies + norms[rows]
+    return np.asarray(weights * frequencies / saturation, np.float32)
 
 
-def length_norms(lengths: Integers, mean: float) -> Weights:
+def length_norms(lengths: Ids, mean: float) -> Weights:
     """Return k1 · (1 − b + b · |c| / mean) of chunks of these lengths: (n,).
 
     Lengths are rounded to one byte.
     """
     table = length_table()
     rounded = table[np.searchsorted(table, lengths, side="right") - 1]
-    return np.asarray(K1 * (1 - B + B * rounded / max(mean, 1e-9)), dtype=np.float64)
+    mean = max(mean, 1e-9)
+    return np.asarray(K1 * (1 - B + B * rounded / mean), np.float64)

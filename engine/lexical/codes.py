@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 
 from engine.lexical.analysis import Analyzer, QueryTerms
 
@@ -22,15 +23,15 @@ def strip_language(term: str) -> str:
 
 def find_readings(query: QueryTerms) -> list[list[str]]:
     """Return the indexed terms, in all spellings, of each code and long number of a query."""
-    codes: dict[tuple[str, ...], list[str]] = {}
-    numbers: dict[tuple[str, ...], list[str]] = {}
+    codes = defaultdict[tuple[str, ...], list[str]](list)
+    numbers = defaultdict[tuple[str, ...], list[str]](list)
     for code, parts in query.codes.items():
         digits = query.digits.get(code, ())
         is_typed_as_digits = len(parts) == 1 and bool(digits)
         if not is_typed_as_digits:
-            codes.setdefault(parts, []).extend((code, *digits))
-        elif any(is_number(strip_language(word)) for word in digits):
-            numbers.setdefault(parts, []).extend((code, *digits))
+            codes[parts] += (code, *digits)
+        elif any(map(is_number, map(strip_language, digits))):
+            numbers[parts] += (code, *digits)
     return [*codes.values(), *numbers.values()]
 
 
@@ -41,7 +42,8 @@ def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
         return True
     # A code may not contain spaces, so it never matches across two codes of the text.
     text_codes = " ".join(map(_delimit_parts, analyzer.terms(text).codes))
-    return any(_delimit_parts(whole) in text_codes for whole in analyzer.unstemmed(code).codes)
+    codes = map(_delimit_parts, analyzer.unstemmed(code).codes)
+    return any(whole in text_codes for whole in codes)
 
 
 def _delimit_parts(code: str) -> str:

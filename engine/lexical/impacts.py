@@ -47,12 +47,13 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
         total += len(words)
         frequencies.update(set(words))
     counts = np.fromiter(frequencies.values(), np.int64, len(frequencies))
-    gains = dict(zip(frequencies, (idf(counts, index.count) * (K1 + 1)).tolist(), strict=True))
+    idf_by_word = idf(counts, index.count) * (K1 + 1)
+    gains = dict(zip(frequencies, idf_by_word.tolist(), strict=True))
     mean = total / max(index.count, 1)
     for key, text, code_text in index.stored():
         words = text.split()
         codes = code_text.split()
-        norm = float(length_norms(np.array([len(words)]), mean)[0])
+        (norm,) = length_norms(np.array([len(words)]), mean).tolist()
         impacts = {}
         for word, frequency in Counter(words).items():
             impacts[word] = gains[word] * frequency / (frequency + norm)
@@ -64,5 +65,7 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
 def query_weights(index: LexicalIndex, text: str) -> dict[str, float]:
     """Return the weight of each term of a query."""
     terms = index.query_terms(text, bonus=True)
-    bonuses = {code: code_bonus(index.idf(parts)) for code, parts in terms.codes.items()}
-    return terms.words | bonuses
+    weights = dict(terms.words)
+    for code, parts in terms.codes.items():
+        weights[code] = code_bonus(index.idf(parts))
+    return weights

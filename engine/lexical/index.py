@@ -34,9 +34,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tantivy
 
+from engine.core.arrays import Floats, Ids, Ranking
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
-from engine.lexical.bm25 import Integers, Ranking, Scores, Weights, code_bonus, idf
+from engine.lexical.bm25 import Weights, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
 from engine.lexical.codes import find_readings, strip_language
 from engine.lexical.storage import Manifest, damage_error
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
 
 # Similarity of stems: `dosng` is like `dosing`, whose stem is `dose`.
 LIKE = 0.65
+MIN_SIMILAR = 4
+"""Minimum length of a word for which similar ones are looked for."""
 # Number of chunks; rewriting a smaller index takes a moment.
 LARGE = 20_000
 MAX_DELETED = 0.05
@@ -102,7 +105,8 @@ class LexicalIndex:
         manifest = Manifest(language=language)
         others = languages or {}
         analysis = ChunkAnalysis(manifest, others)
-        write(folder, analysis.analyse(chunks), manifest, others, lambda: analysis.spellings({}))
+        stored = analysis.analyse(chunks)
+        write(folder, stored, manifest, others, lambda: analysis.spellings({}))
         return cls.open(folder)
 
     @classmethod
@@ -160,15 +164,16 @@ class LexicalIndex:
         added = list(analysis.analyse(add))
         spellings = analysis.spellings(self._spellings())
         added_ids = np.array([key for key, _, _ in added], np.int64)
-        deleted = np.concatenate([added_ids, np.fromiter(remove, np.int64)])
-        is_deleted = np.isin(known, deleted)
+        removed_ids = np.fromiter(remove, np.int64)
+        is_deleted = np.isin(known, np.concatenate([added_ids, removed_ids]))
         deleted = known[is_deleted]
-        if self.count >= LARGE and self._deleted + len(deleted) <= MAX_DELETED * self._counted:
+        total_deleted = self._deleted + len(deleted)
+        if self.count >= LARGE and total_deleted <= MAX_DELETED * self._counted:
             target = storage.files_folder(folder)
             storage.link_files(self._files, target)
             write_segment(target, added, deleted.tolist())
-            ids = np.sort(np.concatenate([known[~is_deleted], added_ids]))
-            put_manifest(folder, ids, self.manifest, others, spellings)
+            ids = np.concatenate([known[~is_deleted], added_ids])
+            put_manifest(folder, np.sort(ids), self.manifest, others, spellings)
         else:
             skipped = set(deleted.tolist())
             kept = (chunk for chunk in self.stored() if chunk[0] not in skipped)
@@ -179,24 +184,25 @@ class LexicalIndex:
     def _files(self) -> Path:
         return storage.files_folder(self.folder)
 
-    def ids(self) -> Integers:
+    def ids(self) -> Ids:
         """Return the ids of all chunks (n,), ascending."""
         with panics_are_damage(self.folder):
             return np.asarray(np.load(self._files / IDS), np.int64)
 
-    def _addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
+    def _find_addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
         """Return (id, address in tantivy) of every chunk, by id."""
         with panics_are_damage(self.folder):
             everything = tantivy.Query.all_query()
-            hits = self._searcher.search(everything, max(self.count, 1), count=False).hits
+            limit = max(self.count, 1)
+            hits = self._searcher.search(everything, limit, count=False).hits
             addresses = [address for _, address in hits]
             keys = self._searcher.fast_field_values(ID, addresses)
-        pairs = zip(map(_as_int, keys), addresses, strict=True)
+        pairs = zip(map(_read_id, keys), addresses, strict=True)
         return sorted(pairs, key=itemgetter(0))
 
     def stored(self) -> Iterator[StoredChunk]:
         """Yield (id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
-        for key, address in self._addresses():
+        for key, address in self._find_addresses():
             with panics_are_damage(self.folder):
                 chunk = self._searcher.doc(address)
                 words = chunk.get_first(WORDS)
@@ -208,7 +214,7 @@ class LexicalIndex:
         return self._analyzers.of(language).analyse(text)
 
     def search(
-        self, text: str, k: int, allowed: Integers | None = None, *, bonus: bool = True
+        self, text: str, k: int, allowed: Ids | None = None, *, bonus: bool = True
     ) -> Ranking:
         """Return the k best chunks with a score above 0, by score, then id.
 
@@ -222,9 +228,10 @@ class LexicalIndex:
         # tantivy cannot filter by our rows, so fetch more until enough pass.
         while True:
             ids, scores = self._rank(text, depth, bonus)
-            is_allowed = np.isin(ids, allowed)
-            if is_allowed.sum() >= min(k, len(allowed)) or len(ids) < depth:
-                return ids[is_allowed][:k], scores[is_allowed][:k]
+            (places,) = np.nonzero(np.isin(ids, allowed))
+            if len(places) >= min(k, len(allowed)) or len(ids) < depth:
+                best = places[:k]
+                return ids[best], scores[best]
             depth *= 8
 
     def _rank(self, text: str, k: int, bonus: bool) -> Ranking:
@@ -236,17 +243,19 @@ class LexicalIndex:
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
-    def search_without(self, text: str, k: int, ignored: Integers) -> Ranking:
+    def search_without(self, text: str, k: int, ignored: Ids) -> Ranking:
         """Return `search` among all chunks except those whose ids are in `ignored` (n,)."""
-        ids, scores = self._rank(text, k + len(ignored), bonus=True)
-        keep = np.isin(ids, ignored, invert=True)
-        return ids[keep][:k], scores[keep][:k]
+        depth = k + len(ignored)
+        ids, scores = self._rank(text, depth, bonus=True)
+        (kept,) = np.nonzero(np.isin(ids, ignored, invert=True))
+        best = kept[:k]
+        return ids[best], scores[best]
 
     def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in a language that chunks are analysed in."""
         return self._analyzers.is_stop_word(word)
 
-    def find_with_words(self, text: str) -> Integers | None:
+    def find_with_words(self, text: str) -> Ids | None:
         """Return the ids (n,) of the chunks that contain each word of a text in any form.
 
         None if BM25 knows none of the words (the).
@@ -254,7 +263,7 @@ class LexicalIndex:
         words = self._analyzers.terms_by_word(text)
         return self._find_with_all(words) if words else None
 
-    def find_with_any(self, terms: Iterable[str]) -> Integers:
+    def find_with_any(self, terms: Iterable[str]) -> Ids:
         """Return the ids (n,) of the chunks that contain any of these terms."""
         return self._find_with_all([terms])
 
@@ -284,7 +293,8 @@ class LexicalIndex:
         with panics_are_damage(self.folder):
             for prefix, typed in zip(prefixes, beginnings, strict=True):
                 for term, _ in self._searcher.terms_with_prefix(WORDS, prefix):
-                    compared = term[: max(len(prefix) + 1, len(term) - 2)]
+                    length = max(len(prefix) + 1, len(term) - 2)
+                    compared = term[:length]
                     if typed.startswith(compared) or term.startswith(typed):
                         stems.add(term)
         return stems
@@ -297,7 +307,7 @@ class LexicalIndex:
         readings = find_readings(self.query_terms(text, bonus=True))
         return list(dict.fromkeys(chain.from_iterable(readings)))
 
-    def find_with_parts(self, text: str) -> Integers:
+    def find_with_parts(self, text: str) -> Ids:
         """Return the ids (n,) of the chunks that contain all parts of a text's codes anywhere.
 
         Empty for a text without codes.
@@ -305,12 +315,12 @@ class LexicalIndex:
         parts = self._analyzers.parts_by_word(text)
         return self._find_with_all(parts) if parts else np.empty(0, np.int64)
 
-    def find_with_codes(self, text: str) -> list[Integers]:
+    def find_with_codes(self, text: str) -> list[Ids]:
         """Return, for each code of a text, the ids (n,) of the chunks that contain it whole."""
         readings = find_readings(self.query_terms(text, bonus=True))
         return [self.find_with_any(terms) for terms in readings]
 
-    def _find_with_all(self, words: Iterable[Iterable[str]]) -> Integers:
+    def _find_with_all(self, words: Iterable[Iterable[str]]) -> Ids:
         """Return the ids (n,) of the chunks that contain each word, given as its possible terms."""
         clauses = []
         for terms in words:
@@ -335,9 +345,10 @@ class LexicalIndex:
         from difflib import get_close_matches
 
         words = self._analyzers.terms_by_word(word)
-        if len(words) != 1 or len(word) < 4 or not word.isalpha():
+        is_short = len(word) < MIN_SIMILAR
+        if is_short or len(words) != 1 or not word.isalpha():
             return []
-        terms = words[0]
+        (terms,) = words
         if any(map(self.document_frequency, terms)):
             return []
         terms_by_stem = defaultdict[str, list[str]](list)
@@ -354,7 +365,7 @@ class LexicalIndex:
         words = word_pattern().findall(text.lower())
         return {word for word in words if term in self.analyse(word, language)}
 
-    def scores(self, text: str, ids: Integers) -> Scores:
+    def scores(self, text: str, ids: Ids) -> Floats:
         """Return the scores of `search` for the chunks `ids` (n,): float32 (n,).
 
         The score is 0 for a chunk that contains no word or code of `text`.
@@ -363,20 +374,21 @@ class LexicalIndex:
         if not len(ids) or not (terms.words or terms.codes):
             return np.zeros(len(ids), np.float32)
         # A term_set_query would look through all ids.
+        keys = ids.tolist()
         alternatives = []
-        for key in ids.tolist():
+        for key in keys:
             query = tantivy.Query.term_query(self._index.schema, ID, key, "basic")
             alternatives.append((tantivy.Occur.Should, query))
-        is_given = tantivy.Query.const_score_query(tantivy.Query.boolean_query(alternatives), 0.0)
+        has_id = tantivy.Query.boolean_query(alternatives)
         clauses = [
             (tantivy.Occur.Must, self._build_query(terms)),
-            (tantivy.Occur.Must, is_given),
+            (tantivy.Occur.Must, tantivy.Query.const_score_query(has_id, 0.0)),
         ]
-        keys, scores = self._find_hits(tantivy.Query.boolean_query(clauses), len(ids))
-        by_id = dict(zip(keys.tolist(), scores.tolist(), strict=True))
-        return np.array([by_id.get(key, 0.0) for key in ids.tolist()], dtype=np.float32)
+        hit_ids, scores = self._find_hits(tantivy.Query.boolean_query(clauses), len(ids))
+        by_id = dict(zip(hit_ids.tolist(), scores.tolist(), strict=True))
+        return np.array([by_id.get(key, 0.0) for key in keys], np.float32)
 
-    def scores_many(self, texts: Sequence[str], ids: Integers) -> Scores:
+    def scores_many(self, texts: Sequence[str], ids: Ids) -> Floats:
         """Return `scores` for many texts (q) and their `ids` (q, n): float32 (q, n).
 
         The score is -inf for the id -1.
@@ -384,7 +396,8 @@ class LexicalIndex:
         scorer = self.scorer()
         scores = np.empty(ids.shape, np.float32)
         for row, text in enumerate(texts):
-            scores[row] = scorer.scores(self.query_terms(text, bonus=True), ids[row])
+            terms = self.query_terms(text, bonus=True)
+            scores[row] = scorer.scores(terms, ids[row])
         return scores
 
     def search_many(self, texts: Sequence[str], k: int, *, bonus: bool = True) -> Iterator[Ranking]:
@@ -429,23 +442,25 @@ class LexicalIndex:
 
     def idf(self, terms: Sequence[str]) -> Weights:
         """Return ln(1 + (N − df + ½)/(df + ½)) of analysed terms, shape (len(terms),)."""
-        frequencies = np.array([self.document_frequency(term) for term in terms], dtype=np.int64)
-        return idf(frequencies, self.count)
+        frequencies = list(map(self.document_frequency, terms))
+        return idf(np.array(frequencies, np.int64), self.count)
 
     def _search_in_threads(self, texts: Sequence[str], k: int, bonus: bool) -> Iterator[Ranking]:
         threads = os.cpu_count() or 1
+        block = 64 * threads
         search = partial(self.search, k=k, bonus=bonus)
         with ThreadPoolExecutor(threads) as pool:
-            for start in range(0, len(texts), 64 * threads):
-                yield from pool.map(search, texts[start : start + 64 * threads])
+            for start in range(0, len(texts), block):
+                yield from pool.map(search, texts[start : start + block])
 
     def _find_hits(self, query: tantivy.Query, limit: int) -> Ranking:
         """Return the ids (n,) and scores (n,) of the best `limit` chunks, in tantivy's order."""
         with panics_are_damage(self.folder):
             hits = self._searcher.search(query, limit, count=False).hits
-            keys = self._searcher.fast_field_values(ID, [address for _, address in hits])
+            addresses = [address for _, address in hits]
+            keys = self._searcher.fast_field_values(ID, addresses)
         scores = [score for score, _ in hits]
-        return np.array(keys, dtype=np.int64), np.array(scores, dtype=np.float32)
+        return np.array(keys, np.int64), np.array(scores, np.float32)
 
     def without_bonus(self) -> LexicalIndex:
         """Return this index after switching it to plain BM25, without the bonus for whole codes."""
@@ -460,24 +475,29 @@ class LexicalIndex:
         return replace(terms, codes={}, digits={})
 
     def _build_query(self, terms: QueryTerms) -> tantivy.Query:
-        clauses = [self._build_clause(word, weight) for word, weight in terms.words.items()]
+        clauses = []
+        for word, weight in terms.words.items():
+            clauses.append((tantivy.Occur.Should, self._build_clause(word, weight)))
         for code, parts in terms.codes.items():
-            holds_code = tantivy.Query.term_query(self._index.schema, CODES, code, "basic")
+            has_code = tantivy.Query.term_query(self._index.schema, CODES, code, "basic")
             bonus = code_bonus(self.idf(parts))
-            clauses.append(tantivy.Query.const_score_query(holds_code, bonus))
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, clause) for clause in clauses])
+            scored = tantivy.Query.const_score_query(has_code, bonus)
+            clauses.append((tantivy.Occur.Should, scored))
+        return tantivy.Query.boolean_query(clauses)
 
     def _build_clause(self, word: str, weight: float) -> tantivy.Query:
         clause = tantivy.Query.term_query(self._index.schema, WORDS, word, "freq")
         if self._deleted:
             counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)
-            weight *= float(self.idf([word])[0] / idf(counted, self._counted)[0])
+            (counted_idf,) = idf(counted, self._counted)
+            (true_idf,) = self.idf([word])
+            weight *= float(true_idf / counted_idf)
         if weight == 1.0:
             return clause
         return tantivy.Query.boost_query(clause, weight)
 
 
-def _as_int(value: float | None) -> int:
+def _read_id(value: float | None) -> int:
     if value is None:
         raise ValueError("a chunk has no id")
     return int(value)

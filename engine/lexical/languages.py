@@ -60,7 +60,8 @@ def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
     neither stemmed nor dropped. The code may be a language without a stemmer (such as "zh" or
     "pl"); `Analyzer` takes any.
     """
-    known = {code: length for code, length in lengths.items() if code != UNKNOWN}
+    known = dict(lengths)
+    known.pop(UNKNOWN, None)
     total = sum(known.values())
     code = max(known, key=known.__getitem__, default=UNKNOWN)
     if total < _MIN_LETTERS and code not in {"zh", "ja", "ko", "th"}:
@@ -90,7 +91,8 @@ def measure_language_margin(text: str, code: str) -> float:
         scores[language] = max(scores.get(language, score), score)
     if code not in scores:
         return 0.0
-    return float((max(scores.values()) - scores[code]) / max(1, len(data)) ** 0.5)
+    margin = max(scores.values()) - scores[code]
+    return float(margin / max(1, len(data)) ** 0.5)
 
 
 def language_of(text: str) -> str:
@@ -130,8 +132,8 @@ def load_identifier() -> Any:
     import py3langid
 
     py3langid.set_languages(None)
-    codes = [code for code, _ in py3langid.rank(b"") if len(code) == 2 or code == _NONE]
-    py3langid.set_languages(codes)
+    all_codes = [code for code, _ in py3langid.rank(b"")]
+    py3langid.set_languages([code for code in all_codes if len(code) == 2 or code == _NONE])
     return py3langid
 
 

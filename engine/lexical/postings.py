@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from engine.core.arrays import Floats, Ids, Ranking
 from engine.lexical.analysis import QueryTerms
-from engine.lexical.bm25 import Integers, Ranking, Scores, Weights, code_bonus, idf, posting_scores
+from engine.lexical.bm25 import Weights, code_bonus, idf, posting_scores
 
 _ALL_ONES = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -21,13 +22,14 @@ _HALF = np.uint64(32)
 class _Postings:
     """The rows that contain a term, and how often; those of term t are bounds[t]:bounds[t + 1]."""
 
-    def __init__(self, numbers: dict[str, int], flat: list[int], lengths: Integers) -> None:
+    def __init__(self, numbers: dict[str, int], flat: list[int], lengths: Ids) -> None:
         count = max(len(lengths), 1)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         occurrences = np.array(flat, dtype=np.int64) * count + rows
         postings, self.frequencies = np.unique(occurrences, return_counts=True)
         self.terms, self.rows = np.divmod(postings, count)
-        self.bounds = np.searchsorted(self.terms, np.arange(len(numbers) + 1))
+        term_numbers = np.arange(len(numbers) + 1)
+        self.bounds = np.searchsorted(self.terms, term_numbers)
         self._numbers = numbers
 
     def find_postings(self, term: str) -> slice:
@@ -35,7 +37,8 @@ class _Postings:
         number = self._numbers.get(term)
         if number is None:
             return slice(0, 0)
-        return slice(int(self.bounds[number]), int(self.bounds[number + 1]))
+        start, end = self.bounds[number : number + 2].tolist()
+        return slice(start, end)
 
 
 class PostingsScorer:
@@ -67,21 +70,24 @@ class PostingsScorer:
 
         They are ids (n,) and scores (n,), n ≤ k.
         """
-        return self._top(self._totals(terms), k)
+        return self._select_best(self._sum_scores(terms), k)
 
-    def scores(self, terms: QueryTerms, ids: Integers) -> Scores:
+    def scores(self, terms: QueryTerms, ids: Ids) -> Floats:
         """Return the scores (n,) of the chunks `ids` (n,).
 
         The score is 0 for a chunk that is not indexed, -inf for the id -1.
         """
-        scores = np.where(ids < 0, np.float32(-np.inf), np.float32(0))
+        scores = np.zeros(ids.shape, np.float32)
+        scores[ids < 0] = -np.inf
         if len(self._keys):
-            rows = np.minimum(np.searchsorted(self._keys, ids), len(self._keys) - 1)
-            known = self._keys[rows] == ids
-            scores[known] = self._totals(terms)[rows[known]]
+            last = len(self._keys) - 1
+            rows = np.minimum(np.searchsorted(self._keys, ids), last)
+            is_known = self._keys[rows] == ids
+            totals = self._sum_scores(terms)
+            scores[is_known] = totals[rows[is_known]]
         return scores
 
-    def _totals(self, terms: QueryTerms) -> Scores:
+    def _sum_scores(self, terms: QueryTerms) -> Floats:
         """Return every chunk's score (N,)."""
         totals = np.zeros(len(self._keys), dtype=np.float32)
         for word, weight in terms.words.items():
@@ -89,30 +95,36 @@ class PostingsScorer:
             scores = self._scores[postings]
             if weight != 1.0:
                 scores = scores * np.float32(weight)
-            totals[self._words.rows[postings]] += scores
+            rows = self._words.rows[postings]
+            totals[rows] += scores
         for code, parts in terms.codes.items():
-            rows = self._codes.rows[self._codes.find_postings(code)]
+            postings = self._codes.find_postings(code)
+            rows = self._codes.rows[postings]
             totals[rows] += np.float32(code_bonus(self._idf(parts)))
         return totals
 
     def _idf(self, words: tuple[str, ...]) -> Weights:
-        slices = [self._words.find_postings(word) for word in words]
-        frequencies = np.array([each.stop - each.start for each in slices], dtype=np.int64)
-        return idf(frequencies, len(self._keys))
+        frequencies = []
+        for word in words:
+            postings = self._words.find_postings(word)
+            frequencies.append(postings.stop - postings.start)
+        return idf(np.array(frequencies, np.int64), len(self._keys))
 
-    def _top(self, totals: Scores, k: int) -> Ranking:
+    def _select_best(self, totals: Floats, k: int) -> Ranking:
         """Return the k best rows, with ties in id order.
 
         One integer per chunk holds score and row, since positive floats sort like their bits.
         """
         rows = np.flatnonzero(totals > 0)
-        order = totals[rows].view(np.uint32).astype(np.uint64) << _HALF
+        score_bits = totals[rows].view(np.uint32).astype(np.uint64)
+        order = score_bits << _HALF
         order |= _ALL_ONES - rows.astype(np.uint64)
         if 0 < k < len(order):
             order = np.partition(order, len(order) - k)[-k:]
         order.sort()
-        rows = (_ALL_ONES - (order[::-1] & _ALL_ONES)).astype(np.int64)[: max(k, 0)]
-        return self._keys[rows], totals[rows]
+        best = order[::-1][: max(k, 0)]
+        best_rows = (_ALL_ONES - (best & _ALL_ONES)).astype(np.int64)
+        return self._keys[best_rows], totals[best_rows]
 
 
 class _Collector:
@@ -125,9 +137,10 @@ class _Collector:
 
     def add(self, text: str) -> None:
         numbers = self._numbers
-        terms = [numbers.setdefault(term, len(numbers)) for term in text.split()]
-        self._flat += terms
+        terms = text.split()
+        self._flat += [numbers.setdefault(term, len(numbers)) for term in terms]
         self.lengths.append(len(terms))
 
     def postings(self) -> _Postings:
-        return _Postings(self._numbers, self._flat, np.array(self.lengths, dtype=np.int64))
+        lengths = np.array(self.lengths, np.int64)
+        return _Postings(self._numbers, self._flat, lengths)

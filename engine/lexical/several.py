@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 
@@ -43,11 +44,8 @@ class Analyzers:
         self.main = Analyzer(language)
         self._spellings = spellings
         self._counts = {code: count for code, count in counts.items() if count}
-        self._others = {
-            code: Analyzer(code, mark=f"{code}:")
-            for code in sorted(self._counts)
-            if code != language
-        }
+        others = sorted(self._counts.keys() - {language})
+        self._others = {code: Analyzer(code, mark=f"{code}:") for code in others}
 
     def of(self, language: str) -> Analyzer:
         """Return the analyzer of `language`: the main one if no chunks are in that language."""
@@ -72,18 +70,24 @@ class Analyzers:
             word_frequency = min(chunks, word_frequency + sum(frequencies.values()))
             for term, term_frequency in frequencies.items():
                 if term_frequency:
-                    counts = np.array([word_frequency, term_frequency], dtype=np.int64)
+                    counts = np.array([word_frequency, term_frequency], np.int64)
                     word_idf, term_idf = idf(counts, chunks)
-                    words[term] = words.get(term, 0.0) + count * float(word_idf / term_idf)
-        codes = {code: self._choose_parts(parts, frequency) for code, parts in query.codes.items()}
-        digits = {code: self._terms_of(numbers) for code, numbers in query.digits.items()}
+                    weight = count * float(word_idf / term_idf)
+                    words[term] = words.get(term, 0.0) + weight
+        codes = {}
+        for code, parts in query.codes.items():
+            codes[code] = self._choose_parts(parts, frequency)
+        digits = {}
+        for code, numbers in query.digits.items():
+            digits[code] = self._terms_of(numbers)
         return QueryTerms(words, codes, digits)
 
     def _choose_parts(self, words: Iterable[str], frequency: Frequency) -> tuple[str, ...]:
         """Return, for each part of a code, the term that most chunks contain."""
         parts = []
         for word in words:
-            candidates = [terms[0] for terms in self._find_forms(word).values() if terms]
+            forms = filter(None, self._find_forms(word).values())
+            candidates = [terms[0] for terms in forms]
             if candidates:
                 parts.append(max(candidates, key=frequency))
         return tuple(parts)
@@ -94,14 +98,15 @@ class Analyzers:
         Words that are stop words in any language are omitted.
         """
         query = self.main.unstemmed(text)
-        parts = set[str]().union(*query.codes.values(), *query.digits.values())
+        parts = set[str]()
         # All readings of a number or day have the same parts.
-        readings: dict[tuple[str, ...], set[str]] = {}
+        readings = defaultdict[tuple[str, ...], set[str]](set)
         for code, words in query.codes.items():
-            terms = readings.setdefault(words, set())
-            terms.add(code)
-            terms.update(self._terms_of(query.digits.get(code, ())))
-        words_outside = (word for word in query.words if word not in parts)
+            digits = query.digits.get(code, ())
+            parts.update(words, digits)
+            readings[words].add(code)
+            readings[words].update(self._terms_of(digits))
+        words_outside = [word for word in query.words if word not in parts]
         return [*readings.values(), *self._merge_forms(words_outside)]
 
     def parts_by_word(self, text: str) -> list[set[str]]:
@@ -151,11 +156,13 @@ class Analyzers:
         forms: dict[str, tuple[str, ...]] = {}
         for analyzer in (self.main, *self._others.values()):
             forms[analyzer.language] = ()
-            if term := analyzer.term_of(word):
-                terms = dict.fromkeys((term, analyzer.term_of(spelt_out)))
+            term = analyzer.term_of(word)
+            if term:
+                terms = [term, analyzer.term_of(spelt_out)]
                 if has_spellings:
                     spellings = self._spellings()
                     for known in list(terms):
-                        terms |= dict.fromkeys(spellings.get(known, ()))
-                forms[analyzer.language] = tuple(filter(None, terms))
+                        terms += spellings.get(known, ())
+                distinct = dict.fromkeys(terms)
+                forms[analyzer.language] = tuple(filter(None, distinct))
         return forms

@@ -27,9 +27,7 @@ from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
 VERSION = 9
@@ -266,8 +264,11 @@ def _find_chunk_languages(context: StageContext, languages: Mapping[int, str]) -
     """Return chunk id → language for chunks that are not analysed in the main one."""
     if not languages:
         return {}
-    keys = context.store.chunk_keys()
-    return {chunk: languages[document] for chunk, document, _ in keys if document in languages}
+    chunk_languages = {}
+    for chunk, document, _ in context.store.chunk_keys():
+        if document in languages:
+            chunk_languages[chunk] = languages[document]
+    return chunk_languages
 
 
 def _label_texts(
@@ -284,15 +285,18 @@ def _label_texts(
         if count % BLOCK == 0:
             context.check_stop()
             report(count)
+        text = chunk.embedded_text
         title = titles.get(chunk.document_id)
-        yield chunk.id, f"{title}\n{chunk.embedded_text}" if title else chunk.embedded_text
+        if title:
+            text = f"{title}\n{text}"
+        yield chunk.id, text
 
 
 def _update(
     context: StageContext,
     folder: Path,
     former: Artifact[LexicalInfo] | None,
-    live: NDArray[np.int64],
+    live: Ids,
     plan: _IndexPlan,
 ) -> tuple[int, int] | None:
     """Return (added, removed) if the former index could be updated, else None.
@@ -302,7 +306,7 @@ def _update(
     """
     if former is None or former.fingerprint == context.fingerprint:
         return None
-    if (former.info.language, former.info.version) != (plan.language, VERSION):
+    if former.info.language != plan.language or former.info.version != VERSION:
         return None
     import numpy as np
 
@@ -313,8 +317,9 @@ def _update(
         index = LexicalIndex.open(source)
         known = index.ids()
         changed = np.fromiter(_find_changed_chunks(context, source, plan), np.int64)
-        added = live[~np.isin(live, known) | np.isin(live, changed)]
-        removed = known[~np.isin(known, live)]
+        is_added = ~np.isin(live, known) | np.isin(live, changed)
+        added = live[is_added]
+        removed = known[np.isin(known, live, invert=True)]
         # Added texts are held in memory.
         if len(added) > max(BATCH, len(known)):
             return None
@@ -336,8 +341,10 @@ def _find_changed_chunks(context: StageContext, source: Path, plan: _IndexPlan) 
 
     Raises DamagedError.
     """
-    titles = _read_by_document(source / TITLES).items() ^ plan.titles.items()
-    languages = _read_by_document(source / LANGUAGES).items() ^ plan.languages.items()
+    former_titles = _read_by_document(source / TITLES)
+    former_languages = _read_by_document(source / LANGUAGES)
+    titles = former_titles.items() ^ plan.titles.items()
+    languages = former_languages.items() ^ plan.languages.items()
     changed = {document for document, _ in titles | languages}
     return set(context.store.chunk_ids_in(changed))
 

@@ -75,11 +75,14 @@ def ensure_lockable(folder: Path) -> Path:
     files = [path for path in folder.iterdir() if path.name not in _LOCKS]
     size = sum(path.stat().st_size for path in files)
     place = Path(tempfile.gettempdir())
-    if os.access(MEMORY_FOLDER, os.W_OK) and shutil.disk_usage(MEMORY_FOLDER).free > 2 * size:
-        place = MEMORY_FOLDER
+    if os.access(MEMORY_FOLDER, os.W_OK):
+        free = shutil.disk_usage(MEMORY_FOLDER).free
+        if free > 2 * size:
+            place = MEMORY_FOLDER
     drop_stale_copies(place)
+    prefix = f"{_COPY}{os.getpid()}-"
     try:
-        copy = Path(tempfile.mkdtemp(prefix=f"{_COPY}{os.getpid()}-", dir=place))
+        copy = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         atexit.register(shutil.rmtree, copy, ignore_errors=True)
         for path in files:
             shutil.copyfile(path, copy / path.name)

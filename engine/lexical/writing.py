@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import tantivy
 
+from engine.core.arrays import Ids
 from engine.core.disk import write_text
 from engine.lexical import storage
-from engine.lexical.bm25 import Integers
 from engine.lexical.several import Analyzers, Spellings
 from engine.lexical.storage import Manifest, damage_error
 
@@ -49,7 +49,8 @@ class ChunkAnalysis:
     def analyse(self, chunks: Iterable[tuple[int, str]]) -> Iterator[StoredChunk]:
         """Yield the id, words and codes of each chunk."""
         for key, text in chunks:
-            terms = self._analyzers.of(self._others.get(key, self._language)).terms(text)
+            language = self._others.get(key, self._language)
+            terms = self._analyzers.of(language).terms(text)
             yield key, " ".join(terms.words), " ".join(terms.codes)
 
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
@@ -81,7 +82,7 @@ def write(
 
 def put_manifest(
     folder: Path,
-    ids: Integers,
+    ids: Ids,
     former: Manifest,
     others: Languages,
     spellings: Spellings,
@@ -127,7 +128,7 @@ def write_segment(
     target: Path, chunks: Iterable[StoredChunk], gone: Iterable[int] = ()
 ) -> set[int]:
     """Write chunks to an index, delete those whose ids are `gone`, and return the ids written."""
-    index = tantivy.Index(_schema(), str(target), sort_by_field=ID)
+    index = tantivy.Index(_build_schema(), str(target), sort_by_field=ID)
     register(index)
     seen: set[int] = set()
     with panics_are_damage(target):
@@ -135,7 +136,8 @@ def write_segment(
         for key in gone:
             writer.delete_documents_by_term(ID, key)
     for key, words, codes in chunks:
-        if key in seen or not -(2**63) <= key < 2**63:
+        fits = -(2**63) <= key < 2**63
+        if key in seen or not fits:
             raise ValueError(f"chunk id {key} occurs twice or does not fit in 64 bits")
         seen.add(key)
         writer.add_document(tantivy.Document(id=key, words=words, codes=codes))
@@ -144,7 +146,7 @@ def write_segment(
     return seen
 
 
-def _schema() -> tantivy.Schema:
+def _build_schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field(ID, indexed=True, fast=True)
     builder.add_text_field(WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq")

@@ -37,30 +37,34 @@ def bootstrap_means(
         raise ValueError(f"samples must be at least 1, not {samples}")
     sums, sizes = cluster_sums(matrix, clusters)
     # A single cluster would have an interval without width.
-    if len(sums) > 1:
-        matrix = sums
-    else:
-        sizes = np.ones(len(matrix))
-    n = len(matrix)
+    if len(sums) == 1:
+        sums, sizes = cluster_sums(matrix, None)
     rng = np.random.default_rng(seed)
-    means = np.empty((samples, matrix.shape[1]))
-    # Multiplying multiplicities of rows block by block keeps memory below about 60 MB.
-    step = max(1, BLOCK // n)
+    blocks = []
+    # Multiplying multiplicities block by block keeps memory below about 60 MB.
+    step = max(1, BLOCK // len(sums))
     for start in range(0, samples, step):
         rows = min(step, samples - start)
-        drawn = rng.integers(0, n, size=(rows, n))
-        drawn += np.arange(rows)[:, None] * n
-        counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
-        multiplicities = counts.astype(np.float64)
-        totals = multiplicities @ matrix
-        means[start : start + rows] = totals / (multiplicities @ sizes)[:, None]
-    return means
+        multiplicities = _resample_counts(rng, rows, len(sums))
+        totals = multiplicities @ sums
+        counts = multiplicities @ sizes
+        blocks.append(totals / counts[:, None])
+    return np.concatenate(blocks)
+
+
+def _resample_counts(rng: np.random.Generator, resamples: int, n: int) -> Floats:
+    """Return how often each of n items is in each resample of n items (resamples, n)."""
+    items = rng.integers(0, n, size=(resamples, n))
+    # Each resample counts in a range of its own, so that one call of bincount counts all.
+    items += n * np.arange(resamples)[:, None]
+    counts = np.bincount(items.ravel(), minlength=resamples * n)
+    return counts.reshape(resamples, n).astype(np.float64)
 
 
 def cluster_sums(values: Floats, clusters: ArrayLike | None) -> tuple[Floats, Floats]:
     """Return sums (k, c) of `values` (n, c) over each cluster, and the clusters' sizes (k,).
 
-    Clusters are in the order of their first rows. Without clusters every row is its own.
+    Clusters are in the order of their first rows. Without clusters every row is a cluster.
     """
     if clusters is None:
         return values, np.ones(len(values))
@@ -123,8 +127,8 @@ class Sampling:
             raise ValueError(
                 f"{self.samples} samples of {self.size} cannot be drawn from {count} queries"
             )
-        rng = np.random.default_rng(self.seed)
-        return rng.integers(0, count, size=(self.samples, min(self.size, count)))
+        shape = (self.samples, min(self.size, count))
+        return np.random.default_rng(self.seed).integers(0, count, size=shape)
 
 
 PAPER = Sampling()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 MIN_WIDTH = 0.005
-"""Spread of a sample whose values are all alike, so that it makes a curve, too."""
+"""Spread given to a sample of equal values, which would have no curve otherwise."""
 PLACES = 121
 """Number of points on the axis of curves."""
 # Kernel widths by which the axis reaches beyond the outermost sample.
@@ -31,9 +32,10 @@ def density_curves(
         if np.ptp(values) < MIN_WIDTH:
             values = values.mean() + MIN_WIDTH * np.array([-1.0, 1.0])
         kernels.append(gaussian_kde(values, bw_method="silverman"))
-    margin = _REACH * max(float(np.sqrt(kernel.covariance[0, 0])) for kernel in kernels)
-    lowest = min(float(kernel.dataset.min()) for kernel in kernels)
-    highest = max(float(kernel.dataset.max()) for kernel in kernels)
-    axis = np.linspace(max(low, lowest - margin), min(high, highest + margin), PLACES)
-    axis = np.round(axis, _DIGITS)
-    return axis.tolist(), [np.round(kernel(axis), _DIGITS).tolist() for kernel in kernels]
+    margin = _REACH * max(math.sqrt(kernel.covariance[0, 0]) for kernel in kernels)
+    points = np.concatenate([kernel.dataset[0] for kernel in kernels])
+    left = max(low, points.min() - margin)
+    right = min(high, points.max() + margin)
+    axis = np.round(np.linspace(left, right, PLACES), _DIGITS)
+    curves = [np.round(kernel(axis), _DIGITS).tolist() for kernel in kernels]
+    return axis.tolist(), curves

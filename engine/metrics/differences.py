@@ -25,6 +25,9 @@ from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Floats
 
 POWER = 0.8
+# Standard errors from 0 to the end of the interval, and on to a difference shown with `POWER`.
+_Z_INTERVAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+_Z_SHOWN = _Z_INTERVAL + NormalDist().inv_cdf(POWER)
 MIN_QUERIES = 6
 """Minimum number of queries for a verdict.
 
@@ -43,8 +46,8 @@ def paired_difference(
 ) -> Difference:
     """Return the mean of a - b over the same n queries, with the verdict of `difference`.
 
-    `a`, `b` (n,) are per-query values in the same order; `clusters` (n,) tells which of them belong
-    together. Raises ValueError for empty, NaN or differently long input.
+    `a`, `b` (n,) are per-query values in the same order; queries with the same number in `clusters`
+    (n,) belong together. Raises ValueError for empty, NaN or differently long input.
     """
     gap = np.subtract(a, b, dtype=np.float64)[:, None]
     p_value = float(randomisation_p(gap, samples, seed, clusters)[0])
@@ -60,14 +63,17 @@ def difference(value: float, resampled: Floats, p_value: float) -> Difference:
     is at most 1 − `CONFIDENCE`.
     """
     low, high = bounds(resampled)
-    ahead = float(np.mean(resampled > 0) + 0.5 * np.mean(resampled == 0))
+    # A tie counts half for each of the two.
+    p_better = float(np.mean(resampled > 0) + 0.5 * np.mean(resampled == 0))
     verdict: Verdict = "no difference shown"
     if p_value <= 1 - CONFIDENCE + 1e-12:
         if low > 0:
             verdict = "better"
         elif high < 0:
             verdict = "worse"
-    return Difference(value, low, high, ahead, verdict, p_value)
+    return Difference(
+        value=value, low=low, high=high, p_better=p_better, verdict=verdict, p_value=p_value
+    )
 
 
 def queries_needed(gap: ArrayLike, clusters: ArrayLike | None = None) -> int | None:
@@ -95,12 +101,13 @@ def spread(gap: Floats, clusters: ArrayLike | None = None) -> float:
     (Kish 1965): √(k / (k − 1) · Σ_c (Σ_{q∈c} (g_q − ḡ))² / n) of k clusters.
     """
     deviation = float(gap.std(ddof=1))
-    sums, _ = cluster_sums((gap - gap.mean())[:, None], clusters)
-    count = len(sums)
+    centred = gap - gap.mean()
+    sums, _ = cluster_sums(centred[:, None], clusters)
+    k = len(sums)
     # A single cluster does not tell how much clusters vary.
-    if count in (1, len(gap)):
+    if k in (1, len(gap)):
         return deviation
-    between = count / (count - 1) * float((sums**2).sum()) / len(gap)
+    between = k / (k - 1) * float((sums**2).sum()) / len(gap)
     return max(deviation, math.sqrt(between))
 
 
@@ -109,9 +116,8 @@ def queries_to_show(gain: float, deviation: float) -> int:
 
     `deviation` is the `spread` of per-query differences, in the same unit.
     """
-    normal = NormalDist()
-    reach = normal.inv_cdf((1 + CONFIDENCE) / 2) + normal.inv_cdf(POWER)
-    return max(MIN_QUERIES, math.ceil((reach * deviation / gain) ** 2))
+    needed = (_Z_SHOWN * deviation / gain) ** 2
+    return max(MIN_QUERIES, math.ceil(needed))
 
 
 def add_needed(
@@ -150,9 +156,7 @@ def add_needed_pairs(measured: Difference, count: int) -> Difference:
     """
     if measured.verdict != "no difference shown" or abs(measured.value) < 1e-12:
         return measured
-    normal = NormalDist()
-    reach = normal.inv_cdf((1 + CONFIDENCE) / 2)
-    error = (measured.high - measured.low) / (2 * reach)
-    ratio = (reach + normal.inv_cdf(POWER)) * error / measured.value
+    error = (measured.high - measured.low) / (2 * _Z_INTERVAL)
+    ratio = _Z_SHOWN * error / measured.value
     needed = math.ceil(count * ratio**2)
     return replace(measured, needed=max(count + 1, needed))

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
 Shown = Literal["better", "worse", "neither"]
 
 THRESHOLD = 20.0
@@ -78,14 +76,11 @@ def wealth(wins: int, losses: int) -> float:
     mixture (Robbins 1970; Cover 1991) need not know it. Betting as a test: Shafer 2021;
     Waudby-Smith & Ramdas 2024. The order of wins and losses does not change W.
     """
-    exponents = np.log(_weights()) + wins * np.log1p(FRACTIONS) + losses * np.log1p(-FRACTIONS)
-    largest = float(exponents.max())
-    total = largest + float(np.log(np.exp(exponents - largest).sum()))
-    return float(np.exp(min(total, _LOG_LIMIT)))
-
-
-def _weights() -> Floats:
-    first, second = PRIOR
-    weights = FRACTIONS ** (first - 1) * (1.0 - FRACTIONS) ** (second - 1)
-    shares: Floats = weights / weights.sum()
-    return shares
+    alpha, beta = PRIOR
+    density = FRACTIONS ** (alpha - 1) * (1.0 - FRACTIONS) ** (beta - 1)
+    prior = density / density.sum()
+    # Logarithms, since a bettor's wealth may be too large or too small for a float.
+    logs = np.log(prior) + wins * np.log1p(FRACTIONS) + losses * np.log1p(-FRACTIONS)
+    largest = float(logs.max())
+    log_sum = largest + float(np.log(np.exp(logs - largest).sum()))
+    return float(np.exp(min(log_sum, _LOG_LIMIT)))

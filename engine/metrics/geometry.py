@@ -6,15 +6,19 @@ METHODS.md §1 Geometry. These are diagnostics only: none of them predicts accur
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from engine.metrics.relevance import Floats, Ints
 
+Float32s = NDArray[np.float32]
+
 PAIRS = 200_000
-# Rows that are processed together.
+# Rows that are processed together, and the largest number of products at once.
 _BLOCK = 512
 _PAIR_BLOCK = 20_000
 _GENERAL_BLOCK = 4_096
+_PRODUCTS = 512 * 100_000
+# Up to this squared distance two vectors coincide.
 _SAME = 1e-6
 
 
@@ -36,12 +40,18 @@ def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Floa
             f" {corpus.shape} do not fit"
         )
     to_answers = squared_distances(np.einsum("nd,nd->n", query_vectors, answer_vectors))
-    block = max(1, min(_BLOCK, 512 * 100_000 // len(corpus)))
-    nearest = np.empty(len(query_vectors), dtype=np.float32)
-    for start in range(0, len(query_vectors), block):
-        rows = slice(start, start + block)
-        nearest[rows] = (query_vectors[rows] @ corpus.T).max(axis=1)
+    block = max(1, min(_BLOCK, _PRODUCTS // len(corpus)))
+    nearest = _largest_products(query_vectors, corpus, block)
     return alignment_of(to_answers, squared_distances(nearest))
+
+
+def _largest_products(rows: Float32s, others: Float32s, block: int) -> Floats:
+    """Return each row's largest inner product with any of the others (n,), `block` rows a step."""
+    largest = np.empty(len(rows), dtype=np.float64)
+    for start in range(0, len(rows), block):
+        products = rows[start : start + block] @ others.T
+        largest[start : start + block] = products.max(axis=1)
+    return largest
 
 
 def alignment_of(to_answers: ArrayLike, to_nearest: ArrayLike) -> Floats:
@@ -49,10 +59,9 @@ def alignment_of(to_answers: ArrayLike, to_nearest: ArrayLike) -> Floats:
     distances = np.asarray(to_answers, dtype=np.float64)
     smallest = np.minimum(np.asarray(to_nearest, dtype=np.float64), distances)
     has_scale = smallest > _SAME
-    kept = has_scale | (distances <= _SAME)
-    ratios = np.divide(distances, smallest, out=np.ones_like(distances), where=has_scale)
-    kept_ratios: Floats = ratios[kept]
-    return kept_ratios
+    coincides = distances <= _SAME
+    ratios: Floats = np.divide(distances, smallest, out=np.ones_like(distances), where=has_scale)
+    return ratios[has_scale | coincides]
 
 
 def squared_distances(cosines: ArrayLike) -> Floats:
@@ -76,8 +85,9 @@ def uniformity(vectors: ArrayLike, pairs: int = PAIRS, seed: int = 0) -> float:
     first, second = _choose_pairs(len(rows), pairs, seed)
     total = 0.0
     for start in range(0, len(first), _PAIR_BLOCK):
-        block = slice(start, start + _PAIR_BLOCK)
-        cosines = np.einsum("pd,pd->p", rows[first[block]], rows[second[block]])
+        left = rows[first[start : start + _PAIR_BLOCK]]
+        right = rows[second[start : start + _PAIR_BLOCK]]
+        cosines = np.einsum("pd,pd->p", left, right)
         total += float(np.exp(-2 * squared_distances(cosines)).sum())
     return abs(float(np.log(total / len(first))))
 
@@ -89,7 +99,8 @@ def _choose_pairs(count: int, most: int, seed: int) -> tuple[Ints, Ints]:
         return first, second
     rng = np.random.default_rng(seed)
     first = rng.integers(0, count, most)
-    return first, (first + rng.integers(1, count, most)) % count
+    offsets = rng.integers(1, count, most)
+    return first, (first + offsets) % count
 
 
 def isotropy_a(vectors: ArrayLike) -> float:
@@ -100,11 +111,12 @@ def isotropy_a(vectors: ArrayLike) -> float:
     over unit vectors c of all d dimensions: σ_min is 0 if there are fewer vectors than dimensions.
     """
     rows = _check_vectors(vectors, least=1)
-    spread = np.linalg.eigvalsh(rows.T @ rows)  # σ², ascending
-    pull = float(np.linalg.norm(rows.sum(axis=0)))
-    smallest = max(float(spread[0]), 0.0)
-    largest = float(spread[-1])
-    return (len(rows) - pull + smallest / 2) / (len(rows) + pull + largest / 2)
+    n = len(rows)
+    norm = float(np.linalg.norm(rows.sum(axis=0)))  # ‖1ᵀV‖
+    eigenvalues = np.linalg.eigvalsh(rows.T @ rows)  # σ², ascending
+    smallest = max(float(eigenvalues[0]), 0.0)
+    largest = float(eigenvalues[-1])
+    return (n - norm + smallest / 2) / (n + norm + largest / 2)
 
 
 def isoscore(vectors: ArrayLike) -> float:
@@ -120,7 +132,8 @@ def isoscore(vectors: ArrayLike) -> float:
     if dimensions < 2:
         raise ValueError("IsoScore wants two dimensions or more")
     centred = rows - rows.mean(axis=0)
-    variances: Floats = np.maximum(np.linalg.eigvalsh(centred.T @ centred), 0.0)
+    eigenvalues = np.linalg.eigvalsh(centred.T @ centred)
+    variances: Floats = np.maximum(eigenvalues, 0.0)
     length = float(np.linalg.norm(variances))
     if length == 0.0:
         raise ValueError("IsoScore wants vectors that differ")
@@ -147,9 +160,6 @@ def nearest_distances(domain: ArrayLike, general: ArrayLike) -> Floats:
     others = np.asarray(general, dtype=np.float32)
     if rows.ndim != 2 or others.ndim != 2 or not len(others) or rows.shape[1] != others.shape[1]:
         raise ValueError(f"vectors of shape {rows.shape} and {others.shape} do not fit")
-    nearest = np.empty(len(rows), dtype=np.float64)
-    for start in range(0, len(rows), _GENERAL_BLOCK):
-        block = slice(start, start + _GENERAL_BLOCK)
-        nearest[block] = (rows[block] @ others.T).max(axis=1)
-    distances: Floats = np.sqrt(np.maximum(0.0, 2.0 - 2.0 * nearest))
+    nearest = _largest_products(rows, others, _GENERAL_BLOCK)
+    distances: Floats = np.sqrt(squared_distances(nearest))
     return distances

@@ -51,12 +51,12 @@ def predicted_effect(
 ) -> Normal:
     """Return the distribution of the effect on a collection that was not measured.
 
-    `effects` (k,) and their standard `errors` (k,) are one for each collection. With w_i = 1/s_i²,
-    ȳ the weighted mean and Q = Σ w_i (y_i − ȳ)², the variance between collections is τ² = max(0, (Q
-    − (k − 1)) / (Σ w_i − Σ w_i² / Σ w_i)). The mean has weights 1/(s_i² + τ²), and a new collection
-    the variance τ² + 1/Σ 1/(s_i² + τ²). τ is at least `least_deviation`, since few collections may
-    be alike by chance. Raises ValueError for fewer than `MIN_COLLECTIONS`, or an error that is not
-    above 0.
+    `effects` (k,) and their standard `errors` (k,) have a value for each collection. With
+    w_i = 1/s_i², ȳ the weighted mean and Q = Σ w_i (y_i − ȳ)², the variance between collections is
+    τ² = max(0, (Q − (k − 1)) / (Σ w_i − Σ w_i² / Σ w_i)). The mean has weights 1/(s_i² + τ²), and a
+    new collection the variance τ² + 1/Σ 1/(s_i² + τ²). τ is at least `least_deviation`, since few
+    collections may be alike by chance. Raises ValueError for fewer than `MIN_COLLECTIONS`, or an
+    error that is not above 0.
 
     τ is estimated, so that a new effect has a t distribution with k − 2 degrees of freedom (Higgins
     et al. 2009). The result is the normal distribution with the same probability of 20 % in either
@@ -73,10 +73,9 @@ def predicted_effect(
     weights = [1 / error**2 for error in errors]
     total = sum(weights)
     mean = weighted_mean(effects, weights)
-    pairs = zip(weights, effects, strict=True)
-    heterogeneity = sum(weight * (effect - mean) ** 2 for weight, effect in pairs)
+    q = sum(w * (y - mean) ** 2 for w, y in zip(weights, effects, strict=True))
     scale = total - sum(weight**2 for weight in weights) / total
-    between = max(least_deviation**2, (heterogeneity - (count - 1)) / scale)
+    between = max(least_deviation**2, (q - (count - 1)) / scale)
     weights = [1 / (error**2 + between) for error in errors]
     deviation = math.sqrt(between + 1 / sum(weights))
     heavier = t_quantile(TAIL, count - 2) / NormalDist().inv_cdf(TAIL)
@@ -84,20 +83,10 @@ def predicted_effect(
 
 
 def t_quantile(probability: float, degrees: int) -> float:
-    """Return a quantile of Student's t distribution.
+    """Return a quantile of Student's t distribution."""
+    from scipy.special import stdtrit
 
-    It is exact for 1 and 2 degrees of freedom, else by the expansion of Fisher and Cornish 1960,
-    which is right to 0.001 at 80 %.
-    """
-    if degrees == 1:
-        return math.tan(math.pi * (probability - 0.5))
-    if degrees == 2:
-        return (2 * probability - 1) * math.sqrt(2 / (4 * probability * (1 - probability)))
-    z = NormalDist().inv_cdf(probability)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / degrees + second / degrees**2 + third / degrees**3
+    return float(stdtrit(degrees, probability))
 
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:

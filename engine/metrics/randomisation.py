@@ -11,7 +11,7 @@ Fisher 1935; for retrieval: Smucker, Allan & Carterette 2007.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,8 @@ from engine.metrics.relevance import Floats
 
 BLOCK = 2_000_000
 _TIE = 1e-9
+
+Bools = NDArray[np.bool_]
 
 
 def randomisation_p(
@@ -38,11 +40,15 @@ def randomisation_p(
     matrix, _ = cluster_sums(check_values(gaps), clusters)  # (k, c)
     observed = np.abs(matrix.sum(axis=0))
     # Equal sums may differ by rounding, so a toss only needs to come close.
-    tolerance = _TIE * np.maximum(np.abs(matrix).sum(axis=0), 1e-300)
-    extreme = np.zeros(matrix.shape[1], dtype=np.int64)
-    for signs in _tosses(len(matrix), samples, seed):
-        extreme += np.count_nonzero(np.abs(signs @ matrix) >= observed - tolerance, axis=0)
-    return _share(extreme, len(matrix), samples)
+    largest_sum = np.abs(matrix).sum(axis=0)
+    tolerance = _TIE * np.maximum(largest_sum, 1e-300)
+    threshold = observed - tolerance
+
+    def is_extreme(signs: Floats) -> Bools:
+        reaches: Bools = np.abs(signs @ matrix) >= threshold
+        return reaches
+
+    return _share_of_tosses(is_extreme, matrix.shape, samples, seed)
 
 
 def max_t_p(
@@ -57,38 +63,52 @@ def max_t_p(
     tosses and ValueError are as in `randomisation_p`.
     """
     matrix, _ = cluster_sums(check_values(gaps), clusters)  # (k, c)
-    scaled = matrix / np.maximum(np.sqrt((matrix**2).sum(axis=0)), 1e-300)
-    reached = scaled.sum(axis=0) - _TIE * np.sqrt(len(matrix))
-    extreme = np.zeros(matrix.shape[1], dtype=np.int64)
-    for signs in _tosses(len(matrix), samples, seed):
-        extreme += ((signs @ scaled).max(axis=1)[:, None] >= reached).sum(axis=0)
-    return _share(extreme, len(matrix), samples)
+    norms = np.sqrt((matrix**2).sum(axis=0))
+    scaled = matrix / np.maximum(norms, 1e-300)
+    threshold = scaled.sum(axis=0) - _TIE * np.sqrt(len(matrix))
+
+    def is_extreme(signs: Floats) -> Bools:
+        largest = (signs @ scaled).max(axis=1, keepdims=True)
+        reaches: Bools = largest >= threshold
+        return reaches
+
+    return _share_of_tosses(is_extreme, matrix.shape, samples, seed)
 
 
-def _is_exact(n: int, samples: int) -> bool:
-    return n < 60 and 2**n <= samples
+def _share_of_tosses(
+    is_extreme: Callable[[Floats], Bools], shape: tuple[int, ...], samples: int, seed: int
+) -> Floats:
+    """Return p (c,): the share of tosses of n coins for which `is_extreme` holds.
 
-
-def _tosses(n: int, samples: int, seed: int) -> Iterator[Floats]:
-    """Yield blocks (rows, n) of signs: all 2ⁿ patterns if they are few, else random ones."""
-    exact = _is_exact(n, samples)
-    rng = np.random.default_rng(seed)
-    total = 2**n if exact else samples
-    step = max(1, BLOCK // n)
-    for start in range(0, total, step):
-        rows = min(step, total - start)
-        if exact:
-            # The binary digits of all numbers are the patterns.
-            numbers = np.arange(start, start + rows, dtype=np.int64)[:, None]
-            heads = (numbers >> np.arange(n)) & 1
-        else:
-            heads = rng.integers(0, 2, size=(rows, n), dtype=np.int8)
-        yield 2 * heads.astype(np.float64) - 1
-
-
-def _share(extreme: NDArray[np.int64], n: int, samples: int) -> Floats:
-    """Return p of `extreme` tosses; random ones also count the observed one."""
+    `shape` is (n, c); `is_extreme` turns signs (b, n) into decisions (b, c).
+    """
+    n, columns = shape
+    is_exact = n < 60 and 2**n <= samples
+    tosses = _all_tosses(n) if is_exact else _random_tosses(n, samples, seed)
+    extreme = np.zeros(columns, dtype=np.int64)
+    for signs in tosses:
+        extreme += np.count_nonzero(is_extreme(signs), axis=0)
+    # The observed assignment counts as one toss more, unless it is among the tosses anyway.
     p: Floats = (extreme + 1) / (samples + 1)
-    if _is_exact(n, samples):
+    if is_exact:
         p = extreme / 2**n
     return p
+
+
+def _all_tosses(n: int) -> Iterator[Floats]:
+    """Yield all 2ⁿ patterns of n signs in blocks (b, n): the binary digits of all numbers."""
+    step = max(1, BLOCK // n)
+    for start in range(0, 2**n, step):
+        numbers = np.arange(start, min(start + step, 2**n), dtype=np.int64)
+        digits = (numbers[:, None] >> np.arange(n)) & 1
+        yield 2 * digits.astype(np.float64) - 1
+
+
+def _random_tosses(n: int, samples: int, seed: int) -> Iterator[Floats]:
+    """Yield random patterns of n signs in blocks (b, n)."""
+    rng = np.random.default_rng(seed)
+    step = max(1, BLOCK // n)
+    for start in range(0, samples, step):
+        rows = min(step, samples - start)
+        heads = rng.integers(0, 2, size=(rows, n), dtype=np.int8)
+        yield 2 * heads.astype(np.float64) - 1

@@ -68,9 +68,9 @@ class Relevance:
         ranked = np.zeros(rankings.shape, dtype=np.int64)
         for row, grades in enumerate(judgments):
             relevant = {item: grade for item, grade in grades.items() if grade > 0 and item >= 0}
-            if relevant:
-                ranked[row] = _look_up(rankings[row], relevant)
-        return cls(ranked, _ideal_grades([list(grades.values()) for grades in judgments]))
+            ranked[row] = [relevant.get(item, 0) for item in rankings[row].tolist()]
+        ideal = _ideal_grades([list(grades.values()) for grades in judgments])
+        return cls(ranked, ideal)
 
 
 def _ideal_grades(rows: Sequence[Sequence[int]]) -> Ints:
@@ -85,21 +85,11 @@ def _ideal_grades(rows: Sequence[Sequence[int]]) -> Ints:
 def refuse_duplicates(ids: Ints) -> None:
     """Raise ValueError if a row of `ids` (q, depth) names an item (not -1) twice."""
     ordered = np.sort(ids, axis=1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    if twice.any():
-        row, column = np.argwhere(twice)[0]
-        raise ValueError(f"ranking {row} names item {ordered[row, column + 1]} twice")
-
-
-def _look_up(items: Ints, grades: Mapping[int, int]) -> Ints:
-    """Return the grade of each item, 0 for items without one."""
-    keys = np.fromiter(grades.keys(), dtype=np.int64, count=len(grades))
-    values = np.fromiter(grades.values(), dtype=np.int64, count=len(grades))
-    order = np.argsort(keys)
-    keys = keys[order]
-    values = values[order]
-    positions = np.minimum(np.searchsorted(keys, items), len(keys) - 1)
-    return np.where(keys[positions] == items, values[positions], 0)
+    following = ordered[:, 1:]
+    repeated = (following == ordered[:, :-1]) & (following >= 0)
+    if repeated.any():
+        row, column = np.argwhere(repeated)[0]
+        raise ValueError(f"ranking {row} names item {following[row, column]} twice")
 
 
 def pad_rows(
@@ -120,9 +110,8 @@ def pad_rows(
 
 def ratio(part: ArrayLike, whole: ArrayLike) -> Floats:
     """Return part / whole element by element, 0 where the whole is 0."""
-    numerator, denominator = np.broadcast_arrays(
-        np.asarray(part, np.float64), np.asarray(whole, np.float64)
-    )
-    zeros = np.zeros(numerator.shape)
+    numerator = np.asarray(part, dtype=np.float64)
+    denominator = np.asarray(whole, dtype=np.float64)
+    zeros = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
     shares: Floats = np.divide(numerator, denominator, out=zeros, where=denominator > 0)
     return shares

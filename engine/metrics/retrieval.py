@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from engine.metrics.relevance import Floats, Ints, Relevance, ratio
 
@@ -32,14 +32,15 @@ def reciprocal_rank(relevance: Relevance, k: int) -> Floats:
     Ranks count from 1 (Voorhees, TREC-8, 1999).
     """
     relevant = relevance.at(k) > 0
-    reciprocals = relevant / np.arange(1, relevant.shape[1] + 1, dtype=np.float64)
+    reciprocals = relevant / _ranks(relevant)
     best: Floats = reciprocals.max(axis=1, initial=0.0)
     return best
 
 
 def recall_at_k(relevance: Relevance, k: int) -> Floats:
     """Return |relevant among the first k| / |relevant| (q,), 0 without a relevant item."""
-    return ratio(np.count_nonzero(relevance.at(k) > 0, axis=1), relevance.relevant)
+    retrieved = np.count_nonzero(relevance.at(k) > 0, axis=1)
+    return ratio(retrieved, relevance.relevant)
 
 
 def average_precision_at_k(relevance: Relevance, k: int) -> Floats:
@@ -49,8 +50,7 @@ def average_precision_at_k(relevance: Relevance, k: int) -> Floats:
     items, even if it exceeds k.
     """
     relevant = relevance.at(k) > 0
-    ranks = np.arange(1, relevant.shape[1] + 1)
-    precision = np.cumsum(relevant, axis=1) / ranks
+    precision = np.cumsum(relevant, axis=1) / _ranks(relevant)
     return ratio((precision * relevant).sum(axis=1), relevance.relevant)
 
 
@@ -61,16 +61,24 @@ def ndcg_at_k(relevance: Relevance, k: int, gain: Gain = "linear") -> Floats:
     trec_eval and BEIR, exponential gain (2^grade - 1: Burges et al. 2005) that of METHODS.md §2.
     The ideal ranking is cut at k as well.
     """
-    return ratio(_dcg(relevance.at(k), gain), _dcg(relevance.ideal[:, :k], gain))
+    dcg = _dcg(relevance.at(k), gain)
+    ideal_dcg = _dcg(relevance.ideal[:, :k], gain)
+    return ratio(dcg, ideal_dcg)
 
 
 def _dcg(grades: Ints, gain: Gain) -> Floats:
+    """Return Σ_i gain(grade_i) / log2(i + 1) of each row of grades (q,)."""
     gains = grades.astype(np.float64)
     if gain == "exponential":
         gains = np.exp2(grades) - 1.0
-    ranks = np.arange(1, grades.shape[1] + 1)
-    discounted: Floats = gains @ (1.0 / np.log2(ranks + 1))
-    return discounted
+    discounts = 1.0 / np.log2(_ranks(grades) + 1)
+    sums: Floats = gains @ discounts
+    return sums
+
+
+def _ranks(rows: NDArray[Any]) -> Ints:
+    """Return the ranks 1, 2, … of the columns of `rows` (q, depth)."""
+    return np.arange(1, rows.shape[1] + 1)
 
 
 def count_new_evidence(ids: ArrayLike, held: Sequence[Mapping[int, Collection[int]]]) -> Ints:
@@ -85,8 +93,8 @@ def count_new_evidence(ids: ArrayLike, held: Sequence[Mapping[int, Collection[in
     counts = np.zeros(rankings.shape, dtype=np.int64)
     for row, evidence in enumerate(held):
         seen: set[int] = set()
-        for rank in np.flatnonzero(np.isin(rankings[row], list(evidence))):
-            new = set(evidence[int(rankings[row, rank])]) - seen
+        for rank, item in enumerate(rankings[row].tolist()):
+            new = set(evidence.get(item, ())) - seen
             counts[row, rank] = len(new)
             seen |= new
     return counts
@@ -100,8 +108,8 @@ def multihop_ap_at_k(first: Ints, evidence: ArrayLike, k: int = 10) -> Floats:
     two strings at rank 1 adds 2.
     """
     counts = first[:, :k]
-    ranks = np.arange(1, counts.shape[1] + 1)
-    return ratio((counts / ranks).sum(axis=1), np.minimum(evidence, k))
+    gains = (counts / _ranks(counts)).sum(axis=1)
+    return ratio(gains, np.minimum(evidence, k))
 
 
 METRICS: dict[str, Callable[[Relevance, int], Floats]] = {
@@ -128,8 +136,7 @@ def evaluate_run(relevance: Relevance, names: Iterable[str] = NAMES) -> dict[str
     for name in names:
         metric, _, cut = name.partition("@")
         if metric not in METRICS or not cut.isdigit():
-            raise ValueError(
-                f"unknown metric {name!r}; known: {', '.join(METRICS)}, each as name@k"
-            )
+            known = ", ".join(METRICS)
+            raise ValueError(f"unknown metric {name!r}; known: {known}, each as name@k")
         values[name] = METRICS[metric](relevance, int(cut))
     return values

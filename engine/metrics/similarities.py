@@ -48,10 +48,8 @@ def thresholds(
     """
     best = np.asarray(top, dtype=np.float64)
     if best.ndim != 2 or not best.shape[1] or not np.isfinite(best).all():
-        raise ValueError(
-            "a threshold wants finite similarities (queries, K), not an array of shape"
-            f" {best.shape}"
-        )
+        wanted = "finite similarities (queries, K)"
+        raise ValueError(f"a threshold wants {wanted}, not an array of shape {best.shape}")
     lowest = best.min(axis=1)
     gamma = lowest[sampling.draw(len(best))].min(axis=1)
     taus: Floats = np.percentile(gamma, list(percentiles))
@@ -76,15 +74,24 @@ def choose_threshold(
     if best.shape != right.shape:
         raise ValueError(f"similarities {best.shape} and correctness {right.shape} do not fit")
     taus = thresholds(best, PERCENTILES, sampling).tolist()
-    plain = np.asarray(right.any(axis=1), dtype=np.float64)
+    plain = right.any(axis=1).astype(np.float64)
+    # From the highest threshold down to the first that costs nothing.
     for psi, tau in sorted(zip(PERCENTILES, taus, strict=True), reverse=True):
-        kept = np.asarray((right & (best >= tau)).any(axis=1), dtype=np.float64)
+        shown = right & (best >= tau)
+        kept = shown.any(axis=1).astype(np.float64)
         loss = paired_difference(kept, plain, resamples, sampling.seed, clusters=clusters)
         if psi == 0 or not loss.harms:
             break
     loss = add_needed(loss.percent(), kept - plain, clusters)
     hidden = float((best < tau).mean())
-    return Threshold(tau, float(psi), float(kept.mean()), float(plain.mean()), hidden, loss)
+    return Threshold(
+        similarity=tau,
+        psi=float(psi),
+        accuracy=float(kept.mean()),
+        unthresholded=float(plain.mean()),
+        hidden=hidden,
+        loss=loss,
+    )
 
 
 def overlap(
@@ -103,15 +110,16 @@ def overlap(
     best = np.asarray(top, dtype=np.float64)
     right = np.asarray(correct, dtype=np.float64)
     other = np.asarray(random, dtype=np.float64)
-    has_dimensions = best.ndim == 2 and other.ndim == 2
-    if not has_dimensions or right.shape != best.shape[:1] or len(other) != len(right):
+    fits = right.shape == best.shape[:1] and len(other) == len(right)
+    if best.ndim != 2 or other.ndim != 2 or not fits:
         raise ValueError(
             f"similarities of shape {best.shape}, {right.shape} and {other.shape} do not fit"
         )
-    if not all(np.isfinite(array).all() for array in (best, right, other)):
-        raise ValueError("similarities hold NaN or infinity")
-    samples = best[sampling.draw(len(best))].reshape(sampling.samples, -1)
-    theta: Floats = np.percentile(samples, sampling.psi, axis=1)
+    for similarities in (best, right, other):
+        if not np.isfinite(similarities).all():
+            raise ValueError("similarities hold NaN or infinity")
+    samples = best[sampling.draw(len(best))]  # (m, l, K)
+    theta: Floats = np.percentile(samples, sampling.psi, axis=(1, 2))
     coe = _share_above(right, theta)
     roe = _share_above(other, theta)
     return interval(coe, coe), interval(roe, roe)

@@ -22,19 +22,23 @@ def spearman(first: ArrayLike, second: ArrayLike, axis: int = -1) -> Any:
     from scipy.stats import rankdata
 
     deviations = []
+    squares = []
     for sample in (first, second):
         ranks = rankdata(sample, axis=axis)
-        deviations.append(ranks - ranks.mean(axis=axis, keepdims=True))
-    lengths = np.sqrt(np.prod([np.square(rows).sum(axis=axis) for rows in deviations], axis=0))
-    products = (deviations[0] * deviations[1]).sum(axis=axis)
-    return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        deviation = ranks - ranks.mean(axis=axis, keepdims=True)
+        deviations.append(deviation)
+        squares.append(np.square(deviation).sum(axis=axis))
+    covariance = (deviations[0] * deviations[1]).sum(axis=axis)
+    scale = np.sqrt(squares[0] * squares[1])
+    return np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
 def spearman_interval(
     values: Floats, gold: ArrayLike, samples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
     """Return Spearman's correlation with its 95 % percentile interval over resampled pairs."""
-    low, high = np.quantile(_resample(spearman, (values, gold), samples, seed), [0.025, 0.975])
+    resampled = _resample(spearman, (values, gold), samples, seed)
+    low, high = np.quantile(resampled, [0.025, 0.975])
     return Interval(float(spearman(values, gold)), float(low), float(high))
 
 
@@ -43,29 +47,32 @@ def spearman_difference(
 ) -> Difference:
     """Return how much better `values` correlate with `gold` than `base` does, all (n,).
 
-    The interval is of the same resamples for both. p is the share of all tosses, of which of the
-    two a pair's rank comes from, in which the correlations are as far apart.
+    Both have the same resamples. A toss exchanges the ranks that the two systems give a pair; p is
+    the share of all tosses in which the correlations are as far apart as they are.
     """
     from scipy.stats import permutation_test, rankdata
 
     def gap(first: Any, second: Any, scores: Any, axis: int = -1) -> Any:
         return spearman(first, scores, axis) - spearman(second, scores, axis)
 
-    tossed = permutation_test(
+    def gap_to_gold(first: Any, second: Any, axis: int) -> Any:
+        return gap(first, second, np.broadcast_to(gold, first.shape), axis)
+
+    test = permutation_test(
         (rankdata(values), rankdata(base)),
-        lambda first, second, axis: gap(first, second, np.broadcast_to(gold, first.shape), axis),
+        gap_to_gold,
         permutation_type="samples",
         n_resamples=samples,
         rng=np.random.default_rng(seed),
     )
     resampled = _resample(gap, (values, base, gold), samples, seed)
-    return difference(float(tossed.statistic), resampled, float(tossed.pvalue))
+    return difference(float(test.statistic), resampled, float(test.pvalue))
 
 
 def _resample(statistic: Any, columns: tuple[ArrayLike, ...], samples: int, seed: int) -> Floats:
     """Return the statistic (samples,) of resampled rows of the columns (n,)."""
-    rows = np.random.default_rng(seed).integers(
-        0, np.size(columns[0]), (samples, np.size(columns[0]))
-    )
-    resampled: Floats = statistic(*(np.asarray(column, np.float64)[rows] for column in columns))
-    return resampled
+    n = np.size(columns[0])
+    rows = np.random.default_rng(seed).integers(0, n, (samples, n))
+    resamples = [np.asarray(column, np.float64)[rows] for column in columns]
+    values: Floats = statistic(*resamples)
+    return values

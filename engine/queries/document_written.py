@@ -40,8 +40,8 @@ def find_untrained(
     used = {query.document_id for query in queries if query.split != "heldout"}
     for answers in graded:
         used.update(owners[chunk_id] for chunk_id in answers)
-    free = unrelated_documents(used, related_in(store, documents)) & set(owners.values())
-    return written_within(free, written)
+    unrelated = unrelated_documents(used, related_in(store, documents))
+    return written_within(unrelated & set(owners.values()), written)
 
 
 def written_within(documents: Set[int], written: Iterable[DocumentQuery]) -> list[DocumentQuery]:
@@ -84,7 +84,8 @@ def _strip_context(context: str, queries: Sequence[DocumentQuery]) -> str:
     headings = context.strip().split(_BETWEEN_HEADINGS)
     kept = []
     for heading in headings:
-        if not any(_asks_the_same(heading, query.text) for query in queries):
+        is_query = any(_asks_the_same(heading, query.text) for query in queries)
+        if not is_query:
             kept.append(heading)
     if kept == headings:
         return context
@@ -97,18 +98,28 @@ def _strip_body(chunk: Chunk, queries: Sequence[DocumentQuery]) -> str:
     removed: set[int] = set()
     for query in queries:
         if query.written_in == chunk.document_id and query.start >= 0:
-            removed.update(range(query.start - chunk.start, query.end - chunk.start))
-    text = "".join(char for place, char in enumerate(chunk.text) if place not in removed)
+            start = query.start - chunk.start
+            end = query.end - chunk.start
+            removed.update(range(start, end))
+    kept = [char for place, char in enumerate(chunk.text) if place not in removed]
+    text = "".join(kept)
+
     asked = {tuple(folded_words(query.text)) for query in queries} - {()}
-    lines = text.splitlines(keepends=True)
-    body = "".join(line for line in lines if tuple(folded_words(line)) not in asked)
+    body = ""
+    for line in text.splitlines(keepends=True):
+        if tuple(folded_words(line)) not in asked:
+            body += line
+
     words = [re.findall(r"[^\W_]+", query.text) for query in queries]
     words.sort(key=len, reverse=True)
-    long = [query_words for query_words in words if len(query_words) >= _MIN_REPEATED]
-    if not long:
+    repeated = []
+    for query_words in words:
+        if len(query_words) >= _MIN_REPEATED:
+            repeated.append(r"[\W_]+".join(query_words))
+    if not repeated:
         return body
-    repeated = "|".join(r"[\W_]+".join(query_words) for query_words in long)
-    return re.sub(rf"\b(?:{repeated})\b", "", body, flags=re.IGNORECASE)
+    pattern = "|".join(repeated)
+    return re.sub(rf"\b(?:{pattern})\b", "", body, flags=re.IGNORECASE)
 
 
 def _asks_the_same(heading: str, query: str) -> bool:
@@ -118,7 +129,11 @@ def _asks_the_same(heading: str, query: str) -> bool:
     """
     words = folded_words(heading)
     query_words = folded_words(query)
-    common = len(set(words) & set(query_words))
-    if common >= MIN_JACCARD * len(set(words) | set(query_words)):
+    distinct = set(words)
+    common = distinct & set(query_words)
+    union = distinct | set(query_words)
+    if len(common) >= MIN_JACCARD * len(union):
         return True
-    return len(query_words) > 1 and f" {' '.join(query_words)} " in f" {' '.join(words)} "
+    phrase = " ".join(query_words)
+    heading_words = " ".join(words)
+    return len(query_words) > 1 and f" {phrase} " in f" {heading_words} "

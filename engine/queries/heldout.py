@@ -31,8 +31,6 @@ ALIKE = 0.5
 """Share of the shorter document's runs that versions of a text have in common."""
 MIN_ALIKE = 0.25
 """Share of pairs that are versions, from which all documents of a title are taken for versions."""
-MIN_TO_CHOOSE = 20
-"""Minimum number of queries of one kind for a comparison."""
 
 
 def document_keys(documents: Sequence[Document]) -> dict[int, str]:
@@ -43,11 +41,13 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
     """
     first: dict[str, str] = {}
     keys = {}
-    for number, document in enumerate(sorted(documents, key=lambda document: document.id)):
+    ordered = sorted(documents, key=lambda document: document.id)
+    for number, document in enumerate(ordered):
         if document.external_id is None:
             keys[document.id] = first.setdefault(document.content_hash, document.path)
         else:
-            keys[document.id] = f"{document.source}\0{document.title or number // UNTITLED_RUN}"
+            title = document.title or str(number // UNTITLED_RUN)
+            keys[document.id] = f"{document.source}\0{title}"
     return keys
 
 
@@ -91,9 +91,9 @@ def related_documents(
 
     def find_root(document_id: int) -> int:
         while parents[document_id] != document_id:
-            grandparent = parents[parents[document_id]]
-            parents[document_id] = grandparent
-            document_id = grandparent
+            parent = parents[document_id]
+            parents[document_id] = parents[parent]
+            document_id = parents[parent]
         return document_id
 
     for document_id in sorted(keys):
@@ -109,7 +109,10 @@ def related_documents(
 def _are_versions(ids: Sequence[int], text_of: Callable[[int], str]) -> bool:
     """Return whether documents are versions of a few texts, judged by a sample of them."""
     step = math.ceil(len(ids) / SAMPLE)
-    runs = [_word_runs(text_of(document_id)[:CHARACTERS]) for document_id in ids[::step]]
+    runs = []
+    for document_id in ids[::step]:
+        text = text_of(document_id)[:CHARACTERS]
+        runs.append(_find_word_runs(text))
     alike = 0
     pairs = 0
     for first, second in combinations(runs, 2):
@@ -120,9 +123,13 @@ def _are_versions(ids: Sequence[int], text_of: Callable[[int], str]) -> bool:
     return alike > MIN_ALIKE * pairs
 
 
-def _word_runs(text: str) -> set[tuple[str, ...]]:
+def _find_word_runs(text: str) -> set[tuple[str, ...]]:
+    """Return the runs of `RUN` consecutive words of a text."""
     words = folded_words(text)
-    return {tuple(words[start : start + RUN]) for start in range(len(words) - RUN + 1)}
+    runs = set()
+    for end in range(RUN, len(words) + 1):
+        runs.add(tuple(words[end - RUN : end]))
+    return runs
 
 
 def text_keys(documents: Sequence[Document], related: Mapping[int, int]) -> dict[int, str]:
@@ -145,12 +152,11 @@ def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozen
     documents moves no others. If there are two keys or more, both parts get at least one document:
     the one nearest to the limit, if the hashes leave a part empty.
     """
-    hashes = {key: _unit_hash(seed, key) for key in keys.values()}
-    held_out = {key for key, value in hashes.items() if value < share}
-    if len(hashes) >= 2 and not held_out:
-        held_out.add(min(hashes, key=lambda key: (hashes[key], key)))
-    elif len(hashes) >= 2 and len(held_out) == len(hashes):
-        held_out.discard(max(hashes, key=lambda key: (hashes[key], key)))
+    by_hash = _sort_by_hash(keys.values(), seed)
+    count = sum(value < share for value, _ in by_hash)
+    if len(by_hash) >= 2:
+        count = max(1, min(count, len(by_hash) - 1))
+    held_out = {key for _, key in by_hash[:count]}
     return frozenset(document for document, key in keys.items() if key in held_out)
 
 
@@ -162,19 +168,21 @@ def split_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> dic
     would be left to learn from, or all evidence would come from one text.
     """
     counts = Counter(keys.values())
-    others = {document: key for document, key in keys.items() if 2 * counts[key] <= len(keys)}
+    others = {}
+    for document, key in keys.items():
+        if 2 * counts[key] <= len(keys):
+            others[document] = key
     held_out = {document: keys[document] for document in assign_split(others, share, seed)}
-    validation: frozenset[int] = frozenset()
+    splits: dict[int, Split] = dict.fromkeys(held_out, "heldout")
     if len(set(held_out.values())) > 1:
-        validation = assign_split(held_out, 1 / 3, seed + 1)
-    return {
-        document: "validation" if document in validation else "heldout" for document in held_out
-    }
+        for document in assign_split(held_out, 1 / 3, seed + 1):
+            splits[document] = "validation"
+    return splits
 
 
 def sample_keys(keys: Collection[str], count: int, seed: int = 0) -> list[str]:
     """Return `count` random keys, in random order: those with the lowest hashes."""
-    return sorted(set(keys), key=lambda key: (_unit_hash(seed, key), key))[:count]
+    return [key for _, key in _sort_by_hash(keys, seed)[:count]]
 
 
 def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[int]:
@@ -183,11 +191,17 @@ def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[in
     These are the keys with the lowest hashes, so that the choice hardly changes when queries come
     or go.
     """
-    order = sorted(range(len(keys)), key=lambda index: (_unit_hash(seed, keys[index]), index))
+    hashes = [_hash_key(seed, key) for key in keys]
+    order = sorted(range(len(keys)), key=hashes.__getitem__)
     return sorted(order[:max_queries])
 
 
-def _unit_hash(seed: int, key: str) -> float:
+def _sort_by_hash(keys: Iterable[str], seed: int) -> list[tuple[float, str]]:
+    """Return the distinct keys with their hashes, the lowest hash first."""
+    return sorted((_hash_key(seed, key), key) for key in set(keys))
+
+
+def _hash_key(seed: int, key: str) -> float:
     """Return a number in [0, 1) that depends on seed and key only."""
     digest = hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

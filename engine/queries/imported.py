@@ -30,13 +30,15 @@ def attach_imported(
     `Query.kind` what the file names.
     """
     finder = _EvidenceFinder(chunks)
-    by_name = _documents_by_name(documents)
+    by_name = _group_by_name(documents)
     attached: list[Query] = []
     rejected: list[Rejected] = []
     for item in items:
         hit = None
         if item.text.strip():
-            named = by_name.get(fold(item.document), frozenset()) if item.document else frozenset()
+            named = frozenset[int]()
+            if item.document:
+                named = by_name.get(fold(item.document), named)
             hit = finder.find(item.evidence, named)
         if hit is None:
             rejected.append(_reject(item))
@@ -86,7 +88,7 @@ def graded_answers(
     return answers
 
 
-def _documents_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]]:
+def _group_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]]:
     names: dict[str, set[int]] = defaultdict(set)
     for document in documents:
         file_name = document.path.rsplit("/", 1)[-1]
@@ -129,9 +131,11 @@ class _EvidenceFinder:
             squeezed = squeeze(passage)
             position = self._search(squeezed, named)
             if position == -1 and len(squeezed) > 3 * _MIN_HALF:
-                position = self._search(squeezed[: max(_MIN_HALF, len(squeezed) // 2)], named)
+                middle = len(squeezed) // 2
+                position = self._search(squeezed[:middle], named)
             if position != -1:
-                return self._chunks[bisect_right(self._starts, position) - 1], passage
+                row = bisect_right(self._starts, position) - 1
+                return self._chunks[row], passage
         return None
 
     def _search(self, squeezed: str, named: frozenset[int]) -> int:

@@ -102,7 +102,7 @@ def open_chat(
     from engine.endpoint.servers import note_server
     from engine.llm.chat import ChatModel
 
-    address = _address(snapshot)
+    address = _read_address(snapshot)
     client = Client(address, server_key(), lambda: note_server(folder, address.url))
     concurrency = settings.concurrency or 1
     reporter.choose(
@@ -128,8 +128,8 @@ def model_identity(snapshot: ProjectSnapshot) -> list[str]:
     """
     choice = resolve_backend(snapshot.settings, snapshot.store)
     if choice.backend == "gguf":
-        return ["gguf", choice.identity or _file_identity(snapshot)]
-    return ["endpoint", _address(snapshot).url, snapshot.settings.queries.endpoint_model]
+        return ["gguf", choice.identity or _identify_file(snapshot)]
+    return ["endpoint", _read_address(snapshot).url, snapshot.settings.queries.endpoint_model]
 
 
 def check_model(snapshot: ProjectSnapshot) -> None:
@@ -160,7 +160,7 @@ def check_kinds(snapshot: ProjectSnapshot) -> None:
         )
 
 
-def _file_identity(snapshot: ProjectSnapshot) -> str:
+def _identify_file(snapshot: ProjectSnapshot) -> str:
     """Return the identity of a model's file; if it is gone, that from when it made the queries."""
     from engine.gguf.file import content_identity, gguf_file
 
@@ -186,7 +186,7 @@ def writer_info(snapshot: ProjectSnapshot) -> WriterInfo | None:
     return WriterInfo(snapshot.settings.queries.model, identity)
 
 
-def _address(snapshot: ProjectSnapshot) -> Address:
+def _read_address(snapshot: ProjectSnapshot) -> Address:
     from engine.endpoint.address import Address
 
     settings = snapshot.settings.queries

@@ -154,7 +154,7 @@ def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, An
     settings = with_defaults(snapshot.settings, defaults).queries
     return {
         "model": model_identity(snapshot),
-        "prompts": [_prompt_version(name, defaults) for name in _prompts_used(settings)],
+        "prompts": [_find_prompt_version(name, defaults) for name in _list_prompts(settings)],
         "version": defaults["conversation"],
         "per_chunk": settings.per_chunk,
         "kinds": settings.kinds,
@@ -164,7 +164,7 @@ def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, An
     }
 
 
-def _prompts_used(settings: QuerySettings) -> list[str]:
+def _list_prompts(settings: QuerySettings) -> list[str]:
     if settings.prompt == "two-step":
         return ["events", "questions"]
     if "everyday" in settings.kinds:
@@ -172,7 +172,7 @@ def _prompts_used(settings: QuerySettings) -> list[str]:
     return ["one-step"]
 
 
-def _prompt_version(name: str, defaults: Defaults) -> str:
+def _find_prompt_version(name: str, defaults: Defaults) -> str:
     """Return the version of a prompt by the defaults, or the current one if it was edited."""
     from engine.llm.prompts import load_prompt
 

@@ -102,8 +102,9 @@ class _Sampler:
     def _choose_chunks(self, accepts: Callable[[Chunk], bool] = lambda _: True) -> list[Chunk]:
         """Return some acceptable chunks of different documents, in their order."""
         order = rounds(self._chunks, self._snapshot.settings.training.seed)
-        positions = (position for position in order if accepts(self._chunks[position]))
-        return [self._chunks[position] for position in sorted(islice(positions, self._count))]
+        acceptable = (position for position in order if accepts(self._chunks[position]))
+        positions = sorted(islice(acceptable, self._count))
+        return [self._chunks[position] for position in positions]
 
     def _ask_model(self) -> list[Sampled]:
         """Let the language model write queries as in a run, several at once if it can.
@@ -117,10 +118,10 @@ class _Sampler:
         self._loading_seconds = time.monotonic() - start
         chunks = self._choose_chunks()
         try:
-            passages = [
-                Passage(number, chunk, self._titles.get(chunk.document_id, ""))
-                for number, chunk in enumerate(chunks)
-            ]
+            passages = []
+            for number, chunk in enumerate(chunks):
+                title = self._titles.get(chunk.document_id, "")
+                passages.append(Passage(number, chunk, title))
             answers = dict(backend.answers(passages))
         finally:
             backend.close()
@@ -166,7 +167,8 @@ class _Sampler:
             start = time.monotonic()
             queries = writer.write(chunk, self._titles.get(chunk.document_id, ""))
             seconds = time.monotonic() - start
-            sampled.append(Sampled(chunk, [*queries, *imported[chunk.id]], seconds))
+            queries += imported[chunk.id]
+            sampled.append(Sampled(chunk, queries, seconds))
         return sampled
 
     def _apply_filters(self, sampled: Sequence[Sampled]) -> Iterator[SampledChunk]:

@@ -56,9 +56,7 @@ from engine.queries.writing import Written, forget_gone, write_queries
 from engine.written_queries.imports import imported_queries
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
     from engine.queries.filters.quality import Check
 
@@ -155,7 +153,8 @@ class GenerateStage(Stage):
         # Not `inputs`: a forced run uses the current corpus even if few chunks have changed.
         inputs = {"recipe": current_recipe, "corpus": corpus}
         artifact = Artifact(info, stage_fingerprint("generate", VERSION, inputs))
-        lost = [(item.query, item.stored) for item in (*candidates.lost, *filtered.rejected)]
+        rejections = (*candidates.lost, *filtered.rejected)
+        lost = [(item.query, item.stored) for item in rejections]
         context.store.replace_queries(queries, artifact, lost)
         forget_gone(context)
         heldout = sum(query.split == "heldout" for query in queries)
@@ -282,10 +281,10 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     if not top or not distinct.kept:
         return Filtered(distinct.kept, rejected)
 
-    def rank_by_bm25(queries: Sequence[Query]) -> NDArray[np.int64]:
+    def rank_by_bm25(queries: Sequence[Query]) -> Ids:
         return bm25_ranks(index, queries, max_depth(queries, top), context.check_stop)
 
-    def rank_by_base_encoder(queries: Sequence[Query]) -> NDArray[np.int64]:
+    def rank_by_base_encoder(queries: Sequence[Query]) -> Ids:
         return base_ranks(context, queries, chunks, max_depth(queries, top))
 
     rankers = [rank_by_bm25, rank_by_base_encoder]
@@ -331,7 +330,7 @@ def bm25_ranks(
     queries: Sequence[Query],
     top: int,
     check: Callable[[], None] = lambda: None,
-) -> NDArray[np.int64]:
+) -> Ids:
     """Return the rank (n,), from 1, of each query's chunk in BM25's best `top`; 0 if beyond."""
     import numpy as np
 
@@ -347,10 +346,10 @@ def bm25_ranks(
 
 def base_ranks(
     context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int
-) -> NDArray[np.int64]:
+) -> Ids:
     """Return the ranks of `bm25_ranks` by cosine of the base encoder.
 
-    In a large corpus, they are estimated from a sample of chunks (`drawn`).
+    In a large corpus, they are estimated from a sample of chunks (`sample_indices`).
     """
     import numpy as np
 
@@ -369,10 +368,11 @@ def base_ranks(
     scale = len(chunks) / len(sampled)
     for start in range(0, len(queries), BLOCK):
         context.check_stop()
-        scores = vectors[start : start + BLOCK] @ passages.T  # (b, N)
-        own = scores[np.arange(len(scores)), columns[start : start + BLOCK]]  # (b,)
-        above = (scores > own[:, None]).sum(axis=1)
-        ranks[start : start + BLOCK] = 1 + np.rint(scale * above)
+        block = slice(start, start + BLOCK)
+        scores = vectors[block] @ passages.T  # (b, N)
+        source_scores = np.take_along_axis(scores, columns[block, None], axis=1)  # (b, 1)
+        above = (scores > source_scores).sum(axis=1)
+        ranks[block] = 1 + np.rint(scale * above)
     return np.where(ranks <= top, ranks, 0)
 
 
@@ -400,7 +400,7 @@ def split_queries(
     file of their own keep their split.
     """
     if any(query.split == "validation" for query in queries):
-        return _split_beside_validation(context, queries)
+        return _keep_validation(context, queries)
     documents = context.store.documents()
     keys = text_keys(documents, related_in(context.store, documents))
     groups = {query.document_id: keys[query.document_id] for query in queries}
@@ -413,7 +413,7 @@ def split_queries(
     return [replace(query, split=splits.get(query.document_id, "train")) for query in queries]
 
 
-def _split_beside_validation(context: StageContext, queries: list[Query]) -> list[Query]:
+def _keep_validation(context: StageContext, queries: list[Query]) -> list[Query]:
     """Return all imported queries as they were read: trained on, or for validation.
 
     Generated ones are held out by document, of documents that no imported query asks for; none of
@@ -422,8 +422,11 @@ def _split_beside_validation(context: StageContext, queries: list[Query]) -> lis
     documents = context.store.documents()
     keys = text_keys(documents, related_in(context.store, documents))
     asked = {keys[query.document_id] for query in queries if query.imported}
-    free = {query.document_id: keys[query.document_id] for query in queries}
-    free = {document: key for document, key in free.items() if key not in asked}
+    free = {}
+    for query in queries:
+        key = keys[query.document_id]
+        if key not in asked:
+            free[query.document_id] = key
     seed = context.settings.training.seed
     aside = assign_split(free, context.settings.evaluation.heldout_share, seed)
     count = sum(query.split == "validation" for query in queries)
@@ -432,11 +435,12 @@ def _split_beside_validation(context: StageContext, queries: list[Query]) -> lis
         count,
         "a file of them was imported; all other imported queries are trained on",
     )
-    found = []
+    split_queries = []
     for query in queries:
-        held_out = not query.imported and query.document_id in aside
-        found.append(replace(query, split="heldout") if held_out else query)
-    return found
+        if not query.imported and query.document_id in aside:
+            query = replace(query, split="heldout")
+        split_queries.append(query)
+    return split_queries
 
 
 def _split_by_parts(
@@ -456,14 +460,19 @@ def _split_by_parts(
         part_of[chunk.id] = str(first // run)
     parts = {part_of[query.chunk_id] for query in queries}
     min_parts = 2 if len(parts) >= MIN_GROUPS else 1
-    count = min(len(parts) - 1, max(min_parts, round(share * len(parts))))
+    wanted = max(min_parts, round(share * len(parts)))
+    count = min(len(parts) - 1, wanted)
     held_out = sample_keys(parts, count, seed)
     why = f"the documents make fewer than {MIN_GROUPS} groups that could be held out as a whole"
     context.choose("held out", f"{len(held_out)} of {len(parts)} parts of {run} chunks", why)
     splits: dict[str, Split] = dict.fromkeys(held_out, "heldout")
     for part in held_out[: len(held_out) // 3]:
         splits[part] = "validation"
-    return [replace(query, split=splits.get(part_of[query.chunk_id], "train")) for query in queries]
+    divided = []
+    for query in queries:
+        split = splits.get(part_of[query.chunk_id], "train")
+        divided.append(replace(query, split=split))
+    return divided
 
 
 def _apply_corrections(

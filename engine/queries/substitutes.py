@@ -128,11 +128,11 @@ def _ask_about(
                 raise CancelledError("Cancelled.")
             words = list(dict.fromkeys(word.lower() for word in question.words))[: task.max_words]
             wanted = Question(question.query, words, question.passage[:MAX_PASSAGE])
-            key = _key(wanted)
+            key = _hash_question(wanted)
             answer = kept.get(key, former.get(key))
             if answer is None:
                 model = model or open_chat(context, context, context.should_stop)
-                answer = _answered(model, task, wanted, context.settings.training.seed)
+                answer = _ask(model, task, wanted, context.settings.training.seed)
                 if answer is not None:
                     _write(path, {**former, **kept, key: answer})
             if answer is not None:
@@ -170,7 +170,7 @@ def _name(snapshot: ProjectSnapshot) -> str:
     return gguf_file(snapshot.project.path, settings.model).name
 
 
-def _answered(model: ChatModel, task: Task, question: Question, seed: int) -> Found | None:
+def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Found | None:
     """Return the model's answer, or None if another attempt may succeed, as with a busy server."""
     words = question.words
     if not words:
@@ -193,10 +193,10 @@ def _answered(model: ChatModel, task: Task, question: Question, seed: int) -> Fo
     if task is KEYWORDS:
         named = [entry.word.strip().lower() for entry in entries]
         return {word: "" for word in named if word in words}
-    return dict(_usable(entries, set(words)))
+    return dict(_select_usable(entries, set(words)))
 
 
-def _usable(entries: Sequence[Substitute], words: set[str]) -> Iterator[tuple[str, str]]:
+def _select_usable(entries: Sequence[Substitute], words: set[str]) -> Iterator[tuple[str, str]]:
     for entry in entries:
         word = entry.word.strip().lower()
         other = " ".join(entry.other.split())
@@ -231,7 +231,7 @@ def _write(path: Path, answers: Mapping[str, Found]) -> None:
     )
 
 
-def _key(question: Question) -> str:
+def _hash_question(question: Question) -> str:
     """Return a hash of a question, so that the cache does not hold the order of a query's words."""
     parts = [question.query, *question.words]
     if question.passage:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from engine.core.records import Chunk, Query
@@ -103,7 +104,7 @@ class _GenerationRun:
         """Ask until the budget is spent. Raises as `write_queries`."""
         budget = self._course.budget
         self._order = self._choose_order(budget)
-        answers = self._answers_in_order(self._order)
+        answers = self._read_answers_in_order(self._order)
         try:
             for position, answer in answers:
                 self.context.check_stop()
@@ -119,9 +120,10 @@ class _GenerationRun:
         chunks_done = self._course.done.chunks
         self.context.progress(chunks_done, chunks_done, "chunks")
         self._report_share()
-        within = sorted(self.queries[: budget.queries], key=lambda item: item[0])
-        beyond = self.queries[budget.queries :]
-        lost = [*self.lost, *(Rejected(query, Reason.BEYOND) for _, query in beyond)]
+        within = sorted(self.queries[: budget.queries], key=itemgetter(0))
+        lost = list(self.lost)
+        for _, query in self.queries[budget.queries :]:
+            lost.append(Rejected(query, Reason.BEYOND))
         rejected = by_reason(lost) + Counter({Reason.NO_ANSWER: self.unanswered})
         made = len(self.queries) + len(self.lost)
         return Written([query for _, query in within], made, rejected, lost)
@@ -134,13 +136,13 @@ class _GenerationRun:
         seed = self.context.settings.training.seed
         check = self.context.check_stop
         per_chunk = self.context.settings.queries.per_chunk
-        if not budget.seconds and len(distinct(self.chunks)) * per_chunk <= budget.queries:
+        most = len(distinct(self.chunks)) * per_chunk
+        if not budget.seconds and most <= budget.queries:
             return list(rounds(self.chunks, seed))
         from engine.lexical.analysis import Analyzer
 
-        positions = sample_indices(
-            len(self.chunks), seed, most=max(IN_MEMORY, budget.queries)
-        ).tolist()
+        in_memory = max(IN_MEMORY, budget.queries)
+        positions = sample_indices(len(self.chunks), seed, most=in_memory).tolist()
         chunks = [self.chunks[position] for position in positions]
         vectors = word_vectors(chunks, Analyzer(corpus_language(self.context)), check)
         order, clusters = covering_order(chunks, vectors, seed, check)
@@ -151,7 +153,7 @@ class _GenerationRun:
         self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
         return [positions[index] for index in order]
 
-    def _answers_in_order(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
+    def _read_answers_in_order(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
         """Yield each position with its answer, in order.
 
         Answers that come early are kept back, so that a budget reaches the same chunks however many
@@ -273,7 +275,8 @@ class _GenerationRun:
         else:
             whole = f"{reached} of {total} are within the budget"
         chunks = "1 more chunk" if left == 1 else f"{left} more chunks"
-        cost = f"about {duration(pace.each * left)} for {chunks} ({whole})"
+        remaining = duration(pace.each * left)
+        cost = f"about {remaining} for {chunks} ({whole})"
         self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
 
     def _report_share(self) -> None:

@@ -57,11 +57,11 @@ def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused
     """
     if not 0 <= weight <= 1:
         raise ValueError(f"the weight must lie in [0, 1], not {weight}")
-    (semantic_ids, semantic_scores), (ids, scores) = _as_arrays([semantic, lexical])
-    return [
-        (semantic_ids, weight * _min_max(semantic_ids, semantic_scores)),
-        (ids, (1 - weight) * _min_max(ids, scores)),
-    ]
+    parts = []
+    weights = (weight, 1 - weight)
+    for (ids, scores), share in zip(_as_arrays([semantic, lexical]), weights, strict=True):
+        parts.append((ids, share * _min_max(ids, scores)))
+    return parts
 
 
 def cross_score(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
@@ -78,14 +78,17 @@ def cross_score(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
     missing = (more >= 0) & (ranked >= 0).any(axis=1, keepdims=True)
     for row, known in enumerate(ranked):
         missing[row] &= ~np.isin(more[row], known)
-    ranked_scores = np.where(ranked >= 0, ranked_scores, -np.inf)
-    more_scores = np.where(missing, more_scores, -np.inf)
     joined = np.concatenate([ranked, np.where(missing, more, -1)], axis=1)
     joined_scores = np.concatenate([ranked_scores, more_scores], axis=1)
+    joined_scores[joined < 0] = -np.inf
     if _is_single([ranker]):
-        present = joined[0] >= 0
-        return joined[0][present], joined_scores[0][present]
+        return _without_padding(joined[0], joined_scores[0])
     return joined, joined_scores
+
+
+def _without_padding(ids: Ids, scores: Floats) -> Fused:
+    present = ids >= 0
+    return ids[present], scores[present]
 
 
 def _is_single(rankers: Sequence[Ranker]) -> bool:
@@ -104,19 +107,18 @@ def _as_arrays(rankers: Sequence[Ranker]) -> list[tuple[Ids, Floats]]:
     for ranker_ids, ranker_scores in rankers:
         ids = np.atleast_2d(np.asarray(ranker_ids, dtype=np.int64))
         scores = np.atleast_2d(np.asarray(ranker_scores, dtype=np.float64))
-        queries = len(arrays[0][0]) if arrays else len(ids)
-        if ids.shape != scores.shape or len(ids) != queries:
+        arrays.append((ids, scores))
+        if ids.shape != scores.shape or len(ids) != len(arrays[0][0]):
             raise ValueError(f"rankers do not fit: ids {ids.shape}, scores {scores.shape}")
         if not np.isfinite(scores[ids >= 0]).all():
             raise ValueError("a score is not a finite number")
         refuse_duplicates(ids)
-        arrays.append((ids, scores))
     return arrays
 
 
 def _reciprocal_ranks(ids: Ids, k: float) -> Floats:
-    ranks = np.arange(1, ids.shape[1] + 1)
-    return np.broadcast_to(1.0 / (k + ranks), ids.shape)
+    gains = 1.0 / (k + np.arange(1, ids.shape[1] + 1))
+    return np.broadcast_to(gains, ids.shape)
 
 
 def _min_max(ids: Ids, scores: Floats) -> Floats:
@@ -136,44 +138,48 @@ def _fuse(parts: Sequence[tuple[Ids, Floats]], depth: int | None, single: bool) 
         raise ValueError(f"depth must be at least 1, not {depth}")
     ids = np.concatenate([part_ids for part_ids, _ in parts], axis=1)
     gains = np.concatenate([part_gains for _, part_gains in parts], axis=1)
-    width = ids.shape[1]
-    if depth is not None:
-        width = min(depth, width)
-    fused_ids = np.full((len(ids), width), -1, dtype=np.int64)
-    fused_scores = np.full((len(ids), width), -np.inf)
-    step = max(1, BLOCK // max(1, ids.shape[1]))
-    for start in range(0, len(ids), step):
+    queries, candidates = ids.shape
+    width = candidates if depth is None else min(depth, candidates)
+    fused_ids = np.full((queries, width), -1, dtype=np.int64)
+    fused_scores = np.full((queries, width), -np.inf)
+    step = max(1, BLOCK // max(1, candidates))
+    for start in range(0, queries, step):
         rows = slice(start, start + step)
         _fuse_block(ids[rows], gains[rows], fused_ids[rows], fused_scores[rows])
     if single:
-        present = fused_ids[0] >= 0
-        return fused_ids[0][present], fused_scores[0][present]
+        return _without_padding(fused_ids[0], fused_scores[0])
     if depth is None:
-        width = int(np.count_nonzero(fused_ids >= 0, axis=1).max(initial=0))
+        lengths = np.count_nonzero(fused_ids >= 0, axis=1)
+        width = int(lengths.max(initial=0))
     return fused_ids[:, :width], fused_scores[:, :width]
 
 
-def _fuse_block(ids: Ids, gains: Floats, out_ids: Ids, out_scores: Floats) -> None:
+def _fuse_block(ids: Ids, gains: Floats, fused_ids: Ids, fused_scores: Floats) -> None:
     """Write the fused ids and scores of some queries into the output arrays."""
+    rows, items, sums = _sum_gains(ids, gains)
+    order = np.lexsort((items, -sums, rows))
+    # A row's first entry has rank 0.
+    ranks = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    kept = ranks < fused_ids.shape[1]
+    best = order[kept]
+    cells = (rows[kept], ranks[kept])
+    fused_ids[cells] = items[best]
+    fused_scores[cells] = sums[best]
+
+
+def _sum_gains(ids: Ids, gains: Floats) -> tuple[Ids, Ids, Floats]:
+    """Return row, item and sum of gains of each different item of a row, ordered by row and item.
+
+    All three are (t,).
+    """
     present = ids >= 0
     rows = np.nonzero(present)[0]
     items = ids[present]
-    if not len(items):
-        return
     order = np.lexsort((items, rows))
     rows = rows[order]
     items = items[order]
-    gain = gains[present][order]
-    first = np.ones(len(items), dtype=bool)
-    first[1:] = (rows[1:] != rows[:-1]) | (items[1:] != items[:-1])
-    total = np.round(np.bincount(np.cumsum(first) - 1, weights=gain), _DECIMALS)
-    rows = rows[first]
-    items = items[first]
-    order = np.lexsort((items, -total, rows))
-    rows = rows[order]
-    items = items[order]
-    total = total[order]
-    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    kept = rank < out_ids.shape[1]
-    out_ids[rows[kept], rank[kept]] = items[kept]
-    out_scores[rows[kept], rank[kept]] = total[kept]
+    is_first = np.ones(len(items), dtype=bool)
+    is_first[1:] = (rows[1:] != rows[:-1]) | (items[1:] != items[:-1])
+    groups = np.cumsum(is_first) - 1
+    sums = np.bincount(groups, weights=gains[present][order])
+    return rows[is_first], items[is_first], np.round(sums, _DECIMALS)

@@ -32,14 +32,15 @@ def rank_all(
     ids = np.empty((len(queries), depth), dtype=np.int64)
     scores = np.empty((len(queries), depth), dtype=np.float32)
     for start in range(0, len(queries), block):
-        products = queries[start : start + block] @ chunks.T  # (b, N)
-        for row, positions in enumerate(without[start : start + block]):
+        rows = slice(start, start + block)
+        products = queries[rows] @ chunks.T  # (b, N)
+        for row, positions in enumerate(without[rows]):
             products[row, positions] = -np.inf
         best = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
-        values = np.take_along_axis(products, best, axis=1)
-        order = np.lexsort((keys[best], -values), axis=1)
-        rows = slice(start, start + len(products))
-        ids[rows] = keys[np.take_along_axis(best, order, axis=1)]
-        scores[rows] = np.take_along_axis(values, order, axis=1)
+        best_keys = keys[best]
+        best_products = np.take_along_axis(products, best, axis=1)
+        order = np.lexsort((best_keys, -best_products), axis=1)
+        ids[rows] = np.take_along_axis(best_keys, order, axis=1)
+        scores[rows] = np.take_along_axis(best_products, order, axis=1)
     ids[np.isneginf(scores)] = -1
     return ids, scores

@@ -40,8 +40,7 @@ class RankedLists:
     scores: Scores
 
     def __post_init__(self) -> None:
-        fault = self._find_fault()
-        if fault:
+        if fault := self._find_fault():
             raise ValueError(fault)
 
     def __len__(self) -> int:
@@ -75,9 +74,11 @@ class RankedLists:
             meta = json.loads((folder / _META).read_text(encoding="utf-8"))
             if meta["version"] != VERSION:
                 raise ValueError(f"format version {meta['version']}, this program reads {VERSION}")
-            arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _TYPES}
-            if {name: array.dtype for name, array in arrays.items()} != _TYPES:
-                raise ValueError("the numbers are of another type")
+            arrays = {}
+            for name, dtype in _TYPES.items():
+                arrays[name] = np.load(folder / f"{name}.npy", allow_pickle=False)
+                if arrays[name].dtype != dtype:
+                    raise ValueError("the numbers are of another type")
             return cls(**arrays)
         except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
             raise DamagedError(
@@ -91,12 +92,10 @@ class RankedLists:
 
     def _find_fault(self) -> str:
         """Return what is wrong with the arrays, empty if nothing is."""
-        n = len(self.query_ids)
-        two_dimensional = self.query_ids.ndim == 1 and self.ids.ndim == 2
-        if not two_dimensional or len(self.ids) != n or self.ids.shape != self.scores.shape:
-            shapes = f"{self.query_ids.shape}, {self.ids.shape}, {self.scores.shape}"
+        shapes = (self.query_ids.shape, self.ids.shape, self.scores.shape)
+        if self.ids.ndim != 2 or shapes != (self.ids.shape[:1], self.ids.shape, self.ids.shape):
             return f"shapes do not fit: {shapes}"
-        if len(np.unique(self.query_ids)) != n:
+        if len(np.unique(self.query_ids)) != len(self):
             return "a query id occurs twice"
         if (self.ids < ABSENT).any():
             return "a chunk id is below -1"

@@ -30,15 +30,15 @@ def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds
     """
     if k <= POSITIVE:
         return ((0, k),)
-    rest = min(m - 1, k - POSITIVE)
+    shared = k - POSITIVE
+    rest = min(m - 1, shared)
+    # Interval i ends after parts[i] of parts[-1] equal parts of the shared ranks.
+    parts = [2**i - 1 for i in range(1, rest + 1)]
+    if scheme == "uniform":
+        parts = list(range(1, rest + 1))
     bounds = [0, POSITIVE]
-    for i in range(1, rest + 1):
-        part = 2**i - 1
-        whole = 2**rest - 1
-        if scheme == "uniform":
-            part = i
-            whole = rest
-        bound = POSITIVE + (k - POSITIVE) * part // whole
+    for part in parts:
+        bound = POSITIVE + shared * part // parts[-1]
         bounds.append(max(bound, bounds[-1] + 1))
     return tuple(itertools.pairwise(bounds))
 
@@ -78,13 +78,14 @@ def sample_lists(
         bounds = partitions.setdefault(k, partition_ranks(k, m, scheme))
         query_id = int(ranked.query_ids[source])
         ranks[row, :, : len(bounds)] = _draw_ranks(bounds, lists_per_query, seed, query_id)
-    flat = ranks.reshape(-1, m)
-    rows = np.repeat(nonempty, lists_per_query)[:, None]
-    padded = flat < 0
+    columns = ranks.reshape(-1, m)
+    rows = np.repeat(nonempty, lists_per_query)
+    cells = (rows[:, None], columns)
+    padded = columns < 0
     return SampledLists(
-        queries=np.repeat(ranked.query_ids[nonempty], lists_per_query),
-        chunks=np.where(padded, ABSENT, ranked.ids[rows, flat]),
-        scores=np.where(padded, np.float32(-np.inf), ranked.scores[rows, flat]),
+        queries=ranked.query_ids[rows],
+        chunks=np.where(padded, ABSENT, ranked.ids[cells]),
+        scores=np.where(padded, np.float32(-np.inf), ranked.scores[cells]),
     )
 
 

@@ -43,19 +43,21 @@ class RankStage(Stage):
 
         queries = context.store.queries()
         index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
-        k = min(context.settings.ranking.k, max(1, index.count))
-        if queries and k < context.settings.ranking.k:
+        depth = context.settings.ranking.k
+        k = min(depth, max(1, index.count))
+        if queries and k < depth:
             context.choose("k", k, f"the corpus has only {index.count} chunks")
-        lists = []
         texts = [query.text for query in queries]
+        lists = []
         # The bonus for codes would turn every target into a single chunk.
         for hits in index.search_many(texts, k, bonus=False):
             lists.append(hits)
             if len(lists) % STEP == 0:
                 context.check_stop()
                 context.progress(len(lists), len(queries), "queries")
+        ranked = RankedLists.from_lists([query.id for query in queries], lists)
         with context.project.building("rankings", context.fingerprint) as building:
-            RankedLists.from_lists([query.id for query in queries], lists).save(building.folder)
+            ranked.save(building.folder)
         context.progress(len(lists), len(queries), "queries")
         info = RankingsInfo(context.need(QueriesInfo).info.content, k)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))

@@ -118,11 +118,12 @@ class BudgetedReranker:
             return min(len(passages), self.reranker.first_batch)
         size = 0
         longest = self._longest
-        limit = remaining  # for a single passage
+        # A single passage may take all of the time, several a batch's share of it.
+        limit = remaining
         for passage in passages:
             longest = max(longest, _length(query, passage))
-            expected = MARGIN * self._pace * longest / self._longest * (size + 1)
-            if expected > limit:
+            seconds = MARGIN * self._pace * longest / self._longest
+            if seconds * (size + 1) > limit:
                 break
             size += 1
             limit = min(remaining, self.reranker.batch_share * self.seconds)

@@ -54,7 +54,8 @@ class FolderReranker:
         except TimeoutError:
             job.cancel()
             raise too_slow(self.name) from None
-        except Exception as error:  # any error of model libraries: search goes on without it
+        # Model libraries raise errors of any kind, and search goes on without the reranker.
+        except Exception as error:
             raise EngineError(
                 f"The reranker {self.name} failed.",
                 first_line(error),

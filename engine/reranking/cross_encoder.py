@@ -43,15 +43,16 @@ class CrossEncoder:
     def scores(self, query: str, passages: Sequence[str]) -> Floats:
         """Return the scores (n,) of a query with n passages, computed in batches of like length."""
         scores = np.empty(len(passages), np.float32)
-        if passages:
-            encoded = self.encoded([query] * len(passages), passages)
-            order = np.argsort([len(row) for row in encoded["input_ids"]], kind="stable")
-            for start in range(0, len(order), BATCH):
-                places = order[start : start + BATCH]
-                scores[places] = self.scores_of(encoded, places)
+        if not passages:
+            return scores
+        encoded = self.tokenize([query] * len(passages), passages)
+        order = np.argsort([len(row) for row in encoded["input_ids"]], kind="stable")
+        for start in range(0, len(order), BATCH):
+            places = order[start : start + BATCH]
+            scores[places] = self.scores_of(encoded, places)
         return scores
 
-    def encoded(self, queries: Sequence[str], passages: Sequence[str]) -> Any:
+    def tokenize(self, queries: Sequence[str], passages: Sequence[str]) -> Any:
         """Tokenize pairs, without padding."""
         return self._tokenizer(
             list(map(encodable, queries)),
@@ -63,22 +64,24 @@ class CrossEncoder:
         )
 
     def scores_of(self, encoded: Any, places: Sequence[int] | NDArray[np.integer]) -> Floats:
-        """Return the scores (b,) of the `encoded` pairs at `places` (b,).
+        """Return the scores (b,) of the pairs of `tokenize` at `places` (b,).
 
         Lengths are padded to a multiple of 16, since bfloat16 kernels are compiled for every shape.
         """
         import torch
 
-        rows = {name: [encoded[name][i] for i in places] for name in _INPUTS if name in encoded}
+        rows = {}
+        for name in _INPUTS:
+            if name in encoded:
+                rows[name] = [encoded[name][place] for place in places]
         longest = max(map(len, rows["input_ids"]))
         length = min(math.ceil(longest / LENGTH_GRID) * LENGTH_GRID, self.max_tokens)
         inputs = pad_rows(rows, self._tokenizer, self._device, length)
         with torch.inference_mode():
             logits = self._model(inputs).float()  # (b, labels)
+            logit = logits[:, 0]
             if logits.shape[1] == 2:
-                logit = logits[:, -1] - logits[:, 0]
-            else:
-                logit = logits[:, 0]
+                logit = logits[:, 1] - logits[:, 0]
         scores: Floats = logit.cpu().numpy()
         return scores
 

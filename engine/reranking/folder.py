@@ -82,11 +82,11 @@ def is_modular(path: Path) -> bool:
 
 
 def _module_files(path: Path) -> list[Path]:
-    """Configuration and weights of the modules.
+    """Return the files of configuration and weights of the modules.
 
     Raises ModelError for one that is not of sentence-transformers.
     """
-    found = [path / "modules.json", path / "config_sentence_transformers.json"]
+    files = [path / "modules.json", path / "config_sentence_transformers.json"]
     for kind, folder in module_folders(path):
         if not kind.startswith(_OWN_MODULES):
             raise _unusable(path, f"Its module {kind} is custom Python code, which is never run.")
@@ -100,9 +100,11 @@ def _module_files(path: Path) -> list[Path]:
             )
         for file in weights:
             tensor_names(file)
-        found += weights
-        found += [file for file in (folder / "config.json",) if file.is_file()]
-    return found
+        files += weights
+        config = folder / "config.json"
+        if config.is_file():
+            files.append(config)
+    return files
 
 
 def _refuse_code(path: Path) -> None:

@@ -111,7 +111,8 @@ class ServerReranker:
         if sorted(scores) != list(range(count)):
             why = f"Each has an 'index', but these are not the numbers from 0 to {count - 1}."
             raise self._unusable(why, "endpoint-index")
-        with np.errstate(over="ignore"):  # too large numbers become infinite
+        # Too large numbers become infinite, and are refused.
+        with np.errstate(over="ignore"):
             ordered = np.array([scores[place] for place in range(count)], np.float32)
         return require_finite(ordered, self.name)
 

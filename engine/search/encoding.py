@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.core.messages.report import SEARCH_MODES, SearchMode
-from engine.core.systems import candidate_name
-from engine.project.store.artifact_info import LexicalInfo, VectorsInfo
+from engine.project.store.artifact_info import LexicalInfo
+from engine.search.explaining import encoder_name
 from engine.search.latest import Latest
 from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats
     from engine.encoders.encoder import Progress
 
 Side = Literal["query", "document"]
@@ -30,7 +28,7 @@ class Encoded:
     special tokens, by the tokenizer that chunks are measured with.
     """
 
-    vectors: NDArray[np.float32]
+    vectors: Floats
     tokens: int
 
 
@@ -101,13 +99,19 @@ class EncodersInUse:
         index = self.loaded.lexical_index()
         keywords = []
         for text in texts:
-            codes = {code: len(index.find_with_any([code])) for code in index.find_codes(text)}
+            codes = {}
+            for code in index.find_codes(text):
+                codes[code] = len(index.find_with_any([code]))
             keywords.append(Keywords(query_weights(index, text), codes))
         return keywords
 
     def by_mode(self) -> dict[SearchMode, NamedEncoder]:
         """Return the encoder of each search mode. Raises NotBuiltError."""
-        return {mode: _name_encoder(self.loaded.vectors(mode).info) for mode in SEARCH_MODES}
+        encoders: dict[SearchMode, NamedEncoder] = {}
+        for mode in SEARCH_MODES:
+            info = self.loaded.vectors(mode).info
+            encoders[mode] = NamedEncoder(encoder_name(info), info.encoder)
+        return encoders
 
     def fingerprints(self, mode: SearchMode = "hybrid") -> dict[str, str]:
         """Return the fingerprints of a mode's query encoder and of the BM25 index.
@@ -135,10 +139,7 @@ class EncodersInUse:
 
         path: Path = chunk_tokenizer(self.loaded.settings())
         tokenizer = self._tokenizer.get(path, load)
-        encodings = tokenizer.encode_batch([encodable(text) for text in texts])
-        return sum(min(max_tokens, len(encoding.ids)) for encoding in encodings)
-
-
-def _name_encoder(info: VectorsInfo) -> NamedEncoder:
-    weight = info.interpolation_weight if info.adapter else 0.0
-    return NamedEncoder(candidate_name(weight), info.encoder)
+        count = 0
+        for encoding in tokenizer.encode_batch([encodable(text) for text in texts]):
+            count += min(max_tokens, len(encoding.ids))
+        return count

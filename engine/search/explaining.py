@@ -7,10 +7,10 @@ index stores, with its own similarity, and from the cached vectors of the base e
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.messages.search import Explained, RankComparison
@@ -21,16 +21,14 @@ from engine.search.latest import Latest
 from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Array, Floats, Ids
     from engine.encoders.embedding_cache import VectorCache
     from engine.encoders.encoder import Encoder, QueryEncoder
     from engine.vectors.index import VectorIndex
 
 Placement = tuple[int | None, float | None]
 """Rank and similarity of a chunk; None if unknown."""
-Placements = Mapping[int, Placement]
+Placements = dict[int, Placement]
 UNPLACED: Placement = (None, None)
 
 
@@ -52,7 +50,7 @@ class CachedChunks:
 
     key: object
     cache: VectorCache
-    places: NDArray[np.int64]
+    places: Ids
 
     @property
     def missing(self) -> int:
@@ -68,7 +66,7 @@ def find_trained_encoder(loaded: LoadedProject, cached: Latest[Encoder]) -> Unus
     invalid adapter.
     """
     from engine.encoders.embedding_cache import EmbeddingCache
-    from engine.encoders.for_project import add_query_cache, chunk_adapter
+    from engine.encoders.for_project import chunk_adapter, load_for_search
     from engine.encoders.kinds.chosen import encoder_source
 
     artifact = loaded.artifact(AdapterInfo)
@@ -80,18 +78,14 @@ def find_trained_encoder(loaded: LoadedProject, cached: Latest[Encoder]) -> Unus
     if artifact.info.model not in ("", source.fingerprint):
         return None
     adapter = project.path / artifact.info.adapter
-    fingerprint = source.vectors_fingerprint(
-        settings.max_tokens, chunk_adapter(adapter, artifact.info.adapter_scope)
-    )
+    adapter_of_chunks = chunk_adapter(adapter, artifact.info.adapter_scope)
+    fingerprint = source.vectors_fingerprint(settings.max_tokens, adapter_of_chunks)
     width = EmbeddingCache(project.path / "cache").read_width(fingerprint)
     if not width:
         return None
 
     def load() -> Encoder:
-        encoder = source.load(settings.max_tokens, adapter)
-        if source.server:
-            return add_query_cache(project, encoder)
-        return encoder
+        return load_for_search(project, source, settings.max_tokens, adapter)
 
     encoder = cached.get((artifact.fingerprint, fingerprint), load)
     if not encoder.similarity.index_form.of_cosines:
@@ -109,9 +103,9 @@ class UnusedRanker:
         self._folder = cache_folder
         self._cache = Latest["VectorCache"]()
         self._chunks = Latest[CachedChunks]()
-        self._cosines = Latest["NDArray[np.float32]"]()
+        self._cosines = Latest["Floats"]()
 
-    def chunks(self, encoder: UnusedEncoder, hashes: NDArray[Any], state: object) -> CachedChunks:
+    def chunks(self, encoder: UnusedEncoder, hashes: Array, state: object) -> CachedChunks:
         """Find the cached vectors of the chunks with the given hashes of their texts (n,).
 
         The cache is reopened when its files change; the chunks are looked up again when `state`
@@ -120,37 +114,46 @@ class UnusedRanker:
         from engine.encoders.embedding_cache import VectorCache
 
         folder = self._folder / encoder.fingerprint
-        files = (folder, encoder.width, tuple(sorted(_list_shards(folder))))
-        cache = self._cache.get(files, lambda: VectorCache(folder, encoder.width, reading=True))
+        width = encoder.width
+        files = (folder, width, _list_shards(folder))
+        cache = self._cache.get(files, lambda: VectorCache(folder, width, reading=True))
         key = (files, state)
-        return self._chunks.get(key, lambda: CachedChunks(key, cache, cache.find(hashes)))
 
-    def cosines(
-        self, query: str, encoder: UnusedEncoder, chunks: CachedChunks
-    ) -> NDArray[np.float32]:
+        def find() -> CachedChunks:
+            places = cache.find(hashes)
+            return CachedChunks(key, cache, places)
+
+        return self._chunks.get(key, find)
+
+    def cosines(self, query: str, encoder: UnusedEncoder, chunks: CachedChunks) -> Floats:
         """Return the cosines (n,) of a query with the chunks."""
         from engine.vectors.exact import cosines
 
-        def compute() -> NDArray[np.float32]:
+        def compute() -> Floats:
             vector = encoder.load().encode_queries([query])[0]
-            return cosines(chunks.cache.blocks, vector)[chunks.places]
+            by_place = cosines(chunks.cache.blocks, vector)
+            return by_place[chunks.places]
 
         return self._cosines.get((query, chunks.key), compute)
 
 
 def _list_shards(folder: Path) -> list[tuple[str, int]]:
+    """Return the names and sizes of a cache's files."""
+    shards = []
     try:
-        return [(path.name, path.stat().st_size) for path in folder.glob("shard-[0-9]*.vec")]
+        for path in sorted(folder.glob("shard-[0-9]*.vec")):
+            shards.append((path.name, path.stat().st_size))
     except OSError:
         return []  # a run is deleting them
+    return shards
 
 
 @dataclass(frozen=True)
 class IndexRows:
     """The content of a vector index: chunk ids `keys` (n,), ascending, and their `rows`."""
 
-    keys: NDArray[np.int64]
-    rows: NDArray[Any]
+    keys: Ids
+    rows: Array
 
 
 @dataclass(frozen=True)
@@ -162,9 +165,9 @@ class RankedChunks:
     """
 
     key: object
-    ids: NDArray[np.int64]
-    places: NDArray[np.int64]
-    hashes: NDArray[Any]
+    ids: Ids
+    places: Ids
+    hashes: Array
 
 
 class Explainer:
@@ -178,7 +181,7 @@ class Explainer:
         self._rows = Latest[IndexRows]()
         self._chunks = Latest[RankedChunks]()
         self._fingerprint = Latest[str]()
-        self._similarities = Latest["NDArray[np.float32]"]()
+        self._similarities = Latest["Floats"]()
         self._trained: Latest[Encoder] = Latest()
         cache = loaded.project.path / "cache"
         self._unused: defaultdict[str, UnusedRanker] = defaultdict(lambda: UnusedRanker(cache))
@@ -188,10 +191,13 @@ class Explainer:
         artifact, index, vector = self._loaded.query_vector(query, mode)
         rows = self._read_rows(artifact, index)
         chunks = self._read_chunks(artifact, rows.keys)
-        similarities = self._similarities.get(
-            (query, self._loaded.state, artifact.folder),
-            lambda: index.similarities(rows.rows, vector)[chunks.places],
-        )
+
+        def compare() -> Floats:
+            by_row = index.similarities(rows.rows, vector)
+            return by_row[chunks.places]
+
+        key = (query, self._loaded.state, artifact.folder)
+        similarities = self._similarities.get(key, compare)
         in_use = _place(chunks.ids, similarities, chunk_ids)
         name = encoder_name(artifact.info)
         note = ""
@@ -219,21 +225,23 @@ class Explainer:
         ranker = self._unused["base"]
         cached = ranker.chunks(encoder, chunks.hashes, chunks.key)
         if cached.missing:
-            return {}, (
-                f"What the base encoder says is not known: its vectors of {cached.missing:,} of"
-                f" {len(chunks.ids):,} chunks are not at hand. They are made when encoders"
-                " are compared, and documents may have changed since. Run 'engine evaluate"
-                f" {self._loaded.project.argument} --force' to make them."
+            missing = f"{cached.missing:,} of {len(chunks.ids):,} chunks"
+            command = f"engine evaluate {self._loaded.project.argument} --force"
+            note = (
+                f"What the base encoder says is not known: its vectors of {missing} are not at"
+                " hand. They are made when encoders are compared, and documents may have changed"
+                f" since. Run '{command}' to make them."
             )
-        placements = _place(chunks.ids, ranker.cosines(query, encoder, cached), chunk_ids)
-        if index.form.of_cosines:
-            return placements, ""
-        # The index in use scores by a distance, which cannot be compared with a cosine.
-        return {chunk_id: (rank, None) for chunk_id, (rank, _) in placements.items()}, ""
+            return {}, note
+        cosines = ranker.cosines(query, encoder, cached)
+        placements = _place(chunks.ids, cosines, chunk_ids)
+        if not index.form.of_cosines:
+            # The index in use scores by a distance, which cannot be compared with a cosine.
+            for chunk_id, (rank, _) in placements.items():
+                placements[chunk_id] = (rank, None)
+        return placements, ""
 
-    def unused_rankings(
-        self, query: str, top: int, allowed: NDArray[np.int64] | None
-    ) -> list[Ranking]:
+    def unused_rankings(self, query: str, top: int, allowed: Ids | None) -> list[Ranking]:
         """Return the ids and cosines of the `top` chunks by each encoder that is not in use.
 
         These are the base encoder and the adapted one, if their vectors of all chunks are cached.
@@ -241,7 +249,8 @@ class Explainer:
         """
         artifact, index = self._loaded.vector_index("hybrid")
         encoders = self._find_unused_encoders(artifact, index)
-        chunks = self._read_chunks(artifact, self._read_rows(artifact, index).keys)
+        rows = self._read_rows(artifact, index)
+        chunks = self._read_chunks(artifact, rows.keys)
         rankings = []
         for name, encoder in encoders.items():
             ranker = self._unused[name]
@@ -268,9 +277,7 @@ class Explainer:
         key = (self._loaded.repairs, artifact.folder)
         return self._rows.get(key, lambda: IndexRows(*index.stored()))
 
-    def _read_chunks(
-        self, artifact: Artifact[VectorsInfo], keys: NDArray[np.int64]
-    ) -> RankedChunks:
+    def _read_chunks(self, artifact: Artifact[VectorsInfo], keys: Ids) -> RankedChunks:
         """Return the chunks of the index whose documents still exist."""
 
         def read() -> RankedChunks:
@@ -279,11 +286,12 @@ class Explainer:
             from engine.encoders.embedding_cache import hash_keys
 
             chunks = self._loaded.store.chunk_keys(superseded=True)
-            ids = np.fromiter((chunk_id for chunk_id, *_ in chunks), np.int64, len(chunks))
-            hashes = hash_keys([content_hash for *_, content_hash in chunks])
-            is_indexed = np.isin(ids, keys)
-            ids = ids[is_indexed]
-            return RankedChunks(key, ids, np.searchsorted(keys, ids), hashes[is_indexed])
+            all_ids = np.array([chunk_id for chunk_id, _, _ in chunks], np.int64)
+            hashes = hash_keys([content_hash for _, _, content_hash in chunks])
+            is_indexed = np.isin(all_ids, keys)
+            ids = all_ids[is_indexed]
+            places = np.searchsorted(keys, ids)
+            return RankedChunks(key, ids, places, hashes[is_indexed])
 
         key = (self._loaded.state, artifact.folder)
         return self._chunks.get(key, read)
@@ -298,10 +306,12 @@ class Explainer:
         from engine.encoders.for_project import source_of
 
         info = artifact.info
-        return self._fingerprint.get(
-            (info.encoder, info.model, info.max_tokens),
-            lambda: source_of(info, self._loaded.settings()).vectors_fingerprint(info.max_tokens),
-        )
+
+        def find() -> str:
+            source = source_of(info, self._loaded.settings())
+            return source.vectors_fingerprint(info.max_tokens)
+
+        return self._fingerprint.get((info.encoder, info.model, info.max_tokens), find)
 
 
 def encoder_name(info: VectorsInfo) -> str:
@@ -312,24 +322,23 @@ def encoder_name(info: VectorsInfo) -> str:
 
 
 def _rank(
-    ids: NDArray[np.int64],
-    cosines: NDArray[np.float32],
+    ids: Ids,
+    cosines: Floats,
     top: int,
-    allowed: NDArray[np.int64] | None,
+    allowed: Ids | None,
 ) -> Ranking:
     """Return the `top` of the chunks `ids` (n,) by their `cosines` (n,), then by id."""
     import numpy as np
 
     if allowed is not None:
-        cosines = np.where(np.isin(ids, allowed), cosines, -np.inf)
+        is_allowed = np.isin(ids, allowed)
+        ids = ids[is_allowed]
+        cosines = cosines[is_allowed]
     best = np.lexsort((ids, -cosines))[:top]
-    best = best[np.isfinite(cosines[best])]
     return ids[best], cosines[best]
 
 
-def _place(
-    ids: NDArray[np.int64], scores: NDArray[np.float32], chunk_ids: Sequence[int]
-) -> Placements:
+def _place(ids: Ids, scores: Floats, chunk_ids: Sequence[int]) -> Placements:
     """Return the rank and score of those of `chunk_ids` that are among `ids`.
 
     `ids` (n,) ascend, with their `scores` (n,).
@@ -338,8 +347,8 @@ def _place(
 
     from engine.vectors.exact import ranks
 
-    placed = np.unique(np.array(chunk_ids, np.int64))
-    placed = placed[np.isin(placed, ids)]
+    placed = np.intersect1d(ids, np.array(chunk_ids, np.int64))
     positions = np.searchsorted(ids, placed)
-    pairs = zip(ranks(ids, scores, positions).tolist(), scores[positions].tolist(), strict=True)
-    return dict(zip(placed.tolist(), pairs, strict=True))
+    placed_ranks = ranks(ids, scores, positions).tolist()
+    placed_scores = scores[positions].tolist()
+    return dict(zip(placed.tolist(), zip(placed_ranks, placed_scores, strict=True), strict=True))

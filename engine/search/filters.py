@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate, dropwhile
+from itertools import accumulate
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 _DIRECT = re.compile(r"/?(?:(.*[^/])/)?\./?")
 HERE = "."
 """Last part of a path glob that matches only the files directly in a folder: `contracts/./`."""
+FORMATS_BY_ENDING = {**PICTURES, **FORMATS}
 UNKNOWN_LANGUAGE = "unknown"
 """Name for the language of documents whose language is not known."""
 
@@ -64,7 +64,14 @@ class SearchFilter:
         documents: Iterable[Document],
         holders: Callable[[], Container[tuple[str, str]]] = frozenset,
     ) -> set[int]:
-        """Return the ids of the documents that pass.
+        """Return the ids of the documents that pass. See `condition`."""
+        passes = self.condition(holders)
+        return {document.id for document in documents if passes(document)}
+
+    def condition(
+        self, holders: Callable[[], Container[tuple[str, str]]] = frozenset
+    ) -> Callable[[Document], bool]:
+        """Return the test of whether a document passes.
 
         `holders` returns the archives and mailboxes, as (source, path). It is called only if one of
         these types is a condition, as a folder may be named like an archive. Raises UsageError for
@@ -80,20 +87,27 @@ class SearchFilter:
         def passes(document: Document) -> bool:
             if not matches(document.path):
                 return False
-            if formats and formats.isdisjoint(_formats_of(document, containers)):
+            if formats and formats.isdisjoint(_find_formats(document, containers)):
                 return False
             if languages and resolve_language(document.language) not in languages:
                 return False
-            if self.tags and not any(_has_tag(document, tag) for tag in self.tags):
+            if not self._is_tagged(document) or not self._has_author(document):
                 return False
-            return self._has_author(document) and self._has_date(document)
+            return self._has_date(document)
 
-        return {document.id for document in documents if passes(document)}
+        return passes
+
+    def _is_tagged(self, document: Document) -> bool:
+        for tag in self.tags:
+            if _has_tag(document, tag):
+                return True
+        return not self.tags
 
     def _has_author(self, document: Document) -> bool:
-        if not self.authors:
-            return True
-        return any(_is_author(author, document.author) for author in self.authors)
+        for author in self.authors:
+            if _is_author(author, document.author):
+                return True
+        return not self.authors
 
     def _has_date(self, document: Document) -> bool:
         date = date_of(document)
@@ -104,13 +118,14 @@ class SearchFilter:
 
 def resolve_format(text: str) -> str:
     """Return the format that a file type means: `.HTM` → `html`."""
-    ending = f".{text.lower().lstrip('.')}"
-    return FORMATS.get(ending) or PICTURES.get(ending) or ending[1:]
+    name = text.lower().lstrip(".")
+    return FORMATS_BY_ENDING.get(f".{name}", name)
 
 
 def unknown_formats(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
     """Return the file types that no document has and that the engine does not read."""
-    known = {*FORMATS.values(), *PICTURES.values(), *(document.format for document in documents)}
+    known = set(FORMATS_BY_ENDING.values())
+    known.update(document.format for document in documents)
     return [text for text in wanted if resolve_format(text) not in known]
 
 
@@ -119,7 +134,7 @@ def unknown_format(wanted: Iterable[str], documents: Iterable[Document]) -> Usag
     formats = unknown_formats(wanted, documents)
     if not formats:
         return None
-    valid = sorted(ending[1:] for ending in (*FORMATS, *PICTURES))
+    valid = sorted(ending[1:] for ending in FORMATS_BY_ENDING)
     return unknown_name("file type", formats[0], valid, code="type-unknown")
 
 
@@ -128,7 +143,7 @@ def resolve_language(text: str) -> str:
 
     `en-GB` → `en`, `German` → `de`, `unknown` → `und`.
     """
-    code = re.split("[-_]", text.strip().lower())[0]
+    code, *_ = re.split("[-_]", text.strip().lower())
     if code == UNKNOWN_LANGUAGE:
         code = UNKNOWN
     for known, name in STEMMERS.items():
@@ -146,44 +161,48 @@ def languages_of_no_document(wanted: Iterable[str], documents: Iterable[Document
 def find_unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
     """Return a sentence about each condition of a filter that no document meets."""
     documents = list(documents)
-    problems = [
-        f"No document has the file type '{text}'."
-        for text in unknown_formats(where.formats, documents)
-    ]
+    problems = []
+    for text in unknown_formats(where.formats, documents):
+        problems.append(f"No document has the file type '{text}'.")
     names = {_name_language(document.language or UNKNOWN) for document in documents}
     available = ", ".join(sorted(names))
-    problems += [
-        f"No document is in the language '{language}'; their languages: {available}."
-        for language in languages_of_no_document(where.languages, documents)
-    ]
+    for language in languages_of_no_document(where.languages, documents):
+        problems.append(
+            f"No document is in the language '{language}'; their languages: {available}."
+        )
+
+    def is_met(single: SearchFilter) -> bool:
+        return any(map(single.condition(), documents))
+
     for author in where.authors:
-        if not any(_is_author(author, document.author) for document in documents):
+        if not is_met(SearchFilter(authors=(author,))):
             problems.append(f"No document is by '{author}'.")
     for tag in where.tags:
-        if not any(_has_tag(document, tag) for document in documents):
+        if not is_met(SearchFilter(tags=(tag,))):
             problems.append(f"No document has the tag '{tag}'.")
     for glob in where.paths:
-        matches = path_filter((glob,))
-        if not any(matches(document.path) for document in documents):
+        if not is_met(SearchFilter(paths=(glob,))):
             problems.append(f"No path matches '{glob}'.")
-    dates = [date_of(document) for document in documents]
-    if where.after is not None and max(dates, default=-math.inf) < where.after:
+    if where.after is not None and not is_met(SearchFilter(after=where.after)):
         problems.append(f"No document is dated {day(where.after)} or later.")
-    if where.before is not None and min(dates, default=math.inf) >= where.before:
+    if where.before is not None and not is_met(SearchFilter(before=where.before)):
         problems.append(f"No document is dated before {day(where.before)}.")
     return problems
 
 
-def _formats_of(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
+def _find_formats(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
     """Return the format of a document and of each archive or mailbox that contains it.
 
     `holders` are the outermost ones; an archive inside one of them counts by its ending.
     """
-    folders = document.path.split("/")[:-1]
-    parents = accumulate(folders, "{}/{}".format)
-    inside = dropwhile(lambda path: (document.source, path) not in holders, parents)
-    formats = {FORMATS.get(ending_of(path), "") for path in inside}
-    return {document.format} | (formats & STREAMED)
+    formats = {document.format}
+    is_inside = False
+    for parent in accumulate(document.path.split("/")[:-1], "{}/{}".format):
+        is_inside = is_inside or (document.source, parent) in holders
+        format = FORMATS.get(ending_of(parent), "")
+        if is_inside and format in STREAMED:
+            formats.add(format)
+    return formats
 
 
 def _is_author(wanted: str, author: str) -> bool:
@@ -231,18 +250,19 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
     """
     documents = list(documents)
     authors = [compose_accents(document.author) for document in documents if document.author]
-    languages = [_name_language(document.language) for document in documents if document.language]
+    languages = [document.language for document in documents if document.language]
     counts = {
         "type": Counter(document.format for document in documents),
         "author": Counter(authors),
         "tag": _count_tags(documents),
-        "language": Counter(languages),
-        "year": Counter(map(_year, documents)),
-        "folder": _count_folders(
-            [compose_accents(document.path).split("/")[:-1] for document in documents]
-        ),
+        "language": Counter(map(_name_language, languages)),
+        "year": Counter(map(_read_year, documents)),
+        "folder": _count_folders(documents),
     }
-    return {facet: dict(counter.most_common(MAX_FACETS)) for facet, counter in counts.items()}
+    most_frequent = {}
+    for facet, counter in counts.items():
+        most_frequent[facet] = dict(counter.most_common(MAX_FACETS))
+    return most_frequent
 
 
 def _name_language(code: str) -> str:
@@ -251,7 +271,7 @@ def _name_language(code: str) -> str:
     return code
 
 
-def _year(document: Document) -> str:
+def _read_year(document: Document) -> str:
     """Return the year of a document's date, in the user's time zone."""
     seconds = max(-6e10, min(date_of(document), 2e11))
     moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
@@ -269,24 +289,26 @@ def _count_tags(documents: list[Document]) -> Counter[str]:
     return counter
 
 
-def _count_folders(folders: list[list[str]]) -> Counter[str]:
-    """Count folders, each given as its names from the source on.
+def _count_folders(documents: list[Document]) -> Counter[str]:
+    """Count documents by folder.
 
-    They are counted by the first name at which they differ, or together if they do not differ.
+    Folders are told apart by the first name at which they differ; without a difference, they count
+    together.
     """
+    folders = [compose_accents(document.path).split("/")[:-1] for document in documents]
     shared = 0
     for names in zip(*folders, strict=False):
         if len(set(names)) > 1:
             break
         shared += 1
-    if all(len(folder) == shared for folder in folders):
-        return Counter({"/".join(folders[0]): len(folders)} if shared else {})
+    level = shared + 1
+    if max(map(len, folders), default=0) == shared:
+        level = shared  # no folder has a further level
     counter: Counter[str] = Counter()
     for folder in folders:
-        if len(folder) > shared:
-            counter["/".join(folder[: shared + 1])] += 1
-        else:
-            counter["/".join([*folder, HERE])] += 1
+        parts = folder[:level] if len(folder) >= level else [*folder, HERE]
+        if parts:
+            counter["/".join(parts)] += 1
     return counter
 
 
@@ -303,8 +325,11 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
         match = _DIRECT.fullmatch(glob)
         if match is None:
             plain.append(glob)
-        elif match[1]:
-            direct.append((_compile_globs([f"/{match[1]}/*"]), match[1].count("/") + 1))
+            continue
+        folder = match[1]
+        if folder:
+            depth = folder.count("/") + 1
+            direct.append((_compile_globs([f"/{folder}/*"]), depth))
         else:
             direct.append((_compile_globs(["/*"]), 0))
     if not plain and not direct:
@@ -312,11 +337,12 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
     anywhere = _compile_globs(plain)
 
     def matches(path: str) -> bool:
-        depth = path.count("/")
+        path_depth = path.count("/")
         path = compose_accents(path)
         if anywhere.match_file(path):
             return True
-        return any(depth == level and spec.match_file(path) for spec, level in direct)
+        specs = [spec for spec, depth in direct if depth == path_depth]
+        return any(spec.match_file(path) for spec in specs)
 
     return matches
 
@@ -324,7 +350,7 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
 def _compile_globs(globs: Iterable[str]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 
-    patterns = [f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in globs]
+    patterns = [re.sub("^[#!]", r"\\\g<0>", glob) for glob in globs]
     with_brackets = [glob for glob in patterns if "[" in glob]
     literal = [re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", glob) for glob in with_brackets]
     try:

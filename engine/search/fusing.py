@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Ranking = tuple["NDArray[np.int64]", "NDArray[np.floating[Any]]"]
+    from engine.core.arrays import Ids
+
+
+Ranking = tuple["Ids", "NDArray[np.floating[Any]]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,13 @@ class Fused:
 
         Empty if no ranker has added anything to the score.
         """
-        parts = {ranker: part[chunk_id] for ranker, part in self.parts.items() if chunk_id in part}
+        parts = {}
+        for ranker, gains in self.parts.items():
+            if chunk_id in gains:
+                parts[ranker] = gains[chunk_id]
         total = sum(parts.values())
         if total > 0:
-            return {ranker: part / total for ranker, part in parts.items()}
+            return {ranker: gain / total for ranker, gain in parts.items()}
         return {}
 
 
@@ -63,14 +69,12 @@ def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
     else:
         fused = convex(semantic, bm25, settings.weight)
         parts = convex_parts(semantic, bm25, settings.weight)
-    by_ranker = {
-        ranker: dict(_pair_with_scores(ids[0], gains[0]))
-        for ranker, (ids, gains) in zip(("semantic", "bm25"), parts, strict=True)
-    }
+    by_ranker = {}
+    for ranker, (ids, gains) in zip(("semantic", "bm25"), parts, strict=True):
+        by_ranker[ranker] = dict(_pair_with_scores(ids[0], gains[0]))
     return Fused(_pair_with_scores(*fused), by_ranker)
 
 
-def _pair_with_scores(
-    ids: NDArray[np.int64], scores: NDArray[np.floating]
-) -> list[tuple[int, float]]:
-    return list(zip(ids.tolist(), map(float, scores.tolist()), strict=True))
+def _pair_with_scores(ids: Ids, scores: NDArray[np.floating]) -> list[tuple[int, float]]:
+    values = map(float, scores.tolist())
+    return list(zip(ids.tolist(), values, strict=True))

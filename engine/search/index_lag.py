@@ -122,7 +122,8 @@ class LagMonitor:
         if last is None or (last.state != state and start >= last.next_at):
             missing = self._compare_chunks(artifact, mode)
             end = time.monotonic()
-            last = _MissingCount(state, missing, end + WAIT_PER_COUNT * (end - start))
+            wait = WAIT_PER_COUNT * (end - start)
+            last = _MissingCount(state, missing, end + wait)
             self._counts[key] = last
         return last.missing
 
@@ -170,4 +171,5 @@ class LagMonitor:
         text = f"{chunks} not in {search} yet"
         if project.is_running() or project.is_running("watch"):
             return IndexLag(f"{text}.")
-        return IndexLag(f"{text}: 'engine {stage} {project.argument}' adds {pronoun}.", command)
+        run = f"'engine {stage} {project.argument}'"
+        return IndexLag(f"{text}: {run} adds {pronoun}.", command)

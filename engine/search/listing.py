@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -60,7 +59,9 @@ class RankerPlaces:
         rank = self.chunks.get(chunk.id)
         if rank is None:
             return None
-        return Ranked(rank, float(self.scores[rank - 1]), self.documents.get(chunk.document_id, 0))
+        score = float(self.scores[rank - 1])
+        document_rank = self.documents.get(chunk.document_id, 0)
+        return Ranked(rank, score, document_rank)
 
 
 @dataclass(frozen=True)
@@ -85,24 +86,28 @@ class Listing:
         `rankings`: what was fused. `by_document`: only the best passage of each document.
         `with_stop_words`: mark stop words as matches, too.
         """
-        places = {
-            ranker: self._find_places(ranking, by_document=by_document)
-            for ranker, ranking in rankings.items()
-        }
+        places = {}
+        for ranker, ranking in rankings.items():
+            places[ranker] = self._find_places(ranking, by_document=by_document)
         if by_document:
             groups = self._group_by_document(fused.order)
         else:
             groups = ChunkGroups(fused.order)
         hits = []
-        for rank, passage in enumerate(self._find_present(groups.order, top, presence), 1):
+        present = self._find_present(groups.order, top, presence)
+        for rank, passage in enumerate(present, 1):
             chunk = passage.chunk
-            ranked = {ranker: place.find(chunk) for ranker, place in places.items()}
+            ranked = {}
+            for ranker, ranker_places in places.items():
+                place = ranker_places.find(chunk)
+                if place:
+                    ranked[ranker] = place
             hit = self._build_hit(query, passage, with_stop_words=with_stop_words)
             hits.append(
                 replace(
                     hit,
                     rank=rank,
-                    rankers={ranker: place for ranker, place in ranked.items() if place},
+                    rankers=ranked,
                     shares=fused.shares(chunk.id),
                     more=groups.more.get(chunk.id, 0),
                 )
@@ -124,7 +129,8 @@ class Listing:
         page = chunk.page
         place = f"page {page}" if page else ""
         if chunk.pages:
-            page, place = page_at(chunk.pages, first_shown(chunk.text, matches))
+            offset = first_shown(chunk.text, matches)
+            page, place = page_at(chunk.pages, offset)
         return Hit(
             rank=0,
             score=passage.score,
@@ -163,8 +169,11 @@ class Listing:
     def _rank_documents(self, chunks: list[int]) -> dict[int, int]:
         """Return the rank of each document, by the best of its ranked `chunks`."""
         owners = self._loaded.store.owners_of(chunks)
-        documents = dict.fromkeys(owners[chunk] for chunk in chunks if chunk in owners)
-        return {document: rank for rank, document in enumerate(documents, 1)}
+        ranks: dict[int, int] = {}
+        for chunk_id in chunks:
+            if chunk_id in owners:
+                ranks.setdefault(owners[chunk_id], len(ranks) + 1)
+        return ranks
 
     def _group_by_document(self, order: Sequence[ScoredChunk]) -> ChunkGroups:
         """Keep the best chunk of each document.
@@ -172,11 +181,13 @@ class Listing:
         It stands for the document's other chunks among the best `MIN_DEPTH`.
         """
         owners = self._loaded.store.owners_of(chunk_id for chunk_id, _ in order)
-        counts = Counter(owners.get(chunk_id) for chunk_id, _ in order[:MIN_DEPTH])
         best: dict[int | None, ScoredChunk] = {}
-        for chunk_id, score in order:
-            best.setdefault(owners.get(chunk_id), (chunk_id, score))
-        more = {chunk_id: max(0, counts[document] - 1) for document, (chunk_id, _) in best.items()}
+        more: dict[int, int] = {}
+        for place, scored in enumerate(order):
+            chunk_id, _ = scored
+            first_id, _ = best.setdefault(owners.get(chunk_id), scored)
+            if first_id != chunk_id and place < MIN_DEPTH:
+                more[first_id] = more.get(first_id, 0) + 1
         return ChunkGroups(list(best.values()), more)
 
     def count_documents(self, rankings: Iterable[Ranking]) -> int:
@@ -184,7 +195,8 @@ class Listing:
         chunks: set[int] = set()
         for ids, _ in rankings:
             chunks.update(ids.tolist())
-        return len(set(self._loaded.store.owners_of(chunks).values()))
+        owners = self._loaded.store.owners_of(chunks)
+        return len(set(owners.values()))
 
     def _find_present(
         self, order: Sequence[ScoredChunk], top: int, presence: Presence
@@ -252,7 +264,8 @@ def describe_dates(hits: Sequence[Hit]) -> str:
     days = {day(hit.date) for hit in hits}
     if len(hits) > 1 and len(days) == 1:
         return f"All hits are of {day(hits[0].date)}: sorting by date changes nothing."
-    if hits and all(hit.changed is None and hit.created is None for hit in hits):
+    dated = [hit for hit in hits if hit.changed is not None or hit.created is not None]
+    if hits and not dated:
         return (
             "These documents say no date: they are sorted by that of their files, which copying may"
             " have changed."

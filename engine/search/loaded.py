@@ -27,16 +27,14 @@ from engine.search.latest import Latest
 from engine.settings.schema import SearchSettings, Settings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats, Ids
     from engine.encoders.encoder import Encoder, QueryEncoder
     from engine.lexical.filenames import DocumentNames
     from engine.lexical.index import LexicalIndex
     from engine.vectors.index import VectorIndex
 
 Documents = dict[int, Document]
-Owners = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+Owners = tuple["Ids", "Ids"]
 Opened = TypeVar("Opened")
 
 
@@ -57,7 +55,7 @@ class LoadedProject:
         self._names = Latest["DocumentNames"]()
         self._artifacts: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
-        self._vectors: defaultdict[SearchMode, Latest[NDArray[np.float32]]] = defaultdict(Latest)
+        self._vectors: defaultdict[SearchMode, Latest[Floats]] = defaultdict(Latest)
         self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
         self._lag = LagMonitor(self)
         # Folder of a semantic index that could not be opened, and the state of the database then.
@@ -193,7 +191,7 @@ class LoadedProject:
 
     def query_vector(
         self, query: str, mode: SearchMode
-    ) -> tuple[Artifact[VectorsInfo], VectorIndex, NDArray[np.float32]]:
+    ) -> tuple[Artifact[VectorsInfo], VectorIndex, Floats]:
         """Encode a query for the current vector index of a mode.
 
         Returns the artifact, the index and the vector (d,), which is kept, as hybrid search needs
@@ -203,14 +201,16 @@ class LoadedProject:
             artifact, index = self.vector_index(mode)
             encode = partial(self._encode, query, artifact)
             try:
-                return artifact, index, self._vectors[mode].get((query, artifact.folder), encode)
+                vector = self._vectors[mode].get((query, artifact.folder), encode)
+                return artifact, index, vector
             except ModelError:
                 # A run may have removed the adapter while the model was loading: then try again.
                 if self.vectors(mode).folder == artifact.folder:
                     raise
 
-    def _encode(self, query: str, artifact: Artifact[VectorsInfo]) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.query_encoder(artifact).encode_queries([query])[0]
+    def _encode(self, query: str, artifact: Artifact[VectorsInfo]) -> Floats:
+        encoder = self.query_encoder(artifact)
+        vector: Floats = encoder.encode_queries([query])[0]
         return vector
 
     def query_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
@@ -221,10 +221,10 @@ class LoadedProject:
         from engine.encoders.graph.query_graph import QueryGraph
 
         info = artifact.info
-        graph = partial(QueryGraph.open, self.project.path / artifact.folder, info.encoder)
-        encoder = self._encoder(
-            f"{info.kind} in use", info, info.adapter, info.interpolation_weight, graph
-        )
+        folder = self.project.path / artifact.folder
+        graph = partial(QueryGraph.open, folder, info.encoder)
+        role = f"{info.kind} in use"
+        encoder = self._encoder(role, info, info.adapter, info.interpolation_weight, graph)
         self._check_unchanged(encoder, info.encoder, info)
         return encoder
 
@@ -235,9 +235,9 @@ class LoadedProject:
             weight = info.interpolation_weight
         else:
             weight = 1.0
-        encoder = cast("Encoder", self._encoder("chunks", info, info.chunk_adapter, weight))
+        encoder = self._encoder("chunks", info, info.chunk_adapter, weight)
         self._check_unchanged(encoder, info.chunk_encoder, info)
-        return encoder
+        return cast("Encoder", encoder)
 
     def _check_unchanged(self, encoder: QueryEncoder, expected: str, info: VectorsInfo) -> None:
         if encoder.fingerprint != expected:
@@ -262,18 +262,17 @@ class LoadedProject:
         graph: Callable[[], QueryEncoder | None] = lambda: None,
     ) -> QueryEncoder:
         def load() -> QueryEncoder:
-            from engine.encoders.for_project import add_query_cache, source_of
+            from engine.encoders.for_project import load_for_search, source_of
 
+            stored = graph()
+            if stored:
+                return stored
             folder = self.project.path / adapter if adapter else None
             source = source_of(info, self.settings())
-            encoder = source.load(info.max_tokens, folder, weight)
-            if source.server:
-                return add_query_cache(self.project, encoder)
-            return encoder
+            return load_for_search(self.project, source, info.max_tokens, folder, weight)
 
-        return self._encoders[role].get(
-            (info.encoder, info.model, adapter, weight, info.max_tokens), lambda: graph() or load()
-        )
+        key = (info.encoder, info.model, adapter, weight, info.max_tokens)
+        return self._encoders[role].get(key, load)
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
         """Return the settings with `auto` fusion replaced by what the last evaluation chose.
@@ -284,12 +283,16 @@ class LoadedProject:
             return settings
         vectors = self.artifact(VectorsInfo)
         evaluation = self.artifact(EvaluationInfo)
-        base_encoder = vectors.info.base_encoder if vectors else ""
-        if evaluation and (not base_encoder or evaluation.info.model in ("", base_encoder)):
-            chosen = evaluation.info.fusion
-        else:
-            share = vectors.info.usual_share if vectors else VectorsInfo.usual_share
-            chosen = FusionInfo("weighted", share)
+        base_encoder = ""
+        share = VectorsInfo.usual_share
+        if vectors:
+            base_encoder = vectors.info.base_encoder
+            share = vectors.info.usual_share
+        chosen = FusionInfo("weighted", share)
+        if evaluation:
+            evaluated = evaluation.info.model
+            if not base_encoder or not evaluated or evaluated == base_encoder:
+                chosen = evaluation.info.fusion
         return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
 
     def threshold(self) -> tuple[float | None, str]:
@@ -343,9 +346,9 @@ class LoadedProject:
         while True:
             artifact = self._require(kind)
             open_folder = partial(self._open, artifact, load)
+            key = (self.repairs, artifact.folder)
             try:
-                index = self._indexes[kind].get((self.repairs, artifact.folder), open_folder)
-                return artifact, index
+                return artifact, self._indexes[kind].get(key, open_folder)
             except DamagedError:
                 # A run may have replaced and removed the artifact meanwhile: then try again.
                 if self._require(kind).folder == artifact.folder:

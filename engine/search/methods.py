@@ -26,8 +26,8 @@ def _search(request: Search) -> Task:
     where = SearchFilter(
         request.paths or (),
         request.types or (),
-        _date(request.after),
-        _date(request.before),
+        _read_date(request.after),
+        _read_date(request.before),
         request.authors or (),
         request.languages or (),
         request.tags or (),
@@ -47,7 +47,7 @@ def _search(request: Search) -> Task:
     )
 
 
-def _date(text: str | None) -> float | None:
+def _read_date(text: str | None) -> float | None:
     if text is None:
         return None
     return parse_date(text)
@@ -61,7 +61,7 @@ def _warm_up(request: WarmUp) -> Task:
     return task
 
 
-def _document(request: ReadDocument) -> Task:
+def _read_document(request: ReadDocument) -> Task:
     def task(own: ThreadSearcher) -> DocumentText:
         document = own.look().document(request.document_id)
         if document is None:
@@ -87,7 +87,7 @@ HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {
     WarmUp: _warm_up,
     Explain: _explain,
     MeasureReranker: lambda _: lambda own: own.ready().reranking.measure_speed(),
-    ReadDocument: _document,
+    ReadDocument: _read_document,
     Ping: lambda _: lambda _own: "pong",
 }
 METHODS = {kind.method: kind for kind in HANDLERS}
@@ -119,6 +119,7 @@ def _may_rerank(rerank: bool | None, own: ThreadSearcher) -> bool:
     if rerank is not None:
         return rerank
     try:
-        return bool(own.project.settings().search.reranker) and own.look().may_rerank("bm25")
+        has_reranker = bool(own.project.settings().search.reranker)
+        return has_reranker and own.look().may_rerank("bm25")
     except EngineError:  # the search reports it
         return False

@@ -14,13 +14,11 @@ from engine.project.control import with_run_hint
 from engine.search.fusing import Fused, Ranking
 from engine.search.loaded import LoadedProject
 from engine.search.stop_words import find_stop_words
-from engine.search.typed import Wording
+from engine.search.syntax import ParsedQuery
 from engine.settings.schema import SearchSettings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
 
@@ -35,14 +33,15 @@ class Rankings:
     by_ranker: dict[str, Ranking] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
-    matching: NDArray[np.int64] | None = None
+    matching: Ids | None = None
     index: LexicalIndex | None = None
     only_stop_words: bool = False
 
     @property
     def longest(self) -> int:
         """Length of the longest ranking."""
-        return max((len(ids) for ids, _ in self.by_ranker.values()), default=0)
+        lengths = [len(ids) for ids, _ in self.by_ranker.values()]
+        return max(lengths, default=0)
 
     @property
     def without_words(self) -> bool:
@@ -60,10 +59,10 @@ class Rankers:
 
     def rank(
         self,
-        query: Wording,
+        query: ParsedQuery,
         mode: Mode,
         depth: int,
-        allowed: NDArray[np.int64] | None,
+        allowed: Ids | None,
         *,
         all_matching: bool = False,
     ) -> Rankings:
@@ -95,9 +94,10 @@ class Rankers:
                 failures.append(with_run_hint(self.loaded.project, error))
         if not rankings.by_ranker:
             raise failures[0]
-        by = "By keywords only" if "bm25" in rankings.by_ranker else "By meaning only"
+        remaining = "keywords" if "bm25" in rankings.by_ranker else "meaning"
         for failure in failures:
-            rankings.notes.append(f"{by}: {failure.what} {failure.to_do}")
+            reason = f"{failure.what} {failure.to_do}"
+            rankings.notes.append(f"By {remaining} only: {reason}")
             rankings.commands += failure.commands
         return rankings
 
@@ -105,28 +105,27 @@ class Rankers:
         self,
         query: str,
         depth: int,
-        allowed: NDArray[np.int64] | None,
+        allowed: Ids | None,
         rankings: Rankings,
         all_matching: bool,
     ) -> Ranking:
         """Rank by BM25; notes, and all matching chunks if wanted, go into `rankings`."""
         index = self.loaded.lexical_index()
-        if all_matching:
-            ids, scores = index.search(query, index.count, allowed)
-        else:
-            ids, scores = index.search(query, depth, allowed)
-        stop_words = find_stop_words(self.loaded, index, query, (ids, scores), allowed)
+        count = index.count if all_matching else depth
+        ranking: Ranking = index.search(query, count, allowed)
+        stop_words = find_stop_words(self.loaded, index, query, ranking, allowed)
         if stop_words:
-            ids, scores = stop_words.ranking
+            ranking = stop_words.ranking
             rankings.notes.append(stop_words.note)
             rankings.only_stop_words = True
         rankings.index = index
+        ids, scores = ranking
         if all_matching:
             rankings.matching = ids
         return ids[:depth], scores[:depth]
 
     def _rank_by_meaning(
-        self, query: str, mode: SearchMode, depth: int, allowed: NDArray[np.int64] | None
+        self, query: str, mode: SearchMode, depth: int, allowed: Ids | None
     ) -> Ranking:
         _, index, vector = self.loaded.query_vector(query, mode)
         if allowed is None:
@@ -134,7 +133,7 @@ class Rankers:
         return index.search_among(vector, allowed, depth)
 
     def cross_score(
-        self, query: Wording, rankings: Rankings, settings: SearchSettings
+        self, query: ParsedQuery, rankings: Rankings, settings: SearchSettings
     ) -> dict[str, Ranking]:
         """Return each ranking extended by the other's chunks, so that both scores of each count.
 
@@ -148,21 +147,22 @@ class Rankers:
 
         from engine.ranking.fusion import cross_score
 
-        bm25 = both["bm25"]
-        semantic = both["semantic"]
+        bm25_ids, bm25_scores = both["bm25"]
+        semantic_ids, _ = both["semantic"]
         try:
             _, index, vector = self.loaded.query_vector(query.meaning, "hybrid")
-            cosines = index.search_among(vector, bm25[0], len(bm25[0]))
-            scores = rankings.index.scores(query.keywords, semantic[0])
+            embedded_ids, similarities = index.search_among(vector, bm25_ids, len(bm25_ids))
+            scores = rankings.index.scores(query.keywords, semantic_ids)
         except EngineError:  # a run has just replaced an index: the rankings stay as they are
             return both
-        by_keywords: Ranking = cross_score(bm25, semantic[0], scores)
-        by_meaning: Ranking = cross_score(semantic, *cosines)
-        lacks_vector = ~np.isin(bm25[0], cosines[0])
+        by_keywords: Ranking = cross_score(both["bm25"], semantic_ids, scores)
+        by_meaning: Ranking = cross_score(both["semantic"], embedded_ids, similarities)
+        lacks_vector = ~np.isin(bm25_ids, embedded_ids)
         if lacks_vector.any() and len(by_meaning[0]):
             # Both scores lie at the same relative position between lowest and highest.
-            estimated = np.interp(bm25[1][lacks_vector], _bounds(by_keywords), _bounds(by_meaning))
-            by_meaning = cross_score(by_meaning, bm25[0][lacks_vector], estimated)
+            known_scores = bm25_scores[lacks_vector]
+            estimated = np.interp(known_scores, _find_bounds(by_keywords), _find_bounds(by_meaning))
+            by_meaning = cross_score(by_meaning, bm25_ids[lacks_vector], estimated)
         return {"bm25": by_keywords, "semantic": by_meaning}
 
 
@@ -171,13 +171,12 @@ def encoder_mode(mode: Mode) -> SearchMode:
     return "semantic" if mode == "semantic" else "hybrid"
 
 
-def _bounds(ranking: Ranking) -> tuple[float, float]:
-    return float(ranking[1].min()), float(ranking[1].max())
+def _find_bounds(ranking: Ranking) -> tuple[float, float]:
+    _, scores = ranking
+    return float(scores.min()), float(scores.max())
 
 
-def put_codes_first(
-    fused: Fused, text: str, rankings: Rankings, allowed: NDArray[np.int64] | None
-) -> Fused:
+def put_codes_first(fused: Fused, text: str, rankings: Rankings, allowed: Ids | None) -> Fused:
     """Put the chunks first that contain a whole code of the query, such as PHX-121.
 
     Only for hybrid search. Of a code in more than a tenth of all chunks, such as COVID-19 in a
@@ -203,7 +202,8 @@ def put_codes_first(
         codes_held.update(ranked[:1] if is_frequent else ranked)
     if not codes_held:
         return fused
-    return replace(fused, order=sorted(order, key=lambda item: -codes_held[item[0]]))
+    order.sort(key=lambda item: -codes_held[item[0]])
+    return replace(fused, order=order)
 
 
 def hide_weak(ranking: Ranking, top: int, least: float | None, reason: str) -> tuple[Ranking, str]:

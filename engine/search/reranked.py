@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, UsageError
@@ -16,9 +18,7 @@ from engine.search.latest import Latest
 from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats
     from engine.reranking.budget import BudgetedReranker
 
 Stop = Callable[[], bool]
@@ -111,9 +111,9 @@ class Reranking:
             return RerankedOrder(fused, can_rerank=asked is False and self.may_rerank(mode))
         from engine.reranking.budget import MAX_PASSAGES
 
-        first = fused.order[:MAX_PASSAGES]
-        chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in first)
-        present = [chunk_id for chunk_id, _ in first if chunk_id in chunks]
+        first = [chunk_id for chunk_id, _ in fused.order[:MAX_PASSAGES]]
+        chunks = self._loaded.store.chunks_by_id(first)
+        present = [chunk_id for chunk_id in first if chunk_id in chunks]
         try:
             reranker = self._open_reranker()
             if not self._wait_until_loaded(reranker, stop):
@@ -122,16 +122,15 @@ class Reranking:
             return RerankedOrder(fused, reranked=Reranked(problem=error))
         passages = [chunks[chunk_id].embedded_text for chunk_id in present]
         result = reranker.scores(query, passages, stop)
-        scores = dict(zip(present, map(float, result.scores), strict=False))
-        scored = [item for item in fused.order if item[0] in scores]
-        scored.sort(key=lambda item: -scores[item[0]])
-        others = [item for item in fused.order if item[0] not in scores]
+        values = map(float, result.scores)
+        scores = dict(zip(present, values, strict=False))  # time may have ended before the last
+        order = sorted(fused.order, key=lambda item: -scores.get(item[0], -math.inf))
         reranked = Reranked(len(scores), result.seconds, result.problem)
-        return RerankedOrder(replace(fused, order=[*scored, *others]), scores, reranked)
+        return RerankedOrder(replace(fused, order=order), scores, reranked)
 
     def scores(
         self, query: str, passages: Sequence[str], progress: Callable[[int], None]
-    ) -> NDArray[np.float32]:
+    ) -> Floats:
         """Return how well each passage answers a query (n,), without a time limit.
 
         `progress` is called with the number of passages done, and may raise to end the scoring.
@@ -181,7 +180,8 @@ class Reranking:
     def _wait_until_loaded(self, reranker: BudgetedReranker, stop: Stop) -> bool:
         """Return whether the model is loaded before `stop` returns true. Raises as loading."""
         thread = ThreadPoolExecutor(1)
-        loading = self._loading.get(id(reranker), lambda: thread.submit(reranker.load))
+        load = partial(thread.submit, reranker.load)
+        loading = self._loading.get(id(reranker), load)
         thread.shutdown(wait=False)
         while not loading.done():
             if stop():

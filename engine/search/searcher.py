@@ -7,7 +7,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
-from engine.core.characters import visible
 from engine.core.errors import EngineError, UsageError, unknown_name
 from engine.core.messages.search import (
     MODE_OF_NAME,
@@ -19,8 +18,6 @@ from engine.core.messages.search import (
     RankComparison,
 )
 from engine.core.records import Document
-from engine.corpus.scan.formats import STREAMED
-from engine.lexical.filenames import FilenameMatch
 from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import EncodersInUse
@@ -32,12 +29,11 @@ from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
 from engine.search.rankers import Rankers, Rankings, encoder_mode, hide_weak, put_codes_first
 from engine.search.reranked import RerankedOrder, Reranking, add_scores, describe_problem
-from engine.search.syntax import ParsedQuery, parse
-from engine.search.typed import TypedQueries, Wording, describe_no_word, remove_names
+from engine.search.syntax import ParsedQuery
+from engine.search.typed import TypedQueries, describe_no_word
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from engine.core.arrays import Ids
 
 EMPTY = "The query is empty."
 NO_WORD = "The query has no words: type a word or a number to look for."
@@ -122,53 +118,50 @@ class Searcher:
         ResourceError.
         """
         self._loaded.follow_repair()
-        query = _clean(query)
-        if syntax:
-            parsed = parse(query)
-        else:
-            parsed = ParsedQuery(query)
+        parsed = self._typed.read(query, syntax=syntax)
         settings = self._loaded.settings().search
         mode = mode or settings.mode_in_json
         top = settings.top if top is None else top
         _check(mode, top)
-        like = self._find_like(parsed)
-        problem = self._find_problem(query, parsed, like)
+        problem = self._find_problem(parsed)
         if problem:
-            return Found(query, mode, (), (problem.what,), problem=problem)
+            return Found(parsed.typed, mode, (), (problem.what,), problem=problem)
 
         # Which chunks may be hits, and what rankers search for.
-        documents, match = self._match(parsed.text, where, settings.named_documents)
-        parsed = remove_names(parsed, match.names)
-        allowed = self._typed.find_allowed(parsed, documents, like)
-        wording = self._typed.build_wording(parsed, match.text, like, allowed)
+        parsed = self._typed.restrict(parsed, where)
+        allowed = self._typed.find_allowed(parsed)
+        parsed = self._typed.add_wording(parsed, allowed)
+        like = parsed.like_document
 
         # Rank, fuse and rerank.
-        rankings, depth = self._rank(wording, mode, top, allowed, by_document, with_facets)
+        rankings, depth = self._rank(parsed, mode, top, allowed, by_document, with_facets)
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
-        self._add_notes(rankings, mode, parsed, match, where)
+        self._add_notes(rankings, mode, parsed, where)
         suggestion = ""
         if syntax:
-            suggestion, note = self._typed.suggest_correction(query, match.text, match.names)
+            suggestion, note = self._typed.suggest_correction(parsed)
             rankings.notes.append(note)
         fusion = self._loaded.fusion(settings) if mode == "hybrid" else settings
-        ordered = RerankedOrder(fuse(self._rankers.cross_score(wording, rankings, fusion), fusion))
-        if not by_date and like is None:
-            ordered = self.reranking.order(mode, rerank, wording.meaning, ordered.fused, stop)
+        fused = fuse(self._rankers.cross_score(parsed, rankings, fusion), fusion)
+        if by_date or like:
+            ordered = RerankedOrder(fused)
+        else:
+            ordered = self.reranking.order(mode, rerank, parsed.meaning, fused, stop)
         rankings.notes.append(describe_problem(ordered.reranked))
         fused = ordered.fused
         if like:
             fused = self._typed.put_long_first(fused, like)
-        fused = put_codes_first(fused, match.text, rankings, allowed).down_to(min_score)
+        fused = put_codes_first(fused, parsed.text, rankings, allowed).down_to(min_score)
 
         # List the hits.
         presence = Presence(self.project.path)
-        listed = depth if by_date and (parsed.required or parsed.titles) else top
+        is_conditional = any(not clause.is_excluded for clause in parsed.clauses)
         hits = self._listing.hits(
-            wording.keywords,
+            parsed.keywords,
             rankings.by_ranker,
             fused,
-            listed,
+            depth if by_date and is_conditional else top,
             presence,
             by_document=by_document,
             with_stop_words=rankings.only_stop_words,
@@ -179,8 +172,7 @@ class Searcher:
         else:
             hits = add_scores(hits, ordered.scores)
         if not hits:
-            reason = self._typed.why_nothing(parsed, where, documents, allowed, min_score)
-            rankings.notes.append(reason)
+            rankings.notes.append(self._typed.why_nothing(parsed, where, allowed, min_score))
         elif like is None and rankings.without_words:
             no_word = describe_no_word(parsed, where, allowed)
             rankings.notes.append(f"{no_word}; these are the nearest by meaning.")
@@ -192,7 +184,7 @@ class Searcher:
         if where:
             unknown_type = unknown_format(where.formats, self._loaded.documents().values())
         return Found(
-            query,
+            parsed.typed,
             mode,
             hits,
             tuple(filter(None, rankings.notes)),
@@ -204,18 +196,12 @@ class Searcher:
             unknown_type,
         )
 
-    def _find_like(self, parsed: ParsedQuery) -> Document | None:
-        """Return the document that hits should resemble, if the query names one."""
-        if not parsed.like:
-            return None
-        return self._typed.find_like(parsed)
-
     def _rank(
         self,
-        wording: Wording,
+        query: ParsedQuery,
         mode: Mode,
         top: int,
-        allowed: NDArray[np.int64] | None,
+        allowed: Ids | None,
         by_document: bool,
         all_matching: bool,
     ) -> tuple[Rankings, int]:
@@ -225,7 +211,7 @@ class Searcher:
         """
         depth = max(MIN_DEPTH, 5 * top)
         while True:
-            rankings = self._rankers.rank(wording, mode, depth, allowed, all_matching=all_matching)
+            rankings = self._rankers.rank(query, mode, depth, allowed, all_matching=all_matching)
             if not by_document or rankings.longest < depth:
                 return rankings, depth
             if self._listing.count_documents(rankings.by_ranker.values()) >= top:
@@ -245,13 +231,12 @@ class Searcher:
         self,
         rankings: Rankings,
         mode: Mode,
-        parsed: ParsedQuery,
-        match: FilenameMatch,
+        query: ParsedQuery,
         where: SearchFilter | None,
     ) -> None:
         """Add notes on where was searched, incomplete indexes, unmet filters and open quotes."""
-        if match.names:
-            rankings.notes.insert(0, f"Only in {' and '.join(match.names)}, which the query names.")
+        if query.names:
+            rankings.notes.insert(0, f"Only in {' and '.join(query.names)}, which the query names.")
         for ranker in rankings.by_ranker:
             lag = self._loaded.index_lag(ranker, encoder_mode(mode))
             if lag:
@@ -260,23 +245,21 @@ class Searcher:
                     rankings.commands.append(lag.command)
         if where:
             rankings.notes += find_unmet(where, self._loaded.documents().values())
-        if parsed.unclosed:
-            phrase = f"{parsed.unclosed} is searched as a phrase, its last word as a prefix"
+        if query.unclosed:
+            phrase = f"{query.unclosed} is searched as a phrase, its last word as a prefix"
             rankings.notes.append(f"The quotation mark is not closed: {phrase}.")
 
-    def _find_problem(
-        self, query: str, parsed: ParsedQuery, like: Document | None
-    ) -> UsageError | None:
+    def _find_problem(self, query: ParsedQuery) -> UsageError | None:
         """Return why a query cannot be searched for, or None if it can."""
-        reason = unsearchable(query)
+        reason = unsearchable(query.typed)
         if reason:
             return UsageError(reason, code="query-empty")
-        if like:
+        if query.like_document:
             return None
-        if parsed.like:
-            what = f"There is no document {parsed.like}: name its id or its path."
+        if query.like:
+            what = f"There is no document {query.like}: name its id or its path."
             return UsageError(what, code="document-missing")
-        if unsearchable(parsed.text):
+        if unsearchable(query.text):
             what = (
                 "The query only says what to leave out. Type a word to look for as well, as in:"
                 " report -draft"
@@ -292,18 +275,17 @@ class Searcher:
         chunks gives no hits. Raises as `search`.
         """
         self._loaded.follow_repair()
-        query = _clean(query)
-        settings = self._loaded.settings().search
         if unsearchable(query):
             return ()
-        documents, match = self._match(query, None, settings.named_documents)
-        allowed = self._typed.chunks_of(documents)
+        settings = self._loaded.settings().search
+        parsed = self._typed.restrict(self._typed.read(query))
+        allowed = self._typed.chunks_of(parsed.documents)
         presence = Presence(self.project.path)
         hits: dict[int, Hit] = {}
-        for ranking in self._explainer.unused_rankings(match.text, 2 * top, allowed):
+        for ranking in self._explainer.unused_rankings(parsed.text, 2 * top, allowed):
             rankings = {"semantic": ranking}
             fused = fuse(rankings, settings)
-            for hit in self._listing.hits(match.text, rankings, fused, top, presence):
+            for hit in self._listing.hits(parsed.text, rankings, fused, top, presence):
                 hits[hit.chunk_id] = hit
         return tuple(hits.values())
 
@@ -340,21 +322,18 @@ class Searcher:
         as `search`.
         """
         self._loaded.follow_repair()
-        query = _clean(query)
-        settings = self._loaded.settings().search
-        used_by = encoder_mode(mode or settings.mode_in_json)
-        reason = unsearchable(query)
+        used_by = encoder_mode(mode or self._loaded.settings().search.mode_in_json)
+        parsed = self._typed.read(query, syntax=True)
+        reason = unsearchable(parsed.typed)
         if reason:
             name = encoder_name(self._loaded.vectors(used_by).info)
             return Explained(name, {chunk_id: RankComparison() for chunk_id in chunk_ids}, reason)
-        parsed = parse(query)
-        like = self._find_like(parsed)
-        documents, match = self._match(parsed.text, None, settings.named_documents)
+        parsed = self._typed.restrict(parsed)
         allowed = None
         if parsed.prefixes:
-            allowed = self._typed.find_allowed(parsed, documents, like)
-        wording = self._typed.build_wording(parsed, match.text, like, allowed)
-        return self._explainer.explain(wording.meaning, chunk_ids, used_by)
+            allowed = self._typed.find_allowed(parsed)
+        parsed = self._typed.add_wording(parsed, allowed)
+        return self._explainer.explain(parsed.meaning, chunk_ids, used_by)
 
     def may_rerank(self, mode: Mode) -> bool:
         """Return whether a search in a mode may use the reranker without being asked to."""
@@ -365,46 +344,19 @@ class Searcher:
         """Load what a mode needs, so that the first search is fast."""
         self.search("warm up", mode=mode, top=1, rerank=False)
 
-    def _match(
-        self, query: str, where: SearchFilter | None, named: bool
-    ) -> tuple[set[int] | None, FilenameMatch]:
-        """Return the documents to search in (None: all), and what to search for in them.
-
-        These are the documents that pass the filter. With `named`, only those of them that the
-        query names, if there are any.
-        """
-        passing = None
-        if where is not None and not where.empty:
-            passing = self._filter_documents(where)
-        if named and "." in query:
-            match = self._loaded.document_names().match(query)
-        else:
-            match = FilenameMatch(query)
-        if not match.documents:
-            return passing, match
-        if passing is None:
-            return set(match.documents), match
-        documents = passing & match.documents
-        if documents:
-            return documents, match
-        return passing, FilenameMatch(query)
-
-    def _filter_documents(self, where: SearchFilter) -> set[int]:
-        store = self._loaded.store
-        return where.allowed(self._loaded.documents().values(), lambda: store.paths_of(STREAMED))
-
     def _count_facets(self, rankings: Rankings) -> dict[str, dict[str, int]]:
         """Count the documents with a word of the query, and those of the first semantic hits."""
         import numpy as np
 
-        found: list[NDArray[np.int64]] = []
+        found: list[Ids] = []
         if rankings.matching is not None:
             found.append(rankings.matching)
         if "semantic" in rankings.by_ranker:
             ids, _ = rankings.by_ranker["semantic"]
             found.append(ids[:MIN_DEPTH])
         chunks, owners = self._loaded.chunk_owners()
-        owner_ids = set(owners[np.isin(chunks, np.concatenate(found))].tolist())
+        is_found = np.isin(chunks, np.concatenate(found))
+        owner_ids = set(owners[is_found].tolist())
         documents = self._loaded.documents().values()
         return facets(document for document in documents if document.id in owner_ids)
 
@@ -417,11 +369,6 @@ def unsearchable(query: str) -> str:
     if any(category(char)[0] in "LN" for char in query):
         return ""
     return NO_WORD if query.strip() else EMPTY
-
-
-def _clean(query: str) -> str:
-    encodable = query.encode("utf-8", "replace").decode()  # without half surrogate pairs
-    return visible(encodable)
 
 
 def _check(mode: str, top: int) -> None:

@@ -108,10 +108,8 @@ class Server:
             return factory(params)
         except (TypeError, ValueError) as error:
             self._answers.give(key, error=(INVALID_PARAMS, str(error), None))
-        except EngineError as error:
-            self._answers.give(key, error=(INVALID_PARAMS, error.what, error.as_dict()))
         except Exception as error:  # a fault in one method must not end the server
-            self._answers.give(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
+            self._give_error(key, error, INVALID_PARAMS)
         return None
 
     def _queue_search(
@@ -122,10 +120,9 @@ class Server:
         def job() -> None:
             self._run(key, lambda: task(own))
 
-        if series is None:
-            self._searching[light].put(job)
-        else:
-            self._searching[light].put(self._add_to_series(Ticket(key), (series, light), job))
+        if series is not None:
+            job = self._add_to_series(Ticket(key), (series, light), job)
+        self._searching[light].put(job)
 
     def _add_to_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:
         """Supersede the waiting search of a series.
@@ -152,10 +149,16 @@ class Server:
     def _run(self, key: Any, task: Callable[[], Any]) -> None:
         try:
             self._answers.give(key, result=task())
-        except EngineError as error:
-            self._answers.give(key, error=(ENGINE, error.what, error.as_dict()))
         except BaseException as error:  # not even a panic of native code may end the server
-            self._answers.give(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
+            self._give_error(key, error, ENGINE)
+
+    def _give_error(self, key: Any, error: BaseException, code: int) -> None:
+        """Answer with an error: that of a fault, or `code` for an error that a user can mend."""
+        if isinstance(error, EngineError):
+            self._answers.give(key, error=(code, error.what, error.as_dict()))
+        else:
+            fault = f"{type(error).__name__}: {error}"
+            self._answers.give(key, error=(INTERNAL, fault, None))
 
 
 class Ticket:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from engine.lexical.characters import LINE_WITHIN
 
@@ -27,14 +28,17 @@ def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, 
     before = "… " if text[:start].strip() else ""
     after = " …" if text[end:].strip() else ""
     body, fold_offset = _fold(text[start:end])
-    marks = []
+    shown = f"{before}{body}{after}"
+    body_end = len(before) + len(body)
+    marks: list[Span] = []
     for first, last in matches:
         if start <= first < last <= end:
-            left = fold_offset(first - start)
-            right = min(fold_offset(last - start - 1) + 1, len(body))
+            left = len(before) + fold_offset(first - start)
+            right = len(before) + fold_offset(last - start - 1) + 1
+            right = min(right, body_end)
             if left < right:
-                marks.append((left + len(before), right + len(before)))
-    return before + body + after, tuple(marks)
+                marks.append((left, right))
+    return shown, tuple(marks)
 
 
 def first_shown(text: str, matches: Sequence[Span], width: int = 300) -> int:
@@ -54,8 +58,9 @@ def page_at(pages: Sequence[tuple[int, int, str]], offset: int) -> tuple[int, st
 
     `pages`: (offset, number, name), at least one, in order.
     """
-    following = bisect_right(pages, offset, key=lambda page: page[0])
-    _, number, name = pages[max(0, following - 1)]
+    following = bisect_right(pages, offset, key=itemgetter(0))
+    current = max(0, following - 1)
+    _, number, name = pages[current]
     return number, name
 
 
@@ -68,21 +73,20 @@ def _find_window(text: str, matches: Sequence[Span], width: int) -> Span:
         return 0, len(text)
     begin = fullest_window(text, matches, width)
     end = begin + width
-    inside = [(first, last) for first, last in matches if first >= begin and last <= end]
-    if inside:
-        first_match = inside[0][0]
-    else:
-        first_match = begin + width // 2
-    if begin > 0 and not text[begin - 1].isspace():
+    starts = []
+    ends = []
+    for first, last in matches:
+        if begin <= first and last <= end:
+            starts.append(first)
+            ends.append(last)
+    if begin > 0:
+        first_match = starts[0] if starts else begin + width // 2
         for offset in range(begin, first_match + 1):
             if text[offset].isspace() or text[offset - 1].isspace():
                 begin = offset
                 break
-    if inside:
-        last_match = inside[-1][1]
-    else:
-        last_match = begin + width // 2
     if end < len(text):
+        last_match = ends[-1] if ends else begin + width // 2
         for offset in range(end, last_match - 1, -1):
             if text[offset].isspace():
                 end = offset
@@ -95,21 +99,28 @@ def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
 
     One pass over the matches, with a pointer to either end of the window.
     """
-    words = [text[first:last].lower() for first, last in matches]
+    words = []
+    anchors = [0]
+    for first, last in matches:
+        words.append(text[first:last].lower())
+        anchors.append(first)
     held: Counter[str] = Counter()
     best = 0
     most = -1
     left = 0
     right = 0
-    for anchor in [0, *(first for first, _ in matches)]:
-        begin = max(0, min(anchor - width // 6, len(text) - width))
-        while right < len(matches) and matches[right][1] <= begin + width:
+    last_begin = len(text) - width
+    for anchor in anchors:
+        begin = max(0, min(anchor - width // 6, last_begin))
+        end = begin + width
+        while right < len(matches) and matches[right][1] <= end:
             held[words[right]] += 1
             right += 1
         while left < right and matches[left][0] < begin:
-            held[words[left]] -= 1
-            if not held[words[left]]:
-                del held[words[left]]
+            word = words[left]
+            held[word] -= 1
+            if not held[word]:
+                del held[word]
             left += 1
         if len(held) > most:
             best = begin
@@ -124,16 +135,22 @@ def _fold(text: str) -> tuple[str, Callable[[int], int]]:
     function from an offset in `text` to the offset in the folded text.
     """
     parts: list[str] = []
+    piece_start = 0
     piece_starts = [0]
     piece_ends: list[int] = []
+    removed = 0
     shifts = [0]
     for match in _FOLDED.finditer(text):
-        blank = " " if match["blank"] and match.start() else ""
-        parts += [text[piece_starts[-1] : match.start()], blank]
-        piece_ends.append(match.start())
-        piece_starts.append(match.end())
-        shifts.append(shifts[-1] + len(match[0]) - len(blank))
-    parts.append(text[piece_starts[-1] :])
+        piece_end = match.start()
+        blank = " " if match["blank"] and piece_end else ""
+        parts.append(text[piece_start:piece_end])
+        parts.append(blank)
+        piece_ends.append(piece_end)
+        piece_start = match.end()
+        piece_starts.append(piece_start)
+        removed += piece_start - piece_end - len(blank)
+        shifts.append(removed)
+    parts.append(text[piece_start:])
     piece_ends.append(len(text))
 
     def fold_offset(offset: int) -> int:

@@ -9,15 +9,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.core.records import Document
 from engine.lexical.characters import word_pattern
 from engine.search.fusing import Ranking
 from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
 MAX_CANDIDATES = 2_000
@@ -42,7 +39,7 @@ def find_stop_words(
     index: LexicalIndex,
     query: str,
     found: Ranking,
-    allowed: NDArray[np.int64] | None,
+    allowed: Ids | None,
 ) -> StopWordHits | None:
     """Return the passages for a query whose words BM25 all leaves out; None for other queries.
 
@@ -56,16 +53,18 @@ def find_stop_words(
     if allowed is not None and not len(allowed):
         return None
     has_hits = len(found[0]) > 0
-    if has_hits and not any(len(word) > 1 and word.isupper() for word in words):
+    capitals = [word for word in words if word.isupper() and len(word) > 1]
+    if has_hits and not capitals:
         return None
     scores = _score_passages(loaded, words, allowed, any_case=False)
     if not scores and not has_hits:
         scores = _score_passages(loaded, words, allowed, any_case=True)
-    return StopWordHits(_merge(scores, found), _describe(words, is_found=bool(scores)))
+    note = _describe(words, is_found=bool(scores))
+    return StopWordHits(_merge(scores, found), note)
 
 
 def _score_passages(
-    loaded: LoadedProject, words: list[str], allowed: NDArray[np.int64] | None, *, any_case: bool
+    loaded: LoadedProject, words: list[str], allowed: Ids | None, *, any_case: bool
 ) -> dict[int, float]:
     """Return the score of each allowed passage that contains the words in sequence.
 
@@ -74,7 +73,7 @@ def _score_passages(
     pattern = _compile(words, any_case=any_case)
     # SQLite ignores case for ASCII only: a wildcard stands for any other character.
     wildcard = "_" if any_case else "?"
-    phrase = wildcard.join(re.sub(r"[^\x21-\x7e]", wildcard, word) for word in words)
+    phrase = re.sub(r"[^\x21-\x7e]", wildcard, " ".join(words))
     like = f"%{phrase}%" if any_case else f"*{phrase}*"
     ids = loaded.store.chunk_ids_like(like, MAX_CANDIDATES, any_case=any_case)
     scores: dict[int, float] = {}
@@ -84,15 +83,16 @@ def _score_passages(
             scores[chunk_id] = score
     for chunk_id in _find_titled_chunks(loaded, pattern):
         scores[chunk_id] = scores.get(chunk_id, 0.0) + _TITLE_BONUS
-    if allowed is None:
-        return scores
-    allowed_ids = set(allowed.tolist())
-    return {chunk_id: score for chunk_id, score in scores.items() if chunk_id in allowed_ids}
+    if allowed is not None:
+        for chunk_id in scores.keys() - set(allowed.tolist()):
+            del scores[chunk_id]
+    return scores
 
 
 def _compile(words: list[str], *, any_case: bool) -> re.Pattern[str]:
     phrase = r"[\W_]+".join(map(re.escape, words))
-    return re.compile(rf"(?<![^\W_]){phrase}(?![^\W_])", re.IGNORECASE if any_case else re.NOFLAG)
+    flags = re.IGNORECASE if any_case else re.NOFLAG
+    return re.compile(rf"(?<![^\W_]){phrase}(?![^\W_])", flags)
 
 
 def _score_text(pattern: re.Pattern[str], text: str) -> float:
@@ -102,8 +102,10 @@ def _score_text(pattern: re.Pattern[str], text: str) -> float:
     """
     score = 0.0
     for match in pattern.finditer(text):
-        before = text[max(0, match.start() - 10) : match.start()]
-        is_capitalized = match[0][:1].isupper() and not match[0].isupper()
+        phrase = match[0]
+        start = match.start()
+        before = text[max(0, start - 10) : start]
+        is_capitalized = phrase[:1].isupper() and not phrase.isupper()
         if is_capitalized and _SENTENCE_START.search(before):
             score += _SENTENCE_START_SCORE
         else:
@@ -113,15 +115,13 @@ def _score_text(pattern: re.Pattern[str], text: str) -> float:
 
 def _find_titled_chunks(loaded: LoadedProject, pattern: re.Pattern[str]) -> list[int]:
     """Return the first chunk of each document whose title or file name contains the words."""
-    documents = loaded.documents().values()
-    titled = [document.id for document in documents if _is_titled(document, pattern)]
+    titled = []
+    for document in loaded.documents().values():
+        name = document.file_path.rpartition("/")[2]
+        if pattern.search(document.title) or pattern.search(name):
+            titled.append(document.id)
     chunks = loaded.store.chunks_by_id(loaded.store.chunk_ids_in(titled))
-    return [chunk_id for chunk_id, chunk in chunks.items() if chunk.ordinal == 0]
-
-
-def _is_titled(document: Document, pattern: re.Pattern[str]) -> bool:
-    name = document.file_path.rpartition("/")[2]
-    return pattern.search(document.title) is not None or pattern.search(name) is not None
+    return [chunk.id for chunk in chunks.values() if chunk.ordinal == 0]
 
 
 def _merge(scores: dict[int, float], found: Ranking) -> Ranking:
@@ -129,12 +129,14 @@ def _merge(scores: dict[int, float], found: Ranking) -> Ranking:
     import numpy as np
 
     found_ids, found_scores = found
-    first = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
-    rest = [row for row, chunk_id in enumerate(found_ids.tolist()) if chunk_id not in scores]
+    first = np.array(sorted(scores), np.int64)
+    first_scores = np.array([scores[chunk_id] for chunk_id in first.tolist()])
+    by_score = np.argsort(-first_scores, kind="stable")
     best = float(found_scores[0]) if len(found_scores) else 0.0
-    ids = np.array([*first, *found_ids[rest].tolist()], np.int64)
-    values = [best + scores[chunk_id] for chunk_id in first] + found_scores[rest].tolist()
-    return ids, np.array(values, np.float32)
+    is_other = ~np.isin(found_ids, first)
+    ids = np.concatenate([first[by_score], found_ids[is_other]])
+    values = np.concatenate([best + first_scores[by_score], found_scores[is_other]])
+    return ids, values.astype(np.float32)
 
 
 def _describe(words: list[str], *, is_found: bool) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from engine.core.messages.search import query_words
+from engine.core.records import Document
 from engine.lexical.characters import (
     UNSPACED,
     drop_superscripts,
@@ -31,20 +33,31 @@ _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Words that a text must contain.
+    """Words that a passage or a title must contain, or must not.
 
     `is_phrase`: in sequence. `is_prefix`: the last word may be longer, as in a phrase without a
-    closing quotation mark.
+    closing quotation mark. `is_excluded`: they must not occur. `in_title`: in the document's title.
     """
 
     text: str
     is_phrase: bool = False
     is_prefix: bool = False
+    is_excluded: bool = False
+    in_title: bool = False
 
     def __str__(self) -> str:
+        minus = "-" if self.is_excluded else ""
+        field = "title:" if self.in_title else ""
+        return f"{minus}{field}{self.typed_words}"
+
+    @property
+    def typed_words(self) -> str:
+        """The words as a user may type them, without a minus and a field."""
         if self.is_phrase:
             return f'"{self.text}"'
-        return f"{self.text}*" if self.is_prefix else self.text
+        if self.is_prefix:
+            return f"{self.text}*"
+        return self.text
 
     @property
     def is_word(self) -> bool:
@@ -79,7 +92,8 @@ class Clause:
         normal = normalise(text)
         yield _compile(self), fold(normal)
         spelt_out = replace(self, text=spell_out(normalise(self.text)))
-        if not text.isascii() or spelt_out.text != normalise(self.text):
+        is_spelt_otherwise = spelt_out.text != normalise(self.text)
+        if is_spelt_otherwise or not text.isascii():
             yield _compile(spelt_out), fold(spell_out(normal))
         without_marks = drop_superscripts(text)
         if without_marks != text:
@@ -88,70 +102,67 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """The parts of a query.
+    """A query on its way from the prompt to the hits.
 
-    `text`: what rankers search for, without operators and excluded words. `required`, `excluded`:
-    conditions on passages. `titles`, `other_titles`: required and excluded titles of documents.
+    `parse` reads the first fields; search adds the others, which depend on the project
+    (`engine.search.typed`).
+
+    `typed`: what the user typed. `text`: what is searched for, without operators, excluded words
+    and the names of the files to search in. `clauses`: conditions on passages, then on titles.
     `like`: id or path of the document that hits should resemble, or empty.
+    `like_document`: that document. `documents`: ids of the documents to search in; None for all.
+    `names`: the files among them that the query names. `keywords`, `meaning`: the texts that BM25
+    and the encoder get.
     """
 
+    typed: str
     text: str
-    required: tuple[Clause, ...] = ()
-    excluded: tuple[Clause, ...] = ()
-    titles: tuple[Clause, ...] = ()
-    other_titles: tuple[Clause, ...] = ()
+    clauses: tuple[Clause, ...] = ()
     like: str = ""
+    like_document: Document | None = None
+    documents: frozenset[int] | None = None
+    names: tuple[str, ...] = ()
+    keywords: str = ""
+    meaning: str = ""
 
     @property
-    def prefixes(self) -> tuple[Clause, ...]:
-        """The required prefixes of words."""
-        return tuple(
-            clause for clause in self.required if clause.is_prefix and not clause.is_phrase
-        )
+    def prefixes(self) -> list[Clause]:
+        """The required prefixes of words in passages."""
+        prefixes = []
+        for clause in self.clauses:
+            is_required = not clause.is_excluded and not clause.in_title
+            if is_required and clause.is_prefix and not clause.is_phrase:
+                prefixes.append(clause)
+        return prefixes
 
     @property
     def unclosed(self) -> str:
         """The phrase without a closing quotation mark, or an empty text."""
-        for clause in (*self.required, *self.excluded, *self.titles, *self.other_titles):
+        for clause in self.clauses:
             if clause.is_phrase and clause.is_prefix:
-                return str(clause)
+                return clause.typed_words
         return ""
-
-    def each(self) -> list[ParsedQuery]:
-        """Return a query without text for each single condition."""
-        return [
-            *(ParsedQuery("", required=(clause,)) for clause in self.required),
-            *(ParsedQuery("", excluded=(clause,)) for clause in self.excluded),
-            *(ParsedQuery("", titles=(clause,)) for clause in self.titles),
-            *(ParsedQuery("", other_titles=(clause,)) for clause in self.other_titles),
-        ]
 
     @property
     def conditions(self) -> str:
         """All conditions, as a user may type them."""
-        typed = [
-            *(f"{clause}" for clause in self.required),
-            *(f"-{clause}" for clause in self.excluded),
-            *(f"title:{clause}" for clause in self.titles),
-            *(f"-title:{clause}" for clause in self.other_titles),
-        ]
-        return " ".join(typed)
+        return " ".join(map(str, self.clauses))
 
 
 def parse(query: str) -> ParsedQuery:
     """Parse a query. Never raises: a lone sign or a minus before a number is plain text."""
-    clauses: dict[str, list[Clause]] = {"": [], "-": [], "title:": [], "-title:": []}
+    clauses: list[Clause] = []
     like = ""
 
     def take_clause(part: re.Match[str]) -> str:
         """Note a clause or the document in `like:`, and return what stays in the query's text."""
         nonlocal like
-        minus = part["minus"] or ""
+        has_minus = part["minus"] is not None
         field = (part["field"] or "").lower()
         content = part["phrase"] or part["prefix"] or part["word"] or ""
-        is_excluded = minus and content[:1].isalpha()
-        is_plain = part["word"] and not field and not is_excluded
-        if is_plain or not word_pattern().search(content) or (field == "like:" and minus):
+        is_excluded_word = has_minus and content[:1].isalpha()
+        is_plain = part["word"] and not field and not is_excluded_word
+        if is_plain or not word_pattern().search(content) or (field == "like:" and has_minus):
             return part[0]
         if field == "like:":
             like = content
@@ -159,19 +170,23 @@ def parse(query: str) -> ParsedQuery:
         is_phrase = part["phrase"] is not None
         is_open_phrase = is_phrase and part["closing"] is None
         is_prefix = part["prefix"] is not None or is_open_phrase
-        clauses[minus + field].append(Clause(content, is_phrase, is_prefix))
-        return "" if minus or field else content
+        clauses.append(Clause(content, is_phrase, is_prefix, has_minus, field == "title:"))
+        return "" if has_minus or field else content
 
     text = _OPERATOR.sub(take_clause, query)
+    clauses.sort(key=lambda clause: (clause.in_title, clause.is_excluded))
     if not word_pattern().search(text):
-        text = " ".join(clause.text for clause in clauses["title:"]) or text
-    required, excluded, titles, other_titles = map(tuple, clauses.values())
-    return ParsedQuery(text, required, excluded, titles, other_titles, like)
+        titles = [clause for clause in clauses if clause.in_title and not clause.is_excluded]
+        text = " ".join(clause.text for clause in titles) or text
+    return ParsedQuery(query, text, tuple(clauses), like)
 
 
 def plain_text(query: str) -> str:
-    """Return a query without operators, as it is judged; unchanged if nothing else remains."""
-    return parse(query).text.strip() or query
+    """Return a query without operators, as it is judged; unchanged if nothing else remains.
+
+    Its white space is normalised.
+    """
+    return query_words(parse(query).text.strip() or query)
 
 
 def respell_query(query: str, respell: Callable[[str], str]) -> str:

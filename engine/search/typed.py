@@ -1,4 +1,4 @@
-"""The conditions of typed queries, and the words that rankers get for them.
+"""What a query means in a project: where to search, under which conditions, for which words.
 
 BM25 knows which chunks may contain a word. If a word must occur as it was typed, or if BM25 does
 not know a chunk yet, the text is read. So every hit meets the conditions, whichever ranker returned
@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from engine.core.characters import visible
 from engine.core.errors import EngineError
 from engine.core.records import Document
+from engine.corpus.scan.formats import STREAMED
 from engine.lexical.characters import term_pattern, word_pattern
 from engine.lexical.filenames import build_search_label
 from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import LoadedProject
-from engine.search.syntax import Clause, ParsedQuery, respell_query
+from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
 MAX_COMPLETIONS = 20
@@ -53,45 +53,76 @@ _BLANK = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """The texts of a query that BM25 (`keywords`) and the encoder (`meaning`) get."""
-
-    keywords: str
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True)
 class Candidates:
     """Chunk ids (n,) that may contain a clause; with `certain`, they all do."""
 
-    ids: NDArray[np.int64]
+    ids: Ids
     certain: bool = False
 
 
 class TypedQueries:
-    """Evaluates the conditions of typed queries. Not thread-safe."""
+    """Completes parsed queries for a project, and evaluates their conditions. Not thread-safe."""
 
     def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
 
-    def find_like(self, query: ParsedQuery) -> Document | None:
-        """Return the document that hits should resemble, with its text."""
+    def read(self, typed: str, *, syntax: bool = False) -> ParsedQuery:
+        """Return a query without control characters, with the document that hits should resemble.
+
+        `syntax`: the query may contain operators.
+        """
+        encodable = typed.encode("utf-8", "replace").decode()  # without half surrogate pairs
+        text = visible(encodable)
+        if not syntax:
+            return ParsedQuery(text, text)
+        query = parse(text)
+        if not query.like:
+            return query
         for document in self._loaded.documents().values():
             if query.like in (document.stable_id, document.path):
-                return self._loaded.store.document(document.id)
-        return None
+                with_text = self._loaded.store.document(document.id)
+                return replace(query, like_document=with_text)
+        return query
 
-    def find_allowed(
-        self, query: ParsedQuery, among: set[int] | None, like: Document | None = None
-    ) -> NDArray[np.int64] | None:
-        """Return the chunks (n,) of the documents `among` that meet all conditions.
+    def restrict(self, query: ParsedQuery, where: SearchFilter | None = None) -> ParsedQuery:
+        """Return a query with the documents to search in.
 
-        `among`: None for all documents. Returns None if all chunks are allowed.
+        These are the documents that pass the filter. If the query names some of them, only those,
+        and their names are no longer part of the query.
         """
-        documents = self._filter_documents(query, among, like)
+        passing = self._filter_documents(where)
+        settings = self._loaded.settings().search
+        if not settings.named_documents or "." not in query.text:
+            return replace(query, documents=passing)
+        match = self._loaded.document_names().match(query.text)
+        documents = match.documents
+        if passing is not None:
+            documents &= passing
+        if not documents:
+            return replace(query, documents=passing)
+        names = {name.casefold() for name in match.names}
+        clauses = tuple(clause for clause in query.clauses if not _is_required_name(clause, names))
+        return replace(
+            query, text=match.text, clauses=clauses, documents=documents, names=match.names
+        )
+
+    def _filter_documents(self, where: SearchFilter | None) -> frozenset[int] | None:
+        """Return the documents that pass a filter; None for all."""
+        if where is None or where.empty:
+            return None
+        store = self._loaded.store
+        documents = self._loaded.documents().values()
+        return frozenset(where.allowed(documents, lambda: store.paths_of(STREAMED)))
+
+    def find_allowed(self, query: ParsedQuery) -> Ids | None:
+        """Return the chunks (n,) of the query's documents that meet all its conditions.
+
+        Returns None if all chunks are allowed.
+        """
+        documents = self._find_titled_documents(query)
         return self._filter_chunks(query, self.chunks_of(documents))
 
-    def chunks_of(self, documents: set[int] | None) -> NDArray[np.int64] | None:
+    def chunks_of(self, documents: frozenset[int] | None) -> Ids | None:
         """Return the ids (n,) of the chunks of documents; None for all."""
         if documents is None:
             return None
@@ -104,111 +135,115 @@ class TypedQueries:
         self,
         query: ParsedQuery,
         where: SearchFilter | None,
-        among: set[int] | None,
-        allowed: NDArray[np.int64] | None,
+        allowed: Ids | None,
         min_score: float | None,
     ) -> str:
         """Return which conditions no passage meets, or an empty text if `find_unmet` explains it.
 
-        `where`: the filter, which the documents `among` pass. `allowed`: the chunks that meet the
+        `where`: the filter that the query's documents pass. `allowed`: the chunks that meet the
         conditions of the query as well.
         """
-        if among is not None and not among:
+        if query.documents is not None and not query.documents:
             documents = self._loaded.documents().values()
             if where and not find_unmet(where, documents):
                 return "No document meets all filters."
             return ""
-        if allowed is not None and not len(allowed) and query.conditions:
-            failing = self._find_failing(query, among)
-            return f"No passage matches {' or '.join(failing) or f'all of {query.conditions}'}."
+        if allowed is not None and not len(allowed) and query.clauses:
+            failing = self._find_failing(query) or [f"all of {query.conditions}"]
+            return f"No passage matches {' or '.join(failing)}."
         if min_score is not None:
             return f"Nothing has a score of {min_score:g} or more."
         if allowed is None or query.like:
             return ""
         return f"{describe_no_word(query, where, allowed)}."
 
-    def _find_failing(self, query: ParsedQuery, among: set[int] | None) -> list[str]:
+    def _find_failing(self, query: ParsedQuery) -> list[str]:
         """Return the conditions that no passage meets, even each for itself."""
         failing = []
-        for single in query.each():
-            allowed = self.find_allowed(single, among)
+        for clause in query.clauses:
+            single = ParsedQuery("", "", (clause,), documents=query.documents)
+            allowed = self.find_allowed(single)
             if allowed is not None and not len(allowed):
-                failing.append(single.conditions)
+                failing.append(str(clause))
         return failing
 
-    def _filter_documents(
-        self, query: ParsedQuery, among: set[int] | None, like: Document | None
-    ) -> set[int] | None:
-        """Return those of `among` that meet the conditions on documents; None means all."""
-        if not (query.titles or query.other_titles or like):
-            return among
+    def _find_titled_documents(self, query: ParsedQuery) -> frozenset[int] | None:
+        """Return those of the query's documents that meet its conditions on documents.
+
+        None means all.
+        """
+        clauses = [clause for clause in query.clauses if clause.in_title]
+        like = query.like_document
+        if not clauses and like is None:
+            return query.documents
 
         def passes(document: Document) -> bool:
-            if among is not None and document.id not in among:
+            if query.documents is not None and document.id not in query.documents:
                 return False
             if like is not None and document.id == like.id:
                 return False
-            if any(self._is_titled(document, clause) for clause in query.other_titles):
-                return False
-            return all(self._is_titled(document, clause) for clause in query.titles)
+            for clause in clauses:
+                if self._is_titled(document, clause) == clause.is_excluded:
+                    return False
+            return True
 
         documents = self._loaded.documents().values()
-        return {document.id for document in documents if passes(document)}
+        return frozenset(document.id for document in documents if passes(document))
 
     def _is_titled(self, document: Document, clause: Clause) -> bool:
         from engine.lexical.analysis import matched_spans
 
-        names = (document.title, document.path.rpartition("/")[2])
-        if any(map(clause.stands_in, names)):
-            return True
-        if not clause.is_word:
-            return False
-        return any(matched_spans(clause.text, name, self._loaded.language()) for name in names)
+        file_name = document.path.rpartition("/")[2]
+        for name in (document.title, file_name):
+            if clause.stands_in(name):
+                return True
+            if clause.is_word and matched_spans(clause.text, name, self._loaded.language()):
+                return True
+        return False
 
-    def _filter_chunks(
-        self, query: ParsedQuery, ids: NDArray[np.int64] | None
-    ) -> NDArray[np.int64] | None:
+    def _filter_chunks(self, query: ParsedQuery, ids: Ids | None) -> Ids | None:
         """Return those of the chunks `ids` (n,) that meet the conditions on passages.
 
         None means all chunks.
         """
-        if not (query.required or query.excluded):
+        clauses = [clause for clause in query.clauses if not clause.in_title]
+        if not clauses:
             return ids
         import numpy as np
 
         if ids is None:
             ids, _ = self._loaded.chunk_owners()
-        for clause in query.required:
-            ids = ids[np.isin(ids, self._find_holding(clause, ids))]
-        for clause in query.excluded:
-            ids = ids[~np.isin(ids, self._find_holding(clause, ids))]
+        for clause in clauses:
+            is_held = np.isin(ids, self._find_holding(clause, ids))
+            ids = ids[is_held != clause.is_excluded]
         return ids
 
-    def _find_holding(self, clause: Clause, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _find_holding(self, clause: Clause, ids: Ids) -> Ids:
         """Return those of `ids` that contain a clause."""
         import numpy as np
 
-        none = ids[:0]
-        found = none
+        certain = ids[:0]
         unread = ids
         index = self._open_index()
         if index:
             candidates = _find_candidates(index, clause, ids)
             if candidates.certain:
-                found = candidates.ids
-                unread = none
+                certain = candidates.ids
+                unread = ids[:0]
             else:
                 unread = candidates.ids
             if self._loaded.index_lag("bm25"):
-                not_indexed = ids[~np.isin(ids, index.ids())]
+                not_indexed = ids[np.isin(ids, index.ids(), invert=True)]
                 unread = distinct(np.concatenate([unread, not_indexed]))
-        read = self._read_holding(clause, unread[np.isin(unread, ids)].tolist())
-        return np.concatenate([found, np.fromiter(read, np.int64)])
+        unread = unread[np.isin(unread, ids)]
+        holding = self._read_holding(clause, unread.tolist())
+        return np.concatenate([certain, np.fromiter(holding, np.int64)])
 
     def _read_holding(self, clause: Clause, ids: list[int]) -> Iterator[int]:
         """Yield those of `ids` whose title, headings or text contain a clause."""
         for first in range(0, len(ids), BLOCK):
-            for chunk_id, text in self._read_texts(ids[first : first + BLOCK]):
+            block = ids[first : first + BLOCK]
+            for chunk_id, text in self._read_texts(block):
                 if clause.stands_in(text):
                     yield chunk_id
 
@@ -232,34 +267,30 @@ class TypedQueries:
         except EngineError:
             return None
 
-    def build_wording(
-        self,
-        query: ParsedQuery,
-        text: str,
-        like: Document | None,
-        allowed: NDArray[np.int64] | None,
-    ) -> Wording:
-        """Return what rankers search for: `text`, completed prefixes and a `like:` document.
+    def add_wording(self, query: ParsedQuery, allowed: Ids | None) -> ParsedQuery:
+        """Return a query with the texts that rankers get.
 
+        These are its text, completed prefixes and words of the document that hits should resemble.
         Prefixes are completed with words of the chunks `allowed`.
         """
-        keywords = [text]
-        meaning = [text]
+        keywords = [query.text]
+        meaning = [query.text]
         index = self._open_index()
         if index and allowed is not None:
             for prefix in query.prefixes:
                 words = self._complete(index, prefix, allowed)
                 keywords += words
                 meaning += words[:1]
+        like = query.like_document
         if like:
             if index:
                 keywords += _find_key_terms(index, like)
             meaning += [like.title, like.text[:LIKE_MEANING]]
-        return Wording(" ".join(keywords).strip(), " ".join(meaning).strip())
+        return replace(
+            query, keywords=" ".join(keywords).strip(), meaning=" ".join(meaning).strip()
+        )
 
-    def _complete(
-        self, index: LexicalIndex, prefix: Clause, chunks: NDArray[np.int64]
-    ) -> list[str]:
+    def _complete(self, index: LexicalIndex, prefix: Clause, chunks: Ids) -> list[str]:
         """Return words with a prefix, the most frequent first.
 
         `chunks` (n,) all contain such words. They come from the first chunk, then from the next one
@@ -290,23 +321,27 @@ class TypedQueries:
         """
         chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in fused.order)
         min_length = min(MIN_LIKE_LENGTH, len(like.text) // 2)
-        lengths = {chunk_id: len(chunk.text) for chunk_id, chunk in chunks.items()}
-        order = sorted(fused.order, key=lambda item: lengths.get(item[0], 0) < min_length)
-        return replace(fused, order=order)
+        long = []
+        short = []
+        for scored in fused.order:
+            chunk = chunks.get(scored[0])
+            if chunk is not None and len(chunk.text) >= min_length:
+                long.append(scored)
+            else:
+                short.append(scored)
+        return replace(fused, order=long + short)
 
-    def suggest_correction(
-        self, query: str, text: str, names: tuple[str, ...] = ()
-    ) -> tuple[str, str]:
+    def suggest_correction(self, query: ParsedQuery) -> tuple[str, str]:
         """Return the query with misspelt words corrected, empty if there are none, and a note.
 
-        Words of `text` that no document contains get the spelling of a similar word that does. The
-        note names these words and unknown codes, except parts of file `names`; if there is a
-        correction, all unknown words.
+        Words that no document contains get the spelling of a similar word that does. The note names
+        these words and unknown codes, except parts of file names; if there is a correction, all
+        unknown words.
         """
         index = self._open_index()
         if not index:
             return "", ""
-        words = term_pattern().findall(text)
+        words = term_pattern().findall(query.text)
         misspelt: set[str] = set()
 
         def respell(word: str) -> str:
@@ -316,14 +351,14 @@ class TypedQueries:
             misspelt.add(word)
             return spelling
 
-        correction = respell_query(query, respell)
+        correction = respell_query(query.typed, respell)
         unknown: list[str] = []
         if misspelt:
             unknown = [word for word in words if word in misspelt or _is_unknown(index, word)]
         else:
             correction = ""
-        for code in self._find_missing_codes(index, text):
-            if not any(code in name for name in names):
+        for code in self._find_missing_codes(index, query.text):
+            if not any(code in name for name in query.names):
                 unknown.append(code)
         if not unknown:
             return correction, ""
@@ -358,8 +393,10 @@ class TypedQueries:
         holders = index.find_with_parts(code).tolist()
         if _BLANK.search(code):
             return bool(holders)
-        texts = self._read_texts(holders[:BLOCK])
-        return any(has_longer_code(index.analyzer, code, text) for _, text in texts)
+        for _, text in self._read_texts(holders[:BLOCK]):
+            if has_longer_code(index.analyzer, code, text):
+                return True
+        return False
 
     def _find_spelling(self, index: LexicalIndex, word: str) -> str:
         """Return how documents spell the word most similar to `word`, or an empty text.
@@ -371,7 +408,8 @@ class TypedQueries:
         for term in index.find_similar_terms(word):
             holders = index.find_with_any([term]).tolist()
             for _, text in self._read_texts(holders[:5]):
-                frequencies |= dict.fromkeys(index.find_spellings(term, text), len(holders))
+                for spelling in index.find_spellings(term, text):
+                    frequencies[spelling] = len(holders)
         typed = word.lower()
         nearest = min(
             frequencies,
@@ -380,12 +418,13 @@ class TypedQueries:
         )
         if not nearest or not _is_slip(typed, nearest):
             return ""
-        min_frequency = MUCH_RARER * frequencies[nearest]
-        frequent = [
-            spelling for spelling, frequency in frequencies.items() if frequency >= min_frequency
-        ]
-        correct = [spelling for spelling in frequent if _is_slip(nearest, spelling)]
-        return max(correct, key=frequencies.__getitem__, default=nearest)
+        best = nearest
+        best_frequency = MUCH_RARER * frequencies[nearest] - 1
+        for spelling, frequency in frequencies.items():
+            if frequency > best_frequency and _is_slip(nearest, spelling):
+                best = spelling
+                best_frequency = frequency
+        return best
 
 
 def _is_unknown(index: LexicalIndex, word: str) -> bool:
@@ -409,19 +448,25 @@ def _count_edits(word: str, other: str) -> int:
 
     This is the optimal string alignment distance.
     """
-    rows = [list(range(len(other) + 1))]
+    before_previous: list[int] = []
+    previous = list(range(len(other) + 1))
     for i, letter in enumerate(word):
-        rows.append([i + 1])
+        row = [i + 1]
         for j, other_letter in enumerate(other):
-            replaced = rows[i][j] + (letter != other_letter)
-            distance = min(replaced, rows[i][j + 1] + 1, rows[i + 1][j] + 1)
+            replaced = previous[j] + (letter != other_letter)
+            omitted = previous[j + 1] + 1
+            added = row[j] + 1
+            distance = min(replaced, omitted, added)
             if i and j and letter == other[j - 1] and word[i - 1] == other_letter:
-                distance = min(distance, rows[i - 1][j - 1] + 1)
-            rows[i + 1].append(distance)
-    return rows[-1][-1]
+                swapped = before_previous[j - 1] + 1
+                distance = min(distance, swapped)
+            row.append(distance)
+        before_previous = previous
+        previous = row
+    return previous[-1]
 
 
-def _find_candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]) -> Candidates:
+def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidates:
     """Return the chunks that may contain a clause, as far as BM25 knows."""
     import numpy as np
 
@@ -430,7 +475,8 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]
         if holders is None:
             return Candidates(ids)
         has_codes = bool(index.analyzer.terms(clause.text).codes)
-        return Candidates(holders, clause.is_word or (has_codes and not clause.is_phrase))
+        is_code = has_codes and not clause.is_phrase
+        return Candidates(holders, clause.is_word or is_code)
     *words, last = word_pattern().findall(clause.text)
     with_words = index.find_with_words(" ".join(words)) if words else None
     is_stop_word = index.find_with_words(last) is None  # not in the index, like longer stop words
@@ -455,28 +501,32 @@ def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
         terms = index.analyse(word, document.language)
         if len(terms) == 1:
             spellings[terms[0]] = word
-    return [spellings.get(term, strip_language(term)) for _, term in by_weight[:LIKE_WORDS]]
+    key_terms = []
+    for _, term in by_weight[:LIKE_WORDS]:
+        key_terms.append(spellings.get(term, strip_language(term)))
+    return key_terms
 
 
-def describe_no_word(
-    query: ParsedQuery, where: SearchFilter | None, allowed: NDArray[np.int64] | None
-) -> str:
+def describe_no_word(query: ParsedQuery, where: SearchFilter | None, allowed: Ids | None) -> str:
     """Return the sentence that no passage contains a word of the query, without a full stop.
 
     `allowed`: the chunks that meet the query's conditions and the filter `where`; None for all.
     """
+    conditions = [query.conditions]
+    if where is not None and not where.empty:
+        conditions.append("the filters")
+    matched = " and ".join(filter(None, conditions))
     if allowed is None:
         place = "document"
+    elif matched:
+        place = f"passage that matches {matched}"
     else:
-        has_filters = where is not None and not where.empty
-        conditions = [query.conditions, "the filters" if has_filters else ""]
-        matched = " and ".join(filter(None, conditions))
-        place = f"passage that matches {matched}" if matched else "passage there"
+        place = "passage there"
     return f"No {place} contains a word of the query"
 
 
-def remove_names(query: ParsedQuery, names: Iterable[str]) -> ParsedQuery:
-    """Return a query without the phrases that are names of the documents to search in."""
-    folded = {name.casefold() for name in names}
-    required = [clause for clause in query.required if clause.text.casefold() not in folded]
-    return replace(query, required=tuple(required))
+def _is_required_name(clause: Clause, names: set[str]) -> bool:
+    """Return whether a clause asks for the name of a file to search in, given casefolded."""
+    if clause.is_excluded or clause.in_title:
+        return False
+    return clause.text.casefold() in names

@@ -43,12 +43,12 @@ def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
     for file in listing.files:
         files[file.format] += 1
         sizes[file.format] += file.size
-    formats = sorted(files, key=lambda name: (-sizes[name], -files[name], name))
-    counts = [messages.FormatCount(name, files[name], sizes[name]) for name in formats]
-    left_out = [
-        messages.LeftOut(str(file.source), file.path, file.reason)
-        for file in listing.skipped[:SKIPPED_SHOWN]
-    ]
+    counts = [messages.FormatCount(name, files[name], sizes[name]) for name in files]
+    counts.sort(key=lambda count: (-count.bytes, -count.files, count.format))
+    left_out = []
+    for skipped_file in listing.skipped[:SKIPPED_SHOWN]:
+        source = str(skipped_file.source)
+        left_out.append(messages.LeftOut(source, skipped_file.path, skipped_file.reason))
     return messages.Scanned(
         tuple(counts),
         files.total(),

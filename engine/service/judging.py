@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
-from engine.core.messages.search import Judge, Judged, Judgments, ReadJudgments, query_words
+from engine.core.messages.search import Judge, Judged, Judgments, ReadJudgments
 from engine.project.folder import ProjectFolder
 from engine.search.syntax import parse, plain_text
 from engine.search.workers import preload
@@ -50,8 +50,9 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
                 "Search again.",
                 code="chunk-missing",
             )
-        marks = read_marks(project)
-        query = MarkedQuery(query_words(plain_text(request.query)))
+        former = read_marks(project)
+        marks = dict(former)
+        query = MarkedQuery(plain_text(request.query))
         if query.key in marks:
             query = marks[query.key]
         else:
@@ -67,7 +68,7 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
         else:
             marks.pop(query.key, None)
         judged = query.to_judged_query()
-        with write_marks_or_restore(project, marks):
+        with write_marks_or_restore(project, marks, former):
             if judged:
                 count = store.put_judged([judged])
             else:
@@ -81,11 +82,13 @@ def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
     from engine.evaluation.marks import MarkedQuery, find_marked_chunks, read_marks
 
     with closing(project.store()) as store:
-        query = MarkedQuery(query_words(plain_text(request.query)))
+        query = MarkedQuery(plain_text(request.query))
         query = read_marks(project).get(query.key, query)
         marks_by_chunk = find_marked_chunks(store, query)
         count = store.counts()["judged_queries"]
-    relevance = {chunk_id: marks[-1].relevant for chunk_id, marks in marks_by_chunk.items()}
+    relevance = {}
+    for chunk_id, marks in marks_by_chunk.items():
+        relevance[chunk_id] = marks[-1].relevant
     return Judgments(relevance, count)
 
 

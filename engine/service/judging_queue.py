@@ -92,7 +92,7 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
         marked = [query.text for query in read_marks(project).values()]
         judged = [query.text for query in store.judged() if not query.only_measures]
         generated = [query for query in store.queries() if query.split == "heldout"]
-    generated.sort(key=_generated_order)
+    generated.sort(key=_sort_key)
     if not (marked or judged or generated):
         raise UsageError(
             f"The project {project.name} has no queries to judge yet.",
@@ -114,7 +114,7 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
             yield query
 
 
-def _generated_order(query: Query) -> tuple[bool, str]:
+def _sort_key(query: Query) -> tuple[bool, str]:
     digest = hashlib.sha256(fold(query.text).encode()).hexdigest()
     return query.kind not in AS_ASKED, digest
 

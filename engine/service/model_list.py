@@ -34,7 +34,7 @@ def list_all_models(context: int, free: int | None = None) -> list[ListedModel]:
     found = [_list_writer(file, installed, uses) for file in list_models(context, free)]
     listed = {real_path(model.path) for model in found if model.path}
     for encoder in list_encoders():
-        path = _encoder_path(encoder)
+        path = _find_encoder_path(encoder)
         if path not in listed:
             found.append(_list_encoder(encoder, path, installed, uses, free))
     for model in installed.values():
@@ -64,7 +64,7 @@ def _with_origin(listed: ListedModel, model: InstalledModel | None) -> ListedMod
     return replace(listed, name=model.name, licence=model.licence, revision=model.revision)
 
 
-def _encoder_path(encoder: EncoderFile) -> Path:
+def _find_encoder_path(encoder: EncoderFile) -> Path:
     from engine.encoders.model_folder import BUNDLED_NAMES, bundled_folder
 
     return real_path(bundled_folder() if encoder.model in BUNDLED_NAMES else Path(encoder.model))
@@ -155,14 +155,14 @@ def find_uses() -> dict[Path, list[str]]:
     """Find which of the known projects name a model: path → names of projects."""
     uses: dict[Path, list[str]] = {}
     for folder in known_projects():
-        for path in _named_models(folder):
+        for path in _list_named_models(folder):
             names = uses.setdefault(path, [])
             if folder.name not in names:
                 names.append(folder.name)
     return uses
 
 
-def _named_models(folder: Path) -> Iterator[Path]:
+def _list_named_models(folder: Path) -> Iterator[Path]:
     """Yield the local models that a project's settings name, as far as they can be read."""
     from engine.encoders.kinds.chosen import model_path
     from engine.gguf.file import gguf_file

@@ -34,7 +34,7 @@ from engine.service.model_list import find_uses
 Stop = Callable[[], bool]
 
 
-def _go_on() -> bool:
+def _never_stop() -> bool:
     return False
 
 
@@ -42,7 +42,7 @@ def get_model(
     name: str,
     to: Path | None = None,
     progress: Progress = lambda done, total: None,
-    should_stop: Stop = _go_on,
+    should_stop: Stop = _never_stop,
 ) -> ModelChange:
     """Fetch a model of the catalogue and install it, or write it to `to` as a pack.
 
@@ -53,8 +53,8 @@ def get_model(
     if to is not None:
         return _write_pack(entry, to, progress, should_stop)
     check_target(entry.name)
-    with _fetched(entry, progress, should_stop) as (folder, model):
-        return _change(model, install(folder, model))
+    with _fetch_checked(entry, progress, should_stop) as (folder, model):
+        return _build_change(model, install(folder, model))
 
 
 def _write_pack(
@@ -64,13 +64,15 @@ def _write_pack(
     installed = read_installed(entry.name)
     if installed and installed.repository == entry.repository:
         verify(installed, should_stop)
-        return _change(installed, write_pack(installed.folder, installed, target, should_stop))
-    with _fetched(entry, progress, should_stop) as (folder, model):
-        return _change(model, write_pack(folder, model, target, should_stop))
+        return _build_change(
+            installed, write_pack(installed.folder, installed, target, should_stop)
+        )
+    with _fetch_checked(entry, progress, should_stop) as (folder, model):
+        return _build_change(model, write_pack(folder, model, target, should_stop))
 
 
 @contextmanager
-def _fetched(
+def _fetch_checked(
     entry: CatalogueModel, progress: Progress, should_stop: Stop
 ) -> Iterator[tuple[Path, InstalledModel]]:
     """Yield the folder of a model that was fetched and can be loaded; it is gone afterwards."""
@@ -101,7 +103,7 @@ def check_pack_target(folder: Path, name: str) -> Path:
 
 
 def add(
-    source: Path, *, link: bool = False, name: str = "", should_stop: Stop = _go_on
+    source: Path, *, link: bool = False, name: str = "", should_stop: Stop = _never_stop
 ) -> ModelChange:
     """Copy a pack, a folder or a GGUF file into the folder of models.
 
@@ -127,7 +129,7 @@ def _add_pack(source: Path, name: str, should_stop: Stop) -> ModelChange:
         unpack(source, folder, should_stop)
         check_usable(model.kind, folder)
         path = install(folder, model)
-    return _change(model, path)
+    return _build_change(model, path)
 
 
 def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:
@@ -142,7 +144,7 @@ def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:
         check_usable(kind, folder)
         model = InstalledModel(name, kind, "", "", "", parts)
         path = install(folder, model)
-    return _change(model, path)
+    return _build_change(model, path)
 
 
 def _copy_files(source: Path, target: Path, should_stop: Stop) -> Iterator[ModelPart]:
@@ -159,7 +161,7 @@ def _copy_files(source: Path, target: Path, should_stop: Stop) -> Iterator[Model
         yield hash_part(copy, name, should_stop)
 
 
-def _change(model: InstalledModel, path: Path) -> ModelChange:
+def _build_change(model: InstalledModel, path: Path) -> ModelChange:
     return ModelChange(model.name, model.kind, path, model.revision, len(model.files), model.size)
 
 
@@ -184,7 +186,7 @@ def remove_model(name: str) -> Path:
     return remove(name)
 
 
-def verify_model(name: str, should_stop: Stop = _go_on) -> ModelChange:
+def verify_model(name: str, should_stop: Stop = _never_stop) -> ModelChange:
     """Check every file of an installed model.
 
     Raises ModelError for one that differs, UsageError where there is none.
@@ -198,4 +200,4 @@ def verify_model(name: str, should_stop: Stop = _go_on) -> ModelChange:
             code="model-missing",
         )
     verify(model, should_stop)
-    return _change(model, model.path)
+    return _build_change(model, model.path)

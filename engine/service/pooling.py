@@ -142,7 +142,7 @@ def _pool_by_text(
         text = " ".join(chunks[chunk_id].text.split())
         by_text.setdefault(text, []).append(chunk_id)
     pooled = []
-    for text in sorted(by_text, key=lambda text: _blind_order(query, text)):
+    for text in sorted(by_text, key=lambda text: _hash_text(query, text)):
         chunk_ids = by_text[text]
         hit = hits[chunk_ids[0]]
         chunk = chunks[chunk_ids[0]]
@@ -152,10 +152,15 @@ def _pool_by_text(
     return tuple(pooled)
 
 
-def _blind_order(query: str, text: str) -> str:
-    return hashlib.sha256(f"{fold(query)}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+def _hash_text(query: str, text: str) -> str:
+    query_and_text = f"{fold(query)}\0{text}"
+    return hashlib.sha256(query_and_text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def find_unmarked(hits: Iterable[PooledHit], known: set[int]) -> list[int]:
     """Return the numbers, from 0, of the hits without a chunk in `known`."""
-    return [number for number, hit in enumerate(hits) if not known & set(hit.chunk_ids)]
+    unmarked = []
+    for number, hit in enumerate(hits):
+        if known.isdisjoint(hit.chunk_ids):
+            unmarked.append(number)
+    return unmarked

@@ -25,7 +25,7 @@ from engine.core.messages.preferences import (
     ReadQuestionsToJudge,
     TwoLists,
 )
-from engine.core.messages.search import Hit, query_words
+from engine.core.messages.search import Hit
 from engine.core.messages.wire import Request
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -63,12 +63,12 @@ def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
     generated = generated_questions(snapshot)
     trained = _find_trained(snapshot)
     questions: dict[str, Question] = {}
-    for text in _own_texts(snapshot):
+    for text in _read_own_texts(snapshot):
         key = question_key(text)
         if key not in generated and key not in trained:
             questions.setdefault(key, Question(text))
     sources: set[str] = set()
-    for key in sorted(generated, key=_random_order):
+    for key in sorted(generated, key=_hash_key):
         question = generated[key]
         if question.origin == "extractive" or question.source in sources or key in trained:
             continue
@@ -78,7 +78,7 @@ def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
     return list(questions.values())
 
 
-def _random_order(key: str) -> str:
+def _hash_key(key: str) -> str:
     return hashlib.sha256(fold(key).encode()).hexdigest()
 
 
@@ -91,7 +91,7 @@ def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     if not heldout:
         return {}
     backend = made_by(snapshot)
-    source_of = _source_namer(snapshot)
+    source_of = _build_source_namer(snapshot)
     questions: dict[str, Question] = {}
     for query in heldout:
         origin: Any = rung_of(query, backend)
@@ -100,7 +100,7 @@ def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     return questions
 
 
-def _source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
+def _build_source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
     """Return a function that names the source of a query.
 
     That is the first of its related documents, or its passage if the project has few documents.
@@ -111,13 +111,15 @@ def _source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
     documents = snapshot.store.documents()
     related = related_in(snapshot.store, documents)
     if len(set(related.values())) < MIN_QUERIES:
-        hashes = {key[0]: key[2] for key in snapshot.store.chunk_keys()}
+        hashes = {}
+        for chunk_id, _, content_hash in snapshot.store.chunk_keys():
+            hashes[chunk_id] = content_hash
         return lambda query: hashes.get(query.chunk_id, "")
     paths = {document.id: document.path for document in documents}
     return lambda query: paths.get(related.get(query.document_id, query.document_id), "")
 
 
-def _own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
+def _read_own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
     from engine.evaluation.lists.preferences import read_preferences
     from engine.evaluation.marks import read_marks
 
@@ -165,7 +167,7 @@ class Comparing:
         lists = self._open(project, request.mode)
         pair = lists.ready()
         questions = questions_worth_comparing(lists.snapshot)[: request.limit]
-        answers = _answers(project, pair)
+        answers = _read_answers(project, pair)
         lists.load(question.text for question in questions)
         different: list[QuestionToCompare] = []
         for question in questions:
@@ -193,7 +195,7 @@ class Comparing:
         else:
             first, second = _mark_differences(found.reference, found.candidate, texts)
         same = not any(passage.differs for passage in (*first, *second))
-        answer = _answers(project, pair).get(question_key(query))
+        answer = _read_answers(project, pair).get(question_key(query))
         return TwoLists(query, first, second, same, answer, pair.digest)
 
     def prefer(self, project: ProjectFolder, request: Prefer) -> PreferencesShown:
@@ -278,7 +280,7 @@ class Comparing:
         state = count_preferences(preferences_between(project, lists.snapshot.store, pair), pair)
         return PreferencesShown(
             pair.candidate.mode,
-            len(_answers(project, pair)),
+            len(_read_answers(project, pair)),
             state.wins,
             state.losses,
             state.ties,
@@ -310,14 +312,14 @@ def _to_message(question: OpenQuestion) -> QuestionToJudge:
 
 def _clean_query(query: str) -> str:
     """Return a query as it is judged. Raises UsageError for a query without words."""
-    words = query_words(plain_text(query))
+    words = plain_text(query)
     problem = unsearchable(words)
     if problem:
         raise UsageError(problem, code="query-empty")
     return words
 
 
-def _answers(project: ProjectFolder, pair: SystemPair) -> dict[str, Any]:
+def _read_answers(project: ProjectFolder, pair: SystemPair) -> dict[str, Any]:
     """Return the answers about these two systems, by question."""
     from engine.evaluation.lists.preferences import read_preferences
 

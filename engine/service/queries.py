@@ -80,7 +80,8 @@ def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[st
             groups.append([query.text for query in written if query.origin in origins])
     texts: list[str] = []
     for group in groups:
-        texts += group[:: max(1, len(group) // request.limit)]
+        step = max(1, len(group) // request.limit)
+        texts += group[::step]
     if not texts:
         texts = [query.text for query in made]
     return tuple(dict.fromkeys(texts))[: request.limit]
@@ -106,9 +107,12 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
     listed_queries.sort(key=lambda query: ORIGINS.index(query.origin))
     counts = Counter(query.origin for query in listed_queries)
     counts_by_use: dict[str, dict[messages.QueryUse, int]] = {}
+    uses_by_origin = Counter((query.origin, query.use) for query in listed_queries)
     for name in counts:
-        uses = Counter(query.use for query in listed_queries if query.origin == name)
-        counts_by_use[name] = {use: uses[use] for use in USES if uses[use]}
+        counts_by_use[name] = {}
+        for use in USES:
+            if uses_by_origin[name, use]:
+                counts_by_use[name][use] = uses_by_origin[name, use]
     if origin is not None:
         listed_queries = [query for query in listed_queries if query.origin == origin]
     return messages.QueriesByOrigin(dict(counts), counts_by_use, tuple(listed_queries))

@@ -13,13 +13,9 @@ from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import find_untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
-from engine.training.dataset import (
-    MIN_TO_STOP,
-    generated_for_stopping,
-    train_rows,
-    written_for_stopping,
-)
+from engine.training.dataset import train_rows
 from engine.training.recipe import graded_of_source
+from engine.training.stopping import MIN_TO_STOP, generated_for_stopping, written_for_stopping
 from engine.written_queries.document_queries import document_queries
 from engine.written_queries.imports import has_validation_queries
 

@@ -34,13 +34,13 @@ def status(project: ProjectFolder, _request: messages.ReadStatus) -> messages.Pr
             vectors = store.artifact(VectorsInfo)
             asks_server = bool(vectors and vectors.info.endpoint)
             found = replace(found, counts=store.counts(), asks_server=asks_server)
-            stages = _stage_states(project, project.settings(), store)
+            stages = _list_stage_states(project, project.settings(), store)
             return replace(found, stages=tuple(stages.values()))
     except EngineError as error:
         return replace(found, problem=with_run_hint(project, error))
 
 
-def _stage_states(
+def _list_stage_states(
     project: ProjectFolder, settings: Settings, store: Store
 ) -> dict[str, messages.StageState]:
     """Return the states of all stages by name, in order."""
@@ -64,8 +64,8 @@ def what_if(project: ProjectFolder, request: messages.WhatIf) -> messages.Effect
     except SettingsError as error:
         return messages.Effect(problem=error)
     with closing(project.store()) as store:
-        now = _current_states(project, text, store)
-        then = _stage_states(project, after, store)
+        now = _read_current_states(project, text, store)
+        then = _list_stage_states(project, after, store)
     changes = []
     for name, state in then.items():
         before = now[name].state if now else ""
@@ -76,7 +76,7 @@ def what_if(project: ProjectFolder, request: messages.WhatIf) -> messages.Effect
     return messages.Effect(tuple(changes))
 
 
-def _current_states(
+def _read_current_states(
     project: ProjectFolder, text: str, store: Store
 ) -> dict[str, messages.StageState]:
     """Return the current states of the stages; none if project.toml is invalid."""
@@ -84,7 +84,7 @@ def _current_states(
         settings = validate(parse_tables(text))
     except SettingsError:
         return {}
-    return _stage_states(project, settings, store)
+    return _list_stage_states(project, settings, store)
 
 
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
@@ -104,12 +104,12 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
         info.hybrid.name,
         query_sets_of(content),
         folder,
-        verdict_of(content, _default_mode(project), project.argument),
+        verdict_of(content, _read_default_mode(project), project.argument),
         own_systems_of(content),
     )
 
 
-def _default_mode(project: ProjectFolder) -> str:
+def _read_default_mode(project: ProjectFolder) -> str:
     """Return the default search mode; empty if project.toml is invalid."""
     try:
         return project.settings().search.mode_in_json

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.core.characters import visible
 from engine.core.errors import NotBuiltError
 from engine.core.messages.preferences import ListMode
 from engine.core.messages.search import Hit
-from engine.encoders.for_project import add_query_cache
+from engine.encoders.for_project import load_for_search
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.lists.differing import DEPTH
 from engine.evaluation.lists.systems import (
@@ -20,7 +19,6 @@ from engine.evaluation.lists.systems import (
     SystemPair,
     choose_pair,
 )
-from engine.lexical.filenames import FilenameMatch
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import SemanticVectorsInfo, VectorsInfo
@@ -30,12 +28,11 @@ from engine.search.listing import MIN_DEPTH, Listing
 from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
 from engine.search.rankers import Rankings, put_codes_first
+from engine.search.syntax import ParsedQuery
 from engine.search.typed import TypedQueries
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats, Ids
     from engine.encoders.embedding_cache import VectorCache
     from engine.encoders.encoder import QueryEncoder
 
@@ -48,17 +45,17 @@ class KnownChunks:
     (n,) of these chunks' vectors among them. `missing`: how many chunks lack one of the vectors.
     """
 
-    ids: NDArray[np.int64]
+    ids: Ids
     caches: dict[str, VectorCache]
-    places: dict[str, NDArray[np.int64]]
+    places: dict[str, Ids]
     missing: int
 
-    def cosines(self, fingerprint: str, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def cosines(self, fingerprint: str, vector: Floats) -> Floats:
         """Return the cosines (n,) of a query's vector (d,) with an encoder's chunk vectors."""
         from engine.vectors.exact import cosines
 
         all_cosines = cosines(self.caches[fingerprint].blocks, vector)
-        selected: NDArray[np.float32] = all_cosines[self.places[fingerprint]]
+        selected: Floats = all_cosines[self.places[fingerprint]]
         return selected
 
 
@@ -98,7 +95,7 @@ class SystemLists:
         self._chosen = Latest[tuple[ChoicePair, SystemPair]]()
         self._chunks = Latest[KnownChunks]()
         self._encoders: dict[str, QueryEncoder] = {}
-        self._vectors: dict[tuple[str, str], NDArray[np.float32]] = {}
+        self._vectors: dict[tuple[str, str], Floats] = {}
         self.notes: dict[str, None] = {}
 
     def close(self) -> None:
@@ -134,7 +131,7 @@ class SystemLists:
     def load(self, queries: Iterable[str]) -> None:
         """Encode many queries at once, which is faster than one by one."""
         choices, pair = self._choose_pair()
-        texts = list(dict.fromkeys(self._match(query).text for query in queries))
+        texts = {self._read(query).text: None for query in queries}
         self._encode(texts, choices.reference, pair.reference.queries)
         self._encode(texts, choices.candidate, pair.candidate.queries)
 
@@ -167,10 +164,12 @@ class SystemLists:
         Thus copies of a text count as one passage.
         """
         first, second = rankings
-        chunks = self._loaded.store.chunks_by_id({*first.ids, *second.ids})
-        words = {chunk_id: " ".join(chunk.text.split()) for chunk_id, chunk in chunks.items()}
-        first_texts = [words.get(chunk_id, str(chunk_id)) for chunk_id in first.ids]
-        second_texts = [words.get(chunk_id, str(chunk_id)) for chunk_id in second.ids]
+        ids = {*first.ids, *second.ids}
+        words = {chunk_id: str(chunk_id) for chunk_id in ids}
+        for chunk in self._loaded.store.chunks_by_id(ids).values():
+            words[chunk.id] = " ".join(chunk.text.split())
+        first_texts = [words[chunk_id] for chunk_id in first.ids]
+        second_texts = [words[chunk_id] for chunk_id in second.ids]
         return first_texts, second_texts
 
     def list_hits(self, query: str) -> ReferenceAndCandidate:
@@ -178,14 +177,16 @@ class SystemLists:
 
         Chunks with codes of the query come first; missing documents are left out.
         """
-        match = self._match(query)
-        allowed = self._typed.chunks_of(set(match.documents) or None)
+        parsed = self._read(query)
+        allowed = self._typed.chunks_of(parsed.documents)
         presence = Presence(self._loaded.project.path)
         lists: list[tuple[Hit, ...]] = []
         for ranking in self.rank(query):
             rankings = ranking.rankings
-            fused = put_codes_first(ranking.fused, match.text, rankings, allowed)
-            lists.append(self._listing.hits(match.text, rankings.by_ranker, fused, DEPTH, presence))
+            fused = put_codes_first(ranking.fused, parsed.text, rankings, allowed)
+            lists.append(
+                self._listing.hits(parsed.text, rankings.by_ranker, fused, DEPTH, presence)
+            )
         return ReferenceAndCandidate(*lists)
 
     def hits(self, query: str, chunk_ids: Iterable[int]) -> tuple[Hit, ...]:
@@ -227,8 +228,10 @@ class SystemLists:
                 cache = VectorCache(folder / fingerprint, width, reading=True)
                 is_known &= cache.find(hashes) >= 0
                 caches[fingerprint] = cache
-            places = {name: cache.find(hashes[is_known]) for name, cache in caches.items()}
-            return KnownChunks(ids[is_known], caches, places, int((~is_known).sum()))
+            known_hashes = hashes[is_known]
+            places = {name: cache.find(known_hashes) for name, cache in caches.items()}
+            missing = int((~is_known).sum())
+            return KnownChunks(ids[is_known], caches, places, missing)
 
         known = self._chunks.get((self._loaded.state, pair), find)
         if not len(known.ids):
@@ -265,17 +268,11 @@ class SystemLists:
         source = encoder_source(settings)
         project = self._loaded.project
         adapter = project.path / choice.adapter if choice.adapter else None
-        encoder = source.load(settings.max_tokens, adapter, choice.weight)
-        if source.server:
-            return add_query_cache(project, encoder)
-        return encoder
+        return load_for_search(project, source, settings.max_tokens, adapter, choice.weight)
 
-    def _match(self, query: str) -> FilenameMatch:
-        """Return what to search for, and the documents that the query names, as search does."""
-        clean = visible(query.encode("utf-8", "replace").decode())
-        if self._loaded.settings().search.named_documents and "." in clean:
-            return self._loaded.document_names().match(clean)
-        return FilenameMatch(clean)
+    def _read(self, query: str) -> ParsedQuery:
+        """Return a query with the documents that it names, as search does."""
+        return self._typed.restrict(self._typed.read(query))
 
     def _rank(
         self, query: str, choice: SystemChoice, system: ListedSystem, known: KnownChunks
@@ -283,10 +280,12 @@ class SystemLists:
         """Rank a query by one system, from its cached vectors and the BM25 index."""
         import numpy as np
 
-        match = self._match(query)
+        parsed = self._read(query)
+        text = parsed.text
         ids = known.ids
-        cosines = known.cosines(system.chunks, self._vectors[system.queries, match.text])
-        named = self._typed.chunks_of(set(match.documents) or None)
+        vector = self._vectors[system.queries, text]
+        cosines = known.cosines(system.chunks, vector)
+        named = self._typed.chunks_of(parsed.documents)
         if named is not None:
             inside = np.isin(ids, named)
             ids = ids[inside]
@@ -298,16 +297,16 @@ class SystemLists:
         if choice.mode == "hybrid":
             index = self._loaded.lexical_index()
             rankings.index = index
-            rankings.by_ranker["bm25"] = index.search(match.text, MIN_DEPTH, ids)
+            rankings.by_ranker["bm25"] = index.search(text, MIN_DEPTH, ids)
             settings = settings.model_copy(
                 update={"fusion": choice.fusion.method, "weight": choice.fusion.weight}
             )
-        scored = _cross_score(match.text, rankings, settings.fusion, ids, cosines)
+        scored = _cross_score(text, rankings, settings.fusion, ids, cosines)
         return SystemRanking(fuse(scored, settings), rankings)
 
 
 def _cross_score(
-    text: str, rankings: Rankings, fusion: str, ids: NDArray[np.int64], cosines: NDArray[np.float32]
+    text: str, rankings: Rankings, fusion: str, ids: Ids, cosines: Floats
 ) -> dict[str, Ranking]:
     """Return each ranking extended by the other's chunks, as search does unless it fuses ranks."""
     import numpy as np

@@ -57,7 +57,7 @@ class TrainingConfig:
     With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none,
     and the index stays. `everyday_share` of a step's queries are everyday ones; None: in the
     proportion of the data. `shared_chunks` random chunks join those of each step, for all of its
-    queries. `augmentation` is set for a small model beside a black box, of which only the small
+    queries. `augmentation` is set for a small model joined with a black box; only the small
     model is trained. With `similarity` lorentz each loss is one of −d_L in a space of curvature
     −`curvature`, plus `entailment_weight` · entailment.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.similarity import COSINE, Similarity, compute_scores
+from engine.encoders.geometry.similarity import COSINE, Similarity, compute_scores
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 
@@ -39,16 +39,16 @@ def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None
         return None
     rng = np.random.default_rng([config.seed, 3])
     queries = np.sort(rng.permutation(total)[: config.heldout_queries])
-    wanted = [data.heldout_positives[queries]]
+    positives = data.heldout_positives[queries]
+    wanted = [positives]
     if data.heldout_hard is not None:
         wanted.append(data.heldout_hard[queries].T.ravel())
     wanted.append(rng.permutation(len(data.chunks)))
-    order = np.concatenate(wanted).astype(np.int64)
-    order = order[order >= 0]
-    _, first = np.unique(order, return_index=True)
-    size = max(config.heldout_pool, len(np.unique(wanted[0])))
-    chunks = np.sort(order[np.sort(first)[:size]])
-    return HeldOutPool(queries, chunks, np.searchsorted(chunks, data.heldout_positives[queries]))
+    order = dict.fromkeys(np.concatenate(wanted).tolist())
+    order.pop(-1, None)
+    size = max(config.heldout_pool, len(np.unique(positives)))
+    chunks = np.sort(np.array(list(order)[:size], dtype=np.int64))
+    return HeldOutPool(queries, chunks, np.searchsorted(chunks, positives))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,12 @@ def measure(
     `query_vectors` (h, d), `chunk_vectors` (p, d), `positives` (h,). Ranks count from 1; chunks of
     equal scores rank by their number.
     """
-    all_scores = compute_scores(similarity, query_vectors, chunk_vectors)  # (h, p)
-    positive_scores = all_scores[np.arange(len(positives)), positives][:, None]
-    is_earlier = np.arange(all_scores.shape[1])[None, :] < positives[:, None]
-    higher = (all_scores > positive_scores).sum(1)
-    equal = ((all_scores == positive_scores) & is_earlier).sum(1)
-    ranks = 1 + higher + equal
+    scores = compute_scores(similarity, query_vectors, chunk_vectors)  # (h, p)
+    columns = positives[:, None]
+    positive_scores = np.take_along_axis(scores, columns, axis=1)
+    is_earlier = np.arange(scores.shape[1]) < columns
+    is_above = (scores > positive_scores) | ((scores == positive_scores) & is_earlier)
+    ranks = 1 + is_above.sum(axis=1)
     hits = ranks <= 10
     return HeldOutFigures(hits, np.where(hits, 1 / np.log2(ranks + 1), 0.0))
 

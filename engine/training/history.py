@@ -29,7 +29,7 @@ def write_history(folder: Path, entries: Iterable[Mapping[str, Any]]) -> None:
 
 
 def history_of(project: ProjectFolder, info: AdapterInfo) -> TrainingHistory:
-    """Return the curve of an adapter, empty if there is none."""
+    """Return the curve of an adapter, empty without an adapter."""
     if info.adapter:
         with suppress(OSError, ValueError, TypeError, AttributeError):
             data = json.loads((project.path / info.adapter / FILE).read_bytes())

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from engine.core.disk import json_sha256
 from engine.core.events import Choice, HeldOut, Progress, Warned
-from engine.encoders.geometry import OwnLengths
+from engine.encoders.geometry.spaces import OwnLengths
 from engine.training import checkpoint
 from engine.training.compute import faults, optimizer
 from engine.training.compute.peers import ALONE, Peers
@@ -78,8 +78,8 @@ class Setup:
         job = self.job
         device = job.hardware.device.partition(":")[0]
         dtype = job.hardware.dtype
-        own = [job.model.fingerprint, job.data.digest(), asdict(job.config), device, dtype]
-        return json_sha256([*before, *own, *after])
+        recipe = [job.model.fingerprint, job.data.digest(), asdict(job.config), device, dtype]
+        return json_sha256([*before, *recipe, *after])
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def prepare(
             student.checkpoint_blocks()
         count, threads = peers.decide(choose_workers(student, config, hardware, free))
         with Workers(count, threads) as workers:
-            yield Setup(job, student, workers, plan, peers)
+            yield Setup(job=job, student=student, workers=workers, plan=plan, peers=peers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +415,13 @@ class Loop(ABC):
         elif state.history:
             best_ndcg = state.history[-1].get("ndcg_at_10")
         return TrainResult(
-            adapter, state.step, best_step, best_ndcg, state.history, ended, state.seconds
+            adapter=adapter,
+            steps=state.step,
+            best_step=best_step,
+            best_ndcg_at_10=best_ndcg,
+            history=state.history,
+            ended=ended,
+            seconds=state.seconds,
         )
 
     def choose(self, setting: str, value: object, reason: str) -> None:

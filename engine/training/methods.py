@@ -43,14 +43,14 @@ def learn(
         why = "the others of this launch helped with its first training, and have ended"
         context.choose("processes", "1", why)
     job = Job(
-        model,
-        data,
-        config,
-        hardware,
-        folder,
-        context.emit,
-        context.should_stop,
-        context.should_finish,
+        model=model,
+        data=data,
+        config=config,
+        hardware=hardware,
+        folder=folder,
+        emit=context.emit,
+        should_stop=context.should_stop,
+        should_finish=context.should_finish,
     )
     if config.method == "FT":
         return train_together(job), ""
@@ -69,7 +69,7 @@ def learn(
 
 
 def _pretrain(context: StageContext, job: Job) -> tuple[TrainResult | None, str]:
-    """Return the result of pre-training, or None and why there is none."""
+    """Return the result of pre-training, or None and why nothing was pre-trained."""
     from engine.training.pretraining.loop import pretrain
     from engine.training.pretraining.mlm_head import why_unsuitable
 

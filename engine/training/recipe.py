@@ -138,7 +138,7 @@ def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
 def name_teacher(settings: Settings) -> str:
     """Return the cross-encoder that teaches where one is wanted: by default the reranker.
 
-    Empty if there is none on this machine: a server would get all training queries and their
+    Empty without a cross-encoder on this machine: a server would get all training queries and their
     passages.
     """
     if settings.training.cross_encoder:
@@ -203,14 +203,14 @@ def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:
     if config.used_teacher != "cross-encoder":
         return config.used_teacher, "chosen in project.toml"
     queries = config.queries_per_step
-    own = 1 + config.negatives_per_query
-    width = queries * own + config.shared_chunks
+    in_own_list = 1 + config.negatives_per_query
+    width = queries * in_own_list + config.shared_chunks
     if config.uses_candidates:
         width = config.list_width
     elif config.uses_lists:
         width = m
     elif config.uses_own_negatives:
-        width = own
+        width = in_own_list
     reason = f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step"
     return config.used_teacher, reason
 

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from engine.encoders.fingerprint import adapter_digest
+from engine.training.batches import Batch, BatchSampler
 from engine.training.compute.grad_cache import gradients
 from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.optimizer import learning_rate
 from engine.training.compute.peers import ALONE, Peers
-from engine.training.data import Batch, BatchSampler, FloatArray
+from engine.training.data import FloatArray
 from engine.training.heldout import HeldOutPool, build_pool
 from engine.training.job import Job
 from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepare
@@ -120,7 +121,14 @@ class _Training(Loop):
             self._report_graphs(needed)
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
         tokens = sum(map(len, rows))
-        return Gradients(value, list(student.masters.values()), parts, [rate], tokens, entropy)
+        return Gradients(
+            loss=value,
+            trained=list(student.masters.values()),
+            gradients=parts,
+            rates=[rate],
+            tokens=tokens,
+            entropy=entropy,
+        )
 
     def _micro_batches(self, batch: Batch) -> tuple[Rows, list[MicroBatch]]:
         """Return the token rows of queries, then of trained chunks, and their micro-batches."""

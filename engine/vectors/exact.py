@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from engine.core.arrays import Array, Floats, Ids
 
 try:
     # Installed with usearch. Ten times as fast, as it reads float16 without conversion.
@@ -20,7 +21,7 @@ except ImportError:
 _BLOCK = 4096
 
 
-def cosines(blocks: Sequence[NDArray[Any]], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+def cosines(blocks: Sequence[Array], vector: Floats) -> Floats:
     """Return the cosines (n,) of `vector` (d,) with the rows of all blocks, in order.
 
     A block (m, d) is float32, float16 or int8; the vector is first rounded to its precision, as in
@@ -31,47 +32,46 @@ def cosines(blocks: Sequence[NDArray[Any]], vector: NDArray[np.float32]) -> NDAr
     return np.concatenate([_compare_block(block, vector) for block in blocks])
 
 
-def inner_products(
-    blocks: Sequence[NDArray[Any]], vector: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def inner_products(blocks: Sequence[Array], vector: Floats) -> Floats:
     """Return the inner products (n,) of `vector` (d,) with the rows of all blocks, in order."""
     values = [np.empty(0, np.float32)]
-    values += [block.astype(np.float32, copy=False) @ vector for block in blocks]
+    for block in blocks:
+        rows = block.astype(np.float32, copy=False)
+        values.append(rows @ vector)
     return np.concatenate(values)
 
 
-def _compare_block(block: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+def _compare_block(block: Array, vector: Floats) -> Floats:
     row = np.ascontiguousarray(round_to(vector[None], block.dtype))
     if numkong is not None and block.dtype != np.float32 and len(block):
-        distances: NDArray[np.float64] = np.asarray(numkong.cdist(row, block, "angular"))[0]
-        return (1.0 - distances).astype(np.float32)
+        distances = np.asarray(numkong.cdist(row, block, "angular"))
+        similarities: Floats = (1.0 - distances[0]).astype(np.float32)
+        return similarities
     return _compare_with_numpy(block, row[0].astype(np.float32))
 
 
-def round_to(rows: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+def round_to(rows: Floats, dtype: np.dtype[Any]) -> Array:
     """Return rows (m, d) in a precision; in int8, the largest number of each row becomes 127."""
     if dtype != np.int8:
         return rows.astype(dtype)
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
-    scaled = np.divide(127 * rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    scaled = np.zeros_like(rows)
+    np.divide(127 * rows, largest, out=scaled, where=largest > 0)
     return np.asarray(np.rint(scaled), np.int8)
 
 
-def _compare_with_numpy(block: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    similarities = np.empty(len(block), np.float32)
+def _compare_with_numpy(block: Array, vector: Floats) -> Floats:
+    similarities = np.zeros(len(block), np.float32)
     length = np.linalg.norm(vector)
     for start in range(0, len(block), _BLOCK):
-        rows = block[start : start + _BLOCK].astype(np.float32, copy=False)
+        here = slice(start, start + _BLOCK)
+        rows = block[here].astype(np.float32, copy=False)
         norms = np.linalg.norm(rows, axis=1) * length
-        similarities[start : start + _BLOCK] = np.divide(
-            rows @ vector, norms, out=np.zeros(len(rows), np.float32), where=norms > 0
-        )
+        np.divide(rows @ vector, norms, out=similarities[here], where=norms > 0)
     return similarities
 
 
-def ranks(
-    ids: NDArray[np.int64], scores: NDArray[np.float32], positions: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def ranks(ids: Ids, scores: Floats, positions: Ids) -> Ids:
     """Return the ranks (k,) among all n, from 1, of the scores at some positions (k,).
 
     Equal scores rank in order of `ids` (n,).
@@ -80,8 +80,9 @@ def ranks(
     selected = scores[positions]
     not_above = np.searchsorted(ascending, selected, side="right")
     below = np.searchsorted(ascending, selected, side="left")
-    ranked: NDArray[np.int64] = len(scores) - not_above + 1
+    ranked: Ids = len(scores) - not_above + 1
     for place in np.flatnonzero(not_above - below > 1):
         tied_ids = ids[scores == selected[place]]
-        ranked[place] += np.count_nonzero(tied_ids < ids[positions[place]])
+        chunk_id = ids[positions[place]]
+        ranked[place] += np.count_nonzero(tied_ids < chunk_id)
     return ranked

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.core.lorentz import LorentzForm
-from engine.core.similarity import COSINE, IndexForm
+from engine.encoders.geometry.lorentz import LorentzForm
+from engine.encoders.geometry.similarity import COSINE, IndexForm
 
 INDEX_FORMS: dict[str, IndexForm] = {form.name: form for form in (COSINE.index_form, LorentzForm())}
 """Forms by the name in a manifest."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.arrays import Array, Floats, Ranking
 from engine.encoders.graph.native_libraries import prepare_for_usearch
 
 # Measured in docs/log/scale.md.
@@ -30,7 +31,7 @@ def graph_of(path: Path) -> Path:
     return path.with_suffix(".usearch")
 
 
-def write_graph(path: Path, blocks: Iterable[NDArray[Any]], width: int) -> None:
+def write_graph(path: Path, blocks: Iterable[Array], width: int) -> None:
     """Build and save the graph of rows, which come in `blocks` (m, D), keyed by their places.
 
     Raises OSError.
@@ -50,9 +51,10 @@ def write_graph(path: Path, blocks: Iterable[NDArray[Any]], width: int) -> None:
         # are still in the processor's cache.
         nearest_pivot = (rows @ pivots.T).argmax(axis=1)
         order = np.argsort(nearest_pivot, kind="stable")
+        keys = (len(index) + order).astype(np.uint64)
         added = _scale_to_int8(rows[order])
         threads = 1 if len(rows) <= ONE_THREAD else 0  # 0 means all
-        index.add((len(index) + order).astype(np.uint64), added, threads=threads)
+        index.add(keys, added, threads=threads)
     try:
         index.save(str(path))
     except RuntimeError as error:
@@ -68,9 +70,7 @@ def map_graph(path: Path) -> Any:
     return Index.restore(path, view=True)
 
 
-def find_candidates(
-    graphs: Sequence[tuple[int, Any]], query_row: NDArray[np.float32], wanted: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def find_candidates(graphs: Sequence[tuple[int, Any]], query_row: Floats, wanted: int) -> Ranking:
     """Return places (m,) of rows nearest to a query (D,), and 1 minus their approximate cosines.
 
     `graphs`: (place of the first row, graph). A single graph returns about `wanted` rows. Each of
@@ -79,28 +79,31 @@ def find_candidates(
     """
     places = [np.empty(0, np.int64)]
     distances = [np.empty(0, np.float32)]
-    row = _scale_to_int8(query_row.astype(np.float32)[None])[0]
+    (row,) = _scale_to_int8(query_row.astype(np.float32)[None])
+    length = _choose_length(len(row))
     count = sum(len(graph) for _, graph in graphs)
     for start, graph in graphs:
-        share = math.ceil(wanted * math.sqrt(len(graph) / count))
-        depth = min(share, len(graph))
+        share = len(graph) / count
+        depth = min(math.ceil(wanted * math.sqrt(share)), len(graph))
         graph.expansion_search = depth
         matches = graph.search(row, depth)
         places.append(start + matches.keys.astype(np.int64))
         # For vectors of equal length r, the squared distance is 2 r² (1 − cosine).
-        distances.append(matches.distances / (2 * _int8_length(len(row)) ** 2))
+        distances.append(matches.distances / (2 * length**2))
     return np.concatenate(places), np.concatenate(distances)
 
 
-def _scale_to_int8(rows: NDArray[np.float32]) -> NDArray[np.int8]:
+def _scale_to_int8(rows: Floats) -> NDArray[np.int8]:
     """Return rows (m, D) scaled to equal lengths, in int8.
 
     Numbers that are ten times as large as the others are clipped.
     """
+    smallest = np.finfo(np.float32).tiny  # so that a row of zeros is not divided by 0
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    scales = _int8_length(rows.shape[1]) / np.maximum(lengths, np.finfo(np.float32).tiny)
-    return np.asarray(np.clip(np.rint(rows * scales), -127, 127), np.int8)
+    scales = _choose_length(rows.shape[1]) / np.maximum(lengths, smallest)
+    scaled = np.rint(rows * scales)
+    return np.asarray(np.clip(scaled, -127, 127), np.int8)
 
 
-def _int8_length(width: int) -> float:
+def _choose_length(width: int) -> float:
     return 127 * max(1.0, math.sqrt(width) / 10)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from engine.core.arrays import Ids
 
 
-def distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+def distinct(ids: Ids) -> Ids:
     """Return the distinct `ids` (n,), ascending.
 
     numpy.unique takes seconds for a million ids, as it hashes integers from version 2.3 on.

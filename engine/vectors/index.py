@@ -9,21 +9,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from engine.core.disk import disk_errors, file_sha256, write_text
 from engine.core.errors import DamagedError, EngineError
-from engine.core.similarity import COSINE, IndexForm, Similarity
+from engine.encoders.geometry.similarity import COSINE, IndexForm, Similarity
 from engine.vectors.forms import DTYPES, index_form
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Array, Floats, Ids, Ranking
     from engine.vectors.part import Part
 
 FORMAT_VERSION = 2
@@ -71,7 +69,7 @@ class VectorIndex:
     """
 
     def __init__(
-        self, folder: Path, manifest: dict[str, Any], parts: list[Part], gone: NDArray[np.int64]
+        self, folder: Path, manifest: dict[str, Any], parts: list[Part], gone: Ids
     ) -> None:
         import numpy as np
 
@@ -80,23 +78,26 @@ class VectorIndex:
         self.form = index_form(manifest)
         self._parts = parts
         self._gone = gone
-        self._starts = np.cumsum([0, *(len(part.ids) for part in parts)])
+        ids_of_parts = [part.ids for part in parts]
+        self._starts = np.cumsum([0, *map(len, ids_of_parts)])
         self._is_live = np.ones(self._starts[-1], bool)
         self._is_live[gone] = False
         part_has_graph = [bool(part.graph) for part in parts]
-        has_graph = np.repeat(part_has_graph, np.diff(self._starts)).astype(bool)
+        lengths = np.diff(self._starts)
+        has_graph = np.repeat(part_has_graph, lengths).astype(bool)
         self._without_graph = np.flatnonzero(self._is_live & ~has_graph)
         places = np.flatnonzero(self._is_live)
-        ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])[places]
+        all_ids = np.concatenate([np.empty(0, np.int64), *ids_of_parts])
+        ids = all_ids[places]
         order = np.argsort(ids, kind="stable")
-        self._keys: NDArray[np.int64] = ids[order]
-        self._places: NDArray[np.int64] = places[order]
+        self._keys: Ids = ids[order]
+        self._places: Ids = places[order]
 
     @classmethod
     def build(
         cls,
         folder: Path,
-        ids: NDArray[np.int64],
+        ids: Ids,
         vectors: Rows,
         *,
         similarity: Similarity = COSINE,
@@ -111,7 +112,6 @@ class VectorIndex:
 
         _check_ids(ids, vectors)
         form = similarity.index_form
-        starts = range(0, len(ids), BLOCK)
         manifest = {
             "version": FORMAT_VERSION,
             "dimension": vectors.shape[1] + form.added,
@@ -122,11 +122,12 @@ class VectorIndex:
             "parts": {},
             "graphs": {},
         }
-        blocks = (_convert(form, vectors[start : start + BLOCK], dtype) for start in starts)
-        return cls._write(folder, manifest, ids, blocks, np.empty(0, np.int64))
+        blocks = _convert_blocks(form, vectors, dtype)
+        nothing_gone = np.empty(0, np.int64)
+        return cls._write(folder, manifest, ids, blocks, nothing_gone)
 
     def updated(
-        self, folder: Path, add: NDArray[np.int64], vectors: Rows, remove: Iterable[int]
+        self, folder: Path, add: Ids, vectors: Rows, remove: Iterable[int]
     ) -> VectorIndex | None:
         """Write this index, with keys removed and added, into another `folder`.
 
@@ -139,45 +140,52 @@ class VectorIndex:
         from engine.vectors.graph import graph_of
 
         _check_ids(add, vectors)
-        replaced = self._find_places(np.concatenate([np.fromiter(remove, np.int64), add]))
+        removed_ids = np.fromiter(remove, np.int64)
+        replaced = self._find_places(np.concatenate([removed_ids, add]))
         removed = int(self.manifest["removed"]) + len(replaced)
         if removed > REBUILD_SHARE * max(1, self.count):
             return None
         gone = distinct(np.concatenate([self._gone, replaced]))
-        dtype = self.manifest["dtype"]
-        added = (
-            _convert(self.form, vectors[start : start + BLOCK], dtype)
-            for start in range(0, len(add), BLOCK)
-        )
+
+        # The new file takes the rows of the last ones, as long as these are no larger.
         ids = [add]
-        blocks: list[Iterable[NDArray[Any]]] = [added]
-        names = list(self.manifest["parts"])
-        while names and len(self._parts[len(names) - 1].ids) <= sum(map(len, ids)):
-            names.pop()
-            part = self._parts[len(names)]
-            start = self._starts[len(names)]
-            kept = np.delete(np.arange(len(part.ids)), gone[gone >= start] - start)
-            ids.append(part.ids[kept])
-            blocks.append(map(part.rows.__getitem__, np.array_split(kept, 1 + len(kept) // BLOCK)))
+        blocks = [_convert_blocks(self.form, vectors, self.manifest["dtype"])]
+        count = len(add)
+        parts = dict(self.manifest["parts"])
+        for part, start in zip(reversed(self._parts), reversed(self._starts[:-1]), strict=True):
+            if len(part.ids) > count:
+                break
+            parts.popitem()
+            gone_here = gone[gone >= start] - start
             gone = gone[gone < start]
-        parts = {name: self.manifest["parts"][name] for name in names}
-        graphs = {name: digest for name, digest in self.manifest["graphs"].items() if name in parts}
-        for name in (*parts, *(graph_of(Path(name)).name for name in graphs)):
+            kept = np.delete(np.arange(len(part.ids)), gone_here)
+            ids.append(part.ids[kept])
+            blocks.append(_read_blocks(part, kept))
+            count += len(kept)
+
+        graphs = {}
+        for name, digest in self.manifest["graphs"].items():
+            if name in parts:
+                graphs[name] = digest
+        linked = list(parts)
+        linked += [graph_of(Path(name)).name for name in graphs]
+        for name in linked:
             try:
                 os.link(self.folder / name, folder / name)
             except OSError:  # a file system without links
                 shutil.copyfile(self.folder / name, folder / name)
         manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
-        return self._write(folder, manifest, np.concatenate(ids), chain.from_iterable(blocks), gone)
+        new_ids = np.concatenate(ids)
+        return self._write(folder, manifest, new_ids, chain.from_iterable(blocks), gone)
 
     @classmethod
     def _write(
         cls,
         folder: Path,
         manifest: dict[str, Any],
-        ids: NDArray[np.int64],
-        blocks: Iterable[NDArray[Any]],
-        gone: NDArray[np.int64],
+        ids: Ids,
+        blocks: Iterable[Array],
+        gone: Ids,
     ) -> VectorIndex:
         """Write one more file of rows, missing graphs, the deleted rows and the manifest.
 
@@ -242,7 +250,7 @@ class VectorIndex:
         """Dimension d of the encoder's vectors; stored rows may have more numbers."""
         return int(self.manifest["dimension"]) - self.form.added
 
-    def query_row(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def query_row(self, vector: Floats) -> Floats:
         """Return a query's vector (d,) in the form in which it is compared with stored rows.
 
         Raises EngineError for a vector that is not finite, or of another width than the index.
@@ -260,40 +268,39 @@ class VectorIndex:
         _refuse_not_finite(vector)
         return self.form.query_rows(vector)
 
-    def similarities(self, rows: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def similarities(self, rows: Array, vector: Floats) -> Floats:
         """Return the exact similarities (n,) of a query's vector (d,) with rows from `stored`."""
         return self._compare(rows, self.query_row(vector))
 
-    def _compare(self, rows: NDArray[Any], query_row: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _compare(self, rows: Array, query_row: Floats) -> Floats:
         """Return the similarities (n,) of stored rows with a query's row."""
         from engine.vectors.exact import cosines, inner_products
 
         compare = cosines if self.form.of_cosines else inner_products
         return self.form.similarities(compare([rows], query_row))
 
-    def keys(self) -> NDArray[np.int64]:
+    def keys(self) -> Ids:
         """Return all chunk ids in the index, ascending (n,)."""
         return self._keys
 
-    def stored(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    def stored(self) -> tuple[Ids, Array]:
         """Return all chunk ids, ascending (n,), and their rows as stored (n, D).
 
         The rows are the mapped file if they are stored in this order, otherwise a copy.
         """
-        is_ascending = bool((self._places[1:] > self._places[:-1]).all())
+        steps = self._places[1:] - self._places[:-1]
+        is_ascending = bool((steps > 0).all())
         if len(self._parts) == 1 and not len(self._gone) and is_ascending:
             return self._keys, self._parts[0].rows
         return self._keys, self._read_rows(self._places)
 
-    def rows(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+    def rows(self, ids: Ids) -> Array:
         """Return the rows of `ids` (n,) as stored (n, D); the index must contain them all."""
         import numpy as np
 
         return self._read_rows(self._places[np.searchsorted(self._keys, ids)])
 
-    def search(
-        self, vector: NDArray[np.float32], k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search(self, vector: Floats, k: int) -> Ranking:
         """Return the ids and similarities of the k chunks nearest to a query's vector (d,).
 
         Both (min(k, n),), best first, ties by id.
@@ -303,23 +310,17 @@ class VectorIndex:
             return self._find_nearest(self._places, query_row, k)
         return self._find_nearest(self._find_candidates(query_row, k), query_row, k)
 
-    def search_among(
-        self, vector: NDArray[np.float32], allowed: NDArray[np.int64], k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search_among(self, vector: Floats, allowed: Ids, k: int) -> Ranking:
         """Search the keys in `allowed` only, exactly, whatever the size of the index."""
         # First of all, as it rejects an invalid vector even if no key is allowed.
         query_row = self.query_row(vector)
         return self._find_nearest(self._find_places(allowed), query_row, k)
 
-    def search_exactly(
-        self, vector: NDArray[np.float32], k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search_exactly(self, vector: Floats, k: int) -> Ranking:
         """Search by comparing the query with all rows."""
         return self._find_nearest(self._places, self.query_row(vector), k)
 
-    def _find_nearest(
-        self, places: NDArray[np.int64], query_row: NDArray[np.float32], k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _find_nearest(self, places: Ids, query_row: Floats, k: int) -> Ranking:
         """Return the best k of the rows at `places`; ties, also for the last place, by id."""
         import numpy as np
 
@@ -329,20 +330,20 @@ class VectorIndex:
         similarities = self._compare_places(places, query_row)
         kth = len(similarities) - k
         threshold = np.partition(similarities, kth)[kth]
-        best = np.flatnonzero(similarities >= threshold)
-        ids = self._read_parts(places[best], lambda part: part.ids)
-        order = np.lexsort((ids, -similarities[best]))[:k]
-        return ids[order], similarities[best][order]
+        is_best = similarities >= threshold
+        ids = self._read_parts(places[is_best], lambda part: part.ids)
+        best = similarities[is_best]
+        order = np.lexsort((ids, -best))[:k]
+        return ids[order], best[order]
 
-    def _compare_places(
-        self, places: NDArray[np.int64], query_row: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def _compare_places(self, places: Ids, query_row: Floats) -> Floats:
         """Return the similarities (n,) of a query's row with the rows at `places` (n,)."""
         import numpy as np
 
         values = np.empty(len(places), np.float32)
         for start, part in zip(self._starts, self._parts, strict=False):
-            here = np.flatnonzero((places >= start) & (places < start + len(part.ids)))
+            is_here = (places >= start) & (places < start + len(part.ids))
+            here = np.flatnonzero(is_here)
             rows = places[here] - start
             if 2 * len(here) > len(part.ids):
                 # Reading the whole file in order is faster than selecting most of its rows.
@@ -351,7 +352,7 @@ class VectorIndex:
                 values[here] = self._compare(part.rows[rows], query_row)
         return values
 
-    def _find_candidates(self, query_row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    def _find_candidates(self, query_row: Floats, k: int) -> Ids:
         """Return the places, ascending, of the rows to compare with a query.
 
         These are the nearest candidates of the graphs, and all rows of files without a graph.
@@ -371,7 +372,7 @@ class VectorIndex:
         nearest = places[is_live][order]
         return np.sort(np.concatenate([nearest, self._without_graph]))
 
-    def _find_places(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _find_places(self, ids: Ids) -> Ids:
         """Return the places of those of `ids` that the index contains, each once."""
         import numpy as np
 
@@ -382,12 +383,10 @@ class VectorIndex:
         is_present = self._keys[positions] == wanted[: len(positions)]
         return np.asarray(self._places[positions[is_present]])
 
-    def _read_rows(self, places: NDArray[np.int64]) -> NDArray[Any]:
+    def _read_rows(self, places: Ids) -> Array:
         return self._read_parts(places, lambda part: part.rows)
 
-    def _read_parts(
-        self, places: NDArray[np.int64], table: Callable[[Part], NDArray[Any]]
-    ) -> NDArray[Any]:
+    def _read_parts(self, places: Ids, table: Callable[[Part], Array]) -> Array:
         """Return the entries of a table of the parts, ids or rows, at `places`."""
         import numpy as np
 
@@ -397,11 +396,13 @@ class VectorIndex:
             dtype = np.dtype(DTYPES[self.manifest["dtype"]])
             return np.empty((len(places), self.manifest["dimension"]), dtype)
         first = table(self._parts[0])
-        entries = np.empty((len(places), *first.shape[1:]), first.dtype)
+        shape = (len(places), *first.shape[1:])
+        entries = np.empty(shape, first.dtype)
         numbers = np.searchsorted(self._starts, places, side="right") - 1
         for number, part in enumerate(self._parts):
             here = numbers == number
-            entries[here] = table(part)[places[here] - self._starts[number]]
+            rows = places[here] - self._starts[number]
+            entries[here] = table(part)[rows]
         return entries
 
 
@@ -422,24 +423,34 @@ def _write_graph(path: Path, count: int, manifest: dict[str, Any]) -> None:
     write_graph(graph_of(path), blocks, width)
 
 
-def _convert(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:
-    """Return vectors (m, d) as the stored rows of a file (m, D)."""
+def _convert_blocks(form: IndexForm, vectors: Rows, dtype: str) -> Iterator[Array]:
+    """Yield vectors (n, d) as the stored rows of a file, in blocks (m, D)."""
     import numpy as np
 
     from engine.vectors.exact import round_to
 
-    _refuse_not_finite(vectors)
-    return round_to(form.rows(vectors), np.dtype(DTYPES[dtype]))
+    stored = np.dtype(DTYPES[dtype])
+    for start in range(0, vectors.shape[0], BLOCK):
+        block = vectors[start : start + BLOCK]
+        _refuse_not_finite(block)
+        yield round_to(form.rows(block), stored)
 
 
-def _check_ids(ids: NDArray[np.int64], vectors: Rows) -> None:
+def _read_blocks(part: Part, places: Ids) -> Iterator[Array]:
+    """Yield the rows of a file at some places, in blocks (m, D)."""
+    for start in range(0, len(places), BLOCK):
+        yield part.rows[places[start : start + BLOCK]]
+
+
+def _check_ids(ids: Ids, vectors: Rows) -> None:
     if len(ids) != vectors.shape[0]:
         raise ValueError(f"{len(ids)} ids do not fit vectors of shape {vectors.shape}")
-    if len(distinct(ids)) != len(ids) or (len(ids) and ids.min() < 0):
+    unique = distinct(ids)
+    if len(unique) != len(ids) or (unique[:1] < 0).any():
         raise ValueError("ids must be unique and not negative")
 
 
-def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
+def _refuse_not_finite(vectors: Floats) -> None:
     import numpy as np
 
     if not np.isfinite(vectors).all():

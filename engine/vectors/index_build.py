@@ -25,9 +25,7 @@ from engine.project.store.artifacts import Artifact
 from engine.vectors.encoder_in_use import EncoderInUse, relative_folder
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.encoders.embedding_cache import CachedRows, EmbeddingCache
     from engine.encoders.encoder import Encoder
     from engine.vectors.index import VectorIndex
@@ -63,7 +61,7 @@ class IndexBuild:
         context: StageContext,
         chosen: EncoderInUse,
         kind: type[VectorsInfo],
-        ids: NDArray[np.int64],
+        ids: Ids,
     ) -> None:
         self._context = context
         self._chosen = chosen
@@ -137,7 +135,7 @@ class IndexBuild:
         from engine.vectors.index import VectorIndex
 
         context = self._context
-        dtype = _storage_type(context, encoder)
+        dtype = _choose_storage_type(context, encoder)
         index = _open_similar(context, self._kind, encoder, dtype)
         new = self._ids
         if index is not None:
@@ -153,7 +151,7 @@ class IndexBuild:
         self,
         encoder: Encoder,
         cache: EmbeddingCache,
-        ids: NDArray[np.int64],
+        ids: Ids,
         index: VectorIndex | None,
         dtype: str,
     ) -> tuple[CachedRows, VectorIndex | None]:
@@ -236,7 +234,7 @@ def _build_info(
     )
 
 
-def _storage_type(context: StageContext, encoder: Encoder) -> str:
+def _choose_storage_type(context: StageContext, encoder: Encoder) -> str:
     """Return the type of stored numbers: that of `vectors.dtype`, or f32 for a hyperbolic encoder.
 
     Lorentz distances need more than half precision.
@@ -280,7 +278,8 @@ def _open_if_similar(
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
         return None
-    if index.form.name != encoder.similarity.index_form.name or index.manifest["dtype"] != dtype:
+    form = encoder.similarity.index_form.name
+    if index.form.name != form or index.manifest["dtype"] != dtype:
         return None
     return index
 
@@ -288,8 +287,8 @@ def _open_if_similar(
 def _update(
     index: VectorIndex,
     folder: Path,
-    ids: NDArray[np.int64],
-    embedded: NDArray[np.int64],
+    ids: Ids,
+    embedded: Ids,
     vectors: CachedRows,
 ) -> bool:
     """Write an index of the chunks `ids` as an update of another one.
@@ -299,11 +298,13 @@ def _update(
     """
     import numpy as np
 
-    is_new = np.isin(embedded, index.keys(), invert=True)
+    known = index.keys()
+    is_new = np.isin(embedded, known, invert=True)
     if is_new.sum() > index.count:
         return False
-    removed = index.keys()[np.isin(index.keys(), ids, invert=True)]
-    return index.updated(folder, embedded[is_new], vectors.select(is_new), removed) is not None
+    removed = known[np.isin(known, ids, invert=True)]
+    new_vectors = vectors.select(is_new)
+    return index.updated(folder, embedded[is_new], new_vectors, removed) is not None
 
 
 def _write_query_encoder(

@@ -17,16 +17,14 @@ from engine.encoders.transformer import TransformerEncoder
 from engine.project.stage import StageContext
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats
 Texts = Sequence[str]
 NodeArguments = tuple[EncoderSource, str, dict[str, bytes], dict[str, bytes], int, float]
 
 
 def embedding_on_nodes(
     context: StageContext, encoder: Encoder, adapter: Path | None, weight: float
-) -> Callable[[Iterable[Texts]], Iterator[NDArray[np.float32]]] | None:
+) -> Callable[[Iterable[Texts]], Iterator[Floats]] | None:
     """Return a function that encodes shards of texts on the nodes, as `encoder` does, in order.
 
     None if there is no cluster, or if the encoder has no weights that could be sent to it.
@@ -39,12 +37,12 @@ def embedding_on_nodes(
     if weights is None:
         return None
 
-    def encode_shards(shards: Iterable[Texts]) -> Iterator[NDArray[np.float32]]:
+    def encode_shards(shards: Iterable[Texts]) -> Iterator[Floats]:
         dtype = encoder.hardware.dtype if isinstance(encoder, TransformerEncoder) else ""
         model_files = read_tree(weights, LOADED)
         adapter_files = read_tree(adapter, LOADED) if adapter else {}
         arguments = (source, dtype, model_files, adapter_files, settings.max_tokens, weight)
-        nodes = Nodes[Texts, "NDArray[np.float32]"](open_embedding, arguments, context.check_stop)
+        nodes = Nodes[Texts, "Floats"](open_embedding, arguments, context.check_stop)
         with closing(nodes):
             context.choose(
                 "embedding",
@@ -56,7 +54,7 @@ def embedding_on_nodes(
     return encode_shards
 
 
-def open_embedding(arguments: NodeArguments) -> Callable[[Texts], NDArray[np.float32]]:
+def open_embedding(arguments: NodeArguments) -> Callable[[Texts], Floats]:
     """Load the encoder on a node, and return its function that encodes chunks.
 
     The files are deleted once it is loaded.

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Array, Ids
 from engine.vectors.forms import DTYPES
 from engine.vectors.graph import graph_of, map_graph
 
@@ -21,8 +21,8 @@ from engine.vectors.graph import graph_of, map_graph
 class Part:
     """The `ids` (n,) and `rows` (n, D) of a file, with a `graph` if they are many."""
 
-    ids: NDArray[np.int64]
-    rows: NDArray[Any]
+    ids: Ids
+    rows: Array
     graph: Any = None
 
 
@@ -33,10 +33,9 @@ def part_size(count: int, width: int, dtype: np.dtype[Any]) -> int:
 
 def map_part(path: Path, count: int, width: int, dtype: np.dtype[Any], graph: Any = None) -> Part:
     """Map a file whose size has been checked."""
+    stored = dtype.newbyteorder("<")
     ids: Any = np.memmap(path, dtype="<i8", mode="r", shape=(count,))
-    rows: Any = np.memmap(
-        path, dtype=dtype.newbyteorder("<"), mode="r", offset=8 * count, shape=(count, width)
-    )
+    rows: Any = np.memmap(path, dtype=stored, mode="r", offset=8 * count, shape=(count, width))
     return Part(ids, rows, graph)
 
 
@@ -44,14 +43,17 @@ def map_parts(folder: Path, manifest: dict[str, Any]) -> list[Part]:
     """Map the files that a manifest names, which have been checked. Raises RuntimeError."""
     width = manifest["dimension"]
     dtype = np.dtype(DTYPES[manifest["dtype"]])
-    graphs = {name: map_graph(graph_of(folder / name)) for name in manifest["graphs"]}
-    return [
-        map_part(folder / name, rows, width, dtype, graphs.get(name))
-        for name, (rows, _) in manifest["parts"].items()
-    ]
+    parts = []
+    for name, (rows, _) in manifest["parts"].items():
+        path = folder / name
+        graph = None
+        if name in manifest["graphs"]:
+            graph = map_graph(graph_of(path))
+        parts.append(map_part(path, rows, width, dtype, graph))
+    return parts
 
 
-def write_part(path: Path, ids: NDArray[np.int64], blocks: Iterable[NDArray[Any]]) -> None:
+def write_part(path: Path, ids: Ids, blocks: Iterable[Array]) -> None:
     """Write a file of rows, which come in `blocks` (m, D) in their stored form. Raises OSError."""
     with path.open("wb") as file:
         file.write(ids.astype("<i8").tobytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,10 @@ from engine.vectors.index import VectorIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from engine.core.arrays import Ids
     from engine.core.records import Document
-    from engine.core.similarity import Similarity
     from engine.encoders.embedding_cache import VectorCache
+    from engine.encoders.geometry.similarity import Similarity
 
 FIRST_SECONDS = 2.0
 """No unfinished index is written before: a quick embedding gets only the whole one."""
@@ -32,9 +34,7 @@ WAIT_PER_WRITE = 20
 """The next index is not written before this many times the duration of the last write."""
 
 
-def newest_and_smallest_first(
-    owners: Sequence[int], documents: Sequence[Document]
-) -> NDArray[np.int64]:
+def newest_and_smallest_first(owners: Sequence[int], documents: Sequence[Document]) -> Ids:
     """Return the rows of chunks (n,) in the order in which to embed them.
 
     Documents are sorted by the sum of their places by age and by size. `owners` (n,): the document
@@ -42,11 +42,11 @@ def newest_and_smallest_first(
     """
     newest_first = sorted(documents, key=lambda document: -document.modified)
     smallest_first = sorted(documents, key=lambda document: document.size)
-    places = {document.id: 0 for document in documents}
+    places: Counter[int] = Counter()
     for ordered in (newest_first, smallest_first):
         for place, document in enumerate(ordered):
             places[document.id] += place
-    owner_places = [places.get(owner, 0) for owner in owners]
+    owner_places = [places[owner] for owner in owners]
     return np.argsort(owner_places, kind="stable").astype(np.int64)
 
 
@@ -62,7 +62,7 @@ class PartialIndex:
         self,
         context: StageContext,
         index: VectorIndex | None,
-        ids: NDArray[np.int64],
+        ids: Ids,
         similarity: Similarity,
         dtype: str,
         info: Callable[[int], VectorsInfo],
@@ -87,8 +87,10 @@ class PartialIndex:
         is_embedded = places >= 0
         indexed = self.index.keys() if self.index else self._ids[:0]
         is_new = is_embedded & ~np.isin(self._ids, indexed)
-        if not is_embedded.all() and self._finds_more(len(indexed) + int(is_new.sum())):
-            self._publish(self._ids[is_new], CachedRows(cache, places[is_new], self._similarity))
+        count = len(indexed) + int(is_new.sum())
+        if not is_embedded.all() and self._finds_more(count):
+            vectors = CachedRows(cache, places[is_new], self._similarity)
+            self._publish(self._ids[is_new], vectors)
         duration = time.monotonic() - start
         self._due = time.monotonic() + max(NEXT_SECONDS, WAIT_PER_WRITE * duration)
 
@@ -104,7 +106,7 @@ class PartialIndex:
             return False
         return present.fingerprint != self._context.fingerprint and count > present.info.chunks
 
-    def _publish(self, ids: NDArray[np.int64], vectors: CachedRows) -> None:
+    def _publish(self, ids: Ids, vectors: CachedRows) -> None:
         context = self._context
         count = len(ids)
         if self.index:

@@ -49,11 +49,11 @@ class EmbedStage(Stage):
         semantic = encoder_in_use(snapshot, "semantic")
         inputs = {
             "chunks": snapshot.store.corpus_fingerprint(),
-            **_encoder_inputs(snapshot, hybrid),
+            **_list_encoder_inputs(snapshot, hybrid),
             "vectors": snapshot.settings.vectors.model_dump(),
         }
         if semantic != hybrid:  # left out otherwise: existing indexes for both modes stay valid
-            inputs["semantic"] = _encoder_inputs(snapshot, semantic)
+            inputs["semantic"] = _list_encoder_inputs(snapshot, semantic)
         return inputs
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
@@ -133,7 +133,7 @@ class EmbedStage(Stage):
 STAGE = EmbedStage()
 
 
-def _encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str, Any]:
+def _list_encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str, Any]:
     """Return what decides the vectors of queries and chunks."""
     return {
         "encoder": encoder_fingerprint_of(snapshot, chosen.adapter, chosen.weight),

@@ -65,13 +65,13 @@ class BeirReader:
         Raises DatasetError for a line without _id or text, and for an _id that occurs twice.
         """
         seen: set[str] = set()
-        for place, row in _json_lines(path):
-            key = _identifier(row, "_id", place)
+        for place, row in _read_json_lines(path):
+            key = _read_identifier(row, "_id", place)
             if key in seen:
                 raise MalformedError(place, f"the _id '{key}' occurs twice")
             seen.add(key)
-            text = _text(row, "text", place)
-            title = _text(row, "title", place, "")
+            text = _read_text(row, "text", place)
+            title = _read_text(row, "title", place, "")
             if not text.strip():
                 text = title
             yield ReadDocument(title.strip(), text, external_id=key, format="beir")
@@ -111,11 +111,12 @@ def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
     """
     grades = _read_qrels(folder / "qrels" / f"{split}.tsv")
     judged = []
-    for place, row in _json_lines(folder / "queries.jsonl"):
-        key = _identifier(row, "_id", place)
-        text = _text(row, "text", place)
+    for place, row in _read_json_lines(folder / "queries.jsonl"):
+        key = _read_identifier(row, "_id", place)
+        text = _read_text(row, "text", place)
         if key in grades:
-            judged.append(JudgedQuery(key, text, grades=tuple(grades.pop(key).items())))
+            graded = tuple(grades.pop(key).items())
+            judged.append(JudgedQuery(key, text, grades=graded))
     if grades and not judged:
         raise MalformedError(
             str(folder / "queries.jsonl"), f"no query in it is judged in qrels/{split}.tsv"
@@ -132,12 +133,12 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
     Raises DatasetError.
     """
     judged: dict[str, JudgedQuery] = {}
-    for place, row in _json_lines(path):
-        text = _text(row, "query", place)
-        evidence = _evidence(row, ("evidence",), place)
+    for place, row in _read_json_lines(path):
+        text = _read_text(row, "query", place)
+        evidence = _read_evidence(row, ("evidence",), place)
         if not evidence:
             raise MalformedError(place, "the key 'evidence' is missing or empty")
-        path_in_corpus = _text(row, "path", place, "") or None
+        path_in_corpus = _read_text(row, "path", place, "") or None
         content = json.dumps([text, evidence, path_in_corpus])
         key = hashlib.sha256(content.encode()).hexdigest()[:16]
         query = judged.get(key) or JudgedQuery(key, text, evidence, path=path_in_corpus)
@@ -155,7 +156,8 @@ def read_training_queries(path: Path) -> list[ImportedQuery]:
     if path.suffix != ".tsv":
         return read_queries_jsonl(path)
     folder = path.parent.parent
-    texts = {document.external_id: document.text for document in READER.read(folder / BEIR_CORPUS)}
+    corpus = READER.read(folder / BEIR_CORPUS)
+    texts = {document.external_id: document.text for document in corpus}
     queries = []
     for judged in read_beir_judgments(folder, path.stem):
         for document, grade in sorted(judged.grades, key=lambda item: -item[1]):
@@ -173,20 +175,21 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
     "document" or "doc", "grade" and "kind". Evidence is a string or a list of strings. A kind that
     is not among `WRITTEN_KINDS` is ignored. Raises DatasetError.
     """
-    rows = _json_array(path) if _starts_array(path) else _json_lines(path)
+    rows = _read_json_array(path) if _starts_array(path) else _read_json_lines(path)
     queries = []
     for place, row in rows:
         text_key = "text" if "text" in row and "query" not in row else "query"
-        text = _text(row, text_key, place)
+        text = _read_text(row, text_key, place)
         if not text.strip():
             raise MalformedError(place, "the query is empty")
-        document = _text(row, "document" if "document" in row else "doc", place, "")
+        document_key = "document" if "document" in row else "doc"
+        document = _read_text(row, document_key, place, "")
         grade = row.get("grade")
-        if grade is not None and (type(grade) is not int or not 1 <= grade <= MAX_GRADE):
-            raise MalformedError(
-                place, f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}"
-            )
-        evidence = _evidence(row, ("evidence", "evidence_list"), place)
+        is_grade = type(grade) is int and 1 <= grade <= MAX_GRADE
+        if grade is not None and not is_grade:
+            problem = f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}"
+            raise MalformedError(place, problem)
+        evidence = _read_evidence(row, ("evidence", "evidence_list"), place)
         queries.append(ImportedQuery(text, evidence, document or None, grade, _read_kind(row)))
     return queries
 
@@ -205,9 +208,9 @@ def _read_further_answers(row: dict[str, Any], place: str) -> tuple[FurtherAnswe
     place = f"{place}, 'also'"
     answers = []
     for item in entries:
-        entry = _object(item, place)
-        path = _text(entry, "path", place, "") or None
-        evidence = _evidence(entry, ("evidence",), place)
+        entry = _check_object(item, place)
+        path = _read_text(entry, "path", place, "") or None
+        evidence = _read_evidence(entry, ("evidence",), place)
         if path is None and not evidence:
             raise MalformedError(place, "an entry has neither 'path' nor 'evidence'")
         answers.append(FurtherAnswer(path, evidence))
@@ -220,14 +223,14 @@ def _read_qrels(path: Path) -> dict[str, dict[str, int]]:
     for number, line in enumerate(_read_lines(path), 1):
         if not line.strip():
             continue
-        cells = line.rstrip("\n").split("\t")
-        if number == 1 and len(cells) == 3 and not _is_number(cells[2]):
+        cells = [cell.strip() for cell in line.rstrip("\n").split("\t")]
+        has_score = len(cells) == 3 and _is_number(cells[2])
+        if number == 1 and len(cells) == 3 and not has_score:
             continue  # the header
-        if len(cells) != 3 or not _is_number(cells[2]):
-            raise MalformedError(
-                f"{path}, line {number}", "it is not 'query-id TAB corpus-id TAB score'"
-            )
-        query, document, score = (cell.strip() for cell in cells)
+        if not has_score:
+            problem = "it is not 'query-id TAB corpus-id TAB score'"
+            raise MalformedError(f"{path}, line {number}", problem)
+        query, document, score = cells
         if float(score) > 0:
             grades.setdefault(query, {})[document] = round(float(score))
     return grades
@@ -256,20 +259,20 @@ def _read_lines(path: Path, max_length: int = _MAX_LINE_LENGTH) -> Iterator[str]
         raise _unreadable(path, error) from error
 
 
-def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the object of each line that is not blank, after its place for error messages."""
     for number, line in enumerate(_read_lines(path), 1):
         if line.strip():
             place = f"{path}, line {number}"
-            yield place, _object(_parse(line, place), place)
+            yield place, _check_object(_parse(line, place), place)
 
 
-def _json_array(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_json_array(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of an array, each after its place for error messages."""
     text = "".join(_read_lines(path, _MAX_ARRAY_LENGTH))
     for number, row in enumerate(_parse(text, str(path)), 1):
         place = f"{path}, item {number}"
-        yield place, _object(row, place)
+        yield place, _check_object(row, place)
 
 
 def _starts_array(path: Path) -> bool:
@@ -286,20 +289,20 @@ def _parse(text: str, place: str) -> Any:
         raise MalformedError(place, f"it is not JSON ({error})") from error
 
 
-def _object(row: Any, place: str) -> dict[str, Any]:
+def _check_object(row: Any, place: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise MalformedError(place, "it is not a JSON object")
     return row
 
 
-def _identifier(row: dict[str, Any], key: str, place: str) -> str:
+def _read_identifier(row: dict[str, Any], key: str, place: str) -> str:
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise MalformedError(place, f"the key '{key}' is missing or not a string")
     return clean(str(value))
 
 
-def _text(row: dict[str, Any], key: str, place: str, default: str | None = None) -> str:
+def _read_text(row: dict[str, Any], key: str, place: str, default: str | None = None) -> str:
     value = row.get(key)
     if value is None and default is not None:
         return default
@@ -310,11 +313,14 @@ def _text(row: dict[str, Any], key: str, place: str, default: str | None = None)
     return visible(clean(value))
 
 
-def _evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[str, ...]:
-    key = next((key for key in keys if row.get(key) is not None), None)
-    if key is None:
+def _read_evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[str, ...]:
+    given = [key for key in keys if row.get(key) is not None]
+    if not given:
         return ()
-    values = [row[key]] if isinstance(row[key], str) else row[key]
+    key = given[0]
+    values = row[key]
+    if isinstance(values, str):
+        values = [values]
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise MalformedError(place, f"the key '{key}' is neither a string nor a list of strings")
     return tuple(visible(clean(value)) for value in values if value.strip())

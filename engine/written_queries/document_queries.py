@@ -115,8 +115,9 @@ def document_queries(store: Store) -> list[DocumentQuery]:
     by_id = {document.id: document for document in documents}
     by_path = {(document.source, document.path): document.id for document in documents}
     distinct: dict[tuple[str, int, int | None], DocumentQuery] = {}
-    answers: dict[str, set[object]] = defaultdict(set)
-    for query in sorted(store.document_queries(), key=lambda query: query.origin == "link"):
+    answers = defaultdict[str, set[object]](set)
+    links_last = sorted(store.document_queries(), key=lambda query: query.origin == "link")
+    for query in links_last:
         if query.origin == "link":
             target = _find_target(query, by_id[query.written_in], by_path)
             if target is None:
@@ -132,7 +133,11 @@ def document_queries(store: Store) -> list[DocumentQuery]:
             answers[text].add("an article")
         else:
             answers[text].add((query.document_id, query.chunk_id))
-    return [query for (text, *_), query in distinct.items() if len(answers[text]) <= MAX_ANSWERS]
+    queries = []
+    for (text, _, _), query in distinct.items():
+        if len(answers[text]) <= MAX_ANSWERS:
+            queries.append(query)
+    return queries
 
 
 def _find_target(
@@ -200,7 +205,8 @@ def folded_words(text: str) -> list[str]:
     folded = text.casefold()
     if not folded.isascii():
         decomposed = unicodedata.normalize("NFKD", folded)
-        folded = "".join(char for char in decomposed if not unicodedata.combining(char))
+        letters = [char for char in decomposed if not unicodedata.combining(char)]
+        folded = "".join(letters)
     return _WORD.findall(folded)
 
 
@@ -280,12 +286,14 @@ def _is_file_name(title: str, path: str, read: ReadDocument) -> bool:
     words = folded_words(title)
     if words not in (folded_words(name.stem), folded_words(name.name)):
         return False
-    return all(folded_words(line) != words for _, line in _split_lines(read.text, 0, _HEAD))
+    lines = [folded_words(line) for _, line in _split_lines(read.text, 0, _HEAD)]
+    return words not in lines
 
 
 def _find_words(words: str, text: str, start: int, end: int) -> tuple[int, int] | None:
     """Return the first span of words in a part of a text, in any case and across lines."""
-    pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
+    escaped = map(re.escape, words.split())
+    pattern = re.compile(r"\s+".join(escaped), re.IGNORECASE)
     match = pattern.search(text, start, end)
     if match:
         return match.span()
@@ -310,7 +318,8 @@ def _split_lines(text: str, start: int = 0, end: int | None = None) -> Iterator[
 
 def _split_sections(read: ReadDocument) -> Iterator[tuple[Heading, int]]:
     """Yield each heading, and the end of its section."""
-    ends = (*(heading.start for heading in read.headings[1:]), len(read.text))
+    ends = [heading.start for heading in read.headings[1:]]
+    ends.append(len(read.text))
     return zip(read.headings, ends, strict=False)
 
 
@@ -349,8 +358,9 @@ def _find_questions(read: ReadDocument) -> Iterator[_Candidate]:
         if not match["label"] and not (is_set_off and _may_be_question(read, text)):
             continue
         if _is_meaningful(text) and not _SENTENCE_END.search(text):
-            span = (start + match.start("text"), start + match.end("text"))
-            yield _Candidate("faq", text, *span, answer_start)
+            text_start = start + match.start("text")
+            text_end = start + match.end("text")
+            yield _Candidate("faq", text, text_start, text_end, answer_start)
 
 
 def _may_be_question(read: ReadDocument, text: str) -> bool:
@@ -416,8 +426,9 @@ def _find_marked(read: ReadDocument) -> Iterator[_Candidate]:
             start = read.text.find(text, next_start[mark.origin])
         if start < 0:
             continue
-        next_start[mark.origin] = start + len(text)
+        end = start + len(text)
+        next_start[mark.origin] = end
         caption = _CAPTION.match(text)
         number_length = caption.start("text") if caption else 0
-        text_start = start + number_length
-        yield _Candidate(mark.origin, text[number_length:], text_start, start + len(text), start)
+        words = text[number_length:]
+        yield _Candidate(mark.origin, words, start + number_length, end, start)

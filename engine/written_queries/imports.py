@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,7 +102,7 @@ def _build_judged_row(query: JudgedQuery) -> dict[str, Any]:
         "path": query.path,
     }
     if query.also:
-        row["also"] = [{"path": answer.path, "evidence": answer.evidence} for answer in query.also]
+        row["also"] = [asdict(answer) for answer in query.also]
     return row
 
 
@@ -156,9 +156,9 @@ def read_judgments(path: Path) -> list[JudgedQuery]:
 
 def _read_judged_row(row: dict[str, Any]) -> JudgedQuery:
     grades = tuple((document, grade) for document, grade in row["grades"])
-    also = [
-        FurtherAnswer(answer["path"], tuple(answer["evidence"])) for answer in row.get("also", ())
-    ]
+    also = []
+    for answer in row.get("also", ()):
+        also.append(FurtherAnswer(answer["path"], tuple(answer["evidence"])))
     evidence = tuple(row["evidence"])
     return JudgedQuery(row["key"], row["text"], evidence, grades, row["path"], also=tuple(also))
 
@@ -206,7 +206,7 @@ def restore_judgments(project: ProjectFolder, store: Store) -> None:
         store.put_judged(missing.values())
 
 
-def import_beside(context: StageContext, corpora: Iterable[Path]) -> None:
+def import_neighbouring_judgments(context: StageContext, corpora: Iterable[Path]) -> None:
     """Import the judgments next to BEIR corpora, and restore those of the imports folder."""
     restore_judgments(context.project, context.store)
     for corpus in corpora:

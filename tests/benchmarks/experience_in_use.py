@@ -29,7 +29,8 @@ from engine.core.systems import BASE, BM25, weight_of
 from engine.encoders.choosing.shares import EQUAL
 from engine.evaluation.evidence import Evidence, RungName
 from engine.evaluation.experience import Experience, QueryOrigin, parse_experience
-from engine.evaluation.gate import Decision, Option, decide
+from engine.evaluation.gate.deciding import decide
+from engine.evaluation.gate.decision import Decision, Option
 from engine.evaluation.selection import ProjectExperience, pair
 from engine.metrics.differences import paired_difference
 from tests.benchmarks.experience_results import ORIGINS, SEMANTIC, SHARES, Figures, Line

@@ -23,7 +23,8 @@ from engine.encoders.choosing.shares import EQUAL
 from engine.evaluation.document_set import group_by_text, judgment_of
 from engine.evaluation.evidence import DECIDE_SHARE, Evidence, Floats, RungName
 from engine.evaluation.experience import Prior
-from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
+from engine.evaluation.gate.deciding import decide
+from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.selection import pair
 from engine.metrics.random_effects import Normal

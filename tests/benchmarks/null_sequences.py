@@ -14,9 +14,11 @@ import numpy as np
 from null_adapters import EFFECTS, REFERENCE, Asked, candidates, decisions, evidence, gains, judged
 
 from engine.core.messages.report import SEARCH_MODES, SearchMode
-from engine.evaluation import gate
 from engine.evaluation.evidence import Evidence
-from engine.evaluation.gate import TOLERANCE, Decision, Option
+from engine.evaluation.gate import rules
+from engine.evaluation.gate.deciding import decide
+from engine.evaluation.gate.decision import Decision, Option
+from engine.evaluation.gate.rules import TOLERANCE
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.reranking import WITH, WITHOUT
 
@@ -33,7 +35,7 @@ SPENDING: dict[str, Callable[[int], float]] = {
     "tenth": lambda _: 1 / 10,
 }
 """The share of the gate's level that the n-th decision has."""
-LEVEL = gate.LEVEL
+LEVEL = rules.LEVEL
 Both = dict[SearchMode, Evidence]
 Looks = Sequence[tuple[Both, int]]
 """Evaluations one after another: evidence, and how many of its questions are judged by then; at
@@ -44,7 +46,7 @@ Drawn = Callable[[np.random.Generator, float, float], Looks]
 
 def allow(share: float) -> None:
     """Set the share of the level that the gate's next decisions go by."""
-    gate.LEVEL = LEVEL * share  # type: ignore[misc]
+    rules.LEVEL = LEVEL * share  # type: ignore[misc]
 
 
 def growing(rows: Sequence[Asked], moving: float) -> Drawn:
@@ -171,9 +173,7 @@ def report(
     systems = {WITHOUT: zeros, WITH: gains(rng, rows, 2 * moving) + better / 100}
     ladder = [Evidence("judged", systems, clusters_of([one for _, one in rows]))]
     options = [Option(WITH, WITH)]
-    reranked = gate.decide(
-        "hybrid", ladder, Option(WITHOUT, WITHOUT), options, samples=400, seed=seed
-    )
+    reranked = decide("hybrid", ladder, Option(WITHOUT, WITHOUT), options, samples=400, seed=seed)
     points = (
         EFFECTS.get(encoder_of(found["hybrid"]), 0.0) * hybrid + (reranked.chosen == WITH) * better
     )

@@ -35,8 +35,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from engine.core.environment import prepare
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
+from engine.training.batches import BatchSampler
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.data import BatchSampler, TrainingData
+from engine.training.data import TrainingData
 
 WORDS = re.findall(
     r"\w+",

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from fixtures.tiny_model import build_tiny_model
 
-from engine.core.similarity import COSINE, Similarity
 from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
+from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource, joined_arrays
 from engine.encoders.kinds.chosen import base_source, encoder_source
 from engine.settings.schema import EncoderSettings

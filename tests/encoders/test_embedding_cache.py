@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.errors import CancelledError, ResourceError
-from engine.core.similarity import COSINE, Similarity
 from engine.encoders import vector_shards
 from engine.encoders.embedding_cache import EmbeddingCache, VectorCache, encode_cached, hash_keys
+from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.encoders.vector_shards import read_hashes, write_shard
 
 ROOT = Path(__file__).resolve().parents[2]

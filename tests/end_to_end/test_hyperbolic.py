@@ -15,9 +15,9 @@ from fixtures.sentence_encoders import SentenceTransformer
 from fixtures.training import stir
 
 from engine.core.errors import UsageError
-from engine.core.lorentz import Lorentz
-from engine.core.similarity import compute_scores
-from engine.encoders.geometry import read_geometry
+from engine.encoders.geometry.lorentz import Lorentz
+from engine.encoders.geometry.similarity import compute_scores
+from engine.encoders.geometry.spaces import read_geometry
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder

@@ -19,7 +19,7 @@ from fixtures.training import stir
 from engine.core.errors import UsageError
 from engine.doctor.doctor import examine
 from engine.encoders.embedding_cache import VectorCache
-from engine.encoders.geometry import OwnLengths, read_geometry
+from engine.encoders.geometry.spaces import OwnLengths, read_geometry
 from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.reporting.report import read_report

@@ -16,7 +16,7 @@ from engine.evaluation import selection
 from engine.evaluation.choosing.fusion import HybridFusion
 from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.experience import Effect, Experience, Recipe, document_digests
-from engine.evaluation.gate import Decision, Option
+from engine.evaluation.gate.decision import Decision, Option
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.query_sets import QuerySet

@@ -24,7 +24,7 @@ from fixtures.pipeline import ROOT, SAMPLE, stage_here
 from engine.assistants.http.api import LocalApi
 from engine.assistants.http.listener import Listener
 from engine.core.errors import NotBuiltError, UsageError
-from engine.core.lorentz import LorentzForm
+from engine.encoders.geometry.lorentz import LorentzForm
 from engine.export import kinds
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder

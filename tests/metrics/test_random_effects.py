@@ -25,7 +25,7 @@ the normal one.
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 6, 10, 30])
 def test_quantiles_of_t_are_those_of_scipy(degrees: int) -> None:
-    assert t_quantile(0.8, degrees) == pytest.approx(stats.t.ppf(0.8, degrees), abs=1e-3)
+    assert t_quantile(0.8, degrees) == pytest.approx(stats.t.ppf(0.8, degrees), rel=1e-12)
 
 
 def test_the_tail_of_a_prediction_is_that_of_t():

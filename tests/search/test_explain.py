@@ -16,8 +16,8 @@ from fixtures.two_encoders import save_adapter
 from engine.core.errors import NotBuiltError
 from engine.core.messages.search import RankComparison
 from engine.core.messages.wire import to_json
-from engine.core.similarity import IndexForm
 from engine.encoders.embedding_cache import VectorCache, hash_keys
+from engine.encoders.geometry.similarity import IndexForm
 from engine.project.folder import ProjectFolder
 from engine.search.explaining import UnusedEncoder
 from engine.search.loaded import LoadedProject

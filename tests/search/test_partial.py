@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from engine.core.records import Chunk, Document
-from engine.core.similarity import COSINE
 from engine.encoders.embedding_cache import EmbeddingCache, hash_keys
+from engine.encoders.geometry.similarity import COSINE
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import VectorsInfo

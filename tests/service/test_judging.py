@@ -18,7 +18,7 @@ from engine.core.errors import (
 from engine.core.messages.report import SEARCH_MODES, QuerySetReport, SearchMode
 from engine.core.records import Chunk
 from engine.evaluation.comparison import Comparison, compare
-from engine.evaluation.gate import Decision
+from engine.evaluation.gate.decision import Decision
 from engine.evaluation.judgments import judge_queries, judgments_fingerprint
 from engine.evaluation.selection import ModeSelection
 from engine.evaluation.stage import STAGE

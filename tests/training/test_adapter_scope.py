@@ -17,8 +17,9 @@ from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
+from engine.training.batches import BatchSampler
 from engine.training.config import SHARED_CHUNKS, TrainingConfig
-from engine.training.data import BatchSampler, TrainingData
+from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
 from engine.training.model.student import Student
 from engine.training.objectives.objective import Objective

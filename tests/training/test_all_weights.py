@@ -17,15 +17,16 @@ from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from engine.core.errors import CancelledError, ModelError, SettingsError
-from engine.encoders.geometry import read_geometry
+from engine.encoders.geometry.spaces import read_geometry
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import WHOLE
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.saving import save_encoder
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
+from engine.training.batches import BatchSampler
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.data import BatchSampler, TrainingData
+from engine.training.data import TrainingData
 from engine.training.job import Job
 from engine.training.model.student import Student
 from engine.training.recipe import config_of

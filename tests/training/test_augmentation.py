@@ -13,14 +13,15 @@ from fixtures.tiny_model import build_tiny_model
 from fixtures.training import CPU, adapter, same
 
 from engine.core.errors import SettingsError
-from engine.encoders.geometry import OwnLengths, read_geometry
+from engine.encoders.geometry.spaces import OwnLengths, read_geometry
 from engine.encoders.kinds.augmented import AugmentedSource
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
+from engine.training.batches import Batch, BatchSampler
 from engine.training.config import TrainingConfig
-from engine.training.data import Batch, BatchSampler, TrainingData
+from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
 from engine.training.model.augmentation import add_black_box
 from engine.training.model.student import Student

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from engine.core.similarity import COSINE
+from engine.encoders.geometry.similarity import COSINE
 from engine.training import candidates
+from engine.training.batches import Batch, BatchSampler
 from engine.training.candidates import candidate_lists, find_nearest
 from engine.training.config import TrainingConfig
-from engine.training.data import Batch, BatchSampler, TrainingData
+from engine.training.data import TrainingData
 from engine.training.objectives.objective import Objective
 
 TAUGHT = TrainingConfig(

@@ -21,10 +21,11 @@ from engine.core.errors import CancelledError, ModelError
 from engine.core.events import Event, TrainStep
 from engine.encoders.hardware import Hardware
 from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
+from engine.training.batches import Batch
 from engine.training.compute.peers import Peers
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
-from engine.training.data import Batch, TrainingData
+from engine.training.data import TrainingData
 from engine.training.objectives.pair_scores import PairScorer, pair_scores
 from engine.training.trainer import TrainResult
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from engine.core.errors import TooLittleTextError
 from engine.ranking.sampling import SampledLists
+from engine.training.batches import BatchSampler, with_evidence
 from engine.training.compute.micro_batches import micro_batches
 from engine.training.config import TrainingConfig
-from engine.training.data import BatchSampler, TrainingData, with_evidence
+from engine.training.data import TrainingData
 
 RANKED = np.array([[3, 0, 5, 1, -1], [1, 2, 4, 5, 0], [0, 3, -1, -1, -1], [5, 4, 3, 2, 1]])
 SCORES = np.array(

@@ -23,7 +23,7 @@ from fixtures.tiny_decoder import build_tiny_decoder
 from fixtures.training import check_same_encoder
 
 from engine.core.errors import UsageError
-from engine.core.similarity import unit_rows
+from engine.encoders.geometry.similarity import unit_rows
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.training.compute import launch as launches

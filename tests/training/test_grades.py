@@ -19,8 +19,9 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.document_written import find_untrained
 from engine.queries.imported import graded_answers
+from engine.training.batches import BatchSampler
 from engine.training.config import TrainingConfig
-from engine.training.data import BatchSampler, TrainingData
+from engine.training.data import TrainingData
 from engine.training.dataset import train_rows, training_data
 from engine.training.job import never
 from engine.training.objectives.losses import plackett_luce

@@ -15,16 +15,18 @@ from fixtures.errors import fails
 from fixtures.training import CPU, check_same_encoder
 
 from engine.core.errors import SettingsError
-from engine.core.lorentz import Lorentz
-from engine.core.similarity import COSINE
-from engine.encoders.geometry import Hyperbolic, read_geometry
+from engine.encoders.geometry.lorentz import Lorentz
+from engine.encoders.geometry.similarity import COSINE
+from engine.encoders.geometry.spaces import Hyperbolic, read_geometry
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
+from engine.training.batches import Batch, BatchSampler
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.data import Batch, BatchSampler, TrainingData
+from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
-from engine.training.objectives.losses import distance_scores, entailment, infonce
+from engine.training.objectives.hyperbolic import distance_scores, entailment
+from engine.training.objectives.losses import infonce
 from engine.training.objectives.objective import Objective
 from engine.training.recipe import config_of
 from engine.training.trainer import TrainResult

@@ -23,15 +23,9 @@ from engine.settings.load import validate
 from engine.settings.schema import Settings
 from engine.training import stage
 from engine.training.config import TrainingConfig
-from engine.training.dataset import (
-    generated_for_stopping,
-    sampled_lists,
-    train_rows,
-    why_untrained,
-    without_answers,
-    written_for_stopping,
-)
+from engine.training.dataset import sampled_lists, train_rows, why_untrained
 from engine.training.recipe import config_of, resolve_config, teacher_choice, teacher_folder
+from engine.training.stopping import generated_for_stopping, without_answers, written_for_stopping
 
 
 def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:

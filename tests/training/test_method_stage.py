@@ -22,12 +22,13 @@ from engine.project.store.artifact_info import AdapterInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.document_written import find_untrained
 from engine.runs.progress import ResumePoint, find_resume_point
-from engine.training import dataset
+from engine.training import stopping
 from engine.training.data import TrainingData
-from engine.training.dataset import MIN_TO_STOP, training_data
+from engine.training.dataset import training_data
 from engine.training.heldout import HeldOutFigures
 from engine.training.history import history_of
 from engine.training.recipe import resolve_config
+from engine.training.stopping import MIN_TO_STOP
 from engine.written_queries.document_queries import document_queries
 
 
@@ -115,8 +116,8 @@ def test_titles_that_decide_are_not_pre_trained_on(project: ProjectFolder) -> No
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The few extractive queries of the project are taken for enough by a language model."""
-    monkeypatch.setattr(dataset, "is_extractive", lambda *_: False)
-    monkeypatch.setattr(dataset, "MIN_TO_STOP", 1)
+    monkeypatch.setattr(stopping, "is_extractive", lambda *_: False)
+    monkeypatch.setattr(stopping, "MIN_TO_STOP", 1)
 
 
 def figures(ndcg: float) -> HeldOutFigures:
@@ -178,13 +179,13 @@ def stopping_queries(project: ProjectFolder) -> tuple[TrainingData, dict[str, st
 def test_titles_and_other_queries_of_validation_documents_are_pooled(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataset, "MIN_TO_STOP", 1)
+    monkeypatch.setattr(stopping, "MIN_TO_STOP", 1)
     titles, choices = stopping_queries(project)
     count = len(titles.heldout_queries)
     assert count > 0
     assert choices["stopped by"].startswith(f"{count} titles and headings, 0 ")
     assert not titles.heldout_synthetic
-    monkeypatch.setattr(dataset, "is_extractive", lambda *_: False)
+    monkeypatch.setattr(stopping, "is_extractive", lambda *_: False)
     both, choices = stopping_queries(project)
     with closing(project.store()) as store:
         generated = [query for query in store.queries() if query.split == "validation"]
@@ -197,7 +198,7 @@ def test_titles_and_other_queries_of_validation_documents_are_pooled(
         *(query.text for query in generated),
     ]
     assert both.heldout_hard is not None
-    assert both.heldout_hard.shape == (count + len(generated), dataset.HARD_PER_QUERY)
+    assert both.heldout_hard.shape == (count + len(generated), stopping.HARD_PER_QUERY)
     answers = [both.chunks[place] for place in both.heldout_positives[count:]]
     for query, answer in zip(generated, answers, strict=True):
         assert answer in texts[query.chunk_id] or texts[query.chunk_id] in answer
@@ -206,11 +207,11 @@ def test_titles_and_other_queries_of_validation_documents_are_pooled(
             "a text that holds its own title is no test"
         )
     total = count + len(generated)
-    monkeypatch.setattr(dataset, "MIN_TO_STOP", total + 1)
+    monkeypatch.setattr(stopping, "MIN_TO_STOP", total + 1)
     none, choices = stopping_queries(project)
     assert (len(none.heldout_queries), none.heldout_hard) == (0, None)
     assert "last step" in choices["stopped by"]
-    monkeypatch.setattr(dataset, "MIN_TO_STOP", total)
+    monkeypatch.setattr(stopping, "MIN_TO_STOP", total)
     assert len(stopping_queries(project)[0].heldout_queries) == total
 
 

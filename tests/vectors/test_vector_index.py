@@ -11,8 +11,8 @@ from fixtures.vector_indexes import WIDTH, brute_force, build, ids_of, unit
 
 import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError
-from engine.core.lorentz import Lorentz
-from engine.core.similarity import IndexForm, Similarity
+from engine.encoders.geometry.lorentz import Lorentz
+from engine.encoders.geometry.similarity import IndexForm, Similarity
 from engine.vectors.forms import INDEX_FORMS
 from engine.vectors.graph import find_candidates, graph_of, map_graph, write_graph
 from engine.vectors.index import VectorIndex

@@ -18,7 +18,7 @@ from engine.core.messages.report import SearchMode
 from engine.core.messages.search import MODE_OF_NAME, MODES
 from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
-from engine.search.encoding import Side
+from engine.search.encoding import Encoded, Side
 from engine.search.methods import is_light, task_of
 from engine.search.workers import ThreadSearcher
 
@@ -89,7 +89,8 @@ class LocalApi:
             return refused.answer
         except EngineError as error:
             status = STATUS.get(error.exit_code, 500)
-            text = " ".join(filter(None, (error.what, error.why, error.to_do)))
+            sentences = (error.what, error.why, error.to_do)
+            text = " ".join(filter(None, sentences))
             return Answer(status, error_body(status, error.code, text))
         except BaseException as fault:  # even a panic of native code must not end the server
             print(fault_record(fault), file=sys.stderr)
@@ -115,16 +116,15 @@ class LocalApi:
         names: list[str] = []
         for encoder in encoders:
             names += [encoder, f"{encoder}:query", f"{encoder}:document"]
-        models = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "bmembed"} for name in names
-        ]
+        model = {"object": "model", "created": 0, "owned_by": "bmembed"}
+        models = [{"id": name, **model} for name in names]
         return {"object": "list", "data": models}
 
     def _search(self, request: Request) -> Any:
         if len(request.body) > MAX_SEARCH:
             what = f"The body of a search may have {MAX_SEARCH:,} bytes."
             raise Refused(413, "request-too-large", what)
-        params = _read(_from_body, request)
+        params = _read(_read_body, request)
         label = params.pop("project", None)
         mode = params.get("mode")
         if mode is not None:
@@ -140,19 +140,23 @@ class LocalApi:
         return result
 
     def _embeddings(self, request: Request) -> Any:
-        params = _read(_from_body, request)
+        params = _read(_read_body, request)
         if isinstance(params.get("input"), str):
             params["input"] = [params["input"]]
         body = _read(lambda given: from_json(Embeddings, given, strict=True), params)
-        label, mode, side = self._parse_model(body.model)
-        mode = body.mode or mode
         _check_count("input", body.input)
-        side = body.input_type or side
+        label, named_mode, named_side = self._parse_model(body.model)
+        mode = body.mode or named_mode
+        side = body.input_type or named_side
         if body.terms and side != "query":
             raise _invalid('terms are for queries: also send "input_type": "query"')
         check = _check_time(time.monotonic() + WORK_SECONDS)
         worker = self._worker(label)
-        encoded = worker.do(lambda own: own.ready().encoders.encode(body.input, side, check, mode))
+
+        def encode(searcher: ThreadSearcher) -> Encoded:
+            return searcher.ready().encoders.encode(body.input, side, check, mode)
+
+        encoded: Encoded = worker.do(encode)
         dimension = encoded.vectors.shape[1]
         if body.dimensions not in (None, dimension):
             raise _invalid(f"dimensions must be {dimension}, which the encoder has, or left out")
@@ -170,7 +174,7 @@ class LocalApi:
         return answer
 
     def _rerank(self, request: Request) -> Any:
-        params = _read(_from_body, request)
+        params = _read(_read_body, request)
         documents = params.get("documents")
         if isinstance(documents, list):
             params["documents"] = [
@@ -183,13 +187,16 @@ class LocalApi:
             raise _invalid("top_n must be 1 or more")
         check = _check_time(time.monotonic() + WORK_SECONDS)
         label, _, _ = self._parse_model(body.model)
-        scores = self._worker(label).do(
-            lambda own: own.ready().reranking.scores(body.query, body.documents, check)
-        )
-        best = sorted(range(len(scores)), key=lambda index: -scores[index])[: body.top_n]
+
+        def score(searcher: ThreadSearcher) -> list[float]:
+            scores = searcher.ready().reranking.scores(body.query, body.documents, check)
+            return [float(value) for value in scores]
+
+        scores: list[float] = self._worker(label).do(score)
+        best = sorted(enumerate(scores), key=lambda item: -item[1])
         results = []
-        for index in best:
-            result: dict[str, Any] = {"index": index, "relevance_score": float(scores[index])}
+        for index, relevance in best[: body.top_n]:
+            result: dict[str, Any] = {"index": index, "relevance_score": relevance}
             if body.return_documents:
                 result["document"] = {"text": body.documents[index]}
             results.append(result)
@@ -227,7 +234,7 @@ class _Worker:
     """
 
     def __init__(self, folder: ProjectFolder) -> None:
-        self._own = {light: ThreadSearcher(folder) for light in (True, False)}
+        self._searchers = {light: ThreadSearcher(folder) for light in (True, False)}
         self._threads = {light: ThreadPoolExecutor(1) for light in (True, False)}
 
     def do(self, task: Callable[[ThreadSearcher], Any], *, light: bool = False) -> Any:
@@ -235,7 +242,8 @@ class _Worker:
 
         Raises what the task raises, and ResourceError if it takes too long.
         """
-        future = self._threads[light].submit(task, self._own[light])
+        searcher = self._searchers[light]
+        future = self._threads[light].submit(task, searcher)
         try:
             return future.result(WORK_SECONDS)
         except TimeoutError:
@@ -270,7 +278,7 @@ def _read(read: Callable[[Any], Body], data: Any) -> Body:
         raise _invalid(str(error)) from None
 
 
-def _from_body(request: Request) -> dict[str, Any]:
+def _read_body(request: Request) -> dict[str, Any]:
     try:
         data = json.loads(request.body)
     except (ValueError, RecursionError):

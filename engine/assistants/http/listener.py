@@ -168,7 +168,7 @@ class _Connection:
         """Read a request and answer it. Raises OSError if the client is gone."""
         without_body = False
         try:
-            head = self._next_event()
+            head = self._wait_for_event()
             if not isinstance(head, h11.Request):
                 return
             without_body = head.method == b"HEAD"
@@ -197,7 +197,7 @@ class _Connection:
                 break
             received += len(data)
 
-    def _next_event(self) -> Any:
+    def _wait_for_event(self) -> Any:
         while True:
             event = self._http.next_event()
             if event is not h11.NEED_DATA:
@@ -222,10 +222,10 @@ class _Connection:
         if self._http.they_are_waiting_for_100_continue:
             self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
         body = bytearray()
-        event = self._next_event()
+        event = self._wait_for_event()
         while isinstance(event, h11.Data):
             body += event.data
-            event = self._next_event()
+            event = self._wait_for_event()
         path = head.target.decode("ascii").partition("?")[0]
         return Request(head.method.decode("ascii"), path, bytes(body))
 

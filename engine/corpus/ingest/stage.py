@@ -33,7 +33,7 @@ from engine.project.stage import (
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.files import LeftOutRecord
-from engine.written_queries.imports import import_beside
+from engine.written_queries.imports import import_neighbouring_judgments
 
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
@@ -105,7 +105,7 @@ class IngestStage(Stage):
         left = ingest.progress.left
         if not left:
             data_sets = [file.absolute for file in result.files if file.format == "beir"]
-            import_beside(context, data_sets)
+            import_neighbouring_judgments(context, data_sets)
         info = CorpusInfo(
             context.store.corpus_fingerprint(),
             passwords=passwords_mark(context),

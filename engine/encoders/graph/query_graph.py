@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.core.processors import available_cores
 from engine.encoders.encoder import Progress
-from engine.encoders.geometry import read_geometry
+from engine.encoders.geometry.spaces import read_geometry
 from engine.encoders.graph.graph_files import (
     FOLDER,
     MODEL,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.similarity import COSINE, Similarity
 from engine.encoders.encoder import Encoder, EncoderSource, Progress, Report, unheard
+from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.encoders.kinds.folder import FolderSource
 
 if TYPE_CHECKING:

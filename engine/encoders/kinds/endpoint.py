@@ -19,7 +19,6 @@ import numpy as np
 from pydantic import BaseModel
 
 from engine.core.errors import EngineError, ModelError
-from engine.core.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.encoder import (
     EncoderSource,
     Progress,
@@ -29,6 +28,7 @@ from engine.encoders.encoder import (
     unheard,
 )
 from engine.encoders.fingerprint import named_prompts
+from engine.encoders.geometry.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.text_model import encodable
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 from engine.endpoint.address import Address, server_key

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, ModelError
-from engine.core.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.encoder import EncoderSource, Progress, Report, report_prompts, unheard
 from engine.encoders.fingerprint import named_prompts
+from engine.encoders.geometry.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.kinds.endpoint import Embeddings
 from engine.encoders.text_model import encodable
 from engine.endpoint.client import NoAnswerError

@@ -34,13 +34,14 @@ from engine.core.messages.encoders import (
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk
 from engine.core.subprocesses import run_as_child, run_in_subprocess
+from engine.core.systems import BM25
 from engine.encoders.choosing.library import list_encoders, resolve_name
 from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.for_project import chunk_vectors, load_encoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.address import KEY
 from engine.evaluation.choosing.fusion import HybridFusion, default_share
-from engine.evaluation.comparison import compare_values, measure
+from engine.evaluation.comparison import compare_values, measure_ndcg
 from engine.evaluation.document_set import FOLDER, document_set
 from engine.evaluation.evidence import (
     CERTIFYING,
@@ -48,7 +49,6 @@ from engine.evaluation.evidence import (
     Evidence,
     RungName,
     choose_shown,
-    sort_from_top,
 )
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 
 SEMANTIC = "semantic"
 HYBRID = "hybrid"
-BM25 = "bm25"
 OWN = ""
 OF_A_MODEL = {
     "endpoint",
@@ -151,7 +150,7 @@ def _compare_trials(
         return EncoderComparison(tuple(results))
     first = next(iter(done))
     rungs = [rung for rung in RUNGS if rung in done[first].rungs]
-    shown = choose_shown(sort_from_top([_build_evidence(rung, done) for rung in rungs]), first)
+    shown = choose_shown([_build_evidence(rung, done) for rung in rungs], first)
     values = {}
     for name, trial in done.items():
         figures = trial.rungs[shown.rung]
@@ -167,7 +166,14 @@ def _compare_trials(
     differences = {name: gap for (name, _), gap in gaps.items()}
     queries_of = Counter(done[first].rungs[shown.rung].documents)
     most = max(queries_of.values())
-    table = FigureTable(OWN, shown.queries, 0, intervals, differences, one_document=most)
+    table = FigureTable(
+        base=OWN,
+        queries=shown.queries,
+        left_out=0,
+        systems=intervals,
+        differences=differences,
+        one_document=most,
+    )
     if shown.rung not in CERTIFYING:
         table = table.of_flattering_queries()
     needed = None
@@ -206,7 +212,14 @@ def try_encoder(
     with closing(project.store()) as store:
         chosen = settings.model_copy(update={"encoder": encoder})
         context = StageContext(
-            project, chosen, store, "encoders", "", "", _print_progress, should_stop
+            project=project,
+            settings=chosen,
+            store=store,
+            stage="encoders",
+            fingerprint="",
+            run="",
+            emit=_print_progress,
+            should_stop=should_stop,
         )
         context.need(CorpusInfo)
         context.need(LexicalInfo)
@@ -233,9 +246,16 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
     figures = {}
     for queries, rankers in sets:
         figures[str(queries.rung)] = _measure_set(context, encoder, queries, rankers)
+    # What a server takes is not in this process.
     own_memory = None if source.server else memory
     return EncoderTrial(
-        source.name, figures, speed, seconds, own_memory, encoder.dimension, changes
+        name=source.name,
+        rungs=figures,
+        texts_per_second=speed,
+        query_seconds=seconds,
+        memory=own_memory,
+        dimension=encoder.dimension,
+        changes=changes,
     )
 
 
@@ -246,25 +266,22 @@ def _build_sets(context: StageContext, chunks: list[Chunk]) -> list[tuple[QueryS
     if written := document_set(context, chunks):
         sets.append(written)
     wanted = RUNGS if context.settings.evaluation.use_judged else RUNGS[1:]
-    sets = [(queries, corpus) for queries, corpus in sets if queries.rung in wanted]
-    return [(queries, corpus) for queries, corpus in sets if queries.usable()]
+    usable = []
+    for queries, corpus in sets:
+        if queries.rung in wanted and queries.usable():
+            usable.append((queries, corpus))
+    return usable
 
 
 def _measure_set(
     context: StageContext, encoder: Encoder, queries: QuerySet, rankers: Rankers
 ) -> TrialFigures:
     """Return nDCG@10 per query of a set in each search mode."""
-    similarity = encoder.similarity
     among = rankers.find_allowed(queries)
     chunks = chunk_vectors(context, encoder, rankers.chunks)
     vectors = encoder.encode_queries(queries.texts, lambda _done: context.check_stop())
     queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(queries.texts, among)
-    ids, scores = rankers.nearest(vectors, chunks, among, similarity)
-    queries.rankings[OWN] = ids
-    queries.scores[OWN] = scores
-    queries.cross_scores[OWN] = rankers.scores_of(
-        vectors, chunks, queries.rankings[BM25], similarity
-    )
+    rankers.rank_by_encoder(OWN, queries, vectors, chunks, among, encoder.similarity)
     fusion = HybridFusion(
         context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids)
     )
@@ -273,7 +290,7 @@ def _measure_set(
     judgments = [queries.judgments[row] for row in rows]
 
     def ndcg(ranking: NDArray[np.int64]) -> tuple[float, ...]:
-        return tuple(measure(ranking[rows], judgments, rankers.document_of)["ndcg@10"].tolist())
+        return tuple(measure_ndcg(ranking[rows], judgments, rankers.document_of).tolist())
 
     return TrialFigures(
         ndcg(queries.rankings[OWN]),

@@ -103,12 +103,12 @@ class HybridFusion:
         bm25_ids = queries.rankings[BM25]
         former, pair = self._pairs.get((queries.kind, name), (None, None))
         if pair is None or former is not ids:
-            semantic = cross_score(
-                (ids, queries.scores[name]), bm25_ids, queries.cross_scores[name]
+            semantic = (ids, queries.scores[name])
+            bm25 = (bm25_ids, queries.scores[BM25])
+            bm25_scores = self._bm25_scores(queries, ids)
+            pair = (
+                cross_score(semantic, bm25_ids, queries.cross_scores[name]),
+                cross_score(bm25, ids, bm25_scores),
             )
-            bm25 = cross_score(
-                (bm25_ids, queries.scores[BM25]), ids, self._bm25_scores(queries, ids)
-            )
-            pair = (semantic, bm25)
-            self._pairs[queries.kind, name] = ids, pair
+            self._pairs[queries.kind, name] = (ids, pair)
         return pair

@@ -32,7 +32,7 @@ def learn_threshold(
     resamples: int = SAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return the `similarity` and its figures, or None and the `reason` why there is none.
+    """Return the `similarity` and its figures, or None and the `reason` why not.
 
     Uses each query's best `K` hits by `system`, whose scores are the similarities that search ranks
     by; queries with fewer hits are skipped. The first of the sets with `MIN_QUERIES` is used.

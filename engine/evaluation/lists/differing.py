@@ -24,12 +24,12 @@ def differing_passages(first: Sequence[Passage], second: Sequence[Passage]) -> l
     first_ranks = _ranks_of(first)
     second_ranks = _ranks_of(second)
     best_ranks = {}
-    for passage in {**first_ranks, **second_ranks}:
+    for passage in first_ranks | second_ranks:
         ranks = first_ranks.get(passage, ())
         other_ranks = second_ranks.get(passage, ())
         if ranks != other_ranks:
             best_ranks[passage] = min(ranks + other_ranks)
-    return sorted(best_ranks, key=lambda passage: best_ranks[passage])
+    return sorted(best_ranks, key=best_ranks.__getitem__)
 
 
 def undecided_passages(
@@ -40,6 +40,7 @@ def undecided_passages(
 
 
 def _ranks_of(passages: Sequence[Passage]) -> dict[Passage, tuple[int, ...]]:
+    """Return the ranks of each passage among the first `DEPTH`."""
     ranks: dict[Passage, tuple[int, ...]] = {}
     for rank, passage in enumerate(passages[:DEPTH], 1):
         ranks[passage] = (*ranks.get(passage, ()), rank)

@@ -49,12 +49,12 @@ class FocusedSet(QuerySet):
 
     def values(self, rows: Sequence[int], ranking: Ids, measure: Measure) -> Floats:
         """Return nDCG@10 (r,) of a ranking (q, depth) on some rows, 0 without a right answer."""
+        judgments = [self.judgments[row] for row in rows]
+        usable = [index for index, judgment in enumerate(judgments) if judgment.usable]
         values = np.zeros(len(rows))
-        usable = [index for index, row in enumerate(rows) if self.judgments[row].usable]
         if usable:
-            usable_rows = [rows[index] for index in usable]
-            judgments = [self.judgments[row] for row in usable_rows]
-            values[usable] = measure(ranking[usable_rows], judgments)
+            rankings = ranking[[rows[index] for index in usable]]
+            values[usable] = measure(rankings, [judgments[index] for index in usable])
         return values
 
     def clusters(self, rows: Sequence[int]) -> Ids:
@@ -62,6 +62,7 @@ class FocusedSet(QuerySet):
         return clusters_of([self.judgments[row] for row in rows])
 
     def _passages(self, ids: Ids) -> list[int]:
+        """Return the passages of a ranking's first chunks."""
         return [self.passages.get(chunk, chunk) for chunk in ids[:DEPTH].tolist() if chunk >= 0]
 
 

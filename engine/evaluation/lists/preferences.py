@@ -93,9 +93,8 @@ def preferences_between(project: ProjectFolder, store: Store, pair: SystemPair) 
     sources: set[str] = set()
     for preference in read_preferences(project):
         question, systems = preference.key
-        if systems != both or question in trained or preference.origin == "extractive":
-            continue
-        if preference.source in sources:
+        is_flattering = question in trained or preference.origin == "extractive"
+        if systems != both or is_flattering or preference.source in sources:
             continue
         if preference.source:
             sources.add(preference.source)

@@ -13,7 +13,7 @@ from typing import Literal
 from engine.core.errors import NotBuiltError, UsageError
 from engine.core.messages.preferences import ListMode
 from engine.encoders.for_project import chunk_adapter, encoder_fingerprint_of
-from engine.encoders.geometry import Hyperbolic, read_geometry
+from engine.encoders.geometry.spaces import Hyperbolic, read_geometry
 from engine.encoders.kinds.chosen import encoder_source
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, FusionInfo
@@ -89,7 +89,13 @@ class SystemChoice:
             return ListedSystem(queries, chunks, "semantic")
         if self.fusion.method == "rrf":
             return ListedSystem(queries, chunks, "hybrid", "rrf")
-        return ListedSystem(queries, chunks, "hybrid", "weighted", self.fusion.weight)
+        return ListedSystem(
+            queries=queries,
+            chunks=chunks,
+            mode="hybrid",
+            fusion="weighted",
+            share=self.fusion.weight,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,13 @@ def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> Choi
         weight = contender.interpolation_weight or 1.0
         if contender.share is not None and fusion.method == "weighted":
             fusion = FusionInfo.of_share(contender.share)
-    candidate = SystemChoice(mode, fusion, trained.adapter, trained.adapter_scope, weight)
+    candidate = SystemChoice(
+        mode=mode,
+        fusion=fusion,
+        adapter=trained.adapter,
+        scope=trained.adapter_scope,
+        weight=weight,
+    )
     return ChoicePair(reference, candidate)
 
 

@@ -40,7 +40,7 @@ def find_changes(
     new = comparison.values[system][metric]
     gap = new - old
 
-    def change(row: int) -> Change:
+    def build_change(row: int) -> Change:
         base_hits: tuple[FoundHit, ...] = ()
         system_hits: tuple[FoundHit, ...] = ()
         if hits:
@@ -55,13 +55,20 @@ def find_changes(
             system_hits,
         )
 
-    rising = [change(row) for row in np.argsort(-gap, kind="stable")[:top] if gap[row] > 0]
-    falling = [change(row) for row in np.argsort(gap, kind="stable")[:top] if gap[row] < 0]
     better = int(np.count_nonzero(gap > 0))
     worse = int(np.count_nonzero(gap < 0))
     equal = len(gap) - better - worse
-    differences = tuple(np.round(100 * np.sort(gap)[::-1], _DIGITS).tolist())
-    return Changes(tuple(rising), tuple(falling), better, worse, equal, differences)
+    from_gain = np.argsort(-gap, kind="stable")[: min(top, better)]
+    from_loss = np.argsort(gap, kind="stable")[: min(top, worse)]
+    differences = np.round(100 * np.sort(gap)[::-1], _DIGITS).tolist()
+    return Changes(
+        better=tuple(build_change(row) for row in from_gain),
+        worse=tuple(build_change(row) for row in from_loss),
+        count_better=better,
+        count_worse=worse,
+        count_equal=equal,
+        differences=tuple(differences),
+    )
 
 
 def build_hit_finder(
@@ -78,12 +85,13 @@ def build_hit_finder(
 
     usable = [row for row, judgment in enumerate(judgments) if judgment.usable]
 
-    def hits(system: str, index: int) -> list[FoundHit]:
+    def find_hits(system: str, index: int) -> list[FoundHit]:
         row = usable[index]
         judgment = judgments[row]
-        ids = [chunk_id for chunk_id in rankings[system][row][:HITS].tolist() if chunk_id >= 0]
         first_hits = []
-        for rank, chunk_id in enumerate(ids, start=1):
+        for rank, chunk_id in enumerate(rankings[system][row][:HITS].tolist(), start=1):
+            if chunk_id < 0:
+                break
             chunk = chunks[chunk_id]
             key = chunk.id if judgment.level == "chunk" else chunk.document_id
             title = harmless(titles.get(chunk.document_id, ""))
@@ -91,4 +99,4 @@ def build_hit_finder(
             first_hits.append(FoundHit(rank, key in judgment.grades, title, excerpt))
         return first_hits
 
-    return hits
+    return find_hits

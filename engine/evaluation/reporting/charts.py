@@ -196,13 +196,11 @@ def _scale_lines(axes: Axes, lines: Sequence[Line], y_most: float | None) -> Non
 def _plot(axes: Axes, line: Line, number: int, count: int) -> Line2D:
     """Draw one of `count` lines, shifted if it has whiskers, so that they do not cover others."""
     points = _thin_out(line.points)
-    shift = 0.0
+    place = _shift_right(axes, 0.0)
     if line.whiskers:
-        shift = _WHISKER_GAP * (number - (count - 1) / 2)
-    place = _shifted(axes, shift)
-    if line.whiskers:
-        ends = zip(line.points, line.whiskers, strict=False)
-        xs, lows, highs = zip(*((x, low, high) for (x, _), (low, high) in ends), strict=True)
+        place = _shift_right(axes, _WHISKER_GAP * (number - (count - 1) / 2))
+        xs = [x for x, _ in line.points]
+        lows, highs = zip(*line.whiskers, strict=True)
         axes.vlines(
             xs, lows, highs, color=INK, lw=1.5, transform=place, clip_on=False, gid="whisker"
         )
@@ -229,7 +227,7 @@ def _plot(axes: Axes, line: Line, number: int, count: int) -> Line2D:
     return handle
 
 
-def _shifted(axes: Axes, units: float) -> Transform:
+def _shift_right(axes: Axes, units: float) -> Transform:
     """Return the axes' coordinates shifted by so many units of the box to the right."""
     from matplotlib.transforms import ScaledTranslation
 

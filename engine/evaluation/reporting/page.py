@@ -44,10 +44,12 @@ def render(
     from engine.core.text import about_count, metric_name
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
-    own = own_systems_of(report)
-    hidden = find_twins(own)
+    used_systems = own_systems_of(report)
+    hidden = find_twins(used_systems)
     # A base encoder that is in use does not differ from itself.
-    hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS if f"{way}{BASE}" in own}
+    hidden |= {
+        f"{prefix}{IN_USE} − {prefix}{BASE}" for prefix in WAYS if f"{prefix}{BASE}" in used_systems
+    }
     query_sets = query_sets_of(report)
     measured: set[str] = set()
     for part in report["query_sets"]:
@@ -101,10 +103,10 @@ def without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 
 def label_systems(report: Mapping[str, Any]) -> Callable[[str], str]:
     """Return a function from a system to its label on the page."""
-    own = own_systems_of(report)
+    used_systems = own_systems_of(report)
 
     def label(system: str) -> str:
-        if system in own and not system.endswith(IN_USE):
+        if system in used_systems and not system.endswith(IN_USE):
             return f"{label_of(system)} (in use)"
         return label_of(system)
 
@@ -138,8 +140,8 @@ def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
 
 def _colour(name: str) -> int:
     """Return a colour for BM25, for encoders, and for each way of fusing them."""
-    for number, way in enumerate((BM25, *WAYS[1:])):
-        if name.startswith(way):
+    for number, prefix in enumerate((BM25, *WAYS[1:])):
+        if name.startswith(prefix):
             return number
     return 3
 

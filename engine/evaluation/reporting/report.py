@@ -67,6 +67,7 @@ def write_report(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = {"schema": SCHEMA, **to_json_types(asdict(data))}
     text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
+    # Characters that UTF-8 has no bytes for, such as half of a pair, become question marks.
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
     return write_page(folder, template, project)
 
@@ -115,9 +116,7 @@ def to_json_types(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [to_json_types(item) for item in value]
     if isinstance(value, float):
-        if math.isfinite(value):
-            return float(value)
-        return None
+        return float(value) if math.isfinite(value) else None
     if value is None or isinstance(value, (str, bool, int)):
         return value
     return str(value)

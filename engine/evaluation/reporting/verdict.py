@@ -66,7 +66,13 @@ def gates_of(report: Mapping[str, Any]) -> dict[SearchMode, GateTable]:
             continue
         rung = decision["rung"] or decision["measured_on"] or ""
         rows = from_json(tuple[GateRow, ...], decision["candidates"])
-        gates[mode] = GateTable(mode, rung, decision["queries"], rows, decision["rung"] is not None)
+        gates[mode] = GateTable(
+            mode=mode,
+            rung=rung,
+            queries=decision["queries"],
+            candidates=rows,
+            decided=decision["rung"] is not None,
+        )
     return gates
 
 
@@ -87,24 +93,24 @@ def verdict_of(
     default = mode or report["settings"].get("search", {}).get("mode")
     modes: list[SearchMode] = ["hybrid", "semantic"]
     if default == "semantic":
-        modes = ["semantic", "hybrid"]
+        modes.reverse()
     notes = []
     if report["advice"] and mode != BM25:
         notes.append(str(report["advice"]).replace("PROJECT", project))
     if report.get("reranker"):
         notes.append(str(report["reranker"]["reason"]))
     return ReportVerdict(
-        tuple(_mode_verdict(report, name) for name in modes),
+        tuple(_judge_mode(report, name) for name in modes),
         tuple(notes),
         _next_steps(report, project),
     )
 
 
-def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
+def _judge_mode(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
     """Return the verdict on one search mode, with the figures of the queries it is based on."""
     chosen = report["selection"][mode]
     gate = gates_of(report).get(mode)
-    measured = _measured_set(report, gate)
+    measured = _find_measured_set(report, gate)
     adapted = chosen["standing"] != "base"
     outcome: Outcome = "not measured"
     if adapted:
@@ -113,26 +119,26 @@ def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
         outcome = "stays"
     if measured is None:
         return ModeVerdict(mode, outcome, chosen["encoder"], chosen["reason"])
-    way = ""
+    prefix = ""
     if mode == "hybrid":
-        way = f"{report['fusion'].get('method', 'weighted')}_"
+        prefix = f"{report['fusion'].get('method', 'weighted')}_"
     bars: tuple[Bar, ...] = ()
     if not measured.comparison.synthetic:
-        bars = _bars(measured, way, adapted=adapted)
+        bars = _build_bars(measured, prefix, adapted=adapted)
     after = IN_USE if adapted else ADAPTED
     return ModeVerdict(
-        mode,
-        outcome,
-        chosen["encoder"],
-        chosen["reason"],
-        measured.kind,
-        measured.comparison.queries,
-        bars,
-        measured.comparison.gap(f"{way}{after}", f"{way}{BASE}"),
+        mode=mode,
+        outcome=outcome,
+        encoder=chosen["encoder"],
+        sentence=chosen["reason"],
+        kind=measured.kind,
+        queries=measured.comparison.queries,
+        bars=bars,
+        difference=measured.comparison.gap(f"{prefix}{after}", f"{prefix}{BASE}"),
     )
 
 
-def _measured_set(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetReport | None:
+def _find_measured_set(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetReport | None:
     """Return the queries that had no part in the choice, else the deciding ones, else the first."""
     by_kind: dict[str, QuerySetReport] = {}
     sets = query_sets_of(report)
@@ -145,15 +151,15 @@ def _measured_set(report: Mapping[str, Any], gate: GateTable | None) -> QuerySet
     return next(iter(sets), None)
 
 
-def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ...]:
+def _build_bars(measured: QuerySetReport, prefix: str, *, adapted: bool) -> tuple[Bar, ...]:
     """Return bars of keywords, before and now, or of an adapted encoder that is not used."""
     labels = {BM25: "Keywords"}
     if adapted:
-        labels[f"{way}{BASE}"] = "Before adaptation"
-        labels[f"{way}{IN_USE}"] = "Now in use"
+        labels[f"{prefix}{BASE}"] = "Before adaptation"
+        labels[f"{prefix}{IN_USE}"] = "Now in use"
     else:
-        labels[f"{way}{BASE}"] = "Now in use"
-        labels[f"{way}{ADAPTED}"] = "Adapted, not in use"
+        labels[f"{prefix}{BASE}"] = "Now in use"
+        labels[f"{prefix}{ADAPTED}"] = "Adapted, not in use"
     systems = measured.comparison.systems
     bars = []
     for name, label in labels.items():
@@ -206,9 +212,10 @@ def _format_needed(report: Mapping[str, Any]) -> str:
     for mode in SEARCH_MODES:
         chosen = report["selection"][mode]
         decision = chosen["decision"] or {}
-        decided = chosen["standing"] == "proved" or decision.get("rung") == "judged"
-        if not decided and decision.get("judged_needed"):
-            points_by_count[int(decision["judged_needed"])] = decision["judged_points"]
+        is_decided = chosen["standing"] == "proved" or decision.get("rung") == "judged"
+        needed = decision.get("judged_needed")
+        if needed and not is_decided:
+            points_by_count[int(needed)] = decision["judged_points"]
     if not points_by_count:
         return ""
     fewest = min(points_by_count)

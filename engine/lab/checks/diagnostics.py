@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.figures import Interval
-from engine.core.similarity import COSINE, Similarity
+from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import pad_lists, products_of
@@ -109,7 +109,9 @@ def similarities_of(
     for row, chunk_rows in zip(rows, answers, strict=True):
         correct.append(of_products(chunk_vectors[chunk_rows] @ query_vectors[row]))
     random = of_products(products_of(query_vectors[rows], chunk_vectors, keys, random_ids))
-    return Similarities(rows, answers, correct, top[rows], best[rows], random)
+    return Similarities(
+        rows=rows, answers=answers, correct=correct, top=top[rows], best=best[rows], random=random
+    )
 
 
 def _collapse_hits(
@@ -119,8 +121,9 @@ def _collapse_hits(
     if judgment.level == "chunk" or owners is None:
         return ids, scores
     documents = owners[np.searchsorted(keys, ids[ids >= 0])]
-    first = np.sort(np.unique(documents, return_index=True)[1])
-    return documents[first], scores[first]
+    _, first = np.unique(documents, return_index=True)
+    best_chunks = np.sort(first)
+    return documents[best_chunks], scores[best_chunks]
 
 
 def _find_answers(
@@ -133,7 +136,8 @@ def _find_answers(
     for document in sorted(judgment.grades):
         rows = np.flatnonzero(owners == document)
         if len(rows):
-            answers.append(rows[(chunks[rows] @ query).argmax()])
+            products = chunks[rows] @ query
+            answers.append(rows[products.argmax()])
     return np.array(answers, np.int64)
 
 
@@ -157,7 +161,8 @@ def describe(
         figures = geometry_of(chunks, sampling.seed)
     if similarities is None:
         return figures
-    query_rows = np.repeat(similarities.rows, [len(answers) for answers in similarities.answers])
+    counts = [len(answers) for answers in similarities.answers]
+    query_rows = np.repeat(similarities.rows, counts)
     if unit:
         answers = chunks[np.concatenate(similarities.answers)]
         ratios = alignment(ranked.vectors[query_rows], answers, chunks)
@@ -167,9 +172,8 @@ def describe(
         ratios = alignment_of(to_answers, to_nearest)
     if len(ratios):
         figures["alignment"] = float(ratios.mean())
-    return figures | _describe_queries(
-        similarities, [judgments[row] for row in similarities.rows], sampling
-    )
+    measured = [judgments[row] for row in similarities.rows]
+    return figures | _describe_queries(similarities, measured, sampling)
 
 
 def _describe_queries(
@@ -180,9 +184,8 @@ def _describe_queries(
     From "… evaluated", §2.1 to §2.3.
     """
     k = sampling.top
-    relevance = Relevance.from_rankings(
-        similarities.best, [judgment.grades for judgment in judgments]
-    )
+    grades = [judgment.grades for judgment in judgments]
+    relevance = Relevance.from_rankings(similarities.best, grades)
     right = relevance.ranked > 0  # (m, K)
     best_correct = [float(values.max()) for values in similarities.correct]
     coe, roe = overlap(similarities.top, best_correct, similarities.random, sampling)

@@ -174,12 +174,12 @@ def measure_general(
     if distances and len(distances[BASE]):
         summary = distance_summary(distances)
     return Forgetting(
-        known.name,
-        len(known.questions),
-        len(known.passages),
-        figures,
-        {name: gaps[name, BASE] for name in others},
-        geometry,
-        summary,
-        similarities,
+        name=known.name,
+        questions=len(known.questions),
+        passages=len(known.passages),
+        systems=figures,
+        differences={name: gaps[name, BASE] for name in others},
+        geometry=geometry,
+        distances=summary,
+        similarities=similarities,
     )

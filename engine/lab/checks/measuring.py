@@ -73,7 +73,16 @@ def measure_project(
     """
     with project.locked(), closing(project.store()) as store:
         settings = project.settings()
-        context = StageContext(project, settings, store, "evaluate", "", "", emit, should_stop)
+        context = StageContext(
+            project=project,
+            settings=settings,
+            store=store,
+            stage="evaluate",
+            fingerprint="",
+            run="",
+            emit=emit,
+            should_stop=should_stop,
+        )
         report = project.folder_of(context.need(EvaluationInfo))
         return Lab(context, options).measure(), report
 
@@ -105,24 +114,20 @@ class Lab:
         Raises NotBuiltError before an evaluation, CancelledError, DatasetError.
         """
         evaluation = self._context.need(EvaluationInfo)
-        weights = [0.0]
-        if self._rankers.adapter:
-            interpolations = self._context.settings.evaluation.interpolation_weights
-            weights += [*sorted(interpolations), 1.0]
-        for weight in weights:
+        for weight in self._rankers.weights:
             self._take(self._rankers.candidate(weight))
             self._context.check_stop()
         self._diagnostics.alias(IN_USE, evaluation.info.semantic.name)
         basis = self._diagnostics.basis
         return LabFigures(
-            evaluation.fingerprint,
-            self._options.model_dump(),
-            self._diagnostics.diagnostics,
-            self._diagnostics.similarities(),
-            self._summarize_general(),
-            self._pairs.figures(),
-            self._measure_robustness(evaluation.info),
-            basis is not None and basis.synthetic,
+            evaluation=evaluation.fingerprint,
+            options=self._options.model_dump(),
+            diagnostics=self._diagnostics.diagnostics,
+            similarities=self._diagnostics.similarities(),
+            general=self._summarize_general(),
+            sentences=self._pairs.figures(),
+            robustness=self._measure_robustness(evaluation.info),
+            flattering=basis is not None and basis.synthetic,
         )
 
     def _take(self, candidate: Candidate) -> None:
@@ -168,6 +173,7 @@ class Lab:
             self._geometry,
             self._distances,
             self._context.settings.evaluation.bootstrap_samples,
+            self._seed,
             similarities=densities(self._general_similarities, "general", self._general.name),
         )
 

@@ -45,7 +45,9 @@ class LabOptions(Section):
 
     def sampling(self, seed: int) -> Sampling:
         """Return how diagnostics are sampled."""
-        return Sampling(self.top_k, self.samples, self.sample_size, self.psi, seed)
+        return Sampling(
+            top=self.top_k, samples=self.samples, size=self.sample_size, psi=self.psi, seed=seed
+        )
 
 
 def parse_options(values: Mapping[str, Any]) -> LabOptions:

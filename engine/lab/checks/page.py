@@ -50,17 +50,16 @@ def write_lab(project: ProjectFolder, figures: LabFigures, report_folder: Path) 
 
 def build_data(name: str, report: Mapping[str, Any], figures: LabFigures) -> dict[str, Any]:
     """Return the lab's JSON of the project with that name; `report` is its evaluation's."""
-    data: dict[str, Any] = to_json_types(
-        {
-            "schema": SCHEMA,
-            "project": name,
-            "version": __version__,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "hyperbolic": report["settings"]["training"].get("similarity") == "lorentz",
-            **asdict(figures),
-        }
-    )
-    return data
+    data = {
+        "schema": SCHEMA,
+        "project": name,
+        "version": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "hyperbolic": report["settings"]["training"].get("similarity") == "lorentz",
+        **asdict(figures),
+    }
+    json_data: dict[str, Any] = to_json_types(data)
+    return json_data
 
 
 def render_lab(data: Mapping[str, Any], report: Mapping[str, Any]) -> str:

@@ -120,7 +120,7 @@ def _has_digit(word: str) -> bool:
 
 
 def rewrite_code(code: str) -> str:
-    """Return another spelling of a code or date, empty if there is none.
+    """Return another spelling of a code or date, empty if none is known.
 
     PHX-121 becomes PHX121 and vice versa, 2024-03-01 becomes 1.3.2024.
     """
@@ -248,11 +248,9 @@ class Perturber:
                     edits.append((start, end, _corrupt(text[start:end], synonyms, rng)))
             return _replace(text, edits)
         if kind.startswith("substitute"):
-            spans = [
-                (start, end) for start, end in spans if _find_synonym(text[start:end], synonyms)
-            ]
+            spans = [span for span in spans if _find_synonym(text[slice(*span)], synonyms)]
         terms = frozenset(answer)
-        shared = [(start, end) for start, end in spans if self._is_in(text[start:end], terms)]
+        shared = [span for span in spans if self._is_in(text[slice(*span)], terms)]
         chosen = shared
         if not kind.endswith("shared"):
             rng.shuffle(spans)

@@ -170,7 +170,14 @@ def make_trial(
         for query, row in zip(perturbed, rows, strict=True):
             matches.append(FilenameMatch(query.text, source.matches[row].documents))
     query_set = QuerySet(source.name, "perturbed", judgments * len(conditions), matches)
-    return Trial(source, query_set, len(rows), tuple(conditions), tuple(changed), synonyms)
+    return Trial(
+        source=source,
+        perturbed=query_set,
+        queries=len(rows),
+        conditions=tuple(conditions),
+        changed=tuple(changed),
+        synonyms=synonyms,
+    )
 
 
 def _keyword_terms(
@@ -201,13 +208,14 @@ def _percent_substituted(
     words: Sequence[Sequence[str]], substitutes: Sequence[Mapping[str, str]]
 ) -> float:
     """Return the share of words for which a language model gave a substitute, in percent."""
+    if not substitutes:
+        return 0.0
     count = 0
     substituted = 0
-    if not substitutes:
-        substitutes = [{} for _ in words]
     for query_words, known in zip(words, substitutes, strict=True):
-        count += len(query_words)
-        substituted += sum(word.lower() in known for word in query_words)
+        for word in query_words:
+            count += 1
+            substituted += word.lower() in known
     return 100 * substituted / max(1, count)
 
 
@@ -254,7 +262,12 @@ def measure_trial(
     lengths = [len(text.split()) for text in trial.perturbed.texts[: trial.queries]]
     median_words = float(np.median(lengths))
     return Robustness(
-        source.name, source.kind, trial.queries, tuple(rows), trial.synonyms, median_words
+        name=source.name,
+        kind=source.kind,
+        queries=trial.queries,
+        rows=tuple(rows),
+        synonyms=trial.synonyms,
+        median_words=median_words,
     )
 
 
@@ -303,7 +316,7 @@ def _answer_terms(
 def _answer_passages(
     texts: Sequence[str], judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms
 ) -> list[str]:
-    """Return the right chunk that shares most terms with each query, empty if there is none."""
+    """Return the right chunk that shares most terms with each query, empty without one."""
     of_chunk = {chunk.id: chunk for chunk in chunks}
     of_document: dict[int, list[Chunk]] = defaultdict(list)
     for chunk in chunks:
@@ -316,9 +329,15 @@ def _answer_passages(
                 right += of_document[key]
             elif key in of_chunk:
                 right.append(of_chunk[key])
-        query = set(terms(text))
-        shared = [len(query & set(terms(chunk.text))) for chunk in right]
-        passages.append(right[shared.index(max(shared))].text if shared else "")
+        query_terms = set(terms(text))
+        passage = ""
+        most = -1
+        for chunk in right:
+            shared = len(query_terms & set(terms(chunk.text)))
+            if shared > most:
+                most = shared
+                passage = chunk.text
+        passages.append(passage)
     return passages
 
 
@@ -419,19 +438,19 @@ class RobustnessStudy:
         systems = {BASE: 0.0, IN_USE: self._semantic_weight, HYBRID_IN_USE: self._hybrid_weight}
         if rankers.adapter:
             systems[ADAPTED] = 1.0
+        bm25_ids = queries.rankings[BM25]
         for weight in dict.fromkeys(systems.values()):
-            names = [name for name in systems if systems[name] == weight]
             candidate = rankers.candidate(weight)
             similarity = candidate.similarity
             vectors = candidate.query_vectors(queries.texts)
             chunks = candidate.chunk_vectors(rankers.chunks)
-            for name in names:
-                ids, scores = rankers.nearest(vectors, chunks, among, similarity)
-                queries.rankings[name] = ids
-                queries.scores[name] = scores
-                queries.cross_scores[name] = rankers.scores_of(
-                    vectors, chunks, queries.rankings[BM25], similarity
-                )
+            ids, scores = rankers.nearest(vectors, chunks, among, similarity)
+            cross_scores = rankers.scores_of(vectors, chunks, bm25_ids, similarity)
+            for name, system_weight in systems.items():
+                if system_weight == weight:
+                    queries.rankings[name] = ids
+                    queries.scores[name] = scores
+                    queries.cross_scores[name] = cross_scores
             self._context.check_stop()
 
     def _choose_keywords(self, questions: Sequence[Question]) -> list[frozenset[str]]:

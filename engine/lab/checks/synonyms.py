@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.similarity import unit_rows
+from engine.encoders.geometry.similarity import unit_rows
 from engine.lab.checks.perturbation import words_of
 
 WINDOW = 4
@@ -36,21 +36,26 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
     counts = Counter[str]()
     for row in rows:
         counts.update(row)
-    stems = {word: frozenset(terms(word)) for word, _ in counts.most_common(2 * MAX_WORDS)}
-    frequent = [word for word in stems if counts[word] >= MIN_COUNT]
-    words = [word for word in frequent if stems[word]][:MAX_WORDS]
+    stems = {}
+    for word, count in counts.most_common(2 * MAX_WORDS):
+        stem = frozenset(terms(word))
+        if stem and count >= MIN_COUNT:
+            stems[word] = stem
+    words = list(stems)[:MAX_WORDS]
     row_of = {word: row for row, word in enumerate(words)}
     known = sorted({word.lower() for word in wanted} & row_of.keys())
     if not known or len(words) < 2:
         return {}
     contexts = min(MAX_CONTEXTS, len(words))
     profiles = _profiles(cooccurrences(rows, row_of, contexts, len(words)))
-    cosines = profiles[[row_of[word] for word in known]] @ profiles.T
+    known_rows = [row_of[word] for word in known]
+    cosines = profiles[known_rows] @ profiles.T
     synonyms = {}
-    for word, line in zip(known, cosines, strict=True):
-        for best in np.argsort(-line, kind="stable")[:10]:
-            neighbour = words[best]
-            if line[best] >= MIN_COSINE and not stems[neighbour] & stems[word]:
+    for word, similarities in zip(known, cosines, strict=True):
+        for nearest in np.argsort(-similarities, kind="stable")[:10]:
+            neighbour = words[nearest]
+            is_same_stem = stems[neighbour] & stems[word]
+            if similarities[nearest] >= MIN_COSINE and not is_same_stem:
                 synonyms[word] = neighbour
                 break
     return synonyms
@@ -75,10 +80,11 @@ def cooccurrences(
         after = flat[offset:]
         for word, context in ((before, after), (after, before)):
             counted = (word >= 0) & (context >= 0) & (context < contexts)
-            keys = word[counted] * contexts + context[counted]
-            for start in range(0, len(keys), _BLOCK):
-                cells, times = np.unique(keys[start : start + _BLOCK], return_counts=True)
-                counts[cells] += times
+            cells = word[counted] * contexts + context[counted]
+            for start in range(0, len(cells), _BLOCK):
+                block = cells[start : start + _BLOCK]
+                distinct, times = np.unique(block, return_counts=True)
+                counts[distinct] += times
     return counts.reshape(count, contexts)
 
 

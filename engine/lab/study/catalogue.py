@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import tomllib
 from collections.abc import Sequence
@@ -94,13 +93,13 @@ class Study(Entry):
         `top` is the option lab.top_k.
         """
 
-        def named(columns: list[str]) -> list[str]:
+        def rename(columns: list[str]) -> list[str]:
             return [re.sub(r"^(accuracy|nDCG)@5", rf"\1@{top}", column) for column in columns]
 
         return self.model_copy(
             update={
-                "columns": named(self.columns),
-                "correlations": [named(pair) for pair in self.correlations],
+                "columns": rename(self.columns),
+                "correlations": [rename(pair) for pair in self.correlations],
             }
         )
 
@@ -108,23 +107,22 @@ class Study(Entry):
 @cache
 def catalogue() -> dict[str, Study]:
     """Return every study by name."""
-    found = tomllib.loads(asset_path("studies.toml").read_text(encoding="utf-8"))
-    cells = {}
-    for name, cell in found["cells"].items():
+    data = tomllib.loads(asset_path("studies.toml").read_text(encoding="utf-8"))
+    trainings_of: dict[str, list[tuple[str, Changes]]] = {}
+    for name, cell in data["cells"].items():
         label = cell.pop("label", "")
         vary = cell.pop("vary", {})
-        cells[name] = [
-            (label or label_of(varied), {**FIXED, **cell, **varied})
-            for varied in combinations(vary)
-        ]
-    return {
-        name: Study(
-            name=name,
-            trainings=[one for cell in entry.pop("cells", ()) for one in cells[cell]],
-            **entry,
-        )
-        for name, entry in found["studies"].items()
-    }
+        trainings_of[name] = []
+        for varied in combinations(vary):
+            changes = {**FIXED, **cell, **varied}
+            trainings_of[name].append((label or label_of(varied), changes))
+    studies = {}
+    for name, entry in data["studies"].items():
+        trainings: list[tuple[str, Changes]] = []
+        for cell_name in entry.pop("cells", ()):
+            trainings += trainings_of[cell_name]
+        studies[name] = Study(name=name, trainings=trainings, **entry)
+    return studies
 
 
 def study_of(name: str) -> Study:
@@ -132,7 +130,10 @@ def study_of(name: str) -> Study:
 
     Raises UsageError for an unknown name, with the nearest one.
     """
-    studies = {one: study for study in catalogue().values() for one in (study.name, *study.also)}
+    studies = {}
+    for study in catalogue().values():
+        for known_name in (study.name, *study.also):
+            studies[known_name] = study
     if name not in studies:
         raise unknown_name("study", name, studies, code="study-unknown")
     return studies[name]
@@ -143,10 +144,13 @@ def sweep_of(cells: Sequence[Cell]) -> Study:
 
     It measures on judged, document-written and held-out queries.
     """
-    of_sets = [(f"Δ {queries}", queries) for queries in SETS.values()]
-    columns = [
-        [f"{gap}ndcg@10", *(f"{queries}{metric}" for metric in METRICS)] for gap, queries in of_sets
-    ]
+    columns = []
+    charts = []
+    for queries in SETS.values():
+        gap = f"Δ {queries}ndcg@10"
+        columns.append(gap)
+        columns += [f"{queries}{metric}" for metric in METRICS]
+        charts.append(Chart(kind="gap", y=gap))
     return Study(
         name="sweep-" + fingerprint(cells=[dict(cell.changes) for cell in cells]),
         source="Sweep",
@@ -156,7 +160,7 @@ def sweep_of(cells: Sequence[Cell]) -> Study:
             " Of many cells about one in twenty is called better or worse by chance, and the best"
             " one owes part of its lead to luck: measure it again with another seed."
         ),
-        columns=[*itertools.chain(*columns), "alignment", "uniformity", "best step"],
+        columns=[*columns, "alignment", "uniformity", "best step"],
         systems={"bm25": "BM25", "base": "base", "adapted": ""},
-        charts=[Chart(kind="gap", y=f"{gap}ndcg@10") for gap, _ in of_sets],
+        charts=charts,
     )

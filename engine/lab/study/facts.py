@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from engine.core.errors import CancelledError, EngineError
 from engine.evaluation.query_sets import query_sets
 from engine.lab.checks.perturbation import MASK, content_terms
-from engine.lab.checks.robustness import Trial, Words, make_trial
+from engine.lab.checks.robustness import KeywordChooser, Trial, Words, make_trial
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
@@ -27,11 +28,18 @@ CHANGED = {"clean": "original", "mask shared": "masked", "substitute shared": "s
 def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
     """Return the project as the stage evaluate sees it, with a context that discards events."""
     return StageContext(
-        project, project.settings(), store, "evaluate", "", "", lambda _event: None, lambda: False
+        project=project,
+        settings=project.settings(),
+        store=store,
+        stage="evaluate",
+        fingerprint="",
+        run="",
+        emit=lambda _event: None,
+        should_stop=lambda: False,
     )
 
 
-def _statistics(project: ProjectFolder) -> Labelled:
+def _list_statistics(project: ProjectFolder) -> Labelled:
     settings = project.settings()
     with closing(project.store()) as store:
         counts = store.counts()
@@ -55,18 +63,18 @@ def _statistics(project: ProjectFolder) -> Labelled:
     )
 
 
-def _questions(project: ProjectFolder) -> Labelled:
+def _list_questions(project: ProjectFolder) -> Labelled:
     with closing(project.store()) as store:
         for number, judged in enumerate(store.judged()[:SHOWN], 1):
-            answers = judged.evidence or (
-                [judged.path]
-                if judged.path
-                else [name for name, grade in judged.grades if grade > 0]
-            )
+            answers = list(judged.evidence)
+            if not answers and judged.path:
+                answers = [judged.path]
+            elif not answers:
+                answers = [name for name, grade in judged.grades if grade > 0]
             yield str(number), {"question": judged.text, "answer": " … ".join(answers)}
 
 
-def _perturbed(project: ProjectFolder) -> Labelled:
+def _list_perturbed(project: ProjectFolder) -> Labelled:
     """Yield the judged queries that share most words with their answers, and their changed forms.
 
     Keywords and substitutes come from the project's language model. Without one, all shared words
@@ -81,25 +89,23 @@ def _perturbed(project: ProjectFolder) -> Labelled:
         trial = make_trial(judged, chunks, terms, seed)
         if trial is None:
             return
-        rows = sorted(_texts(trial), key=lambda row: -row.get("masked", "").count(MASK))[:SHOWN]
-        shown = {row["original"] for row in rows}
-        places = [row for row in judged.usable() if judged.texts[row] in shown]
+        by_masks = sorted(_texts(trial), key=lambda row: -row.get("masked", "").count(MASK))
+        rows = by_masks[:SHOWN]
+        originals = {row["original"] for row in rows}
+        places = [row for row in judged.usable() if judged.texts[row] in originals]
         few = replace(
             judged,
             judgments=[judged.judgments[row] for row in places],
             matches=[judged.matches[row] for row in places],
         )
-        asked = make_trial(
-            few,
-            chunks,
-            terms,
-            seed,
-            lambda words: _other_words(context, words),
-            (lambda questions: _keywords(context, questions)) if _writes(context) else None,
-        )
+        choose: KeywordChooser | None = None
+        if _writes(context):
+            choose = partial(_choose_keywords, context)
+        ask = partial(_find_substitutes, context)
+        with_model = make_trial(few, chunks, terms, seed, ask, choose)
     by_model = {}
-    if asked is not None and asked.synonyms.model:
-        by_model = {row["original"]: row for row in _texts(asked)}
+    if with_model is not None and with_model.synonyms.model:
+        by_model = {row["original"]: row for row in _texts(with_model)}
     for number, row in enumerate(rows, 1):
         row.pop("substituted", None)
         original = row["original"]
@@ -110,15 +116,14 @@ def _perturbed(project: ProjectFolder) -> Labelled:
 
 def _texts(trial: Trial) -> list[dict[str, str]]:
     """Return the texts of each query under the conditions of `CHANGED`, by column."""
-    starts = {
-        CHANGED[one.kind]: place * trial.queries
-        for place, one in enumerate(trial.conditions)
-        if one.kind in CHANGED
-    }
     texts = trial.perturbed.texts
-    return [
-        {name: texts[start + row] for name, start in starts.items()} for row in range(trial.queries)
-    ]
+    rows: list[dict[str, str]] = [{} for _ in range(trial.queries)]
+    for place, condition in enumerate(trial.conditions):
+        if condition.kind in CHANGED:
+            start = place * trial.queries
+            for number, row in enumerate(rows):
+                row[CHANGED[condition.kind]] = texts[start + number]
+    return rows
 
 
 def _writes(context: StageContext) -> bool:
@@ -129,7 +134,7 @@ def _writes(context: StageContext) -> bool:
         return False
 
 
-def _other_words(context: StageContext, words: Words) -> tuple[list[dict[str, str]], str]:
+def _find_substitutes(context: StageContext, words: Words) -> tuple[list[dict[str, str]], str]:
     """Return the words of the project's language model, and its name; nothing if it has none."""
     if not _writes(context):
         return [], ""
@@ -141,7 +146,7 @@ def _other_words(context: StageContext, words: Words) -> tuple[list[dict[str, st
         return [], ""
 
 
-def _keywords(context: StageContext, questions: Sequence[Question]) -> list[frozenset[str]]:
+def _choose_keywords(context: StageContext, questions: Sequence[Question]) -> list[frozenset[str]]:
     """Return the keywords that the project's language model names; none if it cannot be asked."""
     try:
         return keywords(context, questions, lambda _: None)
@@ -152,7 +157,7 @@ def _keywords(context: StageContext, questions: Sequence[Question]) -> list[froz
 
 
 FACTS: dict[str, Callable[[ProjectFolder], Labelled]] = {
-    "statistics": _statistics,
-    "questions": _questions,
-    "perturbed": _perturbed,
+    "statistics": _list_statistics,
+    "questions": _list_questions,
+    "perturbed": _list_perturbed,
 }

@@ -39,9 +39,8 @@ class Cell:
     def name(self) -> str:
         """The name for users."""
         seed = "" if self.seed is None else f"seed {self.seed}"
-        return ", ".join(part for part in (self.model, self.label, seed) if part) or str(
-            self.number
-        )
+        name = ", ".join(filter(None, (self.model, self.label, seed)))
+        return name or str(self.number)
 
 
 def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cell, ...]:
@@ -64,22 +63,23 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
             "The sweep has no grid.", "It would train nothing.", _EXAMPLE, code="grid-invalid"
         )
     depths = wanted.get("ranking.k", [None])
-    changes = sorted(combinations(wanted), key=lambda one: depths.index(one.get("ranking.k")))
-    varied = [name for name, values in wanted.items() if len(values) > 1] or list(wanted)
-    return tuple(
-        Cell(
-            number,
-            one,
-            cell_key(one, settings, chunks),
-            label_of({name: one[name] for name in varied}),
-        )
-        for number, one in enumerate(changes, 1)
+    by_depth = sorted(
+        combinations(wanted), key=lambda changes: depths.index(changes.get("ranking.k"))
     )
+    varied = [name for name, values in wanted.items() if len(values) > 1] or list(wanted)
+    cells = []
+    for number, changes in enumerate(by_depth, 1):
+        label = label_of({name: changes[name] for name in varied})
+        cells.append(Cell(number, changes, cell_key(changes, settings, chunks), label))
+    return tuple(cells)
 
 
 def twin_of(cells: Sequence[Cell], cell: Cell) -> Cell | None:
     """Return the earlier cell that trains exactly the same, or None."""
-    return next((one for one in cells if one.key == cell.key and one.number < cell.number), None)
+    for earlier in cells:
+        if earlier.key == cell.key and earlier.number < cell.number:
+            return earlier
+    return None
 
 
 def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -89,9 +89,11 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 def label_of(varied: Mapping[str, Any]) -> str:
     """Describe settings without the names of their sections."""
-    return ", ".join(
-        f"{name.partition('.')[2].replace('_', ' ')} {value}" for name, value in varied.items()
-    )
+    parts = []
+    for name, value in varied.items():
+        _, _, key = name.partition(".")
+        parts.append(f"{key.replace('_', ' ')} {value}")
+    return ", ".join(parts)
 
 
 def _axis(text: str) -> tuple[str, list[Any]]:
@@ -106,9 +108,10 @@ def _axis(text: str) -> tuple[str, list[Any]]:
             code="grid-invalid",
         )
     section, _, key = name.rpartition(".")
-    found = [parse_value(part) for part in parts]
-    for value in found:
-        validate({section: {key: value}} if section else {key: value}, f"--grid {name}")
+    parsed = [parse_value(part) for part in parts]
+    for value in parsed:
+        setting = {key: value}
+        validate({section: setting} if section else setting, f"--grid {name}")
     if section not in SECTIONS:
         raise SettingsError(
             f"'{name}' is no setting that a sweep can change.",
@@ -118,7 +121,7 @@ def _axis(text: str) -> tuple[str, list[Any]]:
             " each time.",
             code="grid-setting-untrained",
         )
-    return name, list(dict.fromkeys(found))
+    return name, list(dict.fromkeys(parsed))
 
 
 def cell_key(
@@ -137,23 +140,24 @@ def cell_key(
     changed = changed_settings(settings, changes)
     ranking = changed.ranking
     config = config_of(changed)
+    lists: dict[str, Any] = {}
     if config.uses_lists:
         lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"})
-    else:
-        lists = {}
-    if config.uses_lists and not ranking.keep_evidence:
-        lists["keep_evidence"] = False
+        if not ranking.keep_evidence:
+            lists["keep_evidence"] = False
     depth = min(ranking.k, max(1, chunks))
     recipe = config.numbers()
-    if not config.needs_teacher:  # A teacher's settings have no effect without one.
+    # Without a teacher its settings have no effect.
+    if not config.needs_teacher:
         depth = min(depth, config.negative_ranks[1])
         for name in ("teacher", "teacher_temperature", "target", "target_entropy"):
             del recipe[name]
     if changed.training.query_source != "all":
         recipe["query_source"] = changed.training.query_source
-    measured = {
-        name: value for name, value in changes.items() if name.partition(".")[0] not in SECTIONS
-    }
+    measured = {}
+    for name, value in changes.items():
+        if name.partition(".")[0] not in SECTIONS:
+            measured[name] = value
     return fingerprint(
         config=recipe,
         lists=lists,
@@ -169,15 +173,20 @@ def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
     """Return the maximum number of training steps of a cell with this many training queries."""
     changed = changed_settings(settings, cell.changes)
     config = set_steps(config_of(changed), changed, queries)
-    parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
-    return parts + (config.pretrain_steps if config.method != "FT" else 0)
+    steps = 0
+    if config.method != "PT":
+        steps += config.steps
+    if config.method != "FT":
+        steps += config.pretrain_steps
+    return steps
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """Return all settings of a cell; raises SettingsError that names the cell."""
     try:
-        own, _ = split_options(changes)
-        changed = validate(apply_changes(settings.model_dump(exclude_none=True), own))
+        changes_of_settings, _ = split_options(changes)
+        dumped = settings.model_dump(exclude_none=True)
+        changed = validate(apply_changes(dumped, changes_of_settings))
         config_of(changed)
     except SettingsError as error:
         named = ", ".join(f"{name} = {format_toml_value(value)}" for name, value in changes.items())

@@ -58,7 +58,13 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
     """
     basis, chunks = basis_of(project) if project else (None, 0)
     for study in catalogue().values():
-        known = Listed(study.name, study.source, study.shows, study.differs, len(study.trainings))
+        known = Listed(
+            name=study.name,
+            source=study.source,
+            shows=study.shows,
+            differs=study.differs,
+            cells=len(study.trainings),
+        )
         if project is None or basis is None:
             yield known
             continue
@@ -67,11 +73,11 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
         except EngineError as error:
             yield replace(known, missing=f"{error.what} {error.to_do}")
             continue
-        seconds, more = _seconds(run)
+        seconds, more = _estimate_seconds(run)
         yield replace(known, to_do=len(run.to_do()), seconds=round(seconds, 1), more=more)
 
 
-def _seconds(run: StudyRun) -> tuple[float, bool]:
+def _estimate_seconds(run: StudyRun) -> tuple[float, bool]:
     """Return the seconds that the remaining cells take, and whether some work is not included."""
     total = 0.0
     more = False

@@ -46,7 +46,7 @@ SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 """Values of ε that the paper tries (section 4.3)."""
 
 
-def systems(
+def train_systems(
     context: StageContext,
     folder: Path,
     rank: int = 64,
@@ -91,49 +91,41 @@ def systems(
     data = training_data(context, config)
     hardware = training_hardware(context)
     config = limit_epochs(config, data, context.settings)
+    smoothing_is_set = context.settings.training.label_smoothing is not None
+    searches_smoothing = config.objective == "plackett_luce" and not smoothing_is_set
 
-    searched = (
-        config.objective == "plackett_luce" and context.settings.training.label_smoothing is None
-    )
-
-    def trained(kind: Augmentation | None) -> Encoder:
-        smoothing, result = tune(kind)
-        if steps is not None:
-            steps[kind or "small"] = result.best_step
-        if searched:
-            context.choose(
-                "label smoothing", f"{smoothing:g}", "the best nDCG@10 of the validation queries"
-            )
-        return small(result.adapter)
-
-    def tune(kind: Augmentation | None) -> tuple[float, TrainResult]:
+    def train_small(kind: Augmentation | None) -> Encoder:
         def train(smoothing: float) -> TrainResult:
-            changed = replace(config, augmentation=kind, label_smoothing=smoothing)
-            place = folder / (kind or "small") / f"{smoothing:g}"
             job = Job(
-                source.folder,
-                data,
-                changed,
-                hardware,
-                place,
-                context.emit,
-                context.should_stop,
-                context.should_finish,
+                model=source.folder,
+                data=data,
+                config=replace(config, augmentation=kind, label_smoothing=smoothing),
+                hardware=hardware,
+                folder=folder / (kind or "small") / f"{smoothing:g}",
+                emit=context.emit,
+                should_stop=context.should_stop,
+                should_finish=context.should_finish,
             )
             return train_together(job)
 
-        if not searched:
-            return config.label_smoothing, train(config.label_smoothing)
-        return best_smoothing(train, config.label_smoothing)
+        if searches_smoothing:
+            smoothing, result = best_smoothing(train, config.label_smoothing)
+            why = "the best nDCG@10 of the validation queries"
+            context.choose("label smoothing", f"{smoothing:g}", why)
+        else:
+            result = train(config.label_smoothing)
+        if steps is not None:
+            steps[kind or "small"] = result.best_step
+        return small(result.adapter)
 
-    tuned = trained(None)
+    tuned = train_small(None)
     yield TUNED, tuned
     yield "concatenation after tuning", AugmentedEncoder(black_box, tuned)
     mild = replace(config, learning_rate=LINEAR_RATE)
     yield "linear map", MappedEncoder(black_box, train_linear_map(data, mild))
     yield f"linear map of rank {rank}", MappedEncoder(black_box, train_linear_map(data, mild, rank))
-    yield "Mafin", AugmentedEncoder(black_box, trained("mafin"))
-    yield "λ-Mafin", AugmentedEncoder(black_box, trained("lambda-mafin"))
+    yield "Mafin", AugmentedEncoder(black_box, train_small("mafin"))
+    yield "λ-Mafin", AugmentedEncoder(black_box, train_small("lambda-mafin"))
 
 
 def best_smoothing(
@@ -147,26 +139,28 @@ def best_smoothing(
     first = train(usual)
     if first.best_ndcg_at_10 is None:
         return usual, first
-    results = {
-        smoothing: first if smoothing == usual else train(smoothing) for smoothing in SMOOTHING
-    }
+    results = {}
+    for smoothing in SMOOTHING:
+        results[smoothing] = first if smoothing == usual else train(smoothing)
     best = max(results, key=lambda smoothing: results[smoothing].best_ndcg_at_10 or 0.0)
     return best, results[best]
 
 
-def measured(
-    context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], one: QuerySet
+def measure_encoder(
+    context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], judged: QuerySet
 ) -> dict[str, Floats]:
     """Return Recall@K and nDCG@K of each usable query of a set, in [0, 1].
 
     The gain is 2^rel − 1 (`MAFIN`).
     """
     rankers = Rankers(context, list(chunks))
-    rows = one.usable()
     vectors = chunk_vectors(context, encoder, chunks)
-    queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
-    ids, _ = rankers.nearest(queries, vectors, rankers.find_allowed(one), encoder.similarity)
-    return measure(ids[rows], [one.judgments[row] for row in rows], rankers.document_of, MAFIN)
+    queries = encoder.encode_queries(judged.texts, lambda _done: context.check_stop())
+    allowed = rankers.find_allowed(judged)
+    ids, _ = rankers.nearest(queries, vectors, allowed, encoder.similarity)
+    rows = judged.usable()
+    judgments = [judged.judgments[row] for row in rows]
+    return measure(ids[rows], judgments, rankers.document_of, MAFIN)
 
 
 def compare_with_black_box(
@@ -183,30 +177,38 @@ def compare_with_black_box(
 
     with closing(copy.store()) as store:
         settings = copy.settings()
-        context = StageContext(copy, settings, store, "train", key, "", emit, should_stop)
+        context = StageContext(
+            project=copy,
+            settings=settings,
+            store=store,
+            stage="train",
+            fingerprint=key,
+            run="",
+            emit=emit,
+            should_stop=should_stop,
+        )
         chunks = store.chunks()
         judged = query_sets(context, chunks)[0]
         reason = why_untrained(settings, store.queries(), chunks, graded_of_source(context))
         steps: dict[str, int] = {}
         folder = copy.path / "checkpoints" / f"mafin-{key}"
-        found = systems(context, folder, steps=steps, untrained=bool(reason))
-        values = {name: measured(context, encoder, chunks, judged) for name, encoder in found}
+        values = {}
+        for name, encoder in train_systems(context, folder, steps=steps, untrained=bool(reason)):
+            values[name] = measure_encoder(context, encoder, chunks, judged)
     trained = [name for name in values if name not in UNTRAINED]
     pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
     pairs |= {(name, TUNED): MAFIN for name in trained if name != TUNED}
     figures, gaps = compare_values(
         values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed
     )
-    rows: dict[str, Values] = {
-        name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()
-    }
+    rows: dict[str, Values] = {}
+    for name, by_metric in figures.items():
+        rows[name] = {metric: asdict(figure) for metric, figure in by_metric.items()}
     for name, kind in TRAINED.items():
         if name in rows:
             rows[name]["step"] = steps[kind]
-    for (name, other), row in gaps.items():
-        if other == BLACK_BOX:
-            of = "Δ "
-        else:
-            of = "Δ to only finetune, "
-        rows[name] |= {f"{of}{metric}": asdict(gap) for metric, gap in row.items()}
+    for (name, other), differences in gaps.items():
+        prefix = "Δ " if other == BLACK_BOX else "Δ to only finetune, "
+        for metric, difference in differences.items():
+            rows[name][f"{prefix}{metric}"] = asdict(difference)
     return rows, reason

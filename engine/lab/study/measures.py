@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.core.figures import Interval
 from engine.core.records import Chunk
 from engine.core.systems import BASE
@@ -28,6 +31,7 @@ from engine.metrics.relevance import Relevance
 from engine.project.stage import StageContext
 from engine.ranking.nearest import rank_all
 
+Floats = NDArray[np.float32]
 Values = dict[str, Any]
 """Measure → {value, low, high}, or a number or text alone."""
 PARTS = ("systems", "differences")
@@ -42,7 +46,7 @@ SPREADS = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Student's t at 97.5 % for one to nine degrees of freedom."""
 
 
-def measured(report: Mapping[str, Any]) -> dict[str, Values]:
+def collect_figures(report: Mapping[str, Any]) -> dict[str, Values]:
     """Return the figures of each system in a report, together with what the lab measured.
 
     Measures on judged queries have their own names, those on held-out queries begin with
@@ -50,121 +54,151 @@ def measured(report: Mapping[str, Any]) -> dict[str, Values]:
     difference to base, or to the unchanged queries, is called `Δ` and its measure.
     """
     rows: dict[str, Values] = defaultdict(dict)
-    for one in report["query_sets"]:
-        _take(rows, one["comparison"], SETS[one["kind"]])
+    for query_set in report["query_sets"]:
+        _add_table(rows, query_set["comparison"], SETS[query_set["kind"]])
     general = report["general"] or {}
-    _take(rows, general, "general ")
-    for before, part in (("", report["diagnostics"]), ("general ", general.get("geometry", {}))):
-        for system, found in part.items():
-            rows[system] |= {
-                before + name.removesuffix(", percent"): value for name, value in found.items()
-            }
-    if pairs := report["sentences"]:
-        _take(
-            rows,
-            {
-                part: {name: {"sentence pairs": one} for name, one in pairs[part].items()}
-                for part in PARTS
-            },
-        )
-    robustness = report["robustness"] or {"rows": ()}
-    with_synonyms = bool(robustness["rows"] and robustness["synonyms"]["model"])
-    for row in robustness["rows"]:
-        if row["kind"].startswith(SUBSTITUTE) and not with_synonyms:
-            continue  # Words that documents use alike are not synonyms.
-        of = f", {row['kind']}" + (f" {row['words']}" if row["words"] else "")
-        _take(rows, row, of=of)
-        for system in row["systems"]:
-            rows[system + of]["median words"] = robustness["median_words"]
-        for system, loss in row["mrr_losses"].items():
-            rows[system + of]["loss of MRR@10"] = loss
-    for system, found in (general.get("distances") or {}).get("systems", {}).items():
-        shares = {
-            f"distance, {share}th percentile": found[f"percentile_{share}"] for share in (5, 95)
-        }
-        rows[system] |= {"distance, mean": found["mean"], **shares}
+    _add_table(rows, general, "general ")
+    _add_diagnostics(rows, report["diagnostics"], "")
+    _add_diagnostics(rows, general.get("geometry", {}), "general ")
+    if report["sentences"]:
+        _add_sentence_pairs(rows, report["sentences"])
+    if report["robustness"]:
+        _add_robustness(rows, report["robustness"])
+    if general.get("distances"):
+        for system, distances in general["distances"]["systems"].items():
+            rows[system]["distance, mean"] = distances["mean"]
+            for percent in (5, 95):
+                value = distances[f"percentile_{percent}"]
+                rows[system][f"distance, {percent}th percentile"] = value
     return dict(rows)
 
 
-def _take(
-    rows: dict[str, Values], table: Mapping[str, Any], before: str = "", of: str = ""
+def _add_table(
+    rows: dict[str, Values], table: Mapping[str, Any], prefix: str = "", suffix: str = ""
 ) -> None:
+    """Add the figures and differences of a table.
+
+    `prefix` precedes the names of the measures, `suffix` follows those of the systems.
+    """
     for part in PARTS:
         sign = "Δ " if part == "differences" else ""
         for system, figures in table.get(part, {}).items():
-            rows[system + of] |= {
-                f"{sign}{before}{name}": figure for name, figure in figures.items()
-            }
+            row = rows[f"{system}{suffix}"]
+            for name, figure in figures.items():
+                row[f"{sign}{prefix}{name}"] = figure
 
 
-def value_of(values: Values, column: str) -> Any:
+def _add_diagnostics(
+    rows: dict[str, Values], diagnostics: Mapping[str, Mapping[str, Any]], prefix: str
+) -> None:
+    for system, figures in diagnostics.items():
+        for name, figure in figures.items():
+            rows[system][prefix + name.removesuffix(", percent")] = figure
+
+
+def _add_sentence_pairs(rows: dict[str, Values], sentences: Mapping[str, Any]) -> None:
+    for system, figure in sentences["systems"].items():
+        rows[system]["sentence pairs"] = figure
+    for system, difference in sentences["differences"].items():
+        rows[system]["Δ sentence pairs"] = difference
+
+
+def _add_robustness(rows: dict[str, Values], robustness: Mapping[str, Any]) -> None:
+    """Add figures on changed queries, by synonyms only if a language model gave them."""
+    for row in robustness["rows"]:
+        # Words that documents use alike are not synonyms.
+        if row["kind"].startswith(SUBSTITUTE) and not robustness["synonyms"]["model"]:
+            continue
+        suffix = f", {row['kind']}"
+        if row["words"]:
+            suffix += f" {row['words']}"
+        _add_table(rows, row, suffix=suffix)
+        for system in row["systems"]:
+            rows[f"{system}{suffix}"]["median words"] = robustness["median_words"]
+        for system, loss in row["mrr_losses"].items():
+            rows[f"{system}{suffix}"]["loss of MRR@10"] = loss
+
+
+def read_value(values: Values, column: str) -> Any:
     """Return the value of a column, or None if it was not measured.
 
     Of several names separated by a bar, the first that was measured counts. A column that ends in
     `WIDTH` has the width of an interval.
     """
-    measure = column.removesuffix(WIDTH)
-    found = next(
-        (values[name] for name in measure.split("|") if values.get(name) is not None), None
-    )
-    if measure == column:
-        return found
-    if not isinstance(found, Mapping) or found.get("low") is None or found.get("high") is None:
+    names = column.removesuffix(WIDTH).split("|")
+    measured = [values[name] for name in names if values.get(name) is not None]
+    if not measured:
         return None
-    return found["high"] - found["low"]
+    if not column.endswith(WIDTH):
+        return measured[0]
+    if not isinstance(measured[0], Mapping):
+        return None
+    low = measured[0].get("low")
+    high = measured[0].get("high")
+    if low is None or high is None:
+        return None
+    return high - low
 
 
-def number(value: Any) -> float | None:
+def read_number(value: Any) -> float | None:
     """Return the mean of a figure, or None if it is not a number."""
     if isinstance(value, Mapping):
         value = value["value"]
-    else:
-        value = value
     if isinstance(value, (int, float)):
         return float(value)
     return None
 
 
-def over_seeds(trainings: Sequence[Values]) -> Values:
+def average_seeds(trainings: Sequence[Values]) -> Values:
     """Return the mean of each measure over trainings that differ by seed.
 
     The interval is the 95 % interval of the mean (Student's t). A measure that is the same in all
     trainings keeps its interval over queries. A training without a measure does not count for it.
     """
-    found = {}
-    for name in dict.fromkeys(name for one in trainings for name in one):
-        values = [one[name] for one in trainings if one.get(name) is not None]
-        known = [value for value in map(number, values) if value is not None]
-        if len(set(known)) < 2:
-            found[name] = values[0] if values else None
+    averages: Values = {}
+    names: dict[str, None] = {}
+    for training in trainings:
+        names |= dict.fromkeys(training)
+    for name in names:
+        values = [training[name] for training in trainings if training.get(name) is not None]
+        numbers = _read_numbers(values)
+        if len(set(numbers)) < 2:
+            averages[name] = values[0] if values else None
             continue
-        mean = sum(known) / len(known)
-        spread = math.sqrt(
-            sum((value - mean) ** 2 for value in known) / (len(known) - 1) / len(known)
-        )
-        half = SPREADS[len(known) - 2] * spread
-        found[name] = {"value": mean, "low": mean - half, "high": mean + half, "seeds": known}
-    return found
+        n = len(numbers)
+        mean = sum(numbers) / n
+        squares = sum((value - mean) ** 2 for value in numbers)
+        error = math.sqrt(squares / (n - 1) / n)
+        half = SPREADS[n - 2] * error
+        averages[name] = {"value": mean, "low": mean - half, "high": mean + half, "seeds": numbers}
+    return averages
 
 
-def over_sets(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a study's page with the mean over data sets, given one page of each.
+def _read_numbers(values: Sequence[Any]) -> list[float]:
+    """Return the means of the figures that are numbers."""
+    numbers = []
+    for value in values:
+        mean = read_number(value)
+        if mean is not None:
+            numbers.append(mean)
+    return numbers
+
+
+def average_pages(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a study's page with the mean over data sets, given the page of each.
 
     It has the rows and numbers that all of them have.
     """
     tables = [{row["label"]: row["values"] for row in page["rows"]} for page in pages]
     rows = []
     for label in tables[0]:
-        found = [table[label] for table in tables if label in table]
-        values = {
-            column: [number(one.get(column)) for one in found] for column in pages[0]["columns"]
-        }
-        means = {
-            column: sum(known) / len(pages)
-            for column, some in values.items()
-            if len(known := [one for one in some if one is not None]) == len(pages)
-        }
-        rows += [{"label": label, "values": means}] if means else []
+        means = {}
+        for column in pages[0]["columns"]:
+            numbers = _read_numbers([table.get(label, {}).get(column) for table in tables])
+            if len(numbers) == len(pages):
+                means[column] = sum(numbers) / len(pages)
+        if means:
+            rows.append({"label": label, "values": means})
     return {
         **pages[0],
         "project": f"mean of {len(pages)}",
@@ -174,9 +208,10 @@ def over_sets(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def accuracy_of(found: Similarities, judgments: Sequence[Judgment]) -> float:
+def accuracy_of(similarities: Similarities, judgments: Sequence[Judgment]) -> float:
     """Return the share of the queries with an answer among the best K, in percent."""
-    relevance = Relevance.from_rankings(found.best, [judgments[row].grades for row in found.rows])
+    grades = [judgments[row].grades for row in similarities.rows]
+    relevance = Relevance.from_rankings(similarities.best, grades)
     return 100 * float((relevance.ranked > 0).any(axis=1).mean())
 
 
@@ -203,13 +238,13 @@ def merged_ndcg(
     samples = settings.evaluation.bootstrap_samples
     clusters = clusters_of(judgments)
     figures, gaps = compare_values(values, pairs, samples, settings.training.seed, clusters)
-    return {
-        name: {
+    merged = {}
+    for (name, _), gap in gaps.items():
+        merged[name] = {
             "ndcg@10": asdict(figures[name]["ndcg@10"]),
-            "Δ ndcg@10": asdict(gaps[name, BASE]["ndcg@10"]),
+            "Δ ndcg@10": asdict(gap["ndcg@10"]),
         }
-        for name, _ in pairs
-    }
+    return merged
 
 
 def transformed_systems(context: StageContext, options: LabOptions) -> dict[str, dict[str, Any]]:
@@ -222,47 +257,43 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
     CancelledError.
     """
     chunks = context.store.chunks()
-    sampling = options.sampling(context.settings.training.seed)
-    found: dict[str, dict[str, Any]] = {}
     rankers = Rankers(context, chunks)
     basis = basis_of(query_sets(context, chunks))
-    owners = rankers.document_of(rankers.ids)
-    if rankers.adapter:
-        weights = (0.0, *sorted(context.settings.evaluation.interpolation_weights), 1.0)
-    else:
-        weights = (0.0,)
-    for candidate in map(rankers.candidate, weights):
-        if basis is None or not candidate.similarity.of_unit_vectors:
+    if basis is None:
+        return {}
+    judgments = basis.judgments
+    keys = rankers.ids
+    owners = rankers.document_of(keys)
+    sampling = options.sampling(context.settings.training.seed)
+
+    def compare(queries: Floats, vectors: Floats) -> tuple[Ranked, Similarities | None]:
+        ids, scores = rank_all(queries, vectors, keys, context.settings.evaluation.depth)
+        ranked = Ranked(queries, ids, scores)
+        return ranked, similarities_of(ranked, judgments, vectors, keys, sampling, owners)
+
+    systems: dict[str, dict[str, Any]] = defaultdict(dict)
+    for candidate in map(rankers.candidate, rankers.weights):
+        if not candidate.similarity.of_unit_vectors:
             continue
         queries = candidate.query_vectors(basis.texts)
         vectors = candidate.chunk_vectors(chunks)
-        top = remove_top(vectors, max(1, vectors.shape[1] // 100))
-        ranked = Ranked(
-            queries, *rank_all(queries, vectors, rankers.ids, context.settings.evaluation.depth)
-        )
-        similarities = similarities_of(
-            ranked, basis.judgments, vectors, rankers.ids, sampling, owners
-        )
+        _, similarities = compare(queries, vectors)
         if similarities:
-            found[candidate.name] = {
-                f"accuracy@{sampling.top}{ALL}": accuracy_of(similarities, basis.judgments)
-            }
-        ways = {"standardised": standardise(vectors), "whitened": whiten(vectors), "PCA": top}
-        for way, transform in ways.items():
-            asked = transform(queries)
-            moved = transform(vectors)
-            ranked = Ranked(
-                asked, *rank_all(asked, moved, rankers.ids, context.settings.evaluation.depth)
-            )
-            similarities = similarities_of(
-                ranked, basis.judgments, moved, rankers.ids, sampling, owners
-            )
-            figures = describe(ranked, similarities, basis.judgments, moved, sampling)
-            found[f"{candidate.name}, {way}"] = {
-                name: asdict(figure) if isinstance(figure, Interval) else figure
-                for name, figure in figures.items()
-            }
-    if basis is not None and basis.kind == "judged" and rankers.adapter:
+            accuracy = accuracy_of(similarities, judgments)
+            systems[candidate.name][f"accuracy@{sampling.top}{ALL}"] = accuracy
+        transformations = {
+            "standardised": standardise(vectors),
+            "whitened": whiten(vectors),
+            "PCA": remove_top(vectors, max(1, vectors.shape[1] // 100)),
+        }
+        for name, transform in transformations.items():
+            transformed = transform(vectors)
+            ranked, similarities = compare(transform(queries), transformed)
+            figures = describe(ranked, similarities, judgments, transformed, sampling)
+            row = systems[f"{candidate.name}, {name}"]
+            for column, figure in figures.items():
+                row[column] = asdict(figure) if isinstance(figure, Interval) else figure
+    if basis.kind == "judged" and rankers.adapter:
         for name, values in merged_ndcg(context, rankers, basis, chunks).items():
-            found[name] = {**found.get(name, {}), **values}
-    return found
+            systems[name] |= values
+    return dict(systems)

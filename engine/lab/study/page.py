@@ -26,11 +26,11 @@ from engine.lab.study.measures import (
     SUBSTITUTE,
     WIDTH,
     Values,
-    number,
-    over_seeds,
-    value_of,
+    average_seeds,
+    read_number,
+    read_value,
 )
-from engine.lab.study.tables import column_name, shown, write_csv, write_latex
+from engine.lab.study.tables import column_name, format_figure, write_csv, write_latex
 from engine.version import __version__
 
 SCHEMA = 2
@@ -64,10 +64,15 @@ class Row:
     @property
     def label(self) -> str:
         """The label in tables and charts."""
-        return _joined(self.model, self.training, self.system)
+        return _join(self.model, self.training, self.system)
 
 
-def _joined(*parts: str) -> str:
+Measured = Sequence[tuple[Row, float]]
+"""Rows with the value that a chart shows."""
+
+
+def _join(*parts: str) -> str:
+    """Return the parts that are not empty as a label."""
     return " · ".join(filter(None, parts))
 
 
@@ -76,41 +81,41 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
 
     Systems that no training changes have one row for each model.
     """
-    trainings: dict[tuple[str, str], list[tuple[Cell, Mapping[str, Values]]]] = {}
-    reasons: dict[tuple[str, str], str] = {}
+    trainings: dict[tuple[str, str], list[tuple[Cell, Mapping[str, Any]]]] = {}
     for cell, _, kept in cells:
         if kept:
-            trainings.setdefault((cell.model, cell.label), []).append((cell, kept["rows"]))
-            if kept.get("reason"):
-                reasons[cell.model, cell.label] = kept["reason"]
-    many = len({cell.model for cell, _, _ in cells}) > 1
+            trainings.setdefault((cell.model, cell.label), []).append((cell, kept))
+    has_many_models = len({cell.model for cell, _, _ in cells}) > 1
     rows: dict[tuple[str, str, str], Row] = {}
     for (model, training), seeds in trainings.items():
+        first_cell, _ = seeds[0]
+        reasons = [kept["reason"] for _, kept in seeds if kept.get("reason")]
         for system, label in study.systems.items():
-            untrained = system.partition(",")[0] in UNTRAINED
-            own = "" if untrained else training
-            values = [found[system] for _, found in seeds if system in found]
-            if not values and (untrained or "," in system or study.by == "black box"):
+            is_trained = system.partition(",")[0] not in UNTRAINED
+            measured = [kept["rows"][system] for _, kept in seeds if system in kept["rows"]]
+            may_lack_figures = is_trained and "," not in system and study.by != "black box"
+            if not measured and not may_lack_figures:
                 continue
-            if untrained:
-                reason = ""
-            else:
-                reason = reasons.get((model, training), "")
-            if values:
-                mean = over_seeds(values)
-            else:
-                mean = {}
-            shown = {column: value_of(mean, column) for column in study.measures}
-            if shown.get(STEP) is None and STEP not in study.columns:
-                shown.pop(STEP, None)
+            mean = average_seeds(measured)
+            values = {column: read_value(mean, column) for column in study.measures}
+            if values.get(STEP) is None and STEP not in study.columns:
+                values.pop(STEP, None)
+            training_label = training if is_trained else ""
             row = rows.setdefault(
-                (model, own, system),
-                Row(model if many else "", own, label, seeds[0][0].changes, shown, reason),
+                (model, training_label, system),
+                Row(
+                    model if has_many_models else "",
+                    training_label,
+                    label,
+                    first_cell.changes,
+                    values,
+                    reasons[-1] if reasons and is_trained else "",
+                ),
             )
             # A cell without an adapter measures less about base.
-            row.values.update(
-                {name: one for name, one in shown.items() if row.values.get(name) is None}
-            )
+            for column, value in values.items():
+                if row.values.get(column) is None:
+                    row.values[column] = value
     return list(rows.values())
 
 
@@ -127,20 +132,37 @@ def write_study(
     and, for a finished cell, `seconds` by stage and `reason`. Raises ResourceError if the disk is
     full.
     """
-    rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(
-        study, cells
-    )
-    basis = next(
-        (kept["similarities"] for _, _, kept in cells if kept and kept.get("similarities")), None
-    )
-    general_text = next(
-        (kept.get("general_text") for _, _, kept in cells if kept and "general_text" in kept), None
-    )
-    kept_keys = ("seconds", "reason")
-    columns = [
-        one for one in study.measures if any(row.values.get(one) is not None for row in rows)
-    ]
-    data = {
+    rows = [Row("", "", label, {}, values) for label, values in facts.items()]
+    rows += rows_of(study, cells)
+    data: dict[str, Any] = to_json_types(_build_data(project, study, rows, cells))
+    text = json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)
+    charts: list[str] = []
+    for chart in study.charts:
+        charts += filter(None, _draw(chart, study, rows, cells))
+    with disk_errors("The page of the study could not be written."):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_text(folder / f"{study.name}.json", text)
+        write_text(folder / f"{study.name}.html", _render(data, charts))
+        write_text(folder / f"{study.name}.csv", write_csv(data))
+        write_text(folder / f"{study.name}.tex", write_latex(data))
+    return {**data, "folder": str(folder)}
+
+
+def _build_data(
+    project: str, study: Study, rows: Sequence[Row], cells: MeasuredCells
+) -> dict[str, Any]:
+    """Return what the JSON of a study holds, as `write_study` describes it."""
+    columns = []
+    for column in study.measures:
+        if any(row.values.get(column) is not None for row in rows):
+            columns.append(column)
+    finished = [kept for _, _, kept in cells if kept]
+    described = []
+    for cell, known, kept in cells:
+        kept = kept or {}
+        times = {"seconds": kept.get("seconds"), "reason": kept.get("reason")}
+        described.append({**asdict(cell), **known, **times})
+    return {
         "schema": SCHEMA,
         "project": project,
         "version": __version__,
@@ -152,39 +174,39 @@ def write_study(
         "correlations": [
             {"of": pair, "r": _correlation(rows, pair)} for pair in study.correlations
         ],
-        "similarities_of": (
-            basis
-            and {
-                "columns": [
-                    one
-                    for one in columns
-                    if one.startswith(OF_SIMILARITIES) and not one.endswith((WIDTH, ALL))
-                ],
+        "similarities_of": _describe_similarities(columns, finished),
+        "notes": [MASKED_ONLY] if _lacks_synonyms(study, rows) else [],
+        "general_text": _name_general_text(study, cells),
+        "cells": described,
+    }
+
+
+def _describe_similarities(
+    columns: Sequence[str], finished: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """Return the queries that the densities are of, and the columns of the same queries."""
+    of_similarities = []
+    for column in columns:
+        if column.startswith(OF_SIMILARITIES) and not column.endswith((WIDTH, ALL)):
+            of_similarities.append(column)
+    for kept in finished:
+        if basis := kept.get("similarities"):
+            return {
+                "columns": of_similarities,
                 "name": basis["name"],
                 "queries": basis["queries"],
             }
-        ),
-        "notes": [MASKED_ONLY] if _lacks_synonyms(study, rows) else [],
-        "general_text": (
-            (general_text or SHIPPED_TEXT) if _uses_general_text(study) and cells else None
-        ),
-        "cells": [
-            {**asdict(cell), **known, **{key: (kept or {}).get(key) for key in kept_keys}}
-            for cell, known, kept in cells
-        ],
-    }
-    found: dict[str, Any] = to_json_types(data)
-    charts = [svg for chart in study.charts for svg in _drawn(chart, study, rows, cells) if svg]
-    with disk_errors("The page of the study could not be written."):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_text(
-            folder / f"{study.name}.json",
-            json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False),
-        )
-        write_text(folder / f"{study.name}.html", _render(found, charts))
-        write_text(folder / f"{study.name}.csv", write_csv(found))
-        write_text(folder / f"{study.name}.tex", write_latex(found))
-    return {**found, "folder": str(folder)}
+    return None
+
+
+def _name_general_text(study: Study, cells: MeasuredCells) -> str | None:
+    """Return the name of the general text, or None if the study does not measure with it."""
+    if not cells or not _uses_general_text(study):
+        return None
+    for _, _, kept in cells:
+        if kept and "general_text" in kept:
+            return kept["general_text"] or SHIPPED_TEXT
+    return SHIPPED_TEXT
 
 
 def _lacks_synonyms(study: Study, rows: Sequence[Row]) -> bool:
@@ -202,71 +224,105 @@ def _uses_general_text(study: Study) -> bool:
 
 def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
     """Return Pearson's r of two columns, or None for fewer than three rows."""
-    points = [[number(row.values[name]) for name in pair] for row in rows]
-    known = [point for point in points if None not in point]
-    if len(known) < 3:
+    first_column, second_column = pair
+    first = []
+    second = []
+    for row in rows:
+        x = read_number(row.values[first_column])
+        y = read_number(row.values[second_column])
+        if x is not None and y is not None:
+            first.append(x)
+            second.append(y)
+    if len(first) < 3:
         return None
     try:
-        return correlation(*zip(*known, strict=True))
+        return correlation(first, second)
     except StatisticsError:
         # A column is constant.
         return 0.0
 
 
-def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
+def _render(data: Mapping[str, Any], charts: Sequence[str]) -> str:
     from markupsafe import Markup
 
     page = build_environment()
-    page.filters |= {"shown": shown, "measure": column_name}
-    drawn = [Markup(svg) for svg in charts]  # The module charts escapes every label.
-    return page.get_template("study.html.j2").render(study=found, charts=drawn)
+    page.filters |= {"shown": format_figure, "measure": column_name}
+    # Charts are safe to insert, because charts.py escapes every label.
+    safe_charts = [Markup(svg) for svg in charts]
+    return page.get_template("study.html.j2").render(study=data, charts=safe_charts)
 
 
-def _drawn(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells) -> Iterator[str]:
+def _draw(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells) -> Iterator[str]:
     """Yield the charts of a kind as SVG, empty if there is nothing to draw."""
     x_name = chart.x.partition("|")[0]
     y_name = chart.y.partition("|")[0]
-    measured = [(row, y) for row in rows if (y := number(row.values.get(chart.y))) is not None]
+    measured = []
+    for row in rows:
+        y = read_number(row.values.get(chart.y))
+        if y is not None:
+            measured.append((row, y))
     match chart.kind:
         case "line":
-            inverse = "1/" if x_name.startswith("1/") else ""
             name = x_name.partition(".")[2].replace("_", " ")
-            yield line_chart(
-                f"{y_name} by {inverse}{name}", _series(chart, measured), inverse + name, y_name
-            )
+            if x_name.startswith("1/"):
+                name = f"1/{name}"
+            yield line_chart(f"{y_name} by {name}", _build_series(chart, measured), name, y_name)
         case "scatter":
-            points = [(row.label, number(row.values[chart.x]), y) for row, y in measured]
-            dots = [
-                Line(name, [(x, y)], at) for at, (name, x, y) in enumerate(points) if x is not None
-            ]
+            dots = _build_dots(chart, measured)
             yield line_chart(f"{y_name} by {x_name}", dots, x_name, y_name)
         case "gap":
-            gaps = [(row.label, row.values[chart.y]) for row, _ in measured if row.training]
-            bars = [
-                Bar(
-                    label, gap["value"], gap["low"], gap["high"], COLOURS.get(gap.get("verdict"), 0)
-                )
-                for label, gap in gaps
-            ]
-            yield gap_chart(f"{y_name}, in points", bars)
+            yield gap_chart(f"{y_name}, in points", _build_gaps(chart, measured))
         case kind:
             for cell, _, kept in cells:
-                if curves := (kept or {}).get(kind):
-                    names = {
-                        one: _joined(cell.name, label)
-                        for one, label in study.systems.items()
-                        if one in curves["systems"]
-                    }
-                    if kind == "distances":
-                        yield distance_chart(curves, names)
-                    else:
-                        yield from (svg for _, svg in density_charts(curves, names))
+                curves = kept and kept.get(kind)
+                if curves:
+                    yield from _draw_curves(kind, curves, cell, study)
 
 
-def _series(chart: Chart, measured: Sequence[tuple[Row, float]]) -> list[Line]:
-    found: dict[str, list[tuple[float, float]]] = {}
+def _draw_curves(kind: str, curves: Mapping[str, Any], cell: Cell, study: Study) -> Iterator[str]:
+    """Yield the charts of a cell's distances or similarities."""
+    names = {}
+    for system, label in study.systems.items():
+        if system in curves["systems"]:
+            names[system] = _join(cell.name, label)
+    if kind == "distances":
+        yield distance_chart(curves, names)
+        return
+    for _, svg in density_charts(curves, names):
+        yield svg
+
+
+def _build_dots(chart: Chart, measured: Measured) -> list[Line]:
+    """Return a point for each row that has both figures."""
+    dots = []
+    for number, (row, y) in enumerate(measured):
+        x = read_number(row.values[chart.x])
+        if x is not None:
+            dots.append(Line(row.label, [(x, y)], number))
+    return dots
+
+
+def _build_gaps(chart: Chart, measured: Measured) -> list[Bar]:
+    """Return a bar for the difference of each row of a training."""
+    bars = []
+    for row, value in measured:
+        if row.training:
+            gap = row.values[chart.y]
+            colour = COLOURS.get(gap.get("verdict"), 0)
+            bars.append(Bar(row.label, value, gap["low"], gap["high"], colour))
+    return bars
+
+
+def _build_series(chart: Chart, measured: Measured) -> list[Line]:
+    """Return a line for each value of the setting that tells lines apart."""
+    series: dict[str, list[tuple[float, float]]] = {}
     for row, y in measured:
         x = float(row.changes[chart.x.removeprefix("1/")])
-        key = _joined(row.model, str(row.changes.get(chart.by, "")))
-        found.setdefault(key, []).append((1 / x if chart.x.startswith("1/") else x, y))
-    return [Line(key, sorted(points), at) for at, (key, points) in enumerate(found.items())]
+        if chart.x.startswith("1/"):
+            x = 1 / x
+        label = _join(row.model, str(row.changes.get(chart.by, "")))
+        series.setdefault(label, []).append((x, y))
+    lines = []
+    for number, (label, points) in enumerate(series.items()):
+        lines.append(Line(label, sorted(points), number))
+    return lines

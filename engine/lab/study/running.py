@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -35,13 +36,14 @@ from engine.lab.study.catalogue import UNTRAINED, Changes, Study
 from engine.lab.study.facts import FACTS, unheard_context
 from engine.lab.study.grid import Cell, cell_key, changed_settings, twin_of
 from engine.lab.study.mafin import compare_with_black_box
-from engine.lab.study.measures import measured, transformed_systems
+from engine.lab.study.measures import Values, collect_figures, transformed_systems
 from engine.lab.study.page import write_study
 from engine.lab.study.workspace import Basis, Workspace
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo
 from engine.settings.schema import Settings
+from engine.training.job import never
 
 STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
@@ -117,10 +119,10 @@ class StudyRun:
             try:
                 for cell in self.to_do():
                     if should_stop and should_stop():
-                        raise self._cancelled()
+                        raise self._cancelled_error()
                     if on_cell:
                         on_cell(cell)
-                    with _key_withheld(self.project.settings(), cell.changes):
+                    with _withhold_key(self.project.settings(), cell.changes):
                         self._try(cell, on_event, should_stop)
             finally:
                 report = self._report()
@@ -141,22 +143,18 @@ class StudyRun:
                 on_event(event)
 
         project = Project(copy)
-        black_box = self.study.by == "black box"
         try:
-            project.run(
-                STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop
-            )
-            if black_box:
-                rows, reason = compare_with_black_box(
-                    copy, cell.key, watch, should_stop or (lambda: False)
-                )
+            if self.study.by == "black box":
+                project.run(STAGES[:1], on_event=watch, should_stop=should_stop)
+                rows, reason = compare_with_black_box(copy, cell.key, watch, should_stop or never)
                 kept: dict[str, Any] = {"rows": rows, "reason": reason}
             else:
+                project.run(STAGES, on_event=watch, should_stop=should_stop)
                 kept = figures_of(project, cell, spent.get("train"))
                 if seconds := kept.get("training_seconds"):
                     spent["train"] = seconds
         except CancelledError:
-            raise self._cancelled() from None
+            raise self._cancelled_error() from None
         except (ProjectBusyError, ResourceError):
             raise
         except EngineError as error:
@@ -176,20 +174,16 @@ class StudyRun:
         facts = FACTS[self.study.facts](self.project) if self.study.facts else ()
         cells = []
         for cell in self.cells:
-            twin = twin_of(self.cells, cell)
-            failed = self.failed.get(cell.number)
-            known = {
-                "same_as": twin.number if twin else None,
-                "error": failed.as_dict() if failed else None,
-            }
+            known: dict[str, Any] = {"same_as": None, "error": None}
+            if twin := twin_of(self.cells, cell):
+                known["same_as"] = twin.number
+            if error := self.failed.get(cell.number):
+                known["error"] = error.as_dict()
             cells.append((cell, known, self.workspace.figures(cell.key)))
         return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
 
-    def _cancelled(self) -> CancelledError:
-        if self.study.name.startswith("sweep"):
-            command = "sweep"
-        else:
-            command = "study"
+    def _cancelled_error(self) -> CancelledError:
+        command = "sweep" if self.study.name.startswith("sweep") else "study"
         return CancelledError(
             f"The {command} was cancelled.", "", "The same command resumes it.", command=command
         )
@@ -211,52 +205,63 @@ def study_cells(
     """
     settings = {**settings, **_absolute_files(project, settings)}
     _check_needs(project, study, settings)
-    own = project.settings()
-    cells = list[Cell]()
-    if fixed := [name for name in settings if name.partition(".")[0] in DATA_SECTIONS]:
-        raise SettingsError(
-            f"{fixed[0]} is not a training setting.",
-            "A study takes the chunks and queries that the project has.",
-            "Set it in project.toml and run 'engine adapt' first.",
-            code="study-setting-of-the-data",
-        )
-    fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
-    if "small model" not in study.needs and own.encoder.small_model:
-        fresh["encoder.small_model"] = None
+    for name in settings:
+        if name.partition(".")[0] in DATA_SECTIONS:
+            raise SettingsError(
+                f"{name} is not a training setting.",
+                "A study takes the chunks and queries that the project has.",
+                "Set it in project.toml and run 'engine adapt' first.",
+                code="study-setting-of-the-data",
+            )
+    present = project.settings()
+    reset: Changes = {f"training.{name}": None for name in present.training.model_fields_set}
+    if "small model" not in study.needs and present.encoder.small_model:
+        reset["encoder.small_model"] = None
     names = {model: _name_of_model(model) for model in models or ("",)}
+    times_named = Counter(names.values())
+    cells: list[Cell] = []
     for model, (label, changes), seed in itertools.product(names, study.trainings, range(seeds)):
-        every = {
-            **fresh,
-            **_model_changes(own, model),
+        all_changes = {
+            **reset,
+            **_model_changes(present, model),
             **changes,
             **settings,
-            "training.seed": own.training.seed + seed,
+            "training.seed": present.training.seed + seed,
         }
-        encoder = changed_settings(own, every).encoder
+        encoder = changed_settings(present, all_changes).encoder
         source = encoder_source(encoder)
         vectors = source.fingerprint + source.vectors_fingerprint(encoder.max_tokens)
-        if study.by == "black box" and every.get("training.label_smoothing") is None:
+        if study.by == "black box" and all_changes.get("training.label_smoothing") is None:
             # A comparison with a fixed smoothing differs, even if it is the usual value.
             vectors += SEARCHED
-        key = cell_key(every, own, chunks, vectors, _times(every))
-        if [*names.values()].count(names[model]) == 1:
-            name = names[model]
-        else:
+        key = cell_key(all_changes, present, chunks, vectors, _modification_times(all_changes))
+        name = names[model]
+        if times_named[name] > 1:
             name = model
-        cells.append(Cell(len(cells) + 1, every, key, label, name, every["training.seed"]))
+        seed = all_changes["training.seed"]
+        cells.append(
+            Cell(
+                number=len(cells) + 1,
+                changes=all_changes,
+                key=key,
+                label=label,
+                model=name,
+                seed=seed,
+            )
+        )
     return cells
 
 
 @contextmanager
-def _key_withheld(own: Settings, changes: Mapping[str, Any]) -> Iterator[None]:
+def _withhold_key(present: Settings, changes: Mapping[str, Any]) -> Iterator[None]:
     """Hide the key from a server that project.toml does not name.
 
     It is not hidden if the study's own settings allow a public server.
     """
     endpoint = changes.get("encoder.endpoint")
-    named = not endpoint or endpoint == own.encoder.endpoint
+    is_known = not endpoint or endpoint == present.encoder.endpoint
     key = None
-    if not named and not changes.get("encoder.endpoint_allow_public"):
+    if not is_known and not changes.get("encoder.endpoint_allow_public"):
         key = os.environ.pop(KEY, None)
     try:
         yield
@@ -277,7 +282,7 @@ def _name_of_model(model: str) -> str:
     return folder_name(Path(model))
 
 
-def _model_changes(own: Settings, model: str) -> Changes:
+def _model_changes(present: Settings, model: str) -> Changes:
     """Return the settings that replace the project's base model.
 
     `model`: a folder or file, or a server's address followed by `#` and the model's name there;
@@ -286,12 +291,12 @@ def _model_changes(own: Settings, model: str) -> Changes:
     """
     if not model:
         return {}
-    chosen = own.encoder.model_fields_set
+    chosen = present.encoder.model_fields_set
     changes: Changes = {f"encoder.{name}": None for name in OF_MODELS if name in chosen}
     if not _is_server(model):
         return {**changes, "encoder.model": model}
     address, _, name = model.partition("#")
-    if address != own.encoder.endpoint and "endpoint_allow_public" in chosen:
+    if address != present.encoder.endpoint and "endpoint_allow_public" in chosen:
         changes["encoder.endpoint_allow_public"] = None
     return {**changes, "encoder.endpoint": address, "encoder.endpoint_model": name}
 
@@ -302,23 +307,23 @@ def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:
     A study works in a copy, from which a relative path leads elsewhere. As in project.toml, a
     relative path starts at the project or, if nothing is there, at the current folder.
     """
-    found = {}
+    absolute = {}
     for name in FILES:
         if not settings.get(name):
             continue
         path = Path(str(settings[name])).expanduser()
-        of_project = (project.path / path).absolute()
-        found[name] = str(of_project if of_project.exists() else path.absolute())
-    return found
+        in_project = (project.path / path).absolute()
+        absolute[name] = str(in_project if in_project.exists() else path.absolute())
+    return absolute
 
 
-def _times(changes: Changes) -> list[int]:
-    named = [Path(path) for name in FILES if (path := changes.get(name))]
-    files = [
-        file
-        for path in named
-        for file in (path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv"))
-    ]
+def _modification_times(changes: Changes) -> list[int]:
+    """Return when the files that a cell is measured with were changed."""
+    files: list[Path] = []
+    for name in FILES:
+        if changes.get(name):
+            path = Path(changes[name])
+            files += [path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv")]
     return [file.stat().st_mtime_ns for file in files if file.is_file()]
 
 
@@ -327,12 +332,12 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
         judged = store.counts()["judged_queries"]
     chosen = changed_settings(project.settings(), settings)
     _, options = split_options(settings)
-    has = {
+    present = {
         "judged questions": judged,
         "sentence pairs": options.sentence_pairs,
         "small model": chosen.encoder.small_model,
     }
-    get = {
+    advice = {
         "judged questions": (
             f"Import some ('engine import-judgments {project.argument} FILE'), or judge hits."
         ),
@@ -340,8 +345,8 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
         "small model": "Name one in encoder.small_model.",
     }
     for what in study.needs:
-        if not has[what]:
-            raise _lacking(project, study, what, get[what])
+        if not present[what]:
+            raise _missing_data_error(project, study, what, advice[what])
 
 
 def _check_answers(project: ProjectFolder, study: Study) -> None:
@@ -349,10 +354,14 @@ def _check_answers(project: ProjectFolder, study: Study) -> None:
         judged = query_sets(unheard_context(project, store), store.chunks())[0]
     if not judged.usable():
         to_do = "Import judgments of the documents that it has, or judge hits."
-        raise _lacking(project, study, "judged questions that its documents answer", to_do)
+        raise _missing_data_error(
+            project, study, "judged questions that its documents answer", to_do
+        )
 
 
-def _lacking(project: ProjectFolder, study: Study, what: str, to_do: str) -> DatasetError:
+def _missing_data_error(
+    project: ProjectFolder, study: Study, what: str, to_do: str
+) -> DatasetError:
     return DatasetError(
         f"The project {project.name} has no {what}.",
         f"{study.name} measures with them.",
@@ -378,12 +387,10 @@ def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dic
         _, options = split_options(cell.changes)
         lab = to_json_types(asdict(Lab(context, options).measure()))
         transformed = transformed_systems(context, options)
-    diagnostics = lab["diagnostics"]
-    together = {
-        name: {**diagnostics.get(name, {}), **transformed.get(name, {})}
-        for name in {**diagnostics, **transformed}
-    }
-    rows = measured({**report, **lab, "diagnostics": together})
+    diagnostics: dict[str, Values] = lab["diagnostics"]
+    for system, figures in transformed.items():
+        diagnostics[system] = diagnostics.get(system, {}) | figures
+    rows = collect_figures({**report, **lab})
     seconds = adapter.seconds or stage_seconds
     if "adapted" in rows:
         rows["adapted"] |= {
@@ -391,19 +398,17 @@ def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dic
             "best step": adapter.best_step,
             "training seconds": seconds,
         }
-        if adapter.best_step is None:
-            step = adapter.steps
-        else:
-            step = adapter.best_step
+        step = adapter.steps if adapter.best_step is None else adapter.best_step
         for system, values in rows.items():
             if system.partition(",")[0] not in UNTRAINED:
                 values["step"] = step
+    general = lab["general"] or {}
     return {
         "rows": rows,
         "similarities": lab["similarities"],
-        "general similarities": (lab["general"] or {}).get("similarities"),
-        "distances": (lab["general"] or {}).get("distances"),
-        "general_text": (lab["general"] or {}).get("name"),
+        "general similarities": general.get("similarities"),
+        "distances": general.get("distances"),
+        "general_text": general.get("name"),
         "adapter_scope": adapter.adapter_scope,
         "training_seconds": seconds,
         "reason": adapter.reason,

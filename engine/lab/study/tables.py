@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.core.text import metric_name
-from engine.lab.study.measures import number
+from engine.lab.study.measures import read_number
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -36,28 +36,29 @@ def column_name(column: str) -> str:
     return metric_name(column.partition("|")[0])
 
 
-def shown(value: Any) -> str:
+def format_figure(value: Any) -> str:
     """Format a value: a dash for None, more digits for small numbers."""
-    found = number(value)
-    if found is None or isinstance(value, int):
-        if value is None:
-            return "–"
+    if value is None:
+        return "–"
+    number = read_number(value)
+    if number is None or isinstance(value, int):
         return str(value)
-    return f"{found:.{3 if abs(found) < 10 else 2}f}"
+    digits = 3 if abs(number) < 10 else 2
+    return f"{number:.{digits}f}"
 
 
-def shown_interval(value: Any) -> str:
+def format_interval(value: Any) -> str:
     """Return the interval of a value in parentheses, or an empty text.
 
-    It is empty if the value has no interval, or one without width.
+    It is empty if the value has no interval, or an interval without width.
     """
-    if isinstance(value, Mapping):
-        bounds = [value.get("low"), value.get("high")]
-    else:
-        bounds = [None, None]
-    if None in bounds or bounds[0] == bounds[1]:
+    if not isinstance(value, Mapping):
         return ""
-    return f"({shown(bounds[0])} to {shown(bounds[1])})"
+    low = value.get("low")
+    high = value.get("high")
+    if low is None or high is None or low == high:
+        return ""
+    return f"({format_figure(low)} to {format_figure(high)})"
 
 
 def write_csv(study: Mapping[str, Any]) -> str:
@@ -106,21 +107,29 @@ def write_latex(study: Mapping[str, Any]) -> str:
         rf"% {study['name']}, made by bmembed {study['version']}",
         r"\begin{tabular}{l" + "r" * len(study["columns"]) + "}",
         r"\toprule",
-        " & ".join(["", *(_escape(column_name(column)) for column in study["columns"])]) + r" \\",
-        r"\midrule",
     ]
+    head = [""]
+    head += [_escape(column_name(column)) for column in study["columns"]]
+    lines += [_latex_row(head), r"\midrule"]
     for row in study["rows"]:
         cells = [_escape(row["label"])]
         for column in study["columns"]:
             value = row["values"].get(column)
-            interval = shown_interval(value)
-            cells.append(_escape(shown(value)) + (rf" {{\tiny {interval}}}" if interval else ""))
-        lines.append(" & ".join(cells) + r" \\")
+            cell = _escape(format_figure(value))
+            if interval := format_interval(value):
+                cell += rf" {{\tiny {interval}}}"
+            cells.append(cell)
+        lines.append(_latex_row(cells))
     lines += [r"\bottomrule", r"\end{tabular}", ""]
     return "\n".join(lines)
 
 
+def _latex_row(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
 def _escape(text: str) -> str:
+    """Return a text whose special characters LaTeX sets as they are."""
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 

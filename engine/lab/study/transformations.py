@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.core.similarity import unit_rows
+from engine.encoders.geometry.similarity import unit_rows
 from engine.metrics.relevance import Floats
 
 _LEAST = 1e-6
@@ -27,16 +27,16 @@ class Transformation:
 
     def __call__(self, vectors: ArrayLike) -> NDArray[np.float32]:
         """Return unit vectors (n, d); a vector equal to the mean has no direction and becomes 0."""
-        return unit_rows(
-            (np.asarray(vectors, dtype=np.float64) - self.mean) @ self.matrix, least=1e-12
-        )
+        centred = np.asarray(vectors, dtype=np.float64) - self.mean
+        return unit_rows(centred @ self.matrix, least=1e-12)
 
 
 def standardise(vectors: ArrayLike) -> Transformation:
     """Scale every dimension to mean 0 and standard deviation 1; constant ones stay as they are."""
-    mean, centred = _centred(vectors)
-    spread = centred.std(axis=0)
-    return Transformation(mean, np.diag(1.0 / np.where(spread > _LEAST, spread, 1.0)))
+    mean, centred = _centre(vectors)
+    deviations = centred.std(axis=0)
+    scales = np.where(deviations > _LEAST, deviations, 1.0)
+    return Transformation(mean, np.diag(1.0 / scales))
 
 
 def whiten(vectors: ArrayLike) -> Transformation:
@@ -44,12 +44,13 @@ def whiten(vectors: ArrayLike) -> Transformation:
 
     Directions without variance become 0, since their noise would be amplified.
     """
-    mean, centred = _centred(vectors)
-    variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
+    mean, centred = _centre(vectors)
+    covariance = centred.T @ centred / len(centred)
+    variances, directions = np.linalg.eigh(covariance)
     kept = variances > _LEAST * variances.max(initial=0.0)
-    return Transformation(
-        mean, directions * np.where(kept, 1.0 / np.sqrt(np.where(kept, variances, 1.0)), 0.0)
-    )
+    scales = np.zeros_like(variances)
+    scales[kept] = 1.0 / np.sqrt(variances[kept])
+    return Transformation(mean, directions * scales)
 
 
 def remove_top(vectors: ArrayLike, count: int) -> Transformation:
@@ -57,15 +58,17 @@ def remove_top(vectors: ArrayLike, count: int) -> Transformation:
 
     This is "all but the top" (Mu & Viswanath 2018).
     """
-    mean, centred = _centred(vectors)
+    mean, centred = _centre(vectors)
     if not 0 <= count < len(mean):
         raise ValueError(f"of {len(mean)} components {count} cannot be removed")
     # `eigh` sorts by increasing variance.
-    top = np.linalg.eigh(centred.T @ centred)[1][:, len(mean) - count :]
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    top = directions[:, len(mean) - count :]
     return Transformation(mean, np.eye(len(mean)) - top @ top.T)
 
 
-def _centred(vectors: ArrayLike) -> tuple[Floats, Floats]:
+def _centre(vectors: ArrayLike) -> tuple[Floats, Floats]:
+    """Return the mean (d,) and the vectors minus the mean (n, d)."""
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all():
         raise ValueError(

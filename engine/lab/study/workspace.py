@@ -75,7 +75,7 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
         return Basis(data, judgments_fingerprint(store)), int(store.counts()["chunks"])
 
 
-def copied(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:
+def copy_project(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:
     """Copy a project to `place`: its settings, its database, and the folders in `names`.
 
     The copy is complete or absent. Runs are not copied. Raises ProjectBusyError while a run holds
@@ -127,14 +127,15 @@ class Workspace:
         The copy is made if it does not exist. Copies and figures of other states of the project are
         removed.
         """
-        for other in self._root.iterdir() if self._root.is_dir() else ():
-            if other != self.folder:
-                shutil.rmtree(other, ignore_errors=True)
+        if self._root.is_dir():
+            for other in self._root.iterdir():
+                if other != self.folder:
+                    shutil.rmtree(other, ignore_errors=True)
         if not self.copy.path.is_dir():
             with disk_errors(f"The folder {self.folder} could not be made."):
                 self._root.mkdir(mode=0o700, exist_ok=True)
                 self.folder.mkdir(mode=0o700, exist_ok=True)
-            copied(self._source, self.copy.path, _COPIED)
+            copy_project(self._source, self.copy.path, _COPIED)
         with disk_errors(f"The settings in {self.folder} could not be written."):
             write_text(self.copy.path / "project.toml", self._source.settings_text())
         settings, _ = split_options(changes or {})
@@ -156,10 +157,10 @@ class Workspace:
             "search.rrf_k": 40,
         }
         if path := self._source.settings().training.cross_encoder:
-            with suppress(RuntimeError):  # The training reports an unknown home folder.
-                changes["training.cross_encoder"] = str(
-                    (self._source.path / Path(path).expanduser()).absolute()
-                )
+            # The training reports an unknown home folder.
+            with suppress(RuntimeError):
+                model = self._source.path / Path(path).expanduser()
+                changes["training.cross_encoder"] = str(model.absolute())
         return changes
 
     def close(self) -> None:
@@ -169,20 +170,18 @@ class Workspace:
     def figures(self, key: str) -> dict[str, Any] | None:
         """Return the figures of a cell, or None if it is not finished or its file is damaged."""
         with suppress(OSError, ValueError):
-            found = json.loads((self.folder / "cells" / f"{key}.json").read_text(encoding="utf-8"))
-            if isinstance(found, dict) and found.get("key") == key:
-                return found
-            return None
+            text = (self.folder / "cells" / f"{key}.json").read_text(encoding="utf-8")
+            figures = json.loads(text)
+            if isinstance(figures, dict) and figures.get("key") == key:
+                return figures
         return None
 
     def keep(self, key: str, figures: Mapping[str, Any]) -> None:
         """Write the figures of a finished cell to disk."""
+        text = json.dumps({"key": key, **figures}, ensure_ascii=False)
         with disk_errors("The figures of a finished cell could not be kept."):
             (self.folder / "cells").mkdir(mode=0o700, exist_ok=True)
-            write_text(
-                self.folder / "cells" / f"{key}.json",
-                json.dumps({"key": key, **figures}, ensure_ascii=False),
-            )
+            write_text(self.folder / "cells" / f"{key}.json", text)
 
 
 def sweeping(project: ProjectFolder) -> ProjectFolder:
@@ -192,9 +191,11 @@ def sweeping(project: ProjectFolder) -> ProjectFolder:
     """
     if project.is_running():
         return project
-    return next(
-        (copy for copy in map(ProjectFolder, _copies(project)) if copy.is_running()), project
-    )
+    for path in _copies(project):
+        copy = ProjectFolder(path)
+        if copy.is_running():
+            return copy
+    return project
 
 
 def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
@@ -220,6 +221,5 @@ def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
 
 def _copies(project: ProjectFolder, data: str = "") -> list[Path]:
     """Return the copies of the project's sweeps; with `data`, only those of such a basis."""
-    return [
-        path for path in sorted((project.path / FOLDER).glob(f"{data}*/project")) if path.is_dir()
-    ]
+    paths = sorted((project.path / FOLDER).glob(f"{data}*/project"))
+    return [path for path in paths if path.is_dir()]

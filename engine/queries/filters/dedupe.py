@@ -25,7 +25,7 @@ def deduplicate(
     key_terms = []
     for query in queries:
         check()
-        shingles.append(_shingles(query.text))
+        shingles.append(_find_shingles(query.text))
         key_terms.append(extract_key_terms(query.text))
     counts = Counter(chain.from_iterable(shingles))
 
@@ -46,8 +46,9 @@ def deduplicate(
         # Two near sets share one of the n − ⌈threshold · n⌉ + 1 rarest shingles of each (Bayardo,
         # Ma & Srikant 2007): only such pairs are compared.
         by_rarity = sorted(shingles[row], key=lambda shingle: (counts[shingle], shingle))
-        prefix_size = len(by_rarity) - math.ceil(threshold * len(by_rarity) - 1e-9) + 1
-        rarest = by_rarity[:prefix_size]
+        size = len(by_rarity)
+        min_common = math.ceil(threshold * size - 1e-9)
+        rarest = by_rarity[: size - min_common + 1]
         candidates: set[int] = set()
         for shingle in rarest:
             candidates.update(holders[shingle])
@@ -73,11 +74,16 @@ def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
 
 def words_in(text: str) -> list[str]:
     """Return the words of a text, folded."""
-    return [token.folded for token in tokenize(fold(text)) if token.text[-1].isalnum()]
+    words = []
+    for token in tokenize(fold(text)):
+        if token.text[-1].isalnum():
+            words.append(token.folded)
+    return words
 
 
-def _shingles(text: str) -> frozenset[str]:
+def _find_shingles(text: str) -> frozenset[str]:
     words = words_in(text)
     if len(words) < 3:
-        return frozenset((" ".join(words) or fold(text),))
-    return frozenset(" ".join(words[start : start + 3]) for start in range(len(words) - 2))
+        whole = " ".join(words) or fold(text)
+        return frozenset((whole,))
+    return frozenset(map(" ".join, zip(words, words[1:], words[2:], strict=False)))

@@ -5,8 +5,10 @@ The built-in generator needs none of them: it uses the documents' own words on p
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.records import Chunk, Document, Query
@@ -184,17 +186,19 @@ class _SpecificityCheck:
 
     def __call__(self, query: Query) -> str:
         """Return why a query is not specific, or an empty text."""
-        terms = frozenset(self._index.analyse(query.text, self._language_of(query.document_id)))
+        terms = set(self._index.analyse(query.text, self._language_of(query.document_id)))
         own_chunks = self._terms_of(query.document_id)
-        shared = terms.intersection(frozenset[str]().union(*own_chunks))
+        shared = terms.intersection(chain.from_iterable(own_chunks))
         if not shared:
             return "its document holds none of its words"
-        frequencies = {term: self._index.document_frequency(term) for term in shared}
-        for term, frequency in frequencies.items():
+        lowest = self._index.count
+        for term in shared:
+            frequency = self._index.document_frequency(term)
             own_frequency = sum(term in chunk_terms for chunk_terms in own_chunks)
             if self._is_rare(frequency, own_frequency):
                 return ""
-        share = 100 * min(frequencies.values()) / max(1, self._index.count)
+            lowest = min(lowest, frequency)
+        share = 100 * lowest / max(1, self._index.count)
         return f"each of its words is in {share:.0f} % of the chunks or more"
 
     def _is_rare(self, frequency: int, own_frequency: int) -> bool:
@@ -224,10 +228,14 @@ class _SpecificityCheck:
         """Return the language in which the index has analysed a document."""
         from engine.lexical.languages import choose_analysis_language
 
-        length = max((chunk.end for chunk in self._by_document.get(document, ())), default=0)
-        return choose_analysis_language(
-            self._documents[document].language, length, self._index.language
-        )
+        ends = [chunk.end for chunk in self._by_document.get(document, ())]
+        length = max(ends, default=0)
+        language = self._documents[document].language
+        return choose_analysis_language(language, length, self._index.language)
+
+
+_Earlier = tuple[frozenset[str], KeyTerms, str]
+"""Words, key terms and text of a query."""
 
 
 class _RepetitionCheck:
@@ -239,13 +247,13 @@ class _RepetitionCheck:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        self._earlier: dict[tuple[int, str], list[tuple[frozenset[str], KeyTerms, str]]] = {}
+        self._earlier = defaultdict[tuple[int, str], list[_Earlier]](list)
 
     def __call__(self, query: Query) -> str:
         """Return the earlier query that a query repeats, or an empty text."""
         words = frozenset(self._analyzer.analyse(query.text))
         key_terms = extract_key_terms(query.text)
-        earlier = self._earlier.setdefault((query.chunk_id, query.kind), [])
+        earlier = self._earlier[query.chunk_id, query.kind]
         for other_words, other_terms, text in earlier:
             is_near = words and jaccard(words, other_words) >= SAME_WORDS
             if is_near and share_key_terms(key_terms, other_terms):

@@ -48,7 +48,7 @@ class Answer:
     @property
     def counts(self) -> Counter[str]:
         """Number of dropped items by reason."""
-        return Counter(one.reason for one in self.dropped)
+        return Counter(dropped.reason for dropped in self.dropped)
 
     @property
     def is_final(self) -> bool:

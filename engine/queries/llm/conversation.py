@@ -84,7 +84,8 @@ class Asker:
         """
         # Counting a long text first may reveal how large the server's context is.
         self.count(chunk.text)
-        pieces = windows(chunk.text, max(MIN_ROOM, self.room - self.lost()), self.count)
+        room = max(MIN_ROOM, self.room - self.lost())
+        pieces = windows(chunk.text, room, self.count)
         share = -(-self.per_chunk // max(1, len(pieces)))
         conversation = _ChunkConversation(self, chunk, title, complete)
         for number, piece in enumerate(pieces):
@@ -124,9 +125,8 @@ class _ChunkConversation:
         self._chunk = chunk
         self._title = title
         self._complete = complete
-        digest = hashlib.blake2b(
-            f"{asker.seed}:{chunk.content_hash}".encode(), digest_size=4
-        ).digest()
+        seed_and_chunk = f"{asker.seed}:{chunk.content_hash}"
+        digest = hashlib.blake2b(seed_and_chunk.encode(), digest_size=4).digest()
         self._seed = int.from_bytes(digest, "big") >> 1
         self.items: list[Item] = []
         self._dropped: list[Dropped] = []
@@ -137,8 +137,9 @@ class _ChunkConversation:
         problem = ""
         refused = False
         if self._problems and not self.items:
-            problem = str(self._problems[0])
-            refused = bool(problem) and self._problems[0].refused
+            first, *_ = self._problems
+            problem = str(first)
+            refused = bool(problem) and first.refused
         lasting = all(error.lasting for error in self._problems)
         return Answer(self.items, self._dropped, problem, lasting, refused)
 
@@ -171,20 +172,22 @@ class _ChunkConversation:
         """Ask for queries of one kind, since a small model handles only one at a time."""
         kind = kinds[0]
         prompt = "everyday" if kind == "everyday" else "one-step"
-        pairs = self._ask(prompt, PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds))
-        self._take([(pair.question, pair.evidence, kind) for pair in pairs.finished])
+        values["wanted"] = WANTED[kind]
+        pairs = self._ask(prompt, PAIRS, values, len(kinds))
+        for pair in pairs.finished:
+            self._take(pair.question, pair.evidence, kind)
         for pair, reason in pairs.left_out():
             self._drop(pair.question, pair.evidence, reason, kind)
 
     def _ask_in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> None:
         events = self._ask("events", EVENTS, values, len(kinds))
-        events = _prefer_fine_grained(events, len(kinds))
+        events = _put_fine_grained_first(events, len(kinds))
         usable_events = []
         for event in events.finished:
             if verbatim(event.context, self._chunk.text):
                 usable_events.append(event)
             else:
-                self._drop(event.event, event.context, _why_not_evidence(event.context))
+                self._drop(event.event, event.context, _choose_reason(event.context))
         for event, reason in events.left_out():
             self._drop(event.event, event.context, reason)
         if not usable_events:
@@ -201,10 +204,9 @@ class _ChunkConversation:
                 unasked.append((entry, Reason.MORE))
             else:
                 asked[entry.event] = entry.question
-        made = []
         for number, question in sorted(asked.items()):
-            made.append((question, usable_events[number - 1].context, kinds[number - 1]))
-        self._take(made)
+            index = number - 1
+            self._take(question, usable_events[index].context, kinds[index])
         for entry, reason in unasked:
             evidence = ""
             if 0 < entry.event <= len(usable_events):
@@ -222,9 +224,10 @@ class _ChunkConversation:
         problem = UnansweredError("")
         for attempt in range(TRIES):
             message = load_prompt(prompt).filled({**values, "count": most})
+            request = Request(message, shape, most, limit, self._seed + attempt)
             entries = _Entries([])
             try:
-                reply = self._complete(Request(message, shape, most, limit, self._seed + attempt))
+                reply = self._complete(request)
                 entries = _read(shape, reply)
                 if entries.finished or not reply.cut:
                     finished = entries.finished
@@ -244,34 +247,34 @@ class _ChunkConversation:
             return entries
         raise problem
 
-    def _take(self, made: Sequence[tuple[str, str, QueryKind]]) -> None:
-        for question, evidence, kind in made:
-            words = verbatim(evidence, self._chunk.text)
-            text = usable(question, evidence)
-            if words is None:
-                self._drop(question, evidence, _why_not_evidence(evidence), kind)
-            elif text is None:
-                self._drop(question, words, Reason.UNUSABLE, kind)
-            else:
-                self.items.append(Item(text, words, kind))
+    def _take(self, question: str, evidence: str, kind: QueryKind) -> None:
+        """Keep a query if its evidence occurs verbatim in the chunk."""
+        words = verbatim(evidence, self._chunk.text)
+        text = usable(question, evidence)
+        if words is None:
+            self._drop(question, evidence, _choose_reason(evidence), kind)
+        elif text is None:
+            self._drop(question, words, Reason.UNUSABLE, kind)
+        else:
+            self.items.append(Item(text, words, kind))
 
     def _drop(
         self, question: str, evidence: str, reason: Reason, kind: QueryKind = "question"
     ) -> None:
-        self._dropped.append(Dropped(Item(" ".join(question.split()), evidence, kind), reason))
+        item = Item(" ".join(question.split()), evidence, kind)
+        self._dropped.append(Dropped(item, reason))
 
 
-def _prefer_fine_grained(events: _Entries, most: int) -> _Entries:
+def _put_fine_grained_first(events: _Entries, most: int) -> _Entries:
     """Return an answer with more than `most` facts so that fine-grained facts are kept first."""
     if not events.more:
         return events
-    ordered = sorted(
-        [*events.finished, *events.more], key=lambda event: event.type != "fine-grained"
-    )
+    ordered = [*events.finished, *events.more]
+    ordered.sort(key=lambda event: event.type != "fine-grained")
     return _Entries(ordered[:most], events.cut, ordered[most:])
 
 
-def _why_not_evidence(text: str) -> Reason:
+def _choose_reason(text: str) -> Reason:
     return Reason.NOT_FOUND if is_distinctive(text) else Reason.SHORT
 
 
@@ -304,10 +307,13 @@ def _choose_kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[Qu
     if not others:
         return ["everyday"] * count
     kinds: list[QueryKind] = []
+
+    def draw_place(kind: QueryKind) -> float:
+        exponent = 2.0 if kind == "question" else 1.0
+        return float(rng.random() ** exponent)
+
     while len(kinds) < count:
-        kinds += sorted(
-            others, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0)
-        )
+        kinds += sorted(others, key=draw_place)
     if len(others) == len(wanted):
         return kinds[:count]
     everyday_first = rng.random() < 0.5

@@ -42,12 +42,12 @@ class Pace:
 
     def chunks_within(self, budget: Budget, total: int) -> int:
         """Estimate how many of `total` chunks the budget reaches at this pace."""
-        reached = total
+        reached = [total]
         if self.queries:
-            reached = min(reached, math.ceil(budget.queries * self.chunks / self.queries))
+            reached.append(math.ceil(budget.queries * self.chunks / self.queries))
         if budget.seconds and self.seconds:
-            reached = min(reached, math.ceil(budget.seconds / self.each))
-        return reached
+            reached.append(math.ceil(budget.seconds / self.each))
+        return min(reached)
 
     def summary(self) -> str:
         """Describe the pace in words."""
@@ -90,5 +90,6 @@ class Course:
         reached = self.done.chunks_within(Budget(self.budget.queries, 0), total)
         if self.budget.seconds and self.own.seconds:
             left = max(0.0, self.budget.seconds - self.done.seconds)
-            reached = min(reached, self.done.chunks + math.ceil(left / self.own.each))
+            chunks_left = math.ceil(left / self.own.each)
+            reached = min(reached, self.done.chunks + chunks_left)
         return max(reached, self.done.chunks)

@@ -17,8 +17,7 @@ from engine.core.records import Chunk
 from engine.queries.rules.extractive import seeded_key
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Ids
     from engine.lexical.analysis import Analyzer
 
 VERSION = 2  # Increase when the order would change.
@@ -41,21 +40,19 @@ def covering_order(
         return [], 0
     places.sort(key=lambda place: seeded_key(seed, chunks[place]))
     check()
-    cluster = _find_clusters(vectors[places], seed)
-    sizes = np.bincount(cluster)
     turns: Counter[tuple[int, int]] = Counter()
-    queues: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for number, place in enumerate(places):
-        of = int(cluster[number])
-        mine = (of, chunks[place].document_id)
-        queues[of].append((turns[mine], number, place))
-        turns[mine] += 1
-    order = [
-        (turn, -int(sizes[of]), of, place)
-        for of, queue in queues.items()
-        for turn, (_, _, place) in enumerate(sorted(queue))
-    ]
-    return [place for *_, place in sorted(order)], len(queues)
+    queues = defaultdict[int, list[tuple[int, int, int]]](list)
+    for number, cluster in enumerate(_find_clusters(vectors[places], seed).tolist()):
+        place = places[number]
+        document = (cluster, chunks[place].document_id)
+        queues[cluster].append((turns[document], number, place))
+        turns[document] += 1
+    order = []
+    for cluster, queue in queues.items():
+        for turn, (_, _, place) in enumerate(sorted(queue)):
+            order.append((turn, -len(queue), cluster, place))
+    order.sort()
+    return [place for _, _, _, place in order], len(queues)
 
 
 def distinct(chunks: Sequence[Chunk]) -> list[int]:
@@ -83,12 +80,13 @@ def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[]
         return csr_matrix((len(chunks), 1))
 
 
-def _find_clusters(vectors: Any, seed: int) -> NDArray[np.int64]:
+def _find_clusters(vectors: Any, seed: int) -> Ids:
     """Return the cluster of each row, by k-means with k = √n, at most `MAX_CLUSTERS`."""
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    count = max(1, min(MAX_CLUSTERS, round(math.sqrt(vectors.shape[0]))))
+    root = round(math.sqrt(vectors.shape[0]))
+    count = max(1, min(MAX_CLUSTERS, root))
     with warnings.catch_warnings():
         # Fewer distinct rows than clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)

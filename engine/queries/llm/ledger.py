@@ -45,7 +45,7 @@ class Ledger:
         whole = data.rfind(b"\n") + 1
         if whole < len(data):  # A crash left an incomplete line.
             os.ftruncate(self._file, whole)
-        self._entries = {key: entry for key, entry, _ in _lines(data[:whole])}
+        self._entries = {key: entry for key, entry, _ in _read_lines(data[:whole])}
 
     def get(self, key: str) -> Answer | None:
         """Return the final answer of a chunk, or None."""
@@ -60,8 +60,9 @@ class Ledger:
         It may well refuse the chunk forever.
         """
         entry = self._entries.get(key)
-        before = entry is not None and not entry.is_final and entry.refused
-        return before and any(not other.problem for other in self._entries.values())
+        if entry is None or entry.is_final or not entry.refused:
+            return False
+        return any(not other.problem for other in self._entries.values())
 
     def add(self, key: str, answer: Answer) -> Answer:
         """Write an answer to disk, and return it as it will be read back."""
@@ -75,7 +76,7 @@ class Ledger:
             "key": key,
             "items": kept.items,
             "dropped": kept.counts,
-            "lost": [[*one.item, one.reason] for one in kept.dropped],
+            "lost": [[*dropped.item, dropped.reason] for dropped in kept.dropped],
             "problem": kept.problem,
             "lasting": kept.lasting,
             "seconds": kept.seconds,
@@ -110,39 +111,44 @@ def forget_others(project: ProjectFolder, keys: Collection[str]) -> None:
     """
     for path in answer_files(project):
         kept = []
-        lost = False
+        has_others = False
         data = path.read_bytes()
-        for key, _, line in _lines(data[: data.rfind(b"\n") + 1]):
-            lost = lost or key not in keys
-            kept += [line] if key in keys else []
+        whole = data.rfind(b"\n") + 1
+        for key, _, line in _read_lines(data[:whole]):
+            if key in keys:
+                kept.append(line)
+            else:
+                has_others = True
         if not kept:
             path.unlink(missing_ok=True)
-        elif lost:
+        elif has_others:
             write_text(path, "".join(kept))
 
 
-def _lines(data: bytes) -> Iterator[tuple[str, Answer, str]]:
+def _read_lines(data: bytes) -> Iterator[tuple[str, Answer, str]]:
     """Yield key, answer and text of every readable line."""
     for line in data.split(b"\n"):
         try:
-            yield *_answer(json.loads(line)), line.decode() + "\n"
+            entry = json.loads(line)
+            yield str(entry["key"]), _read_answer(entry), line.decode() + "\n"
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
 
 
-def _item(question: str, evidence: str, kind: QueryKind) -> Item:
+def _read_item(question: str, evidence: str, kind: QueryKind) -> Item:
     return Item(well_formed(str(question)), well_formed(str(evidence)), kind)
 
 
-def _answer(data: dict[str, Any]) -> tuple[str, Answer]:
-    dropped = tuple(
-        Dropped(_item(question, evidence, kind), read_reason(str(reason))[0] or str(reason))
-        for question, evidence, kind, reason in data["lost"]
-    )
-    items = tuple(_item(*item) for item in data["items"])
-    return str(data["key"]), Answer(
-        items,
-        dropped,
+def _read_answer(data: dict[str, Any]) -> Answer:
+    dropped = []
+    for question, evidence, kind, words in data["lost"]:
+        reason, _ = read_reason(str(words))
+        item = _read_item(question, evidence, kind)
+        dropped.append(Dropped(item, reason or str(words)))
+    items = [_read_item(*item) for item in data["items"]]
+    return Answer(
+        tuple(items),
+        tuple(dropped),
         str(data["problem"]),
         bool(data["lasting"]),
         bool(data["refused"]),

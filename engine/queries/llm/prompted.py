@@ -51,7 +51,7 @@ class Prompted:
         self.name = model.name
         self.model = model.model
         two_steps = prompt == "two-step"
-        room = space(model, _first_prompts(two_steps, kinds), per_chunk, answer_tokens)
+        room = space(model, _list_first_prompts(two_steps, kinds), per_chunk, answer_tokens)
         second_room = 0
         if two_steps:
             second_room = space_after_facts(model, per_chunk, answer_tokens)
@@ -123,7 +123,7 @@ class Prompted:
             self._running.set()
 
 
-def _first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ...]:
+def _list_first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ...]:
     """Return the prompts that may be the first about a chunk."""
     if two_steps:
         return ("events",)
@@ -140,7 +140,8 @@ def space(
     The prompt also holds the `question`, and the answer takes `limit` tokens. Raises SettingsError
     if too few are left.
     """
-    taken = max(_tokens_of(model, name, most, question) for name in prompts) + limit
+    longest = max(_count_tokens(model, name, most, question) for name in prompts)
+    taken = longest + limit
     _check_context(model, taken + MIN_ROOM)
     return model.context - taken
 
@@ -151,12 +152,14 @@ def space_after_facts(model: ChatModel, most: int, limit: int) -> int:
     Its prompt also holds the facts of the first step. No tokens may be left, since the facts quote
     the passage; raises SettingsError if even the facts do not fit.
     """
-    taken = _tokens_of(model, "questions", most) + 2 * limit + most * model.count(LONGEST_WANTED)
+    prompt = _count_tokens(model, "questions", most)
+    wanted = most * model.count(LONGEST_WANTED)
+    taken = prompt + 2 * limit + wanted
     _check_context(model, taken)
     return model.context - taken
 
 
-def _tokens_of(model: ChatModel, prompt: str, most: int, question: str = "") -> int:
+def _count_tokens(model: ChatModel, prompt: str, most: int, question: str = "") -> int:
     """Return the tokens of a prompt without a passage, with the longest title and section."""
     empty = {
         **place_of("x" * 200, ("x" * 300,)),

@@ -14,18 +14,22 @@ def windows(text: str, room: int, count: Callable[[str], int]) -> list[str]:
     """
     if count(text) <= room:
         return [text]
-    found: list[str] = []
+    pieces: list[str] = []
     sentences = split_sentences(text)
     first = 0
 
+    def cut_piece(first: int, last: int) -> str:
+        start = sentences[first].start
+        return text[start : sentences[last].end]
+
     def fits(first: int, last: int) -> bool:
-        return count(text[sentences[first].start : sentences[last].end]) <= room
+        return count(cut_piece(first, last)) <= room
 
     while first < len(sentences):
-        last = _last(fits, first, len(sentences))
-        found += _halved(text[sentences[first].start : sentences[last].end], room, count)
+        last = _find_last(fits, first, len(sentences))
+        pieces += _halve(cut_piece(first, last), room, count)
         first = last + 1
-    return found
+    return pieces
 
 
 def halves(text: str) -> list[str]:
@@ -33,19 +37,21 @@ def halves(text: str) -> list[str]:
 
     A single sentence is cut within.
     """
-    starts = [sentence.start for sentence in split_sentences(text)[1:]] or [_middle(text)]
-    cut = min(starts, key=lambda start: abs(2 * start - len(text)))
+    middle = len(text) / 2
+    others = split_sentences(text)[1:]
+    starts = [sentence.start for sentence in others] or [_find_middle(text)]
+    cut = min(starts, key=lambda start: abs(start - middle))
     return [text[:cut], text[cut:]]
 
 
-def _middle(text: str) -> int:
+def _find_middle(text: str) -> int:
     """Return a place to cut a text without sentences: a space near the middle, if there is one."""
     middle = len(text) // 2
     space = text.rfind(" ", 1, middle)
     return space if space > middle // 2 else middle
 
 
-def _last(fits: Callable[[int, int], bool], first: int, end: int) -> int:
+def _find_last(fits: Callable[[int, int], bool], first: int, end: int) -> int:
     """Return the last index from `first` to `end` - 1 up to which the sentences fit together.
 
     It is `first` if not even that sentence fits. Few are tried, since counting may take a request
@@ -54,8 +60,8 @@ def _last(fits: Callable[[int, int], bool], first: int, end: int) -> int:
     last = first
     step = 1
     while last + step < end and fits(first, last + step):
-        last = last + step
-        step = 2 * step
+        last += step
+        step *= 2
     while step > 1:
         step //= 2
         if last + step < end and fits(first, last + step):
@@ -63,9 +69,10 @@ def _last(fits: Callable[[int, int], bool], first: int, end: int) -> int:
     return last
 
 
-def _halved(text: str, room: int, count: Callable[[str], int]) -> list[str]:
+def _halve(text: str, room: int, count: Callable[[str], int]) -> list[str]:
     """Halve a piece without sentence boundaries, such as a long table row, until it fits."""
     if count(text) <= room or len(text) < 2:
         return [text] if text.strip() else []
-    cut = _middle(text)
-    return _halved(text[:cut], room, count) + _halved(text[cut:], room, count)
+    cut = _find_middle(text)
+    first = _halve(text[:cut], room, count)
+    return first + _halve(text[cut:], room, count)

@@ -41,17 +41,19 @@ def claim_query(
         return None
     text = clean(sentence.text, language)
     words = [word.casefold().strip(",") for word in text.split()]
-    if not words or words[0] in language.vague or any(word in language.personal for word in words):
+    if not words or words[0] in language.vague or not language.personal.isdisjoint(words):
         return None
     clause = parse_clause(text, statistics) if language.code == "en" else None
     if clause is not None:
         clause = generalise_clause(clause, statistics, rng)
-        text = f"{clause.subject} {clause.statement} {shorten(clause.rest, rng.choice((6, 9, 12)))}"
+        rest = shorten(clause.rest, rng.choice((6, 9, 12)))
+        text = f"{clause.subject} {clause.statement} {rest}"
     elif language.code == "en" and (not _has_verb(words) or words[0] in _SUBORDINATE):
         return None
     elif rng.random() < 0.5:
         text = without_lead(text)
-    text = without_loose_end(_cut(without_tail(text, language)), language)
+    text = _cut(without_tail(text, language))
+    text = without_loose_end(text, language)
     if language.code == "en" and not _has_verb(text.casefold().split()):
         return None
     count = len(text.split())
@@ -80,9 +82,14 @@ def _cut(text: str) -> str:
     return head.rpartition(",")[0] or head
 
 
+def _join_words(words: Sequence[str]) -> str:
+    """Return a pattern of any of some words, with any white space within them."""
+    return "|".join(map(re.escape, words)).replace(r"\ ", r"\s+")
+
+
 @cache
 def _compile_leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
-    joined = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in connectives)
+    joined = _join_words(connectives)
     return re.compile(
         rf"^(?:(?:{joined})\s*,\s*|(?:and|but|so|yet|or|und|aber|oder|mais|et|or|pero|y)\s+)+",
         re.IGNORECASE,
@@ -91,7 +98,7 @@ def _compile_leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
 
 @cache
 def _compile_tail(relatives: tuple[str, ...]) -> re.Pattern[str]:
-    joined = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in relatives)
+    joined = _join_words(relatives)
     return re.compile(rf"\s*(?:,\s+(?:{joined})\b|;\s|:\s|\s[—–]\s).*$", re.IGNORECASE | re.DOTALL)
 
 
@@ -117,7 +124,8 @@ def without_tail(text: str, language: Language, least: int = 5) -> str:
 def without_lead(text: str, least: int = 5) -> str:
     """Return a text without a short phrase before its first comma, if `least` words follow."""
     lead, comma, rest = text.partition(", ")
-    if comma and len(lead.split()) <= 6 and len(rest.split()) >= least and "," not in rest[:40]:
+    is_short = len(lead.split()) <= 6 and len(rest.split()) >= least
+    if comma and is_short and "," not in rest[:40]:
         return rest
     return text
 
@@ -125,6 +133,9 @@ def without_lead(text: str, least: int = 5) -> str:
 def without_loose_end(text: str, language: Language) -> str:
     """Return a text without the function words and marks that a cut leaves at its end."""
     words = text.strip(_END).split()
-    while len(words) > 1 and words[-1].casefold().strip(",") in language.function_words:
+    while len(words) > 1:
+        last = words[-1].casefold().strip(",")
+        if last not in language.function_words:
+            break
         words.pop()
     return " ".join(words).strip(_END)

@@ -23,7 +23,10 @@ _TAIL_OPENERS = english_words("tail_openers")
 _NEW_SUBJECT = english_words("new_subjects")
 _NO_SUBJECT = english_words("no_subjects")
 _OF_SOMEONE = word_set("he she they his her their")
-_ANOTHER_SUBJECT = word_set("and but it they he she")
+_CLAUSE_ENDS = _BREAKS | word_set("and but it they he she")
+_BEFORE_NOUN = DETERMINERS | PREPOSITIONS | word_set("and or to")
+_AFTER_PARTICIPLE = word_set("by here above below herein earlier")
+_SPEECH = word_set("said says added wrote told")
 MAX_SUBJECT = 12
 
 
@@ -63,11 +66,13 @@ def parse_clause(text: str, statistics: TermStatistics) -> Clause | None:
         subject_tokens.pop()
     if not _is_good_subject(subject_tokens):
         return None
-    subject = lower_first(text[subject_tokens[0].start : subject_tokens[-1].end], statistics)
-    end = _clause_end(tokens, at + 1)
+    start = subject_tokens[0].start
+    subject = lower_first(text[start : subject_tokens[-1].end], statistics)
+    end = _find_clause_end(tokens, at + 1)
     rest = ""
     if end > at + 1:
-        rest = text[tokens[at].end : tokens[end - 1].end].strip()
+        start = tokens[at].end
+        rest = text[start : tokens[end - 1].end].strip()
     lead = lower_first(lead, statistics)
     return _build_clause(lead, subject, tokens, at, rest, insertion, statistics)
 
@@ -111,8 +116,10 @@ def _is_main_have(auxiliary: str, following: Sequence[str]) -> bool:
     """Return whether a form of *have* is the main verb, without a participle after it."""
     if auxiliary not in ("has", "have", "had"):
         return False
-    content = [word for word in following if word not in _ADVERBS and not word.endswith("ly")]
-    return not (content and (content[0] in ("been", "had", "done") or is_participle(content[0])))
+    for word in following:
+        if word not in _ADVERBS and not word.endswith("ly"):
+            return word not in ("been", "had", "done") and not is_participle(word)
+    return True
 
 
 def _split_lead(text: str, tokens: list[Token]) -> tuple[str, list[Token]]:
@@ -128,19 +135,20 @@ def _cut_insertion(
 ) -> tuple[list[Token], str]:
     """Cut an apposition between two commas out of the subject (*X, head of Y, said*)."""
     commas = [position for position, token in enumerate(tokens[:26]) if token.text == ","]
-    if (
-        len(commas) < 2
-        or not 1 <= commas[0] <= 8
-        or _find_verb(tokens[: commas[0] + 1], statistics) is not None
-    ):
+    if len(commas) < 2:
         return tokens, ""
-    after = commas[1] + 1
-    if after < len(tokens) and (
-        tokens[after].folded in AUXILIARIES or verb_form(tokens[after].folded) is not None
-    ):
-        cut = text[tokens[commas[0] + 1].start : tokens[commas[1]].start]
-        return tokens[: commas[0]] + tokens[after:], cut.strip()
-    return tokens, ""
+    first, second, *_ = commas
+    after = second + 1
+    if not 1 <= first <= 8 or after >= len(tokens):
+        return tokens, ""
+    if _find_verb(tokens[: first + 1], statistics) is not None:
+        return tokens, ""
+    word = tokens[after].folded
+    if word not in AUXILIARIES and verb_form(word) is None:
+        return tokens, ""
+    start = tokens[first + 1].start
+    insertion = text[start : tokens[second].start]
+    return tokens[:first] + tokens[after:], insertion.strip()
 
 
 def _find_verb(tokens: Sequence[Token], statistics: TermStatistics) -> int | None:
@@ -166,8 +174,10 @@ def reading_of(word: str, statistics: TermStatistics) -> VerbForm | None:
     The base of the latter must occur in the corpus (*erased*, *erase*).
     """
     known = verb_form(word)
-    if known is not None or not word.endswith("ed") or len(word) < 5 or not word.isalpha():
+    if known is not None:
         return known
+    if not word.endswith("ed") or len(word) < 5 or not word.isalpha():
+        return None
     bases = [word[:-1], word[:-2]]
     if word[-3] == word[-4]:
         bases.append(word[:-3])
@@ -193,26 +203,28 @@ def _is_finite(tokens: Sequence[Token], at: int, statistics: TermStatistics) -> 
     reading = reading_of(token.folded, statistics)
     if reading is None or reading.form == "participle" or token.is_capital:
         return False
-    if (
-        before.folded in DETERMINERS
-        or before.folded in PREPOSITIONS
-        or before.folded in ("and", "or", "to")
-    ):
+    if before.folded in _BEFORE_NOUN:
         return False
     after = tokens[at + 1] if at + 1 < len(tokens) else None
     if reading.form == "past":
-        if after is not None and after.folded in AUXILIARIES:
+        if after is None:
+            return True
+        if after.folded in AUXILIARIES or after.folded in _AFTER_PARTICIPLE:
             return False
-        return after is None or not (
-            after.folded in ("by", "here", "above", "below", "herein", "earlier")
-            or _is_reduced_relative(tokens, at)
-        )
-    if after is None or (after.folded in PREPOSITIONS and reading.base not in _WITH_PREPOSITION):
+        return not _is_reduced_relative(tokens, at)
+    if after is None or not _may_follow(after):
         return False
-    plural = before.folded.endswith("s") and not before.folded.endswith(("ss", "'s", "us", "is"))
+    if after.folded in PREPOSITIONS and reading.base not in _WITH_PREPOSITION:
+        return False
+    is_plural = _is_plural(before.folded)
     if reading.form == "third":
-        return not plural and _may_follow(after)
-    return reading.form == "base" and plural and _may_follow(after)
+        return not is_plural
+    return reading.form == "base" and is_plural
+
+
+def _is_plural(word: str) -> bool:
+    """Return whether a word looks like a plural."""
+    return word.endswith("s") and not word.endswith(("ss", "'s", "us", "is"))
 
 
 def _is_reduced_relative(tokens: Sequence[Token], at: int) -> bool:
@@ -223,7 +235,7 @@ def _is_reduced_relative(tokens: Sequence[Token], at: int) -> bool:
     if tokens[at + 1].folded not in PREPOSITIONS:
         return False
     for token in tokens[at + 2 : at + 16]:
-        if token.text in (",", ";") or token.folded in _BREAKS or token.folded in _ANOTHER_SUBJECT:
+        if token.text in (",", ";") or token.folded in _CLAUSE_ENDS:
             return False
         if token.folded in AUXILIARIES:
             return True
@@ -246,35 +258,38 @@ def _may_follow(token: Token) -> bool:
 def _is_good_subject(tokens: Sequence[Token]) -> bool:
     if not tokens or len(tokens) > MAX_SUBJECT:
         return False
-    first = tokens[0].folded
-    if len(tokens) == 1 and (first in ENGLISH.function_words or first in ENGLISH.vague):
+    words = [token.folded for token in tokens]
+    first = words[0]
+    if len(words) == 1 and first in ENGLISH.vague:
         return False
     if first in PREPOSITIONS or first in _BREAKS or first in _NO_SUBJECT:
         return False
-    if first in _OF_SOMEONE or any(token.folded in ENGLISH.personal for token in tokens):
+    if first in _OF_SOMEONE or not ENGLISH.personal.isdisjoint(words):
         return False
-    return any(token.folded not in ENGLISH.function_words for token in tokens)
+    return not ENGLISH.function_words.issuperset(words)
 
 
-def _clause_end(tokens: Sequence[Token], begin: int) -> int:
+def _find_clause_end(tokens: Sequence[Token], begin: int) -> int:
     for at in range(begin, len(tokens)):
         mark = tokens[at].text
         if mark in (";", ":", "—", "–", "(", "...", "?", "!", "|"):
             return at
         after = tokens[at + 1 : at + 6]
+        if not after:
+            continue
         word = tokens[at].folded
-        opens = bool(after) and at > begin
-        if opens and (word in ("but", "so") or (word == "and" and after[0].folded in _NEW_SUBJECT)):
+        opens_clause = word in ("but", "so") or (word == "and" and after[0].folded in _NEW_SUBJECT)
+        if opens_clause and at > begin:
             return at
-        if mark == "," and after and _opens_tail(after, at - begin):
+        if mark == "," and _opens_tail(after, at - begin):
             return at
     return len(tokens)
 
 
 def _opens_tail(after: Sequence[Token], length: int) -> bool:
     """Return whether a tail follows a comma: speech, a relative clause, a participle, an aside."""
-    first = after[0]
-    if any(token.folded in ("said", "says", "added", "wrote", "told") for token in after[1:]):
+    first, *others = after
+    if any(token.folded in _SPEECH for token in others):
         return True
     if first.folded in _TAIL_OPENERS or first.folded.endswith("ing") or _ends_in_ly(first):
         return True

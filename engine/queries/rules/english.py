@@ -60,6 +60,7 @@ _REPORTING = word_set("given presented discussed described shown made found used
 _CUT_BEFORE = (PREPOSITIONS - word_set("of per up down out off to than")) | word_set(
     "and or which that who but because if"
 )
+_NO_CUT_AFTER = PREPOSITIONS | DETERMINERS
 _BEFORE_VERB = word_set("not be been being also never only now still already")
 _STATIVE = english_words("stative_verbs")
 
@@ -91,8 +92,10 @@ def _make_questions(
         (_CONDITION, "under what conditions", "condition"),
         (_MANNER, "how", "manner"),
     ):
-        if pattern.search(rest) and len(pattern.sub("", rest).split()) >= 2 - bool(clause.verb):
-            yield _ask(word, clause, pattern.sub("", rest, count=1), asks, 1.0 + rng.random())
+        min_words = 1 if clause.verb else 2
+        if pattern.search(rest) and len(pattern.sub("", rest).split()) >= min_words:
+            left = pattern.sub("", rest, count=1)
+            yield _ask(word, clause, left, asks, 1.0 + rng.random())
     if _DATE.fullmatch(clause.lead) and len(rest.split()) >= 2:
         yield _ask("when", clause, rest, "date", 1.0 + rng.random())
     yield from _ask_about_object(clause, rng)
@@ -125,13 +128,15 @@ def _ask_about_object(clause: Clause, rng: random.Random) -> Iterator[Question]:
     count = _COUNT.match(complement)
     if count:
         left = f"{verb} {complement[count.end() :].strip(' ,')}"
-        yield _ask(f"how many {count.group(1)}", clause, left, "count", merit + 0.3, bare=True)
+        word = f"how many {count[1]}"
+        yield _ask(word, clause, left, "count", merit + 0.3, bare=True)
         return
     noun = first_noun_phrase(complement)
     if noun and complement.startswith(noun):
         left = complement[len(noun) :].strip(" ,")
         if not re.match(r"(?:and|or|that|which|who)\b", left):
-            yield _ask(what_word(noun, rng), clause, f"{verb} {left}", "object", merit, bare=True)
+            word = what_word(noun, rng)
+            yield _ask(word, clause, f"{verb} {left}", "object", merit, bare=True)
 
 
 def _ask_about_subject(
@@ -145,8 +150,9 @@ def _ask_about_subject(
         return
     who = who_word(clause.subject, people, clause.insertion)
     if who != "what" or clause.subject[:1].isupper():
-        statement = _singular_statement(clause)
-        yield Question(_finish(f"{who} {statement} {rest}"), "subject", 0.6 + rng.random())
+        statement = _make_singular_statement(clause)
+        text = _finish(f"{who} {statement} {rest}")
+        yield Question(text, "subject", 0.6 + rng.random())
 
 
 def _is_speech(verb: str, complement: str) -> bool:
@@ -157,10 +163,10 @@ def _is_speech(verb: str, complement: str) -> bool:
     return re.match(r"(?:that\s|how\s|\w+ (?:is|are|was|will|has)\b)", complement) is not None
 
 
-def _singular_statement(clause: Clause) -> str:
+def _make_singular_statement(clause: Clause) -> str:
     """Return the finite verb of a clause in the singular, as after *who*."""
     if clause.auxiliary == "do" and clause.verb:
-        return _singular(clause.statement)
+        return _make_singular(clause.statement)
     if clause.auxiliary == "have" and not clause.verb:
         return "has"
     return {"are": "is", "were": "was", "do": "does"}.get(clause.statement, clause.statement)
@@ -171,16 +177,19 @@ def _ask_openly(clause: Clause, rng: random.Random) -> Iterator[Question]:
     rest = shorten(clause.rest)
     is_action = clause.verb not in _STATIVE and clause.verb not in _SAYING
     if clause.verb and is_action and rest.split():
-        yield _ask("how" if rng.random() < 0.7 else "why", clause, rest, "open", 0.6 + rng.random())
+        word = "how" if rng.random() < 0.7 else "why"
+        yield _ask(word, clause, rest, "open", 0.6 + rng.random())
     elif not clause.verb and clause.auxiliary in ("can", "could", "may", "must", "shall", "should"):
         word = "must" if clause.auxiliary == "shall" else clause.auxiliary
-        yield Question(_finish(f"{word} {clause.subject} {rest}"), "polar", 0.9 + rng.random())
+        text = _finish(f"{word} {clause.subject} {rest}")
+        yield Question(text, "polar", 0.9 + rng.random())
         first = rest.split()[0] if rest else ""
         if verb_form(first) is not None and first != "be":
             text = _finish(f"how {word} {clause.subject} {rest}")
             yield Question(text, "open", 0.5 + rng.random())
     elif clause.auxiliary in _BE_HAVE and rest and _names_event(rest.split()[0]):
-        yield _ask("how" if rng.random() < 0.5 else "why", clause, rest, "open", 0.4 + rng.random())
+        word = "how" if rng.random() < 0.5 else "why"
+        yield _ask(word, clause, rest, "open", 0.4 + rng.random())
     yield _ask("", clause, rest, "polar", 0.2 + rng.random() * 0.5)
 
 
@@ -214,7 +223,8 @@ def shorten(rest: str, most: int = 14) -> str:
     words = rest.split()
     if len(words) <= most:
         return rest
-    cuts = [cut for cut in range(4, min(len(words), most + 8)) if _may_cut(words, cut)]
+    end = min(len(words), most + 8)
+    cuts = [cut for cut in range(4, end) if _may_cut(words, cut)]
     if not cuts:
         return rest
     fitting = [cut for cut in cuts if cut <= most]
@@ -223,9 +233,10 @@ def shorten(rest: str, most: int = 14) -> str:
 
 
 def _may_cut(words: list[str], at: int) -> bool:
-    if words[at - 1].endswith(","):
+    before = words[at - 1]
+    if before.endswith(","):
         return True
-    if words[at - 1].casefold() in PREPOSITIONS | DETERMINERS or words[at - 1].endswith("ing"):
+    if before.endswith("ing") or before.casefold() in _NO_CUT_AFTER:
         return False
     return words[at].casefold() in _CUT_BEFORE
 
@@ -242,12 +253,13 @@ def _split_complement(clause: Clause) -> tuple[str, str]:
         is_passive = clause.is_be and is_participle(folded)
         is_verb = is_participle(folded) or verb_form(folded) is not None
         if folded.endswith("ing") or (is_verb and not is_passive):
-            return " ".join(words[: at + 1]), " ".join(words[at + 1 :])
+            following = at + 1
+            return " ".join(words[:following]), " ".join(words[following:])
         break
     return "", clause.rest if clause.is_be else ""
 
 
-def _singular(word: str) -> str:
+def _make_singular(word: str) -> str:
     reading = verb_form(word.casefold())
     if reading is not None and reading.form == "base":
         return third_person(reading.base)
@@ -266,8 +278,10 @@ def event_questions(clause: Clause, people: frozenset[str], rng: random.Random) 
         return
     event = f"{clause.subject} {inflect_phrase(clause.verb, 'gerund')} {noun}"
     yield rng.choice(_EVENT).format(event=event)
-    if who_word(clause.subject, people, clause.insertion) == "who" or clause.subject[:1].isupper():
-        yield rng.choice(_AGENT).format(subject=clause.subject, action=f"{clause.verb} {noun}")
+    is_person = who_word(clause.subject, people, clause.insertion) == "who"
+    if is_person or clause.subject[:1].isupper():
+        action = f"{clause.verb} {noun}"
+        yield rng.choice(_AGENT).format(subject=clause.subject, action=action)
 
 
 def relation_question(phrases: Sequence[Phrase], topic: str, rng: random.Random) -> str | None:
@@ -276,8 +290,10 @@ def relation_question(phrases: Sequence[Phrase], topic: str, rng: random.Random)
     None if there is nothing to name.
     """
     names = [phrase.text for phrase in phrases if _can_be_named(phrase)]
-    if topic and rng.random() < 0.35 and not any(topic in name or name in topic for name in names):
-        names.append(topic)
+    if topic and rng.random() < 0.35:
+        is_named = any(topic in name or name in topic for name in names)
+        if not is_named:
+            names.append(topic)
     if len(names) >= 2:
         first, second = sorted(rng.sample(range(len(names)), 2))
         return rng.choice(_RELATION).format(a=names[first], b=names[second])
@@ -290,4 +306,6 @@ def _can_be_named(phrase: Phrase) -> bool:
     """Return whether a phrase makes sense alone: a name, a code, or a term of several words."""
     if not phrase.text[:1].isalpha():
         return False
-    return phrase.sort in ("name", "code") or (phrase.sort == "term" and " " in phrase.text)
+    if phrase.sort == "term":
+        return " " in phrase.text
+    return phrase.sort in ("name", "code")

@@ -187,7 +187,7 @@ class Writer:
         elif self.language.code == "en":
             text = self._write_english_question(sentence, rng)
         else:
-            text = _template_question(sentence, self.language, rng)
+            text = _fill_template(sentence, self.language, rng)
         if text is not None and len(text) > 3:
             return text
         return None
@@ -211,7 +211,7 @@ class Writer:
         return paraphrase(text, self.table, rng, begin=4 if kind == "question" else 1)
 
 
-def _template_question(sentence: Sentence, language: Language, rng: random.Random) -> str | None:
+def _fill_template(sentence: Sentence, language: Language, rng: random.Random) -> str | None:
     """Fill a template with two distinctive phrases of a sentence; None if it has fewer."""
     phrases = [phrase.text for phrase in sentence.best(3) if phrase.sort != "number"]
     if len(phrases) < 2:

@@ -31,25 +31,27 @@ def generalise(
     """
     tokens = tokenize(text)
     for phrase in reversed(find_phrases(text, tokens, statistics, language)):
-        if phrase.first < begin or phrase.last - phrase.first < 2 or rng.random() >= share:
+        is_single = phrase.last - phrase.first < 2
+        if phrase.first < begin or is_single or rng.random() >= share:
             continue
-        keep = _kept_words(phrase, text, statistics)
+        head = phrase.last - _count_kept_words(phrase, statistics)
         start = tokens[phrase.first].start
-        end = tokens[phrase.last - keep].start
+        end = tokens[head].start
         if not any(mark in text[start:end] for mark in "-'’"):
             text = text[:start] + text[end:]
-            tokens = tokens[: phrase.first] + tokens[phrase.last - keep :]
+            tokens = tokens[: phrase.first] + tokens[head:]
     return agree(text)
 
 
-def _kept_words(phrase: Phrase, text: str, statistics: TermStatistics) -> int:
+def _count_kept_words(phrase: Phrase, statistics: TermStatistics) -> int:
+    """Return how many words of a phrase stay, counted from its end."""
     words = phrase.text.split()
     if phrase.sort == "name":
         person = words[-1].casefold().removesuffix("'s") in statistics.people
         if person and len(words) == 2:
             return 1
         return phrase.last - phrase.first
-    if phrase.sort != "term" or any(letter.isdigit() for letter in phrase.text):
+    if phrase.sort != "term" or any(map(str.isdigit, phrase.text)):
         return phrase.last - phrase.first
     head = words[-1].casefold()
     if statistics.idf(head) > 0.45 * statistics.highest_idf:

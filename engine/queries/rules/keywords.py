@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.queries.rules.phrases import Phrase, find_phrases
@@ -57,14 +57,17 @@ def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
     Half of the time, the best phrase is left out, so that an encoder must learn what it means. A
     sentence with a single phrase gets the topic's name, and so does a quarter of the others.
     """
-    phrases = _select_distinct(sorted(sentence.phrases, key=lambda phrase: -phrase.weight)[:6])
+    by_weight = sorted(sentence.phrases, key=lambda phrase: -phrase.weight)
+    phrases = _select_distinct(by_weight[:6])
     if len(phrases) > 2 and rng.random() < 0.5:
         phrases.pop(0)
-    chosen = rng.sample(phrases[:4], min(len(phrases), rng.choice((2, 2, 3, 3, 4))))
-    parts = [phrase.text for phrase in sorted(chosen, key=lambda phrase: phrase.first)]
-    if topic.name and (len(parts) < 2 or rng.random() < 0.25) and not _overlap(topic.name, parts):
+    count = min(len(phrases), rng.choice((2, 2, 3, 3, 4)))
+    chosen = rng.sample(phrases[:4], count)
+    parts = _sort_texts(chosen)
+    may_name_topic = topic.name and (len(parts) < 2 or rng.random() < 0.25)
+    if may_name_topic and not _overlap(topic.name, parts):
         parts.insert(0, topic.name)
-    while len(parts) > 1 and sum(len(part.split()) for part in parts) > 7:
+    while len(parts) > 1 and len(" ".join(parts).split()) > 7:
         parts.pop()
     return " ".join(parts)
 
@@ -78,12 +81,13 @@ def title_query(
     """
     short_headings = []
     for heading in headings:
-        if 0 < len(heading.split()) <= 8 and fold(heading) != fold(topic.text):
+        is_short = 0 < len(heading.split()) <= 8
+        if is_short and fold(heading) != fold(topic.text):
             short_headings.append(heading.strip())
     if short_headings and rng.random() < 0.7:
         title = short_headings[-1]
     else:
-        title = _short_title(topic, rng)
+        title = _shorten_title(topic, rng)
     if not title:
         return None
     for sentence in sentences[:3]:
@@ -94,13 +98,19 @@ def title_query(
     return None
 
 
-def _short_title(topic: Topic, rng: random.Random) -> str:
+def _shorten_title(topic: Topic, rng: random.Random) -> str:
     """Return a short title whole, otherwise its one or two heaviest phrases in order."""
     if 0 < len(topic.text.split()) <= 5:
         return topic.text
     phrases = [phrase for phrase in topic.phrases if phrase.sort != "number"]
     heaviest = phrases[: rng.choice((1, 2, 2))]
-    return " ".join(phrase.text for phrase in sorted(heaviest, key=lambda phrase: phrase.first))
+    return " ".join(_sort_texts(heaviest))
+
+
+def _sort_texts(phrases: Iterable[Phrase]) -> list[str]:
+    """Return the texts of phrases in order of the text that they are from."""
+    ordered = sorted(phrases, key=lambda phrase: phrase.first)
+    return [phrase.text for phrase in ordered]
 
 
 def _select_distinct(phrases: Sequence[Phrase]) -> list[Phrase]:

@@ -13,6 +13,7 @@ MAX_WORDS = 9
 _STOPS = word_set("which who where when or but if because not how what while whether so than as")
 _PRONOUNS = english_words("pronouns")
 _PEOPLE = english_words("roles")
+_LOOSE_ENDS = DETERMINERS | PREPOSITIONS | word_set("and or")
 
 
 def first_noun_phrase(text: str) -> str:
@@ -39,28 +40,26 @@ def first_noun_phrase(text: str) -> str:
         count += 1
         if count == MAX_WORDS:
             break
-    return _without_loose_end(text[:end].strip())
-
-
-def _is_verb(word: str, count: int) -> bool:
-    if word in AUXILIARIES:
-        return True
-    reading = verb_form(word)
-    return reading is not None and (
-        reading.form == "participle" or (reading.form in ("past", "third") and count > 1)
-    )
-
-
-def _without_loose_end(text: str) -> str:
-    words = text.split()
-    while words and words[-1].casefold() in DETERMINERS | PREPOSITIONS | {"and", "or"}:
+    words = text[:end].split()
+    while words and words[-1].casefold() in _LOOSE_ENDS:
         words.pop()
     return " ".join(words)
 
 
+def _is_verb(word: str, count: int) -> bool:
+    """Return whether a word is a verb after `count` words of a noun phrase."""
+    if word in AUXILIARIES:
+        return True
+    reading = verb_form(word)
+    if reading is None:
+        return False
+    return reading.form == "participle" or (count > 1 and reading.form in ("past", "third"))
+
+
 def what_word(noun: str, rng: random.Random) -> str:
     """Return *what*, or *what* or *which* with the head of a plural noun phrase."""
-    words = [word for word in noun.split(" of ")[0].split() if word.casefold() not in DETERMINERS]
+    head_part = noun.partition(" of ")[0]
+    words = [word for word in head_part.split() if word.casefold() not in DETERMINERS]
     head = words[-1] if words else ""
     if is_plural(head) and head.islower() and len(words) > 1:
         return rng.choice((f"what {head}", f"which {head}", "what"))
@@ -69,7 +68,7 @@ def what_word(noun: str, rng: random.Random) -> str:
 
 def who_word(subject: str, people: frozenset[str], insertion: str = "") -> str:
     """Return *who* for a person, *which HEAD* for a described thing, otherwise *what*."""
-    words = _head_part(subject)
+    words = _find_head_part(subject)
     folded = [word.casefold().strip(".,") for word in words]
     if not folded:
         return "what"
@@ -79,12 +78,13 @@ def who_word(subject: str, people: frozenset[str], insertion: str = "") -> str:
     if _PEOPLE & {*folded, *insertion.casefold().split()}:
         return "who"
     is_described = folded[0] in DETERMINERS and len(words) > 2
-    if is_described and words[-1].islower() and head.isalpha() and not is_plural(head):
+    is_common_noun = words[-1].islower() and head.isalpha()
+    if is_described and is_common_noun and not is_plural(head):
         return f"which {head}"
     return "what"
 
 
-def _head_part(phrase: str) -> list[str]:
+def _find_head_part(phrase: str) -> list[str]:
     words: list[str] = []
     for word in phrase.split():
         if word.casefold() in PREPOSITIONS and words:

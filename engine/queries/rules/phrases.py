@@ -71,9 +71,10 @@ def is_content(token: Token, statistics: TermStatistics, language: Language) -> 
         return False
     if token.folded in language.function_words or is_unspaced_function(token.text):
         return False
-    if not language.function_words and (statistics.is_common(token.folded) or len(token.text) < 2):
+    is_short = len(token.text) < 2
+    if not language.function_words and (is_short or statistics.is_common(token.folded)):
         return False
-    return not (len(token.text) == 1 and not token.has_digit and token.text.isascii())
+    return not is_short or token.has_digit or not token.text.isascii()
 
 
 def _acts_as_verb(tokens: Sequence[Token], at: int) -> bool:
@@ -108,11 +109,13 @@ def _acts_as_verb(tokens: Sequence[Token], at: int) -> bool:
 def _is_name_word(tokens: Sequence[Token], at: int) -> bool:
     """Return whether a word belongs to a name (*New* in *New York*, *ten* in *Erik ten Hag*)."""
     token = tokens[at]
-    if not token.text.isalpha() or at + 1 >= len(tokens) or not tokens[at + 1].is_capital:
+    if not 0 < at < len(tokens) - 1 or not token.text.isalpha():
+        return False
+    if not tokens[at + 1].is_capital:
         return False
     if token.is_capital:
-        return token.folded in _NAME_WORDS and at > 0
-    return token.folded in _PARTICLES and at > 0 and tokens[at - 1].is_capital
+        return token.folded in _NAME_WORDS
+    return token.folded in _PARTICLES and tokens[at - 1].is_capital
 
 
 def _separates(before: Token, token: Token, sentence: str, length: int) -> bool:
@@ -140,9 +143,11 @@ def _close(
     last = run[-1] + 1
     run.clear()
     words = tokens[first:last]
-    text = sentence[words[0].start : words[-1].end].removesuffix("'s").removesuffix("’s")
+    start = words[0].start
+    text = sentence[start : words[-1].end].removesuffix("'s").removesuffix("’s")
     sort = _classify(words, statistics)
-    weight = max(statistics.idf(word.folded) for word in words) / statistics.highest_idf
+    highest = max(statistics.idf(word.folded) for word in words)
+    weight = highest / statistics.highest_idf
     if sort == "number":
         weight *= 0.4
     bonus = 0.1 * min(2, len(words) - 1)

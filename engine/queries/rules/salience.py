@@ -32,8 +32,8 @@ class Sentence:
 
     def best(self, count: int) -> list[Phrase]:
         """Return the `count` heaviest phrases, in order of the text."""
-        heaviest = sorted(self.phrases, key=lambda phrase: (-phrase.weight, phrase.first))[:count]
-        return sorted(heaviest, key=lambda phrase: phrase.first)
+        by_weight = sorted(self.phrases, key=lambda phrase: (-phrase.weight, phrase.first))
+        return sorted(by_weight[:count], key=lambda phrase: phrase.first)
 
 
 def salient_sentences(text: str, statistics: TermStatistics, language: Language) -> list[Sentence]:
@@ -75,7 +75,8 @@ def _score(
 
     There are penalties for length, vagueness, direct speech, position and boilerplate.
     """
-    score = sum(sorted((phrase.weight for phrase in phrases), reverse=True)[:4])
+    weights = sorted((phrase.weight for phrase in phrases), reverse=True)
+    score = sum(weights[:4])
     if words < MIN_WORDS or words > MAX_WORDS:
         score *= 0.5
     elif words < 8:

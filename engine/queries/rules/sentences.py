@@ -45,9 +45,10 @@ def split_sentences(text: str) -> list[Span]:
     for block in _split_blocks(text):
         start = block.start
         for match in _STOP.finditer(text, block.start, block.end):
-            if match.end() < block.end and _ends_sentence(text, start, match, block.end):
-                _append(spans, text, start, match.end())
-                start = match.end()
+            end = match.end()
+            if end < block.end and _ends_sentence(text, start, match, block.end):
+                _append(spans, text, start, end)
+                start = end
         _append(spans, text, start, block.end)
     return spans
 
@@ -75,8 +76,10 @@ def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
         last_break = text.rfind("\n", start, position)
         line_start = start if last_break == -1 else last_break + 1
         line = text[line_start:position]
-        after = text[position + 1 : min(end, position + 80)].lstrip()
-        continues = not after or after[0].islower() or line.rstrip().endswith((",", ";", "-"))
+        after_end = min(end, position + 80)
+        after = text[position + 1 : after_end].lstrip()
+        is_open = line.rstrip().endswith((",", ";", "-"))
+        continues = is_open or not after or after[0].islower()
         if len(line) < 60 and not continues:
             blocks.append(Span(begin, position))
             begin = position + 1
@@ -87,17 +90,22 @@ def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
 
 def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool:
     mark = stop.group()
-    after = text[stop.end() : min(end, stop.end() + 12)]
+    after_end = min(end, stop.end() + 12)
+    after = text[stop.end() : after_end]
     if mark[0] in "。！？｡":
         return True
     if not after[:1].isspace():
         return False
     after = after.lstrip()
-    spaced = stop.start() > start and text[stop.start() - 1].isspace()
-    opens = bool(after) and (not after[0].islower() or spaced) and after[0] not in ",;:)]%"
-    if not opens or mark[0] in "!?…" or mark.startswith("..."):
-        return opens
-    return spaced or not _is_abbreviation(text[start : stop.start()], mark, after)
+    before = text[start : stop.start()]
+    is_spaced = before[-1:].isspace()
+    if not after or after[0] in ",;:)]%":
+        return False
+    if after[0].islower() and not is_spaced:
+        return False
+    if is_spaced or mark[0] in "!?…" or mark.startswith("..."):
+        return True
+    return not _is_abbreviation(before, mark, after)
 
 
 def _is_abbreviation(before: str, mark: str, after: str) -> bool:
@@ -113,7 +121,8 @@ def _is_abbreviation(before: str, mark: str, after: str) -> bool:
         return True
     if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):
         return not after[0].isupper()
-    return len(before.strip()) <= 4 and _ENUMERATOR.search(before + ".") is not None
+    is_short = len(before.strip()) <= 4
+    return is_short and _ENUMERATOR.search(before + ".") is not None
 
 
 def _append(spans: list[Span], text: str, start: int, end: int) -> None:

@@ -59,8 +59,9 @@ class TermStatistics:
 
     def idf(self, term: str) -> float:
         """Return BM25's ln(1 + (N − n + ½)/(n + ½)) of a folded term in n of N chunks."""
-        frequency = self.frequency.get(term, 0)
-        return math.log(1 + (self.chunks - frequency + 0.5) / (frequency + 0.5))
+        holders = self.frequency.get(term, 0)
+        others = self.chunks - holders
+        return math.log(1 + (others + 0.5) / (holders + 0.5))
 
     @property
     def highest_idf(self) -> float:
@@ -113,10 +114,12 @@ class _Counter:
             return
         if not token.is_capital:
             self.small[token.folded] += 1
-        elif position > 0 and tokens[position - 1].text[-1].isalnum():
-            self.capital[token.folded] += 1
-            if tokens[position - 1].folded in GIVEN_NAMES and tokens[position - 1].is_capital:
-                self.people.add(token.folded.removesuffix("'s"))
+        elif position > 0:
+            before = tokens[position - 1]
+            if before.text[-1].isalnum():
+                self.capital[token.folded] += 1
+                if before.folded in GIVEN_NAMES and before.is_capital:
+                    self.people.add(token.folded.removesuffix("'s"))
 
     def _find_long_forms(self, sentence: str, tokens: Sequence[Token]) -> None:
         for match in _SHORT_FORM.finditer(sentence):

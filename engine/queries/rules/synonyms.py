@@ -41,7 +41,8 @@ def paraphrase(
     """
     text = _swap_abbreviation(text, statistics, rng)
     tokens = tokenize(text)
-    places = [position for position in range(begin, len(tokens)) if _may_change(tokens, position)]
+    positions = range(begin, len(tokens))
+    places = [position for position in positions if _may_change(tokens, position)]
     rng.shuffle(places)
     present = {token.folded for token in tokens}
     changes: dict[int, str] = {}
@@ -93,7 +94,7 @@ def _find_synonym(tokens: Sequence[Token], position: int, rng: random.Random) ->
         synonym = rng.choice(nouns[word[:-1]])
         if synonym.endswith("s") or " " in synonym:
             return synonym
-        return _plural(synonym)
+        return _make_plural(synonym)
     return None
 
 
@@ -104,10 +105,12 @@ def _reads_as_verb(form: str, before: str) -> bool:
     return form not in ("third", "gerund") and before not in _DETERMINERS
 
 
-def _plural(word: str) -> str:
+def _make_plural(word: str) -> str:
     if word.endswith("y") and word[-2] not in "aeiou":
-        return word[:-1] + "ies"
-    return word + ("es" if word.endswith(("s", "x", "ch", "sh")) else "s")
+        return f"{word[:-1]}ies"
+    if word.endswith(("s", "x", "ch", "sh")):
+        return f"{word}es"
+    return f"{word}s"
 
 
 def _may_change(tokens: Sequence[Token], position: int) -> bool:

@@ -36,7 +36,7 @@ class Token(NamedTuple):
         letters = [letter for letter in self.text if letter.isalpha()]
         if not letters or len(self.text) < 2:
             return False
-        return self.has_digit or any(letter.isupper() for letter in letters[1:])
+        return self.has_digit or any(map(str.isupper, letters[1:]))
 
     @property
     def is_capital(self) -> bool:
@@ -46,7 +46,8 @@ class Token(NamedTuple):
 
 def fold(text: str) -> str:
     """Return a text without case and compatibility forms, with single blanks, for comparison."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("’", "'").split())
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.replace("’", "'").split())
 
 
 def question_key(text: str) -> str:
@@ -94,7 +95,8 @@ def tokenize(text: str) -> list[Token]:
         if unspaced and _UNSPACED.search(word):
             tokens.extend(_split_unspaced(word, start))
         else:
-            tokens.append(Token(word, start, end, word.casefold().replace("’", "'")))
+            folded = word.casefold().replace("’", "'")
+            tokens.append(Token(word, start, end, folded))
     return tokens
 
 

@@ -7,7 +7,6 @@ setup". On a CPU micro-batches run in parallel on the cores.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -38,76 +37,51 @@ def gradients(
     of the micro-batches each, and all get the same result.
     """
     run = in_turn if dropout else workers.in_order
-    own = peers.own_share(batches)
-    whole = _Whole(sum(len(batch.places) for batch in batches), own, loss, peers)
-    if not own:
-        # The forward pass only tells the shape of a vector.
-        with torch.no_grad():
-            like = forward(batches[0])
-        value, _ = whole.loss_and_gradients([], like)
-        return value, _sum_gradients([], parameters, peers)
-    if keep_graphs:
-        parts = list(run(forward, own))
-        value, by_vector = whole.loss_and_gradients(parts, parts[0])
-        pairs: list[tuple[Tensor, Tensor]] = list(zip(parts, by_vector, strict=True))
-        del parts
-
-        def backward(pair: tuple[Tensor, Tensor]) -> list[Tensor]:
-            part, gradient = pair
-            return _backward(part, parameters, gradient)
-
-        return value, _sum_gradients(run(backward, pairs), parameters, peers)
-    states: list[_RandomState | None] = []
+    share = peers.own_share(batches)
+    states: list[_RandomState] = []
 
     def first_pass(batch: MicroBatch) -> Tensor:
+        if keep_graphs:
+            return forward(batch)
         if dropout:
             states.append(_RandomState())
         with torch.no_grad():
             return forward(batch)
 
-    vectors = list(run(first_pass, own))
-    value, by_vector = whole.loss_and_gradients(vectors, vectors[0])
-    states = states or [None] * len(own)
+    parts = list(run(first_pass, share))
+    if parts:
+        like = parts[0]
+    else:
+        # A process without a share needs the shape of a vector.
+        with torch.no_grad():
+            like = forward(batches[0])
+    count = sum(len(batch.places) for batch in batches)
+    places = [torch.from_numpy(batch.places).to(like.device) for batch in share]
+    vectors = like.new_zeros((count, like.shape[1]))
+    for rows, part in zip(places, parts, strict=True):
+        vectors[rows] = part.detach()
+    peers.add([vectors])
+    value, by_vector = _differentiate(loss, vectors)
 
-    def second_pass(item: tuple[MicroBatch, Tensor, _RandomState | None]) -> list[Tensor]:
-        batch, gradient, state = item
-        if state is not None:
-            state.restore()
-        return _backward(forward(batch), parameters, gradient)
+    def second_pass(number: int) -> list[Tensor]:
+        part = parts[number]
+        if not keep_graphs:
+            if dropout:
+                states[number].restore()
+            part = forward(share[number])
+        by_parameter = torch.autograd.grad(part, list(parameters), by_vector[places[number]])
+        return [gradient.float() for gradient in by_parameter]
 
-    items = list(zip(own, by_vector, states, strict=True))
-    return value, _sum_gradients(run(second_pass, items), parameters, peers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """The loss of all `count` vectors of a step, of which this process makes its `own` share."""
-
-    count: int
-    own: Sequence[MicroBatch]
-    loss: Callable[[Tensor], Tensor]
-    peers: Peers
-
-    def loss_and_gradients(
-        self, parts: Sequence[Tensor], like: Tensor
-    ) -> tuple[float, list[Tensor]]:
-        """Return the loss, and its gradient for the vectors of each own micro-batch.
-
-        `like` holds vectors of any micro-batch.
-        """
-        places = [torch.from_numpy(batch.places).to(like.device) for batch in self.own]
-        vectors = like.new_zeros((self.count, like.shape[1]))
-        for rows, part in zip(places, parts, strict=True):
-            vectors[rows] = part.detach()
-        self.peers.add([vectors])
-        vectors.requires_grad_()
-        value = self.loss(vectors)
-        (gradient,) = torch.autograd.grad(value, vectors)
-        return value.item(), [gradient[rows] for rows in places]
+    by_batch = run(second_pass, range(len(share)))
+    return value, _sum_gradients(by_batch, parameters, peers)
 
 
-def _backward(vectors: Tensor, parameters: Sequence[Tensor], gradient: Tensor) -> list[Tensor]:
-    return [part.float() for part in torch.autograd.grad(vectors, list(parameters), gradient)]
+def _differentiate(loss: Callable[[Tensor], Tensor], vectors: Tensor) -> tuple[float, Tensor]:
+    """Return the loss of all vectors (n, d), and its gradient (n, d)."""
+    vectors.requires_grad_()
+    value = loss(vectors)
+    (gradient,) = torch.autograd.grad(value, vectors)
+    return value.item(), gradient
 
 
 def _sum_gradients(

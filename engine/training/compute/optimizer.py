@@ -32,7 +32,7 @@ def restore(
     fused: set[int] = set()
     for group in optimizer.param_groups:
         if group.get("fused"):
-            fused.update(id(parameter) for parameter in group["params"])
+            fused.update(map(id, group["params"]))
     for part in _MOMENTS:
         for name, value in _select(tensors, f"optimizer/{part}/").items():
             master = masters[name]
@@ -40,7 +40,8 @@ def restore(
             # Only a fused kernel counts its steps on the GPU.
             if part == "step" and id(master) not in fused:
                 device = torch.device("cpu")
-            optimizer.state[master][part] = value.to(device)
+            state = optimizer.state[master]
+            state[part] = value.to(device)
     return _select(tensors, "best/")
 
 

@@ -47,7 +47,13 @@ def make_plan(student: GraphModel, config: TrainingConfig, hardware: Hardware, f
     checkpointing, tokens = _plan_memory(student, config, hardware, free)
     graphs = graph_bytes(config, hardware, free)
     choices = (checkpointing, _tokens_choice(tokens, config, hardware))
-    return Plan(checkpointing.value == "on", hardware.device != "cpu", tokens, graphs, choices)
+    return Plan(
+        checkpointing=checkpointing.value == "on",
+        fused=hardware.device != "cpu",
+        micro_batch_tokens=tokens,
+        graph_bytes=graphs,
+        choices=choices,
+    )
 
 
 def graph_bytes(config: TrainingConfig, hardware: Hardware, free: float) -> float:

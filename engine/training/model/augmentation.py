@@ -1,4 +1,7 @@
-"""A student beside a black box (METHODS.md §2), whose joined vectors training compares."""
+"""Vectors of a student joined with those of a black box, as training compares them.
+
+METHODS.md §2.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import torch
 from torch import Tensor
 
 from engine.encoders.kinds.augmented import joined, joined_arrays
-from engine.training.data import Batch, FloatArray, IntArray, TrainingData
+from engine.training.batches import Batch
+from engine.training.data import FloatArray, IntArray, TrainingData
 
 Loss = Callable[[Tensor], Tensor]
 

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.core.similarity import COSINE, Similarity, unit_rows
+from engine.encoders.geometry.similarity import COSINE, Similarity, unit_rows
+from engine.training.batches import BatchSampler
 from engine.training.compute.optimizer import learning_rate
 from engine.training.config import TrainingConfig
-from engine.training.data import BatchSampler, TrainingData
+from engine.training.data import TrainingData
 from engine.training.heldout import HeldOutPool, build_pool, measure
 from engine.training.model.augmentation import batch_vectors, require_vectors
 from engine.training.objectives.objective import Objective
@@ -56,12 +57,13 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
     """
     chunks = require_vectors(data.base_chunks)
     rng = torch.Generator().manual_seed(config.seed)
-    identity = torch.eye(chunks.shape[1])
-    left = torch.zeros(len(identity), rank or len(identity), requires_grad=True)
+    d = chunks.shape[1]
+    identity = torch.eye(d)
+    left = torch.zeros(d, rank or d, requires_grad=True)
     right = identity
     trained = [left]
     if rank:
-        right = torch.randn(*left.shape, generator=rng) / len(identity) ** 0.5
+        right = torch.randn(d, rank, generator=rng) / d**0.5
         trained.append(right.requires_grad_())
     optimizer = torch.optim.AdamW(trained, weight_decay=config.weight_decay)
     sampler = BatchSampler(data, config)
@@ -91,9 +93,8 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
         vectors = torch.nn.functional.normalize(batch_vectors(data, batch) @ weights.T)
         loss, _ = objective.of(batch)
         loss(vectors).backward()  # type: ignore[no-untyped-call]
-        optimizer.param_groups[0]["lr"] = learning_rate(
-            step, config.steps, config.learning_rate, config.warmup
-        )
+        rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
+        optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
     return best
 

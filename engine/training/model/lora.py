@@ -135,7 +135,7 @@ def add_lora(transformer: nn.Module, config: TrainingConfig) -> Any:
 
     lora = LoraConfig(
         r=config.lora_rank,
-        lora_alpha=config.lora_alpha,  # type: ignore[arg-type]  # peft scales by alpha/r with any number
+        lora_alpha=config.lora_alpha,
         lora_dropout=config.lora_dropout,
         target_modules=target_modules(transformer),
         bias="none",

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from engine.encoders.fingerprint import effective_max_tokens, read_prompts
-from engine.encoders.geometry import Hyperbolic, OwnLengths
+from engine.encoders.geometry.spaces import Hyperbolic, OwnLengths
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
@@ -85,23 +85,23 @@ class Student:
             self.adapter_settings = lora_settings(add_lora(transformer, config), model)
             layers = lora_parameters(transformer)
         others = whole_parameters(transformer)
-        self._parameters = {**layers, **others}
         if not has_layers:
             self._working = self._find_used(others)
             self.adapter_settings = all_weights_settings(model, len(self._working))
-        elif whole:
-            self._working = others
         else:
-            self._working = layers
+            self._working = others if whole else layers
+        self._parameters = layers | others
         for name, parameter in self._parameters.items():
             parameter.requires_grad_(name in self._working)
         self.untrained: dict[str, Tensor] = {}
         if whole:
-            self.untrained = {name: p.detach().clone() for name, p in layers.items()}
+            self.untrained = {name: layer.detach().clone() for name, layer in layers.items()}
         self.masters: dict[str, Tensor] = {}
         for name, parameter in self._working.items():
             self.masters[name] = parameter.detach().float().clone().requires_grad_()
-        _convert(loaded[0], hardware.dtype)
+        # With the same precision, each weight must stay the very tensor that is trained.
+        if hardware.dtype != "float32":
+            loaded[0].to(getattr(torch, hardware.dtype))
         self.has_dropout = config.has_dropout
         self._whole_model_dropout = config.model_dropout
         self._checkpointing = False
@@ -181,7 +181,7 @@ class Student:
                 parameter.copy_(self.masters[name])
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Set masters and model to saved tensors, and untrained weights as far as any are saved."""
+        """Set masters and model to saved tensors, and the untrained weights among them."""
         self.untrained = {}
         for name, tensor in tensors.items():
             if name not in self.masters:
@@ -287,7 +287,8 @@ class Student:
         """Estimate the memory of all graphs of a step together."""
         total = 0.0
         for batch in batches:
-            length = self._padded_length(max(len(rows[i]) for i in batch.places))
+            longest = max(len(rows[i]) for i in batch.places)
+            length = self._padded_length(longest)
             total += len(batch.places) * length * self.bytes_per_token(length)
         return total
 
@@ -341,15 +342,7 @@ class StudentEncoder:
         stride = _BLOCK * self._workers.count * self._peers.count
         for start in range(0, len(batches), stride):
             self._pause()
-            self._workers.map(encode, self._peers.own_share(batches[start : start + stride]))
+            own_share = self._peers.own_share(batches[start : start + stride])
+            self._workers.map(encode, own_share)
         self._peers.add([torch.from_numpy(vectors)])
         return vectors
-
-
-def _convert(module: nn.Module, dtype: str) -> None:
-    """Convert the weights to another precision.
-
-    With the same precision, each weight must stay the very tensor that is trained.
-    """
-    if dtype != "float32":
-        module.to(getattr(torch, dtype))

@@ -1,12 +1,9 @@
 """Losses on score matrices, in float32 and averaged over the queries.
 
-`scores` are student cosines or −d_L, (n_queries, n_chunks); `teacher` are teacher logits of the
-same shape, up to a constant. `candidates` (bool, same shape, optional) restricts a query to its own
-chunks; the others get probability 0.
+`scores` (n_queries, n_chunks) are student cosines or −d_L (hyperbolic.py); `teacher` are teacher
+logits of the same shape, up to a constant. `candidates` (bool, same shape, optional) restricts a
+query to its own chunks; the others get probability 0.
 """
-
-# Points of hyperbolic space (METHODS.md §4) are given by their space parts x: x_time = √(1/c +
-# ‖x‖²), ⟨x, y⟩_L = x·y − x_time y_time. Desai et al. 2023, "Hyperbolic image-text representations".
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ _EXCLUDED = -1e9
 
 
 def _restrict(logits: Tensor, candidates: Tensor | None) -> Tensor:
+    """Return logits that give other chunks than the candidates probability 0."""
     logits = logits.float()
     if candidates is None:
         return logits
@@ -40,16 +38,18 @@ def temperatures_for_entropy(logits: Tensor, target: float, *, rounds: int = 50)
     to what float32 resolves.
     """
     logits = logits.float()
-    real = logits > _EXCLUDED / 2
-    spread = logits.amax(1) - torch.where(real, logits, math.inf).amin(1)
-    centre = spread.clamp_min(1e-9).log()
-    low = centre + math.log(1e-3)
-    high = centre + math.log(1e4)
+    is_candidate = logits > _EXCLUDED / 2
+    smallest = torch.where(is_candidate, logits, math.inf).amin(1)
+    spread = logits.amax(1) - smallest
+    log_spread = spread.clamp_min(1e-9).log()
+    low = log_spread + math.log(1e-3)
+    high = log_spread + math.log(1e4)
     for _ in range(rounds):
         middle = (low + high) / 2
-        below = entropy(logits / middle.exp().unsqueeze(1)) < target
-        low = torch.where(below, middle, low)
-        high = torch.where(below, high, middle)
+        temperatures = middle.exp().unsqueeze(1)
+        too_low = entropy(logits / temperatures) < target
+        low = torch.where(too_low, middle, low)
+        high = torch.where(too_low, high, middle)
     return ((low + high) / 2).exp()
 
 
@@ -76,7 +76,15 @@ def listnet(
     entropy, a constant: the gradients are the same.
     """
     target = functional.softmax(_restrict(teacher, candidates), dim=1)
-    log_p = functional.log_softmax(_restrict(scores.float() / temperature, candidates), dim=1)
+    return _cross_entropy(target, scores, temperature, candidates)
+
+
+def _cross_entropy(
+    target: Tensor, scores: Tensor, temperature: float, candidates: Tensor | None
+) -> Tensor:
+    """Return the mean of −Σ_j target_j log softmax(scores/τ)_j over the rows."""
+    logits = _restrict(scores.float() / temperature, candidates)
+    log_p = functional.log_softmax(logits, dim=1)
     return -(target * log_p).sum(1).mean()
 
 
@@ -90,7 +98,8 @@ def listmle(
     """
     order = _restrict(teacher, candidates).argsort(dim=1, descending=True, stable=True)
     logits = _restrict(scores.float() / temperature, candidates).gather(1, order)
-    terms = logits.flip(1).logcumsumexp(1).flip(1) - logits  # (n, m): −log of each factor
+    log_sums = logits.flip(1).logcumsumexp(1).flip(1)  # (n, m): log Σ_{k ≥ i} exp(z_π(k))
+    terms = log_sums - logits  # −log of each factor
     if candidates is not None:
         terms = terms.masked_fill(~candidates.gather(1, order), 0.0)
     return terms.sum(1).mean()
@@ -128,7 +137,8 @@ def infonce(
         )
     logits = scores.float() / temperature
     if excluded is not None:
-        logits = logits.masked_fill(excluded & ~_one_hot(scores, positives), _EXCLUDED)
+        negatives = ~_one_hot(scores, positives)
+        logits = logits.masked_fill(excluded & negatives, _EXCLUDED)
     return functional.cross_entropy(logits, positives)
 
 
@@ -161,9 +171,9 @@ def plackett_luce(
     shares = _normalize_rows(answers)
     if gains is not None:
         shares = _normalize_rows(gains * listed)
-    target = (1 - label_smoothing) * shares + label_smoothing * _normalize_rows(listed)
-    log_p = functional.log_softmax(_restrict(scores.float() / temperature, listed), dim=1)
-    return -(target * log_p).sum(1).mean()
+    uniform = _normalize_rows(listed)
+    target = (1 - label_smoothing) * shares + label_smoothing * uniform
+    return _cross_entropy(target, scores, temperature, listed)
 
 
 def triplet(scores: Tensor, positives: Tensor, negatives: Tensor, *, margin: float) -> Tensor:
@@ -174,18 +184,20 @@ def triplet(scores: Tensor, positives: Tensor, negatives: Tensor, *, margin: flo
     """
     listed = positives | negatives
     width = int(listed.sum(1).max())
-    # Each row's positives and negatives come first.
+    # Each row's positives and negatives come first, so that the others can be cut off.
     order = listed.int().argsort(dim=1, descending=True, stable=True)
     columns = order[:, :width]
-    own = scores.float().gather(1, columns)
-    wanted = positives.gather(1, columns)
-    unwanted = negatives.gather(1, columns)
-    pairs = wanted.unsqueeze(2) & unwanted.unsqueeze(1)  # (n, width, width)
-    short = functional.relu(margin - own.unsqueeze(2) + own.unsqueeze(1))
-    return short.masked_fill(~pairs, 0.0).sum() / pairs.sum().clamp_min(1)
+    listed_scores = scores.float().gather(1, columns)
+    is_positive = positives.gather(1, columns).unsqueeze(2)
+    is_negative = negatives.gather(1, columns).unsqueeze(1)
+    is_triplet = is_positive & is_negative  # (n, width, width)
+    violations = margin - listed_scores.unsqueeze(2) + listed_scores.unsqueeze(1)
+    losses = functional.relu(violations).masked_fill(~is_triplet, 0.0)
+    return losses.sum() / is_triplet.sum().clamp_min(1)
 
 
 def _one_hot(scores: Tensor, positives: Tensor) -> Tensor:
+    """Return a mask in the shape of `scores`, true at each row's positive."""
     return functional.one_hot(positives, scores.shape[1]).bool()
 
 
@@ -214,39 +226,3 @@ def mixed(
     if infonce_weight < 1:
         parts.append((1 - infonce_weight) * listnet(scores, teacher, temperature=temperature))
     return torch.stack(parts).sum()
-
-
-APERTURE = 0.1
-"""Aperture constant: points nearer to the origin than 2 APERTURE/√c hold half of the space."""
-# Distance from the ends of acosh, acos and asin, where their slopes are infinite.
-_EPSILON = 1e-6
-
-
-def distance_scores(queries: Tensor, chunks: Tensor, curvature: float) -> Tensor:
-    """Return −d_L = −√(1/c) acosh(−c⟨x, y⟩_L) of queries (q, d) and chunks (n, d): (q, n)."""
-    times = _time(queries, curvature)[:, None] * _time(chunks, curvature)
-    products = queries @ chunks.T - times
-    angles = torch.acosh((-curvature * products).clamp_min(1 + _EPSILON))
-    scores: Tensor = -angles / curvature**0.5
-    return scores
-
-
-def entailment(queries: Tensor, passages: Tensor, curvature: float) -> Tensor:
-    """Return the mean of max(0, ext(q, c) − aper(q)) over pairs (n, d), (n, d).
-
-    It is how far passages lie outside the cones of their queries:
-    aper(x) = asin(2 APERTURE/(√c‖x‖)),
-    ext(x, y) = acos((y_time + x_time c⟨x, y⟩_L) / (‖x‖ √((c⟨x, y⟩_L)² − 1))).
-    """
-    time = _time(queries, curvature)
-    other = _time(passages, curvature)
-    product = curvature * ((queries * passages).sum(1) - time * other)
-    length = queries.norm(dim=1).clamp_min(_EPSILON)
-    across = length * (product.square() - 1).clamp_min(_EPSILON).sqrt()
-    exterior = torch.acos(((other + time * product) / across).clamp(_EPSILON - 1, 1 - _EPSILON))
-    aperture = torch.asin((2 * APERTURE / (curvature**0.5 * length)).clamp_max(1 - _EPSILON))
-    return torch.relu(exterior - aperture).mean()
-
-
-def _time(points: Tensor, curvature: float) -> Tensor:
-    return (1 / curvature + points.square().sum(1)).sqrt()

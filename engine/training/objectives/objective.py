@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from engine.training.batches import Batch
 from engine.training.config import TrainingConfig
-from engine.training.data import Batch
-from engine.training.objectives import losses
+from engine.training.objectives import hyperbolic, losses
 
 BASE_SCALE = 20.0
 PairScores = Callable[[Batch], npt.NDArray[np.float32]]
@@ -55,10 +56,12 @@ class Teacher:
         )
 
     def _cosines(self, batch: Batch) -> Tensor:
+        """Return the untouched encoder's cosines (q, c)."""
         assert self._base is not None
-        queries = self._base[0][batch.queries]
-        chunks = self._base[1][batch.chunks]
-        cosines = np.asarray(queries, dtype=np.float32) @ np.asarray(chunks, dtype=np.float32).T
+        base_queries, base_chunks = self._base
+        queries = base_queries[batch.queries].astype(np.float32)
+        chunks = base_chunks[batch.chunks].astype(np.float32)
+        cosines = queries @ chunks.T
         return torch.from_numpy(cosines).to(self._device)
 
 
@@ -71,7 +74,9 @@ def mixture_logits(
     """
     if base is None:
         return bm25.float() / alpha
-    return bm25_weight * bm25.float() / alpha + (1 - bm25_weight) * BASE_SCALE * base.float()
+    of_bm25 = bm25_weight * bm25.float() / alpha
+    of_base = (1 - bm25_weight) * BASE_SCALE * base.float()
+    return of_bm25 + of_base
 
 
 class Objective:
@@ -110,10 +115,10 @@ class Objective:
             chunks = vectors[count:]
             if config.similarity == "cosine":
                 return loss_of_scores(queries @ chunks.T)  # (q, c)
-            scores = losses.distance_scores(queries, chunks, config.curvature)
+            scores = hyperbolic.distance_scores(queries, chunks, config.curvature)
             value = loss_of_scores(scores)
             if config.entailment_weight:
-                outside = losses.entailment(queries, chunks[positives], config.curvature)
+                outside = hyperbolic.entailment(queries, chunks[positives], config.curvature)
                 value = value + config.entailment_weight * outside
             return value
 
@@ -138,63 +143,35 @@ def _build_loss(
     `above` are the chunks that the teacher ranks above the positive.
     """
     tau = config.student_temperature
-    excluded = None
-    if config.false_negatives == "drop":
-        excluded = above
-    relabelled = None
-    if config.false_negatives == "relabel":
-        relabelled = above
-
-    def mixed(scores: Tensor) -> Tensor:
-        return losses.mixed(
-            scores,
-            target,
-            positives,
-            infonce_weight=config.infonce_weight,
-            temperature=tau,
-            excluded=excluded,
-            relabelled=relabelled,
-        )
-
-    def listnet(scores: Tensor) -> Tensor:
-        return losses.listnet(scores, target, temperature=tau, candidates=candidates)
-
-    def listmle(scores: Tensor) -> Tensor:
-        return losses.listmle(scores, target, temperature=tau, candidates=candidates)
-
-    def infonce(scores: Tensor) -> Tensor:
-        return losses.infonce(
-            scores, positives, temperature=tau, excluded=excluded, relabelled=relabelled
-        )
-
-    def triplet(scores: Tensor) -> Tensor:
+    if config.objective in ("listnet", "listmle"):
+        list_loss = losses.listnet if config.objective == "listnet" else losses.listmle
+        return partial(list_loss, teacher=target, temperature=tau, candidates=candidates)
+    if config.objective == "triplet":
         assert candidates is not None
-        wanted = torch.nn.functional.one_hot(positives, scores.shape[1]).bool()
+        wanted = torch.nn.functional.one_hot(positives, candidates.shape[1]).bool()
         unwanted = candidates & ~wanted
         if above is not None:
             unwanted = unwanted & ~above
-        if relabelled is not None:
-            wanted = wanted | relabelled
-        return losses.triplet(scores, wanted, unwanted, margin=config.triplet_margin)
-
-    def plackett_luce(scores: Tensor) -> Tensor:
-        return losses.plackett_luce(
-            scores,
-            positives,
-            temperature=tau,
-            candidates=candidates,
-            label_smoothing=config.label_smoothing,
-            excluded=excluded,
-            relabelled=relabelled,
-            gains=gains,
+        if above is not None and config.false_negatives == "relabel":
+            wanted = wanted | above
+        return partial(
+            losses.triplet, positives=wanted, negatives=unwanted, margin=config.triplet_margin
         )
-
-    builders: dict[str, Callable[[Tensor], Tensor]] = {
-        "mixed": mixed,
-        "listnet": listnet,
-        "listmle": listmle,
-        "infonce": infonce,
-        "triplet": triplet,
-        "plackett_luce": plackett_luce,
+    contrast: dict[str, Any] = {
+        "positives": positives,
+        "temperature": tau,
+        "excluded": above if config.false_negatives == "drop" else None,
+        "relabelled": above if config.false_negatives == "relabel" else None,
     }
-    return builders[config.objective]
+    if config.objective == "infonce":
+        return partial(losses.infonce, **contrast)
+    if config.objective == "mixed":
+        weight = config.infonce_weight
+        return partial(losses.mixed, teacher=target, infonce_weight=weight, **contrast)
+    return partial(
+        losses.plackett_luce,
+        candidates=candidates,
+        label_smoothing=config.label_smoothing,
+        gains=gains,
+        **contrast,
+    )

@@ -12,10 +12,11 @@ from engine.encoders.embedding_cache import VectorCache
 from engine.encoders.hardware import Hardware
 from engine.reranking.cross_encoder import CrossEncoder
 from engine.reranking.folder import CrossEncoderFolder
+from engine.training.batches import Batch
 from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
-from engine.training.data import Batch, TrainingData
+from engine.training.data import TrainingData
 
 # Micro-batches per worker between two calls of `pause`.
 _BLOCK = 4
@@ -88,13 +89,16 @@ class PairScorer:
         if wanted is None:
             wanted = np.ones(scores.shape, np.bool_)
         rows, columns = np.nonzero(wanted)
+        if not len(rows):
+            return scores
+        pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
         query_digests = [_digest(text.encode("utf-8", "surrogatepass")) for text in queries]
         chunk_digests = [_digest(text.encode("utf-8", "surrogatepass")) for text in chunks]
-        pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
         digests = [_digest(query_digests[row] + chunk_digests[column]) for row, column in pairs]
         keys = np.array(digests, dtype="S32")
         _, first = np.unique(keys, return_index=True)
-        missing = np.sort(first[self.cache.find(keys[first]) < 0])
+        is_missing = self.cache.find(keys[first]) < 0
+        missing = np.sort(first[is_missing])
         if len(missing):
             texts = []
             for number in missing:
@@ -102,14 +106,15 @@ class PairScorer:
                 texts.append((queries[row], chunks[column]))
             computed = self._compute(texts)
             self.cache.append(keys[missing], computed[:, None].view(np.float16))
-        if len(keys):
-            cached = self.cache.read(self.cache.find(keys))
-            scores[rows, columns] = cached.view(np.float32)[:, 0]
+        cached = self.cache.read(self.cache.find(keys))
+        scores[rows, columns] = cached.view(np.float32)[:, 0]
         return scores
 
     def _compute(self, pairs: list[tuple[str, str]]) -> npt.NDArray[np.float32]:
         """Return the scores (n,) of n pairs."""
-        encoded = self._model.encoded(*zip(*pairs, strict=True))
+        queries = [query for query, _ in pairs]
+        chunks = [chunk for _, chunk in pairs]
+        encoded = self._model.tokenize(queries, chunks)
         batches = micro_batches(list(map(len, encoded["input_ids"])), self._budget)
         scores = np.empty(len(pairs), dtype=np.float32)
 

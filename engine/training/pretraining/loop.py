@@ -166,7 +166,9 @@ class _Pretraining(Loop):
         if not alone:
             trained = [*self.adapter_masters, *self.head_masters]
         tokens = sum(len(text.ids) for text in texts)
-        return Gradients(value, trained, gradients, self._rates(), tokens)
+        return Gradients(
+            loss=value, trained=trained, gradients=gradients, rates=self._rates(), tokens=tokens
+        )
 
     def _rates(self) -> tuple[float, float]:
         """Return the learning rates of the adapter and of the head at this step."""

@@ -1,6 +1,6 @@
 """Batches for masked-language modelling on the corpus.
 
-Devlin et al. 2019, "BERT": a share of the tokens is to be guessed; of these 80 % become the mask
+Devlin et al. 2019, "BERT": the model guesses a share of the tokens; of these 80 % become the mask
 token, 10 % a random token, and 10 % stay. Whole words are chosen, because a piece of a word is
 guessed too easily from its other pieces.
 """
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import TooLittleTextError
+from engine.training.batches import epoch_order
 from engine.training.config import TrainingConfig
-from engine.training.data import epoch_order
 from engine.training.model.student import Student
 
 IntArray = NDArray[np.integer]
@@ -67,12 +67,13 @@ class MaskRule:
         budget = max(1, round(self.share * sum(map(len, units))))
         places = np.sort(_choose(units, budget, rng))
         seen = np.array(ids, dtype=np.int64)
-        targets = np.asarray(ids, dtype=np.int64)[places]
+        targets = seen[places]
         draws = rng.random(len(places))
-        other = rng.choice(self.ordinary, len(places))
-        seen[places[draws < MASKED]] = self.mask_id
-        is_random = (draws >= MASKED) & (draws < MASKED + REPLACED)
-        seen[places[is_random]] = other[is_random]
+        random_tokens = rng.choice(self.ordinary, len(places))
+        is_masked = draws < MASKED
+        is_random = ~is_masked & (draws < MASKED + REPLACED)
+        seen[places[is_masked]] = self.mask_id
+        seen[places[is_random]] = random_tokens[is_random]
         return MaskedText(seen, places, targets)
 
 
@@ -84,7 +85,9 @@ def whole_words(words: IntArray) -> list[IntArray]:
     places = np.flatnonzero(np.asarray(words) >= 0)
     if not len(places):
         return []
-    cuts = np.flatnonzero((np.diff(words[places]) != 0) | (np.diff(places) != 1)) + 1
+    # A word ends where the next token is of another word, or is not the next in the text.
+    is_end = (np.diff(words[places]) != 0) | (np.diff(places) != 1)
+    cuts = np.flatnonzero(is_end) + 1
     units: list[IntArray] = []
     for word in np.split(places, cuts):
         if len(word) <= MAX_WORD_LENGTH:
@@ -133,10 +136,10 @@ class MaskedBatches:
         self._texts = texts
         self._config = config
         tokenizer = student.tokenizer
-        self._special = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
+        self._special = np.unique(np.array(tokenizer.all_special_ids, dtype=np.int64))
         size = int(student.transformer.get_input_embeddings().num_embeddings)
-        known = [token for token in set(tokenizer.get_vocab().values()) if token < size]
-        ordinary = np.setdiff1d(np.array(sorted(known), dtype=np.int64), self._special)
+        vocabulary = np.array(list(tokenizer.get_vocab().values()), dtype=np.int64)
+        ordinary = np.setdiff1d(vocabulary[vocabulary < size], self._special)
         self._rule = MaskRule(int(tokenizer.mask_token_id), ordinary, config.mask_share)
         self.token_counts = np.zeros(size, dtype=np.int64)
         self._rows: list[tuple[SmallArray, SmallArray]] = []

@@ -19,7 +19,7 @@ from engine.core.messages.report import EVIDENCE, SEARCH_MODES
 from engine.core.systems import label_of
 from engine.core.text import about_count, metric_name
 from engine.evaluation.comparison import compare
-from engine.evaluation.gate import Decision, RungResult
+from engine.evaluation.gate.decision import Decision, RungResult
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import build_hit_finder, find_changes
 from engine.evaluation.reporting.page import render

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fixtures.offset_similarity import Offset
 
-from engine.core.lorentz import Lorentz
+from engine.encoders.geometry.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
 from engine.lab.checks.diagnostics import Diagnostics, Ranked, similarities_of
 from engine.lab.checks.diagnostics import describe as described

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.core.lorentz import Lorentz
+from engine.encoders.geometry.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.lab.checks.diagnostics import (

@@ -14,7 +14,7 @@ import pytest
 
 from engine.core.figures import Interval
 from engine.core.records import Chunk
-from engine.core.similarity import COSINE
+from engine.encoders.geometry.similarity import COSINE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import products_of, rank_within

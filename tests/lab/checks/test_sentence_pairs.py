@@ -16,8 +16,8 @@ from fixtures.errors import fails
 
 from engine.core.errors import CancelledError, DatasetError
 from engine.core.figures import Interval
-from engine.core.lorentz import Lorentz
-from engine.core.similarity import COSINE, Similarity
+from engine.encoders.geometry.lorentz import Lorentz
+from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.lab.checks.sentence_pairs import (
     MIN_PAIRS,
     Pair,

@@ -15,7 +15,7 @@ from engine.core.errors import UsageError
 from engine.core.events import Event, TrainStep
 from engine.encoders.kinds.augmented import joined_arrays
 from engine.evaluation.query_sets import query_sets
-from engine.lab.study.mafin import best_smoothing, measured, systems
+from engine.lab.study.mafin import best_smoothing, measure_encoder, train_systems
 from engine.metrics.retrieval import MAFIN
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -54,14 +54,14 @@ def test_every_row_is_an_encoder_that_can_be_measured(
         table = {}
         widths = {}
         vectors = {}
-        for name, encoder in systems(context, tmp_path / "study", rank=4):
-            table[name] = measured(context, encoder, chunks, judged)
+        for name, encoder in train_systems(context, tmp_path / "study", rank=4):
+            table[name] = measure_encoder(context, encoder, chunks, judged)
             widths[name] = encoder.dimension
             vectors[name] = encoder.encode_queries([QUERY])
         trained = sum(isinstance(event, TrainStep) for event in seen)
         again = {
             name: encoder.encode_queries([QUERY])
-            for name, encoder in systems(context, tmp_path / "study", 4)
+            for name, encoder in train_systems(context, tmp_path / "study", 4)
         }
     assert widths == {
         "black box": 32,
@@ -134,7 +134,7 @@ def test_without_a_small_model_there_is_nothing_to_compare(
     )
     with closing(project.store()) as store, fails(UsageError, "small-model-missing"):
         next(
-            systems(
+            train_systems(
                 StageContext(project, alone, store, "study", "", "", [].append, never), tmp_path
             )
         )

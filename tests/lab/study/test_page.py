@@ -15,9 +15,9 @@ from rich.console import Console
 from engine.cli.console import show_study
 from engine.lab.study.catalogue import Chart, Study, study_of, sweep_of
 from engine.lab.study.grid import Cell, make_grid
-from engine.lab.study.measures import measured, over_seeds, over_sets, value_of
+from engine.lab.study.measures import average_pages, average_seeds, collect_figures, read_value
 from engine.lab.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, write_study
-from engine.lab.study.tables import shown
+from engine.lab.study.tables import format_figure
 from engine.settings.load import validate
 
 EVIL = "<script>alert(1)</script>"
@@ -211,11 +211,11 @@ def test_the_page_and_the_terminal_say_of_which_queries_similarities_are(tmp_pat
     show_study(page, Console(file=told, width=200, highlight=False))
     for text in (told.getvalue(), html.parse(tmp_path / "domain-t9.html").getroot().text_content()):
         assert "1,234 judged queries: nDCG@3, accuracy@3" in text
-    assert over_sets([page])["similarities_of"] is None
+    assert average_pages([page])["similarities_of"] is None
 
 
 def test_the_interval_of_a_mean_over_three_seeds() -> None:
-    found = over_seeds([{"map": value, "name": "x"} for value in (1.0, 2.0, 3.0)])
+    found = average_seeds([{"map": value, "name": "x"} for value in (1.0, 2.0, 3.0)])
     assert found["name"] == "x"
     assert (found["map"]["value"], found["map"]["high"]) == pytest.approx((2, 2 + 4.30 / 3**0.5))
 
@@ -224,7 +224,7 @@ def test_a_seed_without_a_figure_leaves_it_to_the_others() -> None:
     ten = {"map": interval(10), "rest": None}
     fifty = {"map": interval(50), "only": interval(3), "name": "x"}
     for seeds in ([ten, {"map": None}, fifty], [{}, ten, fifty]):
-        found = over_seeds(seeds)
+        found = average_seeds(seeds)
         assert (found["map"]["value"], found["map"]["seeds"]) == (30, [10, 50])
         assert (found["only"], found["name"], found["rest"]) == (interval(3), "x", None)
 
@@ -310,7 +310,7 @@ def test_measures_of_a_report() -> None:
             ],
         },
     }
-    assert measured(report) == {
+    assert collect_figures(report) == {
         "base": {"hit@1": 1, "held-out hit@1": 2, "general hit@1": 3, "COE": 4},
         "adapted": {"Δ hit@1": 1, "Δ held-out hit@1": 2},
         "base, clean": {"hit@1": 9, "median words": 7},
@@ -357,7 +357,7 @@ def test_without_a_language_model_a_study_measures_masking_only(tmp_path: Path) 
         ("a model", ["original", "masked", "substituted"]),
     ):
         robustness = {"median_words": 7, "rows": rows, "synonyms": {"model": model, "share": 50.0}}
-        one = kept(**measured({**report, "robustness": robustness}))
+        one = kept(**collect_figures({**report, "robustness": robustness}))
         page = write_study(
             tmp_path, "mine", study_of("bmembed-t5"), {}, [(Cell(1, {}, "", "BMEmbed"), TOLD, one)]
         )
@@ -375,7 +375,7 @@ def test_a_column_may_be_the_width_of_an_interval() -> None:
         "steps, width of interval",
         "map, width of interval",
     )
-    assert [value_of(values, column) for column in columns] == [
+    assert [read_value(values, column) for column in columns] == [
         values["accuracy@5"],
         8.5,
         None,
@@ -384,7 +384,7 @@ def test_a_column_may_be_the_width_of_an_interval() -> None:
 
 
 def test_numbers_for_reading() -> None:
-    assert [shown(one) for one in (None, 12, 0.12345, interval(44.4444), "text")] == [
+    assert [format_figure(one) for one in (None, 12, 0.12345, interval(44.4444), "text")] == [
         "–",
         "12",
         "0.123",
@@ -407,4 +407,4 @@ def test_the_mean_over_data_sets_is_of_what_all_have() -> None:
             {"CLS": {"mrr": {"value": 60.0, "low": 50.0, "high": 70.0}, "loss": 5.0}},
         )
     )
-    assert over_sets([first, second])["rows"] == [{"label": "CLS", "values": {"mrr": 50.0}}]
+    assert average_pages([first, second])["rows"] == [{"label": "CLS", "values": {"mrr": 50.0}}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from engine.lab.study.tables import shown_interval, write_csv, write_latex
+from engine.lab.study.tables import format_interval, write_csv, write_latex
 
 STUDY = {
     "name": "bmembed-t2",
@@ -57,5 +57,5 @@ def test_an_interval_without_a_width_is_none() -> None:
         "text",
         None,
     )
-    assert [shown_interval(value) for value in values] == [""] * 5
-    assert shown_interval({"value": 50.0, "low": 5.0, "high": 60.0}) == "(5.000 to 60.00)"
+    assert [format_interval(value) for value in values] == [""] * 5
+    assert format_interval({"value": 50.0, "low": 5.0, "high": 60.0}) == "(5.000 to 60.00)"

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.core.lorentz import Lorentz
-from engine.core.similarity import compute_scores
-from engine.training.objectives.losses import APERTURE, distance_scores, entailment
+from engine.encoders.geometry.lorentz import Lorentz
+from engine.encoders.geometry.similarity import compute_scores
+from engine.training.objectives.hyperbolic import APERTURE, distance_scores, entailment
 
 NEAR = torch.tensor([[0.75, 0.0]])  # times 5/4, 5/3, 1
 ACROSS = torch.tensor([[0.0, 4 / 3]])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from engine.training.batches import Batch
 from engine.training.config import TrainingConfig
-from engine.training.data import Batch
 from engine.training.objectives import losses
 from engine.training.objectives.objective import Objective, Teacher, mixture_logits
 

@@ -10,8 +10,8 @@ import pytest
 from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, Expectation, GateRow
 from engine.evaluation.evidence import PreferenceEvidence
-from engine.evaluation.gate import Decision, RungResult
-from engine.evaluation.gate_words import (
+from engine.evaluation.gate.decision import Decision, RungResult
+from engine.evaluation.gate.sentences import (
     NUMBERS,
     SUBJECTS,
     explain_decision,

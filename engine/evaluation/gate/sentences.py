@@ -10,7 +10,8 @@ from engine.core.messages.report import EVIDENCE, Expectation, GateRow
 from engine.core.systems import ADAPTED, BASE
 from engine.core.text import about_count
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, PreferenceEvidence, RungName
-from engine.evaluation.gate import FLATTERING, TOLERANCE, Decision, RungResult
+from engine.evaluation.gate.decision import Decision, RungResult
+from engine.evaluation.gate.rules import FLATTERING, TOLERANCE
 from engine.metrics.differences import MIN_QUERIES
 
 NUMBERS = (

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from engine.core.lorentz import Lorentz
-from engine.encoders.geometry import Hyperbolic, OwnLengths, read_geometry
+from engine.encoders.geometry.lorentz import Lorentz
+from engine.encoders.geometry.spaces import Hyperbolic, OwnLengths, read_geometry
 
 
 def test_points_by_hand() -> None:

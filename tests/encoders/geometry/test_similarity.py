@@ -9,8 +9,8 @@ import math
 import numpy as np
 import pytest
 
-from engine.core.lorentz import Lorentz, LorentzForm
-from engine.core.similarity import COSINE, compute_scores, unit_rows
+from engine.encoders.geometry.lorentz import Lorentz, LorentzForm
+from engine.encoders.geometry.similarity import COSINE, compute_scores, unit_rows
 
 POINTS = np.array([[0.75, 0.0], [0.0, 4 / 3], [0.0, 0.0]], np.float32)  # times 5/4, 5/3 and 1
 

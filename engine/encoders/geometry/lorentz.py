@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.similarity import IndexForm, InnerProduct
+from engine.encoders.geometry.similarity import IndexForm, InnerProduct
 
 Floats = NDArray[np.float32]
 

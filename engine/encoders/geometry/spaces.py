@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.similarity import INNER_PRODUCT, Similarity
+from engine.encoders.geometry.similarity import INNER_PRODUCT, Similarity
 from engine.encoders.weights_file import read_metadata
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Hyperbolic(Geometry):
     @property
     def similarity(self) -> Similarity:
         """The negative distance, −d_L."""
-        from engine.core.lorentz import Lorentz
+        from engine.encoders.geometry.lorentz import Lorentz
 
         return Lorentz(self.curvature)
 

@@ -1,0 +1,17 @@
+"""Types of arrays. It loads numpy: where that must wait, import it for type checking only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+"""Numbers of any type, such as rows as an index stores them."""
+Ids = NDArray[np.int64]
+"""Ids of chunks or documents, or numbers of rows."""
+Floats = NDArray[np.float32]
+"""Vectors, scores or similarities."""
+Ranking = tuple[Ids, Floats]
+"""Ids of chunks (n,) and their scores (n,), best first."""

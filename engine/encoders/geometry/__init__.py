@@ -1,0 +1,1 @@
+"""How an encoder's vectors lie in space, and how they are compared."""

@@ -1,0 +1,1 @@
+"""The gate: whether a candidate encoder replaces the reference in one search mode."""

@@ -1,0 +1,158 @@
+"""The decision: which candidate replaces the reference, and what is reported of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from engine.core.messages.report import GateRow, SearchMode, Standing
+from engine.evaluation.evidence import Evidence, PreferenceEvidence, RungName
+from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
+from engine.evaluation.gate.ladder import Ladder
+from engine.evaluation.gate.rules import Rules
+from engine.evaluation.gate.trial import Trial, Z
+from engine.metrics.bootstrap import SAMPLES
+
+
+def decide(
+    mode: SearchMode,
+    ladder: Sequence[Evidence],
+    reference: Option,
+    candidates: Sequence[Option],
+    *,
+    foreseen: Foreseen = NOTHING_FORESEEN,
+    preferences: Mapping[str, PreferenceEvidence] | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> Decision:
+    """Choose between the reference and the candidates, listed nearest to the reference first.
+
+    `preferences` maps a candidate to what people said of its lists and those of the reference.
+    Without priors in `foreseen` only a proof counts. Raises ValueError if the arrays of a rung
+    differ in length or hold NaN.
+    """
+    preferences = preferences or {}
+    rungs = Ladder(ladder, reference.name, candidates, samples, seed)
+    has_evidence = rungs.trials or preferences or foreseen.priors
+    if not candidates or not has_evidence:
+        return Decision(
+            mode=mode,
+            chosen=reference.name,
+            reference=reference.name,
+            standing="base",
+            rung=None,
+            queries=0,
+        )
+    rules = Rules(mode, rungs, candidates, foreseen, preferences)
+    rows = [rules.judge(candidate) for candidate in candidates]
+    chosen = _choose(rows, rules)
+    name = reference.name
+    standing: Standing = "base"
+    proof: RungName | None = None
+    if chosen is not None:
+        name = chosen.name
+        standing = "expected"
+        if chosen.outcome == "proved":
+            standing = "proved"
+            proof = rules.proofs[name]
+    described = _find_describing_trial(rungs, chosen, proof)
+    queries = 0
+    measured_rung = proof
+    if described is not None:
+        queries = described.evidence.queries
+        measured_rung = proof or described.rung
+    proving_preferences = None
+    if proof == "preferred":
+        proving_preferences = preferences[name]
+        queries = proving_preferences.count
+    return Decision(
+        mode=mode,
+        chosen=name,
+        reference=reference.name,
+        standing=standing,
+        rung=proof or rungs.find_last_word(),
+        queries=queries,
+        candidates=tuple(_describe_row(row, rungs, described, row is chosen) for row in rows),
+        ladder=rungs.results(),
+        judged_needed=rungs.count_judged_needed(),
+        measured_on=measured_rung,
+        preferences=proving_preferences,
+    )
+
+
+def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:
+    """Return the candidate that comes into use, or None for the reference.
+
+    The best candidate is the one with the largest expected gain, or without experience the
+    largest proved gain. Of all within one standard error of it the first is returned, which is
+    nearest to the reference (Breiman et al. 1984).
+    """
+    admitted = [row for row in rows if row.outcome in ("proved", "expected")]
+    if not admitted:
+        return None
+    if any(row.expectation is not None for row in admitted):
+        return _choose_by_expected_gain(admitted, rules)
+    trial = rules.find_proving_trial(admitted[0].name)
+    if trial is None:
+        return admitted[0]
+    measured = [row for row in admitted if trial.has(row.name)]
+    best = max(measured, key=lambda row: trial.mean(row.name))
+    for row in measured:
+        lead, error = trial.lead(best.name, row.name)
+        if lead <= error:
+            return row
+    return best
+
+
+def _choose_by_expected_gain(admitted: Sequence[GateRow], rules: Rules) -> GateRow:
+    """Return the first candidate within one standard deviation of the best expected gain."""
+    gains = [_expected_gain(row, rules) for row in admitted]
+    largest = max(gains)
+    best = admitted[gains.index(largest)]
+    deviation = 0.0
+    if best.expectation is not None:
+        deviation = (best.expectation.high - best.expectation.low) / (2 * Z)
+    for row, gain in zip(admitted, gains, strict=True):
+        if gain >= largest - deviation:
+            return row
+    return best
+
+
+def _expected_gain(row: GateRow, rules: Rules) -> float:
+    """Return a candidate's expected gain in points, or what its proof measured without one."""
+    if row.expectation is not None:
+        return row.expectation.mean
+    trial = rules.find_proving_trial(row.name)
+    if trial is not None:
+        return trial.mean(row.name)
+    return 0.0
+
+
+def _find_describing_trial(
+    ladder: Ladder, chosen: GateRow | None, proof: RungName | None
+) -> Trial | None:
+    """Return the trial whose figures describe the decision.
+
+    This is the one that proved the candidate; for an expected candidate the highest with
+    enough queries, since lower kinds may flatter; else the one on the rung that is shown.
+    """
+    if chosen is not None and proof is not None:
+        trial = ladder.find_trial(proof, chosen.name)
+        if trial is not None:
+            return trial
+    elif chosen is not None:
+        for trial in ladder.trials:
+            if trial.describes(chosen.name):
+                return trial
+    return next((trial for trial in ladder.trials if trial.evidence is ladder.shown), None)
+
+
+def _describe_row(row: GateRow, ladder: Ladder, described: Trial | None, in_use: bool) -> GateRow:
+    """Return a row with the figures of the described rung, as far as it measured it."""
+    row = replace(row, in_use=in_use)
+    trial = None
+    if described is not None:
+        trial = ladder.find_trial(described.rung, row.name)
+    if trial is None:
+        return row
+    return replace(row, difference=trial.difference(row.name), p=trial.p(row.name))

@@ -1,0 +1,81 @@
+"""The trials of all rungs, from the highest down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.evaluation.evidence import RUNGS, Evidence, RungName, choose_shown, sort_from_top
+from engine.evaluation.gate.decision import Option, RungResult
+from engine.evaluation.gate.trial import Trial
+from engine.metrics.differences import MIN_FOR_SPREAD
+
+PLANNED = 3.5
+"""Gain in points that the requested number of judged questions would show.
+
+It is smaller than `DIFFERENCE`, by which they decide, because their variance is only known once
+they have been judged.
+"""
+
+
+class Ladder:
+    """The candidates against the reference on every rung with queries.
+
+    There may be two trials of judged questions: one for the candidate that the questions were
+    focused on, and one for the others.
+    """
+
+    def __init__(
+        self,
+        ladder: Sequence[Evidence],
+        reference: str,
+        candidates: Sequence[Option],
+        samples: int,
+        seed: int,
+    ) -> None:
+        self._reference = reference
+        rungs = sort_from_top(ladder)
+        self.trials = [Trial(rung, reference, candidates, samples, seed) for rung in rungs]
+        self.shown: Evidence | None = None
+        if rungs:
+            self.shown = choose_shown(rungs, reference)
+
+    def find_trial(self, rung: RungName, name: str) -> Trial | None:
+        """Return the trial of a rung that measures a candidate."""
+        for trial in self.trials:
+            if trial.rung == rung and trial.has(name):
+                return trial
+        return None
+
+    def find_last_word(self) -> RungName | None:
+        """Return the highest rung with enough queries to decide."""
+        for trial in self.trials:
+            if trial.evidence.suffices(self._reference):
+                return trial.rung
+        return None
+
+    def find_proving_trials(self) -> list[Trial]:
+        """Return the trials that may prove a gain, down to the first rung with the last word."""
+        lowest = RUNGS.index(self.find_last_word() or RUNGS[-1])
+        consulted = [trial for trial in self.trials if RUNGS.index(trial.rung) <= lowest]
+        return [trial for trial in consulted if trial.evidence.may_prove]
+
+    def results(self) -> tuple[RungResult, ...]:
+        """Return each rung once; of two trials of judged questions, the larger one."""
+        results: dict[RungName, RungResult] = {}
+        for trial in self.trials:
+            evidence = trial.evidence
+            needed = evidence.count_needed(self._reference)
+            result = RungResult(evidence.rung, evidence.queries, needed, evidence.independent)
+            results.setdefault(evidence.rung, result)
+        return tuple(results.values())
+
+    def count_judged_needed(self) -> int | None:
+        """Return how many judged questions would show a gain of `PLANNED` points."""
+        if self.shown is None:
+            return None
+        judged = next((trial for trial in self.trials if trial.rung == "judged"), None)
+        if judged is not None and judged.evidence.queries >= MIN_FOR_SPREAD:
+            return judged.evidence.count_needed(self._reference, PLANNED)
+        # The documents of future questions are unknown, so the questions count as independent.
+        return replace(self.shown, clusters=None).count_needed(self._reference, PLANNED)

@@ -1,0 +1,199 @@
+"""What proves a candidate, what excludes it, and when experience is enough to use it.
+
+A candidate is used if a rung of the ladder (evidence.py) proves it better, or if experience with
+public collections (experience.py) expects a gain and nothing on the project shows harm.
+A rung that shows a candidate to be worse excludes it, unless a higher rung proves it.
+"""
+
+# A proof takes three things: a one-sided p corrected for the number of candidates (single-step
+# max-T, Westfall & Young 1993) and for the number of rungs that may prove something; a gain by the
+# two-sided test that all tables use; and a gain that remains if one more query lost everything.
+# Queries of a kind that was trained on must also show more than they may flatter by.
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from engine.core.figures import Difference
+from engine.core.messages.report import LEVEL, Expectation, GateOutcome, GateRow, SearchMode
+from engine.core.systems import BASE
+from engine.evaluation.evidence import RUNGS, PreferenceEvidence, RungName
+from engine.evaluation.gate.decision import Foreseen, Option
+from engine.evaluation.gate.ladder import Ladder
+from engine.evaluation.gate.trial import Trial, Z
+
+TOLERANCE = 0.3
+"""Points of nDCG@10 that an expected candidate may lose."""
+MAX_RISK = 0.2
+"""Maximum probability that an expected candidate loses more than `TOLERANCE`."""
+RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
+    "document": {"semantic": 2.0, "hybrid": 0.7},
+    "model": {"semantic": 4.5, "hybrid": 1.1},
+    "imported": {"semantic": 4.5, "hybrid": 1.1},
+}
+"""Points by which a kind of queries differs from judged questions, if experience does not say.
+
+Measured in docs/log/evaluation.md.
+"""
+FLATTERING: tuple[RungName, ...] = ("model", "imported")
+"""Kinds of queries that may flatter an encoder trained on queries of the same kind."""
+
+
+class Rules:
+    """What the trials of all rungs, preferences and experience say of each candidate."""
+
+    def __init__(
+        self,
+        mode: SearchMode,
+        ladder: Ladder,
+        candidates: Sequence[Option],
+        foreseen: Foreseen,
+        preferences: Mapping[str, PreferenceEvidence],
+    ) -> None:
+        self._mode: SearchMode = mode
+        self._ladder = ladder
+        self._adapted = [option.name for option in candidates if option.encoder != BASE]
+        self._foreseen = foreseen
+        self._preferences = preferences
+        self._proving = ladder.find_proving_trials()
+        tests = len(self._proving) + bool(preferences)
+        self._level = LEVEL / max(1, tests)
+        self.proofs = {option.name: self._find_proof(option.name) for option in candidates}
+
+    def judge(self, option: Option) -> GateRow:
+        """Return a candidate's outcome, with its figures on the rung that is shown."""
+        name = option.name
+        difference: Difference | None = None
+        p_value = 1.0
+        if self._ladder.shown is not None:
+            trial = self._ladder.find_trial(self._ladder.shown.rung, name)
+            if trial is not None:
+                difference = trial.difference(name)
+                p_value = trial.p(name)
+        expectation = self._build_expectation(name)
+        excluded_by = self._find_exclusion(name)
+        outcome: GateOutcome = "not shown"
+        if excluded_by is not None:
+            outcome = "excluded"
+        elif self.proofs[name] is not None:
+            outcome = "proved"
+        elif option.encoder != BASE and self._is_expected(name, expectation):
+            outcome = "expected"
+        return GateRow(
+            name=name,
+            encoder=option.encoder,
+            share=option.share,
+            difference=difference,
+            p=p_value,
+            outcome=outcome,
+            excluded_by=excluded_by,
+            expectation=expectation,
+        )
+
+    def find_proving_trial(self, name: str) -> Trial | None:
+        """Return the trial that proves a candidate, or None if none or preferences do."""
+        proof = self.proofs[name]
+        if proof is None:
+            return None
+        return self._ladder.find_trial(proof, name)
+
+    def _find_proof(self, name: str) -> RungName | None:
+        """Return the highest rung that shows a candidate to be better."""
+        proofs: list[RungName] = []
+        for trial in self._proving:
+            if trial.proves(name, self._level) and self._is_beyond_flattery(trial, name):
+                proofs.append(trial.rung)
+        preference = self._preferences.get(name)
+        needed_wealth = len(self._preferences) / self._level
+        if preference is not None and preference.wealth_better >= needed_wealth:
+            proofs.append("preferred")
+        return min(proofs, key=RUNGS.index, default=None)
+
+    def _is_beyond_flattery(self, trial: Trial, name: str) -> bool:
+        """Tell whether a gain exceeds what queries of a kind that was trained on may pretend."""
+        if trial.rung not in FLATTERING:
+            return True
+        return trial.mean(name) > Z * self._total_error(trial, name)
+
+    def _total_error(self, trial: Trial, name: str) -> float:
+        """Return a candidate's error in points: of the sample, and of its kind of queries."""
+        rung_error = 0.0
+        if trial.rung != "judged":
+            default = RUNG_ERRORS[trial.rung][self._mode]
+            rung_error = self._foreseen.rung_errors.get(trial.rung, default)
+        return float(np.hypot(trial.error(name), rung_error))
+
+    def _find_exclusion(self, name: str) -> RungName | None:
+        """Return the highest rung that shows a candidate to be worse and outranks its proof."""
+        harms: list[RungName] = [trial.rung for trial in self._ladder.trials if trial.harms(name)]
+        if self._is_disliked(name):
+            harms.append("preferred")
+        proof = self.proofs[name]
+        if proof is not None:
+            harms = [rung for rung in harms if RUNGS.index(rung) < RUNGS.index(proof)]
+        return min(harms, key=RUNGS.index, default=None)
+
+    def _is_disliked(self, name: str) -> bool:
+        """Tell whether people prefer the reference's lists."""
+        preference = self._preferences.get(name)
+        return preference is not None and preference.wealth_worse >= 1 / LEVEL
+
+    def _build_expectation(self, name: str) -> Expectation | None:
+        """Update a candidate's prior by every rung, each with its sampling error and rung error."""
+        prior = self._foreseen.priors.get(name)
+        if prior is None:
+            return None
+        effect = prior.effect
+        for trial in self._ladder.trials:
+            if trial.describes(name):
+                effect = effect.update(trial.mean(name), self._total_error(trial, name))
+        reach = Z * effect.deviation
+        return Expectation(
+            mean=effect.mean,
+            low=effect.mean - reach,
+            high=effect.mean + reach,
+            risk=effect.below(-TOLERANCE),
+            collections=prior.collections,
+            helped=prior.helped,
+            average=prior.average,
+            widened=prior.widened,
+        )
+
+    def _is_expected(self, name: str, expectation: Expectation | None) -> bool:
+        """Tell whether experience expects a gain that no evidence on the project contradicts.
+
+        The public collections themselves must agree: a gain that only the project's own queries
+        promise has to be proved.
+        """
+        if expectation is None or expectation.average <= 0:
+            return False
+        if 2 * expectation.helped <= expectation.collections:
+            return False
+        if expectation.mean <= 0 or expectation.risk >= MAX_RISK:
+            return False
+        return not self._is_doubtful(name)
+
+    def _is_doubtful(self, name: str) -> bool:
+        """Tell whether a rung without figures of this candidate found all other adapted ones worse.
+
+        People compare one candidate with the reference. If that candidate is worse, experience is
+        wrong about this adaptation, which is no reason to use it at another weight or share.
+        """
+        preferred = [candidate for candidate in self._adapted if candidate in self._preferences]
+        if preferred and name not in preferred and all(map(self._is_disliked, preferred)):
+            return True
+        for rung in {trial.rung for trial in self._ladder.trials}:
+            if self._ladder.find_trial(rung, name) is None and self._harms_all_measured(rung):
+                return True
+        return False
+
+    def _harms_all_measured(self, rung: RungName) -> bool:
+        """Tell whether a rung measured adapted candidates and found every one of them worse."""
+        harms = []
+        for name in self._adapted:
+            trial = self._ladder.find_trial(rung, name)
+            if trial is not None:
+                harms.append(trial.harms(name))
+        return bool(harms) and all(harms)

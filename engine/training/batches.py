@@ -1,0 +1,264 @@
+"""The batches of a training, each drawn by the seed and the number of its step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.metrics.relevance import pad_rows
+from engine.ranking.sampling import SampledLists
+from engine.training.config import TrainingConfig
+from engine.training.data import FloatArray, IntArray, TrainingData
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The input of a step.
+
+    `queries` (q,) and `chunks` (c,) are positions in the data, the chunks unique and ascending;
+    `positives` (q,) are columns of `chunks`, the evidence chunks (any, if lists as drawn lack
+    them); `bm25` (q, c) is float32; `candidates` (q, c) is set if a query sees only its own list,
+    which holds its evidence chunk; `gains` (q, c) are 2^grade − 1, if judgments have grades.
+    """
+
+    queries: IntArray
+    chunks: IntArray
+    positives: IntArray
+    bm25: FloatArray
+    candidates: BoolArray | None = None
+    gains: FloatArray | None = None
+
+
+class BatchSampler:
+    """Batches that depend only on (seed, step), so that a resumed training sees the same ones.
+
+    The evidence chunk is in every query's list: ready-made lists get it by `with_evidence`, unless
+    the data leaves them as drawn. A unit is a query or a list.
+    """
+
+    def __init__(self, data: TrainingData, config: TrainingConfig) -> None:
+        self._data = data
+        self._config = config
+        self._units = len(data.queries)
+        self._lists: SampledLists | None = None
+        if config.uses_lists and data.lists:
+            self._lists = data.lists
+            if data.keep_evidence:
+                self._lists = with_evidence(data.lists, data)
+            self._units = len(self._lists.queries)
+        self._everyday, self._others = self._split_units()
+
+    def _split_units(self) -> tuple[IntArray, IntArray]:
+        """Return the everyday units and the others; both empty if units are not drawn by kind."""
+        empty = np.empty(0, dtype=np.int64)
+        everyday = self._data.everyday
+        if everyday is None or self._config.everyday_share is None:
+            return empty, empty
+        if self._lists:
+            everyday = everyday[self._lists.queries]
+        if everyday.all() or not everyday.any():
+            return empty, empty
+        return np.flatnonzero(everyday), np.flatnonzero(~everyday)
+
+    def batch(self, step: int) -> Batch:
+        """Return the batch of a step, counted from 0.
+
+        Every epoch is a new permutation of the queries or lists.
+        """
+        units = self._draw_units(step)
+        if self._lists:
+            return self._build_list_batch(self._lists, units)
+        return self._build_query_batch(units, step)
+
+    def _draw_units(self, step: int) -> IntArray:
+        """Return the units of a step; of everyday queries the wanted share over all steps."""
+        size = min(self._config.queries_per_step, self._units)
+        share = self._config.everyday_share
+        if share is None or not len(self._everyday):
+            return epoch_order([self._config.seed, 1], step, size, self._units)
+        before = step * size
+        after = before + size
+        everyday_before = round(before * share)
+        everyday_after = round(after * share)
+        everyday = self._draw_of_kind(self._everyday, 8, everyday_before, everyday_after)
+        others = self._draw_of_kind(
+            self._others, 9, before - everyday_before, after - everyday_after
+        )
+        return np.concatenate([everyday, others])
+
+    def _draw_of_kind(self, units: IntArray, stream: int, first: int, last: int) -> IntArray:
+        """Return the units of the draws [first, last), none twice even if they are too few.
+
+        Every pass is a new permutation.
+        """
+        last = min(last, first + len(units))
+        chosen = draw_units([self._config.seed, stream], first, last, len(units))
+        return units[chosen]
+
+    def _build_query_batch(self, queries: IntArray, step: int) -> Batch:
+        positives = self._data.positives[queries]
+        rng = np.random.default_rng([self._config.seed, 2, step])
+        negatives = self._draw_negatives(queries, positives, rng)
+        members = np.column_stack([positives, negatives])
+        grades: list[dict[int, int]] = []
+        if self._data.grades:
+            for row, positive in zip(queries, positives, strict=True):
+                grades.append({int(positive): 1, **self._data.grades[row]})
+            graded = pad_rows([list(by_chunk) for by_chunk in grades], -1, np.int64)
+            members = np.column_stack([members, graded])
+        needed = members[members >= 0]
+        candidates = None
+        # Queries with negatives of their own do not look at shared chunks.
+        if self._config.uses_own_negatives:
+            chunks = np.unique(needed)
+            candidates = _find_members(chunks, members)
+        else:
+            chunks = np.union1d(needed, self._draw_shared(step))
+        return Batch(
+            queries=queries,
+            chunks=chunks,
+            positives=np.searchsorted(chunks, positives),
+            bm25=self._bm25(queries, chunks),
+            candidates=candidates,
+            gains=_gains(chunks, grades),
+        )
+
+    def _draw_shared(self, step: int) -> IntArray:
+        """Return random chunks for all queries of a step, all of them in a small corpus."""
+        total = len(self._data.chunks)
+        wanted = self._config.shared_chunks
+        if wanted >= total:
+            return np.arange(total, dtype=np.int64)
+        rng = np.random.default_rng([self._config.seed, 5, step])
+        return rng.choice(total, wanted, replace=False).astype(np.int64)
+
+    def _draw_negatives(
+        self, queries: IntArray, positives: IntArray, rng: np.random.Generator
+    ) -> IntArray:
+        """Return up to `negatives_per_query` distinct chunks of the wanted ranks per query (q, j).
+
+        Padded with −1.
+        """
+        first, last = self._config.negative_ranks
+        pool = self._data.ranked_ids[queries, first:last]  # (q, ranks)
+        is_positive = pool == positives[:, None]
+        return _draw(pool, is_positive, self._config.negatives_per_query, rng)
+
+    def _bm25(self, queries: IntArray, chunks: IntArray) -> FloatArray:
+        """Return BM25 of every (query, chunk) pair (q, c), from the rankings."""
+        # The last element serves the padding −1.
+        column_of = np.full(len(self._data.chunks) + 1, -1, dtype=np.int64)
+        column_of[chunks] = np.arange(len(chunks))
+        columns = column_of[self._data.ranked_ids[queries]]  # (q, k)
+        ranked_scores = self._data.ranked_scores[queries]
+        rows, ranks = np.nonzero(columns >= 0)
+        scores = np.zeros((len(queries), len(chunks)), dtype=np.float32)
+        scores[rows, columns[rows, ranks]] = ranked_scores[rows, ranks]
+        return scores
+
+    def _build_list_batch(self, lists: SampledLists, chosen: IntArray) -> Batch:
+        members = lists.chunks[chosen]  # (q, m)
+        list_scores = lists.scores[chosen]
+        queries = lists.queries[chosen]
+        evidence = self._data.positives[queries]
+        present = members >= 0
+        needed = members[present]
+        # Entailment is between a query and its evidence chunk.
+        if self._config.similarity == "lorentz":
+            needed = np.concatenate([needed, evidence])
+        chunks = np.unique(needed)
+        rows, _ = np.nonzero(present)
+        columns = np.searchsorted(chunks, members[present])
+        scores = np.zeros((len(queries), len(chunks)), dtype=np.float32)
+        scores[rows, columns] = list_scores[present]
+        # Lists as drawn may lack the evidence chunk, but losses over lists need no positive.
+        positives = np.searchsorted(chunks[:-1], evidence)
+        return Batch(
+            queries=queries,
+            chunks=chunks,
+            positives=positives,
+            bm25=scores,
+            candidates=_find_members(chunks, members),
+        )
+
+
+def with_evidence(lists: SampledLists, data: TrainingData) -> SampledLists:
+    """Return the lists, each with its query's evidence chunk and that chunk's BM25 score.
+
+    METHODS.md §1 draws the positive from the ranks [0, 3). If the evidence chunk, which is known to
+    answer the query, was not drawn from any interval, it replaces that first chunk; its score is
+    BM25's, 0 outside of the ranking. A list that has it is unchanged.
+    """
+    evidence = data.positives[lists.queries][:, None]
+    has_evidence = (lists.chunks == evidence).any(axis=1)
+    absent = np.flatnonzero(~has_evidence)
+    queries = lists.queries[absent]
+    is_evidence = data.ranked_ids[queries] == evidence[absent]  # (absent, k)
+    evidence_scores = np.where(is_evidence, data.ranked_scores[queries], 0.0).sum(axis=1)
+    chunks = np.array(lists.chunks)
+    scores = np.array(lists.scores)
+    chunks[absent, 0] = evidence[absent, 0]
+    scores[absent, 0] = evidence_scores
+    return SampledLists(lists.queries, chunks, scores)
+
+
+def _draw(pool: IntArray, barred: BoolArray, count: int, rng: np.random.Generator) -> IntArray:
+    """Draw up to `count` distinct members of each row (q, p), never padding or a barred one.
+
+    Returns (q, ≤ count), padded with −1.
+    """
+    keys = rng.random(pool.shape)
+    # 2 is above every random key.
+    keys[(pool < 0) | barred] = 2.0
+    order = np.argsort(keys, axis=1)[:, :count]
+    chosen = np.take_along_axis(pool, order, axis=1)
+    is_allowed = np.take_along_axis(keys, order, axis=1) < 2.0
+    return np.where(is_allowed, chosen, -1).astype(np.int64)
+
+
+def _find_members(chunks: IntArray, members: IntArray) -> BoolArray:
+    """Return which of the ascending `chunks` each row of `members` (q, m), padded, holds (q, c)."""
+    present = members >= 0
+    rows, _ = np.nonzero(present)
+    columns = np.searchsorted(chunks, members[present])
+    mask = np.zeros((len(members), len(chunks)), dtype=np.bool_)
+    mask[rows, columns] = True
+    return mask
+
+
+def _gains(chunks: IntArray, grades: Sequence[Mapping[int, int]]) -> FloatArray | None:
+    """Return 2^grade − 1 of the ascending `chunks` for each query (q, c), 0 without a grade.
+
+    None without queries.
+    """
+    if not grades:
+        return None
+    gains = np.zeros((len(grades), len(chunks)), dtype=np.float32)
+    for row, by_chunk in enumerate(grades):
+        columns = np.searchsorted(chunks, list(by_chunk))
+        gains[row, columns] = np.exp2(list(by_chunk.values())) - 1
+    return gains
+
+
+def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArray:
+    """Return the `size` units of a step, counted from 0; every epoch is a new permutation.
+
+    The permutation of all `units` is seeded by the number of the epoch.
+    """
+    return draw_units(seed, step * size, (step + 1) * size, units)
+
+
+def draw_units(seed: Sequence[int], first: int, last: int, units: int) -> IntArray:
+    """Return the units of the draws [first, last), counted from 0, as `epoch_order`."""
+    epochs, offsets = np.divmod(np.arange(first, last), units)
+    chosen = np.empty(len(epochs), dtype=np.int64)
+    for epoch in np.unique(epochs).tolist():
+        order = np.random.default_rng([*seed, epoch]).permutation(units)
+        in_epoch = epochs == epoch
+        chosen[in_epoch] = order[offsets[in_epoch]]
+    return chosen
