@@ -176,7 +176,7 @@ class Project:
 
         With `validation`, they are not trained on but decide when training stops.
         """
-        from engine.written_queries.imports import import_queries
+        from engine.datasets.imports import import_queries
 
         return import_queries(self.folder, Path(path), validation=validation)
 
@@ -187,7 +187,7 @@ class Project:
 
         With `measuring`, they measure what comes into use but do not help to choose it.
         """
-        from engine.written_queries.imports import import_judgments
+        from engine.datasets.imports import import_judgments
 
         return import_judgments(self.folder, Path(path), split, measuring=measuring)
 

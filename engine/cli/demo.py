@@ -14,6 +14,7 @@ from engine.core.assets import asset_path
 from engine.core.errors import UsageError
 from engine.core.messages.report import Change, FoundHit
 from engine.core.text import harmless
+from engine.datasets.imports import imported_queries
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import query_sets_of
 from engine.project.folder import (
@@ -23,7 +24,6 @@ from engine.project.folder import (
     SAMPLE_SETTINGS,
     locate,
 )
-from engine.written_queries.imports import imported_queries
 
 NAME = "sample"
 NARROW = 100  # columns below which two hits for each search take more than 60 lines

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 from engine.core.platforms.files import remove_tree
 from engine.core.records import Chunk, Document, DocumentQuery
+from engine.corpus.text.document_queries import document_queries, folded_words
 from engine.evaluation.evidence_index import CompactTexts
 from engine.evaluation.judgments import Judgment, Level
 from engine.evaluation.query_sets import QuerySet
@@ -21,9 +22,8 @@ from engine.lexical.filenames import FilenameMatch
 from engine.lexical.stage import index_without
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.chunks import IN_MEMORY
-from engine.queries.document_written import MIN_JACCARD, find_untrained, strip_chunks
+from engine.queries.from_documents import MIN_JACCARD, find_untrained, strip_chunks
 from engine.queries.heldout import cap_queries, related_in
-from engine.written_queries.document_queries import document_queries, folded_words
 
 MIN_VERBATIM = 3
 """Minimum number of words that a text repeats by more than chance."""

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from engine.core.records import Chunk, DocumentQuery
+from engine.corpus.text.document_queries import document_queries
+from engine.datasets.imports import imported_queries
 from engine.evaluation.document_set import group_by_text
 from engine.evaluation.evidence import RungName
 from engine.evaluation.query_sets import (
@@ -16,12 +18,10 @@ from engine.evaluation.query_sets import (
 )
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
-from engine.queries.document_written import find_untrained, written_within
+from engine.queries.from_documents import find_untrained, written_within
 from engine.queries.heldout import related_in, split_documents, text_keys, unrelated_documents
 from engine.queries.rules.tokens import question_key
 from engine.queries.stage import MIN_GROUPS
-from engine.written_queries.document_queries import document_queries
-from engine.written_queries.imports import imported_queries
 
 DECIDING = 2 / 3
 """Share of the held-out documents' queries that decide; the others stop the training."""

@@ -13,12 +13,7 @@ from typing import Any
 
 from engine.core.disk import disk_errors
 from engine.core.records import Chunk, JudgedQuery
-from engine.evaluation.judgments import judge_queries
-from engine.project.folder import ProjectFolder
-from engine.project.stage import fingerprint
-from engine.project.store.store import Store
-from engine.queries.rules.tokens import fold, question_key
-from engine.written_queries.imports import (
+from engine.datasets.imports import (
     JUDGING,
     JUDGING_SECONDS,
     MARKED,
@@ -26,6 +21,11 @@ from engine.written_queries.imports import (
     keep_rows,
     kept_rows,
 )
+from engine.evaluation.judgments import judge_queries
+from engine.project.folder import ProjectFolder
+from engine.project.stage import fingerprint
+from engine.project.store.store import Store
+from engine.queries.rules.tokens import fold, question_key
 
 SHORT = 80
 """Characters without white space up to which a text may occur in other documents by chance."""

@@ -15,10 +15,10 @@ from engine.api import Project
 from engine.core.errors import CancelledError, DatasetError, UsageError
 from engine.core.events import Event, StageFinished
 from engine.core.platforms.files import remove_tree
+from engine.datasets.beir import read_beir_judgments, read_training_queries
+from engine.datasets.imports import imported_queries
 from engine.settings.load import validate
 from engine.settings.schema import DEFAULT_MODEL
-from engine.written_queries.beir import read_beir_judgments, read_training_queries
-from engine.written_queries.imports import imported_queries
 
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
 

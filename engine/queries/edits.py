@@ -13,13 +13,13 @@ from typing import Any
 
 from engine.core.errors import DatasetError, UsageError
 from engine.core.records import Query
+from engine.datasets.imports import keep_rows, kept_rows
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import question_key
 from engine.settings.schema import Settings
-from engine.written_queries.imports import keep_rows, kept_rows
 
 FILE = "query-edits.jsonl"
 Edits = dict[tuple[str, str], str | None]

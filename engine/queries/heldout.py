@@ -14,7 +14,7 @@ from posixpath import splitext
 from typing import TYPE_CHECKING
 
 from engine.core.records import Document, Split
-from engine.written_queries.document_queries import folded_words, without_marks
+from engine.corpus.text.document_queries import folded_words, without_marks
 
 if TYPE_CHECKING:
     from engine.project.store.store import Store

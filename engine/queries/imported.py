@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.core.records import Chunk, Document, Query, Split
+from engine.datasets.beir import ImportedQuery
+from engine.datasets.imports import graded_queries, has_validation_queries
 from engine.project.folder import ProjectFolder
 from engine.queries.filters.evidence import is_distinctive
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
-from engine.written_queries.beir import ImportedQuery
-from engine.written_queries.imports import graded_queries, has_validation_queries
 
 _MIN_HALF = 24
 """Minimum number of characters of the half of long evidence that is searched for."""

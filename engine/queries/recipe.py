@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from engine.datasets.imports import imports_fingerprint
 from engine.encoders.kinds.chosen import base_source
 from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.project.stage import ProjectSnapshot
@@ -18,7 +19,6 @@ from engine.queries.choosing import MODELS, backend_of
 from engine.queries.opening import model_identity
 from engine.settings.schema import EvaluationSettings, QuerySettings, Settings
 from engine.settings.section import Section
-from engine.written_queries.imports import imports_fingerprint
 
 Defaults = Mapping[str, Any]
 SHIPPED_PROMPTS = {

@@ -15,6 +15,7 @@ from itertools import islice
 from engine.core.errors import CancelledError, StageError
 from engine.core.messages.queries import QuerySample, SampledChunk, SampledQuery, SampleEstimate
 from engine.core.records import Chunk, Query
+from engine.datasets.imports import imported_queries
 from engine.llm.requests import NullReporter, stop_check
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -36,7 +37,6 @@ from engine.queries.rules.extractive import Writer, rounds
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.vocabulary import language_of
 from engine.queries.stage import bm25_ranks, quality_filter
-from engine.written_queries.imports import imported_queries
 
 
 @dataclass(frozen=True)

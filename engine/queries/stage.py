@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk, Query, Split
+from engine.datasets.imports import imported_queries
 from engine.encoders.for_project import check_device
 from engine.project.stage import (
     ProjectSnapshot,
@@ -53,7 +54,6 @@ from engine.queries.recipe import current_defaults, filter_encoder, recipe
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import question_key
 from engine.queries.writing import Written, forget_gone, write_queries
-from engine.written_queries.imports import imported_queries
 
 if TYPE_CHECKING:
     from engine.core.arrays import Ids

@@ -8,10 +8,10 @@ from dataclasses import replace
 from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
 from engine.core.messages.search import Judge, Judged, Judgments, ReadJudgments
+from engine.datasets.imports import JUDGING, JUDGING_SECONDS
 from engine.project.folder import ProjectFolder
 from engine.search.syntax import parse, plain_text
 from engine.search.workers import preload
-from engine.written_queries.imports import JUDGING, JUDGING_SECONDS
 
 
 def judge(project: ProjectFolder, request: Judge) -> Judged:

@@ -135,8 +135,8 @@ class KnownAnswers:
 
     def _read_imported(self) -> dict[str, set[int]]:
         """Return the relevant chunks of imported queries, by the key of the question."""
+        from engine.datasets.imports import MARKED
         from engine.evaluation.judgments import judge_queries
-        from engine.written_queries.imports import MARKED
 
         with closing(self._project.store()) as store:
             judged = [query for query in store.judged() if not query.key.startswith(MARKED)]

@@ -62,8 +62,8 @@ def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[st
     These are judged queries, those of a language model or imported, then questions, titles and
     headings in documents; extractive queries only if there are no others.
     """
+    from engine.corpus.text.document_queries import document_queries
     from engine.queries.choosing import is_extractive
-    from engine.written_queries.document_queries import document_queries
 
     with closing(project.store()) as store:
         artifact = store.artifact(QueriesInfo)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from engine.core.messages.queries import QueryUse, UnusedReason
 from engine.core.records import DocumentQuery, JudgedQuery, Query
+from engine.corpus.text.document_queries import document_queries
+from engine.datasets.imports import has_validation_queries
 from engine.evaluation.document_set import deciding_groups
 from engine.evaluation.expected import expected_untrained
 from engine.evaluation.query_sets import answerable_queries, generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import find_untrained
+from engine.queries.from_documents import find_untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
 from engine.training.dataset import train_rows
 from engine.training.recipe import graded_of_source
 from engine.training.stopping import MIN_TO_STOP, generated_for_stopping, written_for_stopping
-from engine.written_queries.document_queries import document_queries
-from engine.written_queries.imports import has_validation_queries
 
 Use = tuple[QueryUse, UnusedReason | None]
 

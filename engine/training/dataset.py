@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk, Query
+from engine.corpus.text.document_queries import document_queries
 from engine.encoders.kinds.chosen import encoder_source
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import RankingsInfo
 from engine.project.store.chunks import sample_indices
-from engine.queries.document_written import find_untrained, strip_chunks
+from engine.queries.from_documents import find_untrained, strip_chunks
 from engine.queries.heldout import cap_queries
 from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
@@ -25,7 +26,6 @@ from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData, rows_of_chunks
 from engine.training.recipe import graded_of_source, is_of_source, teacher_folder
 from engine.training.stopping import StoppingQueries, choose_stopping_queries
-from engine.written_queries.document_queries import document_queries
 
 MIN_QUERIES = 20
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
+from engine.datasets.imports import graded_texts
 from engine.endpoint.address import is_server
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
 from engine.reranking.folder import CrossEncoderFolder, find_cross_encoder
@@ -19,7 +20,6 @@ from engine.training.config import (
     WRITTEN_QUERIES,
     TrainingConfig,
 )
-from engine.written_queries.imports import graded_texts
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot

@@ -10,6 +10,7 @@ import psutil
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError
 from engine.core.platforms.files import remove_tree
+from engine.datasets.imports import graded_queries, imports_fingerprint
 from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.for_project import (
     check_device,
@@ -33,7 +34,6 @@ from engine.training.recipe import (
     teacher_choice,
     teacher_folder,
 )
-from engine.written_queries.imports import graded_queries, imports_fingerprint
 
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.records import Chunk, DocumentQuery, Query
+from engine.corpus.text.document_queries import document_queries
+from engine.datasets.imports import has_validation_queries
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import strip_chunks, written_within
+from engine.queries.from_documents import strip_chunks, written_within
 from engine.queries.heldout import related_in, unrelated_documents
 from engine.training.data import rows_of_chunks
-from engine.written_queries.document_queries import document_queries
-from engine.written_queries.imports import has_validation_queries
 
 HARD_PER_QUERY = 10
 MIN_TO_STOP = 60

@@ -29,7 +29,7 @@ from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.selection import pair
 from engine.metrics.random_effects import Normal
 from engine.models.catalogue import SHARES
-from engine.queries.document_written import written_within
+from engine.queries.from_documents import written_within
 from engine.queries.heldout import (
     related_documents,
     split_documents,

@@ -22,6 +22,7 @@ from fixtures.training import stir
 
 from engine.core.errors import InputError, NotBuiltError, ProjectBusyError, UsageError
 from engine.core.messages.project import Exported
+from engine.datasets.beir import READER, read_beir_judgments
 from engine.encoders.hardware import Hardware
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import resolve_model
@@ -34,7 +35,6 @@ from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
 from engine.settings.schema import EncoderSettings
-from engine.written_queries.beir import READER, read_beir_judgments
 
 CPU = Hardware("cpu", "float32", 1, ())
 TEXTS = [

@@ -227,8 +227,8 @@ def test_locks_of_the_user_stay_and_no_other(project: Path) -> None:
 def test_every_lock_that_the_engine_takes_is_known() -> None:
     code = "".join(path.read_text("utf-8") for path in (ROOT / "engine").rglob("*.py"))
     named = set(re.findall(r'locked\("(\w+)"', code))
+    from engine.datasets.imports import JUDGING
     from engine.lab.study.workspace import FOLDER
-    from engine.written_queries.imports import JUDGING
 
     assert {"settings", "stage", "sweep"} <= named
     assert {*named, "run", JUDGING, FOLDER} == set(purging.LOCKS)

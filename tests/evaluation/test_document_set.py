@@ -13,7 +13,7 @@ from engine.core.records import Chunk, Document, DocumentQuery, Origin
 from engine.evaluation import document_set
 from engine.evaluation.document_set import NearCopies, group_by_text, judgment_of
 from engine.evaluation.judgments import clusters_of
-from engine.queries.document_written import strip_chunk
+from engine.queries.from_documents import strip_chunk
 
 TEXT = (
     "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in"

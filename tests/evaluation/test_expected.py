@@ -13,6 +13,7 @@ from fixtures.ranked_project import built, project
 from engine.core import events
 from engine.core.events import Event
 from engine.core.records import JudgedQuery
+from engine.datasets.imports import import_queries
 from engine.evaluation import expected
 from engine.evaluation.query_sets import heldout_queries, rung_of
 from engine.project.folder import ProjectFolder
@@ -24,7 +25,6 @@ from engine.queries.heldout import split_documents
 from engine.runs import pipeline
 from engine.service.offer import adaptation_offer
 from engine.service.queries import by_origin
-from engine.written_queries.imports import import_queries
 
 __all__ = ["built", "project"]
 

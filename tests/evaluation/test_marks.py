@@ -8,17 +8,17 @@ from fixtures.errors import fails
 
 from engine.core.errors import DatasetError
 from engine.core.records import Chunk, Document
-from engine.evaluation.judgments import judge_queries
-from engine.evaluation.marks import Mark, MarkedQuery, find_marked_chunks, read_marks, write_marks
-from engine.project.folder import ProjectFolder
-from engine.project.store.files import FileRecord
-from engine.project.store.store import Store
-from engine.written_queries.imports import (
+from engine.datasets.imports import (
     MARKS_FILE,
     import_judgments,
     read_judgments,
     restore_marked,
 )
+from engine.evaluation.judgments import judge_queries
+from engine.evaluation.marks import Mark, MarkedQuery, find_marked_chunks, read_marks, write_marks
+from engine.project.folder import ProjectFolder
+from engine.project.store.files import FileRecord
+from engine.project.store.store import Store
 
 LONG = [
     f"Paragraph {n} says that the tenant of house number {n} pays the rent on the first day of the"

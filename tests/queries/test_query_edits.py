@@ -198,7 +198,7 @@ def test_a_full_disk_undoes_the_edit(
     def full(_path: Path, _text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("engine.written_queries.imports.write_text", full)
+    monkeypatch.setattr("engine.datasets.imports.write_text", full)
     with pytest.raises(OSError, match="No space"):
         rewrite(project, store, {1: "new", 2: None})
     assert [query.text for query in store.queries()] == TEXTS

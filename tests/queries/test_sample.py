@@ -15,6 +15,7 @@ from fixtures.tiny_gguf import build_tiny_gguf
 from engine.core.errors import CancelledError, ModelError, NotBuiltError, StageError
 from engine.core.messages.queries import QuerySample, SampledQuery
 from engine.core.messages.wire import from_json
+from engine.datasets.imports import import_queries
 from engine.llm import chat as endpoint
 from engine.llm.shapes import NOT_JSON
 from engine.project.folder import ProjectFolder
@@ -22,7 +23,6 @@ from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.llm.ledger import answer_files
 from engine.queries.rejection import Reason
 from engine.queries.sample import sample
-from engine.written_queries.imports import import_queries
 
 Make = Callable[..., ProjectFolder]
 KEYS = {"backend", "model", "items", "kept_share", "estimate"}

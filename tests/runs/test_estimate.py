@@ -14,15 +14,15 @@ from fixtures.user_folders import STATE
 from engine.core import events
 from engine.core.errors import ModelError
 from engine.core.messages.project import StageState
+from engine.corpus.text.document_queries import document_queries
 from engine.evaluation.document_set import deciding_groups
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot, stage_fingerprint
-from engine.queries.document_written import find_untrained
+from engine.queries.from_documents import find_untrained
 from engine.runs import estimate, pipeline
 from engine.runs.estimate import Forecast, count_passes, count_units, keep_rate, read_rates
 from engine.training.config import TrainingConfig
 from engine.training.stage import TrainStage
-from engine.written_queries.document_queries import document_queries
 
 RECIPE = TrainingConfig(
     steps=100,

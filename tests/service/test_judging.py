@@ -160,7 +160,7 @@ def test_what_cannot_be_judged(
     def full(_path: Path, _text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("engine.written_queries.imports.write_text", full)
+    monkeypatch.setattr("engine.datasets.imports.write_text", full)
     with fails(ResourceError, "disk-full"):
         call("judge", query=QUERY, chunk_id=first.id, relevant=True)
     assert call("judgments", query=QUERY) == {"chunks": {}, "judged_queries": 0}

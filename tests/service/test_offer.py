@@ -13,15 +13,15 @@ from engine.core.errors import NotBuiltError
 from engine.core.events import RunEstimated
 from engine.core.messages.offer import AdaptationOffer, TeacherCost
 from engine.core.messages.report import KINDS
+from engine.corpus.text.document_queries import document_queries
 from engine.evaluation.evidence import CERTIFYING
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
-from engine.queries.document_written import find_untrained
+from engine.queries.from_documents import find_untrained
 from engine.runs.estimate import Forecast
 from engine.service import offer
 from engine.service.offer import adaptation_offer
-from engine.written_queries.document_queries import document_queries
 
 OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 197, ("judge", "encoder"))
 

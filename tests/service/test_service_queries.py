@@ -13,12 +13,12 @@ from engine.api import Project
 from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
 from engine.core.messages.queries import UNUSED, evidence_span
 from engine.core.records import JudgedQuery, Origin
+from engine.corpus.text.document_queries import document_queries
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 from engine.service import methods, query_uses
 from engine.settings.edit import change
-from engine.written_queries.document_queries import document_queries
 
 
 def states(call: Any) -> dict[str, str]:

@@ -15,9 +15,10 @@ from fixtures.ranked_project import built, project
 
 from engine.core.errors import DatasetError
 from engine.core.records import DocumentQuery
+from engine.datasets.imports import graded_queries, import_queries
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.queries.document_written import find_untrained
+from engine.queries.from_documents import find_untrained
 from engine.queries.imported import graded_answers
 from engine.training.batches import BatchSampler
 from engine.training.config import TrainingConfig
@@ -27,7 +28,6 @@ from engine.training.job import never
 from engine.training.objectives.losses import plackett_luce
 from engine.training.objectives.objective import Objective
 from engine.training.stage import STAGE
-from engine.written_queries.imports import graded_queries, import_queries
 
 __all__ = ["built", "project"]
 

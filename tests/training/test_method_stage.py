@@ -15,12 +15,13 @@ from fixtures.pipeline import copy_documents, stage_here
 
 from engine.core.errors import CancelledError
 from engine.core.events import Choice, Event
+from engine.corpus.text.document_queries import document_queries
 from engine.encoders.model_folder import ModelFolder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import AdapterInfo
 from engine.project.store.artifacts import Artifact
-from engine.queries.document_written import find_untrained
+from engine.queries.from_documents import find_untrained
 from engine.runs.progress import ResumePoint, find_resume_point
 from engine.training import stopping
 from engine.training.data import TrainingData
@@ -29,7 +30,6 @@ from engine.training.heldout import HeldOutFigures
 from engine.training.history import history_of
 from engine.training.recipe import resolve_config
 from engine.training.stopping import MIN_TO_STOP
-from engine.written_queries.document_queries import document_queries
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ _READERS = {
     "tar": f"{_HERE}.archives.tarballs",
     "7z": f"{_HERE}.archives.seven_zip",
     "pdf": f"{_HERE}.pdf",
-    "beir": "engine.written_queries.beir",
+    "beir": "engine.datasets.beir",
     **dict.fromkeys(("eml", "mhtml", "mbox"), f"{_HERE}.mail"),
     **dict.fromkeys(("csv", "json", "jsonl"), f"{_HERE}.tabular"),
     **dict.fromkeys(("png", "jpg", "tif", "bmp", "gif", "webp"), f"{_HERE}.pictures"),

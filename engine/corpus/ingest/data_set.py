@@ -9,7 +9,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, find_reader
 from engine.corpus.scan.scan import ScannedFile
 from engine.corpus.text.blocks import remove_invisible
-from engine.written_queries.beir import MalformedError
+from engine.datasets.beir import MalformedError
 
 
 def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:

@@ -31,10 +31,10 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan.formats import STREAMED
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, system_reason
+from engine.corpus.text.document_queries import queries_in
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.files import FileRecord, PartRecord
-from engine.written_queries.document_queries import queries_in
 
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0

@@ -21,6 +21,7 @@ from engine.corpus.ingest.former import (
 )
 from engine.corpus.ingest.ingest import Ingest
 from engine.corpus.scan.scan import Scan, Skipped, is_bare, scan
+from engine.datasets.imports import import_neighbouring_judgments
 from engine.encoders.kinds.chosen import base_source, warnings_of
 from engine.encoders.tokenizer import chunk_tokenizer, tokenizer_fingerprint
 from engine.project.stage import (
@@ -33,7 +34,6 @@ from engine.project.stage import (
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.files import LeftOutRecord
-from engine.written_queries.imports import import_neighbouring_judgments
 
 if TYPE_CHECKING:
     from engine.settings.schema import Settings

@@ -23,7 +23,7 @@ from engine.corpus.scan.formats import (
     is_tnef,
     names_no_format,
 )
-from engine.written_queries.beir import BEIR_CORPUS, begins_corpus
+from engine.datasets.beir import BEIR_CORPUS, begins_corpus
 
 if TYPE_CHECKING:
     from pathspec import PathSpec

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.core.records import Chunk
+from engine.datasets.imports import MARKED
 from engine.evaluation.marks import read_marks
 from engine.project.stage import ProjectSnapshot
 from engine.queries.rules.tokens import question_key
-from engine.written_queries.imports import MARKED
 
 
 def asked_questions(snapshot: ProjectSnapshot) -> list[str]:

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from engine.core.disk import disk_errors
 from engine.core.messages.preferences import PreferenceAnswer
+from engine.datasets.imports import JUDGING, JUDGING_SECONDS, keep_rows, kept_rows
 from engine.evaluation.lists.systems import ListedSystem, SystemPair
 from engine.metrics.e_process import EProcess, e_process
 from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import question_key
-from engine.written_queries.imports import JUDGING, JUDGING_SECONDS, keep_rows, kept_rows
 
 PREFERENCES_FILE = "preferences.jsonl"
 

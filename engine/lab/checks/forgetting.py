@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from engine.core.assets import asset_path
 from engine.core.figures import Differences, Figures
 from engine.core.systems import BASE
+from engine.datasets.beir import BEIR_CORPUS, READER, MalformedError, read_beir_judgments
 from engine.evaluation.comparison import compare_values
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.density import density_curves
@@ -25,7 +26,6 @@ from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import evaluate_run
 from engine.queries.heldout import cap_queries
 from engine.ranking.nearest import rank_all
-from engine.written_queries.beir import BEIR_CORPUS, READER, MalformedError, read_beir_judgments
 
 METRICS = ("hit@1", "hit@5", "mrr@10")
 MAX_QUESTIONS = 500

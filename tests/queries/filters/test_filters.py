@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from engine.core.records import Chunk, Document, Query
+from engine.datasets.beir import ImportedQuery
 from engine.queries.filters.consistency import (
     EVERYDAY_TOP,
     consistency_filter,
@@ -17,7 +18,6 @@ from engine.queries.filters.consistency import (
 from engine.queries.filters.dedupe import deduplicate, jaccard
 from engine.queries.imported import attach_imported
 from engine.queries.rejection import Reason
-from engine.written_queries.beir import ImportedQuery
 
 
 def query(text: str, chunk_id: int = 1) -> Query:

@@ -12,10 +12,10 @@ from dataclasses import replace
 from hashlib import sha256
 
 from engine.core.records import Chunk, DocumentQuery
+from engine.corpus.text.document_queries import folded_words
 from engine.project.stage import ProjectSnapshot
 from engine.queries.heldout import related_in, unrelated_documents
 from engine.queries.imported import graded_answers
-from engine.written_queries.document_queries import folded_words
 
 MIN_JACCARD = 0.8
 """Share of common words from which two titles or headings ask for the same."""

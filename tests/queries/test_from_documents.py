@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.core.records import DocumentQuery
-from engine.queries.document_written import written_within
+from engine.queries.from_documents import written_within
 
 
 def test_a_text_decides_only_of_documents_that_are_free() -> None:

@@ -11,7 +11,7 @@ from fixtures.errors import fails
 from engine.core.errors import DatasetError
 from engine.core.records import FurtherAnswer
 from engine.corpus.formats import find_reader
-from engine.written_queries.beir import (
+from engine.datasets.beir import (
     ImportedQuery,
     read_beir_judgments,
     read_evidence_questions,

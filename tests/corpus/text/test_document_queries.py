@@ -12,8 +12,8 @@ from fixtures.pipeline import ingest_here
 
 from engine.core.records import Chunk, DocumentQuery, Heading, ReadDocument
 from engine.corpus.formats import find_reader
+from engine.corpus.text.document_queries import document_queries, folded_words, queries_in
 from engine.project.folder import ProjectFolder
-from engine.written_queries.document_queries import document_queries, folded_words, queries_in
 
 BODY = "Boats that stay longer than a night pay for each further night in advance."
 Found = list[tuple[str, str]]

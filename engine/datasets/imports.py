@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 from engine.core.disk import write_text
 from engine.core.errors import DatasetError
 from engine.core.records import MEASURING, FurtherAnswer, JudgedQuery
-from engine.project.folder import ProjectFolder
-from engine.project.stage import StageContext
-from engine.project.store.store import Store
-from engine.written_queries.beir import (
+from engine.datasets.beir import (
     ImportedQuery,
     read_beir_judgments,
     read_evidence_questions,
     read_queries_jsonl,
     read_training_queries,
 )
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
+from engine.project.store.store import Store
 
 Row = TypeVar("Row")
 MARKS_FILE = "judgments-app.jsonl"

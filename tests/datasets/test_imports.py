@@ -7,8 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from engine.core.records import FurtherAnswer
-from engine.project.folder import ProjectFolder
-from engine.written_queries.imports import (
+from engine.datasets.imports import (
     graded_texts,
     has_validation_queries,
     import_judgments,
@@ -16,6 +15,7 @@ from engine.written_queries.imports import (
     imported_queries,
     restore_judgments,
 )
+from engine.project.folder import ProjectFolder
 
 
 def write(path: Path, *rows: dict[str, object]) -> Path:

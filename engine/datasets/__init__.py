@@ -1,0 +1,1 @@
+"""BEIR folders, and queries and judgments that a user imports."""
