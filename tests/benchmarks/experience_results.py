@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,6 @@ REFERENCE = "0.5"
 SEMANTIC = "semantic"
 ORIGINS: Mapping[str, QueryOrigin] = {"both": "model-written", "extractive": "extractive"}
 RECIPE = ("objective", "weights", "adapter_scope", "similarity", "method", "learning_rate")
-LOGGED = Path(__file__).with_name("experience_logged.jsonl")
-"""Effects that docs/log has of sets and kinds of queries without a run."""
 HALF_INTERVAL = 1.96
 Line = dict[str, Any]
 """Of runs.jsonl."""
@@ -38,21 +35,10 @@ def format_experience(
     recipes: Mapping[str, TrainingConfig],
     documents: Mapping[str, Sequence[str]],
 ) -> str:
-    """The JSON of runs, one effect a line, with what docs/log has of others.
-
-    ValueError without a run.
-    """
+    """Return the JSON of runs, one effect a line. Raises ValueError without a run."""
     if not runs:
         raise ValueError("no run of these recipes is there yet")
     effects = [effect for run in runs for effect in _effects_of(run)]
-    measured = {(effect["collection"], effect["queries"]) for effect in effects}
-    wanted = {ORIGINS[kind] for kind in recipes if kind in ORIGINS}
-    for effect in _read_logged():
-        if (
-            effect["queries"] in wanted
-            and (effect["collection"], effect["queries"]) not in measured
-        ):
-            effects.append(effect)
     kinds = {kind: recipe for kind, recipe in recipes.items() if kind in ORIGINS}
     head = {
         "what": (
@@ -167,16 +153,3 @@ def _rung_errors(runs: Sequence[Line]) -> dict[str, dict[str, float]]:
         mode: round(max(0.0, float(np.mean(found))) ** 0.5, 2) for mode, found in squares.items()
     }
     return {"model": errors, "imported": errors}
-
-
-def _read_logged() -> list[dict[str, Any]]:
-    """What docs/log has; of each line the half interval is made a standard error, and the source
-    left out.
-    """
-    found = []
-    for text in LOGGED.read_text(encoding="utf-8").splitlines():
-        effect = json.loads(text)
-        effect["error"] = round(effect.pop("half_interval") / HALF_INTERVAL, 3)
-        del effect["source"]
-        found.append(effect)
-    return found
