@@ -46,7 +46,7 @@ wheelhouse: wheel
 # python.org. The folder lies in build/windows-zip, and packed beside it.
 windows-zip: wheel
 	@test -n "$(PYTHON_ZIP)" || { echo "Name the embeddable Python: make windows-zip PYTHON_ZIP=python-3.13.1-embed-amd64.zip"; exit 1; }
-	$(BIN)/python distribution/windows_zip.py "$(PYTHON_ZIP)" dist/*.whl build/windows-zip/bmembed
+	$(BIN)/python tests/windows/windows_zip.py "$(PYTHON_ZIP)" dist/*.whl build/windows-zip/bmembed
 
 # Linting keeps one core busy for a minute: the tests begin beside it.
 test: $(VENV)/.installed-dev

@@ -19,7 +19,7 @@ from wine import ROOT, build_command, build_environment
 
 FOLDERS = (
     *("core", "settings", "project", "lexical", "vectors", "search", "runs", "service"),
-    *("metrics", "ranking", "data_sets", "distribution"),
+    *("metrics", "ranking", "data_sets", "windows"),
     *("corpus/chunking", "corpus/text", "corpus/scan", "corpus/ingest"),
     *("corpus/sandbox", "corpus/formats", "models", "endpoint", "training"),
 )

@@ -15,7 +15,7 @@ import sys
 import zipfile
 from pathlib import Path, PurePosixPath
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PLATFORM = "x86_64-pc-windows-msvc"
 LIBRARY = re.compile(r"python3(\d\d)\.dll")
 SEARCHED = ("python3{minor}.zip", "Lib", "DLLs", ".")

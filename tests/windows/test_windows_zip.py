@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "distribution" / "windows_zip.py"
+SCRIPT = Path(__file__).with_name("windows_zip.py")
 
 
 @pytest.fixture(scope="module")
