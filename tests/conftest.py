@@ -34,9 +34,11 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 # one
 LONG = (
     "cluster/test_nodes.py",
+    "end_to_end/test_judged_comparison.py",
     "end_to_end/test_kill.py",
     "end_to_end/test_export.py",
     "app/project/test_following.py",
+    "end_to_end/test_gpu.py",
     "app/steps/test_train.py",
     "app/steps/test_query_sample.py",
     "export/test_searched_elsewhere.py",
@@ -44,6 +46,7 @@ LONG = (
     "app/test_hostile_text.py",
     "app/steps/test_documents.py",
     "end_to_end/test_detached.py",
+    "export/test_two_encoders.py",
     "corpus/sandbox/test_sandbox.py",
     "end_to_end/test_cli_processes.py",
     "app/steps/test_queries.py",
@@ -83,11 +86,12 @@ settings.load_profile("no wall time")
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Python looks for no garbage while test modules are imported, nor later among what they
-    have imported.
+    have imported, and seldom among the objects of the libraries that tests load.
     """
     with pause_collection():
         yield
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
