@@ -130,9 +130,12 @@ class Analyzers:
         return tuple(terms)
 
     def is_stop_word(self, word: str) -> bool:
-        """Tell whether a word is a stop word in one of the languages."""
+        """Tell whether a word is a stop word in one of the languages.
+
+        A word of letters and digits is one if all its parts are: `DE89` is none.
+        """
         words = self.main.unstemmed(word).words
-        return len(self._merge_forms(words)) < len(words)
+        return bool(words) and not self._merge_forms(words)
 
     def mark_beginnings(self, beginning: str) -> list[str]:
         """Return how terms begin, in every language, for words that begin like this."""

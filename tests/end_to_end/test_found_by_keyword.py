@@ -159,6 +159,34 @@ def test_a_query_of_stop_words_finds_what_it_can_and_says_what_is_left_out(
     assert all(hit.marks for hit in found.hits)
 
 
+@pytest.mark.parametrize(
+    ("query", "expected", "noted"),
+    [
+        ("DE 811 907 980", "vat.txt", False),
+        ("IT60X0542811101000000123456", "bank.txt", False),
+        ("DE811907981", "", True),
+        ("IT77X0542811101000000123457", "", True),
+    ],
+)
+def test_numbers_that_begin_with_a_stop_word_are_none(
+    searching: Callable[[Path], Search],
+    folder_of: Callable[[dict[str, str]], Path],
+    query: str,
+    expected: str,
+    noted: bool,
+) -> None:
+    texts = {
+        "vat.txt": "Our number is DE 811 907 980, as it was, and the goods were sent to the yard.",
+        "bank.txt": "Paid to IT60 X054 2811 1010 0000 0123 456 for the repair of the crane.",
+        "es.txt": "El informe de la comision es de los vecinos y de las empresas de la ciudad.",
+        "en.txt": "It is said that it was the harbour that they would have to leave.",
+    }
+    found = searching(folder_of(texts))(query)
+    assert list(found.notes) == [f"No document contains {query}."] * noted
+    if expected:
+        assert found.hits[0].path == expected
+
+
 @pytest.mark.parametrize("query", ["Werkstatt man", "harbour", "zebra"])
 def test_nothing_is_said_of_stop_words_beside_others(
     searching: Callable[[Path], Search], folder_of: Callable[[dict[str, str]], Path], query: str

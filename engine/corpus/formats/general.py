@@ -54,6 +54,7 @@ _RTF_PAIR = re.compile(
     rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})"
 )
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
+_RTF_MAC = re.compile(rb"(\{\\rtf1?\s*\\mac)(?![a-z])")
 # Letters of a title: by their number with a stand-in after it, or by their bytes in the file's code
 # page.
 _RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
@@ -119,6 +120,9 @@ def extract_document(
     if format == "rtf":
         content = _RTF_PAIR.sub(_join_surrogates, rewrite(content))
         content = _RTF_SIGN.sub(lambda match: _RTF_SIGNS[match[1]], content)
+        # `\mac` alone names the code page, too.
+        if not _RTF_PAGE.search(content):
+            content = _RTF_MAC.sub(rb"\1\\ansicpg10000", content, count=1)
     with suppress(*DAMAGED, KeyError):
         # xberg needs a list of parts.
         if format in _OPEN_DOCUMENT:

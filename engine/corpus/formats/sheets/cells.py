@@ -38,7 +38,12 @@ _CELL = re.compile(
 )
 _TYPE = re.compile(rb"\bt\s*=\s*[\"']n[\"']")
 _TEXT_CELL = re.compile(rb"<c\b([^>]*\bt=\"s\"[^>]*)>\s*<v>\s*(\d{1,9})\s*</v>")
-_INLINE_CELL = re.compile(rb"<c\b([^>]*\bt=\"inlineStr\"[^>]*)>\s*<is>\s*<t\b[^>]*>[^<]*</t>")
+_INLINE_CELL = re.compile(
+    rb"<c\b([^>]*\bt=\"inlineStr\"[^>]*)>\s*<is>\s*(<t\b[^>]*>[^<]*</t>)\s*(?=</is>)"
+)
+_FORMULA_TEXT = re.compile(
+    rb"(<c\b([^>]*\bt=\"str\"[^>]*)>(?:\s*<f\b[^>]*(?:/>|>[^<]*</f>))?\s*<v\b[^>]*>)([^<]*)(?=</v>)"
+)
 _TEXT_TYPE = re.compile(rb"\bt=\"s\"")
 _STRING = re.compile(rb"<si\b[^>]*?(?:/>|>(.*?)</si>)", re.DOTALL)
 _STYLE = re.compile(rb"\bs\s*=\s*[\"'](\d+)[\"']")
@@ -155,18 +160,33 @@ class _CellWriter:
 
     def rewrite(self, sheet: bytes) -> bytes:
         """Return the XML of a sheet with its numbers as texts."""
-        if self._symbols:
+        if self._symbols or self._added:
             sheet = _INLINE_CELL.sub(self._show_inline, sheet)
+        if self._added:
+            sheet = _FORMULA_TEXT.sub(self._add_to_formula, sheet)
         sheet = _CELL.sub(self._replace, sheet)
         if (self._added or self._symbols) and self._strings:
             return _TEXT_CELL.sub(self._add_to_text, sheet)
         return sheet
 
     def _show_inline(self, match: re.Match[bytes]) -> bytes:
-        font = self._symbols.get(_read_style(match[1], -1))
-        if font is None:
+        style = _read_style(match[1], 0)
+        added = self._added.get(style)
+        font = self._symbols.get(style)
+        text = match[2]
+        if font is not None:
+            text = show_text(text, font)
+        if added is not None:
+            before, after = map(_write_text_run, added)
+            text = b"%b<r>%b</r>%b" % (before, text, after)
+        return b"<c%b><is>%b" % (match[1], text)
+
+    def _add_to_formula(self, match: re.Match[bytes]) -> bytes:
+        added = self._added.get(_read_style(match[2], 0))
+        if added is None or not match[3]:
             return match[0]
-        return show_text(match[0], font)
+        before, after = added
+        return b"%b%b%b%b" % (match[1], escape(before).encode(), match[3], escape(after).encode())
 
     def _add_to_text(self, match: re.Match[bytes]) -> bytes:
         attributes, digits = match.groups()

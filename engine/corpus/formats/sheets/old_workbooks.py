@@ -14,6 +14,7 @@ from typing import Any
 from engine.corpus.formats.containers import open_compound
 from engine.corpus.formats.sheets.cells import show_cell
 from engine.corpus.formats.sheets.number_formats import choose_code
+from engine.corpus.formats.sheets.shown import find_added_text
 
 _STREAMS = ("Workbook", "Book")
 _BEGIN = 0x0809
@@ -26,6 +27,8 @@ _NUMBER = 0x0203
 _PACKED = 0x027E
 _PACKED_ROW = 0xBD
 _FORMULA = 0x06
+# Texts of their own, shared texts, texts with runs.
+_TEXTS = (0x0204, 0xFD, 0xD6)
 _EXCEL_97 = 0x600
 # The end of a formula's value if that is a text or an error.
 _NO_NUMBER = b"\xff\xff"
@@ -47,11 +50,17 @@ class _Book:
 
     def show(self, value: float, style: int) -> str:
         """Return a number as a cell of this style shows it."""
+        return show_cell(value, self._find_code(style), from_1904=self.from_1904)
+
+    def find_added_text(self, style: int) -> tuple[str, str] | None:
+        """Return what a cell of this style shows before and after a text, None if nothing."""
+        return find_added_text(self._find_code(style))
+
+    def _find_code(self, style: int) -> str:
         number = 0
         if style < len(self.styles):
             number = self.styles[style]
-        code = choose_code(number, self.codes.get(number))
-        return show_cell(value, code, from_1904=self.from_1904)
+        return choose_code(number, self.codes.get(number))
 
 
 def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> None:
@@ -74,6 +83,7 @@ def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> 
             table = next((node for node in section["elements"] if node["type"] == "table"), None)
             if start is not None and table is not None:
                 _put_numbers(table["rows"], data, start, book)
+                _add_to_texts(table["rows"], data, start, book)
 
 
 def _put_numbers(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
@@ -92,6 +102,22 @@ def _put_numbers(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
         cells.extend([_EMPTY] * (column + 1 - len(cells)))
         paragraph = {"type": "paragraph", "content": [{"type": "text", "text": text}]}
         cells[column] = {**cells[column], "content": [paragraph]}
+
+
+def _add_to_texts(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
+    """Put what formats such as `"Art. "@` add to texts into their cells."""
+    for row, column, style in _read_texts(data, start):
+        added = book.find_added_text(style)
+        if added is None or row >= len(rows) or column >= len(rows[row]["cells"]):
+            continue
+        paragraphs = rows[row]["cells"][column].get("content")
+        if not paragraphs:
+            continue
+        before, after = added
+        first = paragraphs[0]
+        first["content"] = [{"type": "text", "text": before}, *first.get("content", ())]
+        last = paragraphs[-1]
+        last["content"] = [*last.get("content", ()), {"type": "text", "text": after}]
 
 
 def _read_records(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
@@ -145,6 +171,15 @@ def _read_text(content: bytes, length_size: int, is_97: bool) -> str:
     if rest[:1] and rest[0] & 1:
         return rest[1 : 1 + 2 * length].decode("utf-16-le", "replace")
     return rest[1 : 1 + length].decode("latin-1")
+
+
+def _read_texts(data: bytes, start: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (row, column, style) of each text of a sheet, including those of formulas."""
+    for kind, content in _read_records(data, start):
+        # The first byte of a formula's value says whether it is a text.
+        is_formula = kind == _FORMULA and content[12:14] == _NO_NUMBER and content[6] == 0
+        if is_formula or kind in _TEXTS:
+            yield _CELL.unpack_from(content)
 
 
 def _read_numbers(data: bytes, start: int) -> Iterator[tuple[int, int, int, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fixtures.read_files import only, opened
 from fixtures.text_runs import read, rtf
 
 from engine.corpus.formats.runs.rtf import rewrite
@@ -80,3 +81,9 @@ def test_damaged_files_are_rewritten_without_an_error(content: bytes) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_the_files_of_users(tmp_path: Path, name: str) -> None:
     assert read(tmp_path / name, (SHARED / name).read_bytes()) == RIGHT[name]
+
+
+@pytest.mark.parametrize("header", ["\\mac", "\\mac\\deff0", "\\mac\\ansicpg10000"])
+def test_letters_of_a_macintosh_are_read(tmp_path: Path, header: str) -> None:
+    content = "{\\rtf1" + header + "{\\fonttbl{\\f0 Arial;}}\\f0 Pr\\'9ffung, Gr\\'9a\\'a7e\\par}"
+    assert only(opened(tmp_path, "a.rtf", content.encode())).text == "Prüfung, Größe"

@@ -274,6 +274,40 @@ def test_packed_numbers_and_those_of_formulas_are_shown_by_their_formats(tmp_pat
     ]
 
 
+ADDED = [  # format, text of the cell, what is shown
+    ('"Art. "@', "XK7", "Art. XK7"),
+    ('@" units"', "ten", "ten units"),
+    ('0;-0;0;"Nr. "@" <a>"', "7b", "Nr. 7b <a>"),
+    ("@", "as it is", "as it is"),
+    ("0.00", "no number", "no number"),
+]
+
+
+def test_formats_add_to_inline_texts_and_those_of_formulas(tmp_path: Path) -> None:
+    rows = ""
+    for at, (_, text, _) in enumerate(ADDED):
+        row = at + 1
+        rows += (
+            f'<row r="{row}"><c r="A{row}" s="{row}" t="inlineStr"><is><t>{text}</t></is></c>'
+            f'<c r="B{row}" s="{row}" t="str"><f>A{row}</f><v>{text}</v></c></row>'
+        )
+    content = workbook(rows, [code for code, _, _ in ADDED])
+    assert first_sheet(only(opened(tmp_path, "a.xlsx", content))) == [
+        f"{shown} | {shown}" for _, _, shown in ADDED
+    ]
+
+
+def test_formats_add_to_texts_of_old_workbooks(tmp_path: Path) -> None:
+    cells = b""
+    for at, (_, text, _) in enumerate(ADDED):
+        cells += office.biff_record(
+            0x0204, struct.pack("<HHHHB", at, 0, at + 1, len(text), 0) + text.encode()
+        )
+    content = old_workbook(cells, [code for code, _, _ in ADDED])
+    shown = only(opened(tmp_path, "a.xls", content)).text.split("\n")[2:]
+    assert shown == [shown for _, _, shown in ADDED]
+
+
 def test_old_workbooks_may_be_long_and_count_from_1904(tmp_path: Path) -> None:
     cells = b"".join(biff_number(row, 0, 1 + (row == 10_500), row) for row in range(10_501))
     text = only(
