@@ -271,7 +271,7 @@ def _examine_languages(project: ProjectFolder, encoder: EncoderSettings) -> list
 
 
 def _examine_permissions(project: ProjectFolder | None) -> list[Finding]:
-    """Return whether only the user can open the files of a project.
+    """Report files of a project that others than the user (and its group) can open.
 
     Without a project: the folders of all projects, and what the app stores about its user, such as
     the list of recent projects and records of faults.

@@ -120,7 +120,13 @@ class Client:
     async def _exchange(
         self, path: str, body: dict[str, Any] | None, received: bytearray, max_size: int
     ) -> Response:
-        async def note_text(event: str, _info: dict[str, Any]) -> None:
+        """Send a request and return the response.
+
+        `received` grows while the answer arrives, so that `send` can show its beginning.
+        """
+
+        async def note_before_sending(event: str, _info: dict[str, Any]) -> None:
+            # The server is connected, and nothing was sent.
             if event == "http11.send_request_headers.started":
                 self.note()
 
@@ -132,7 +138,7 @@ class Client:
             method = "POST"
             content = json.dumps(body).encode()
             headers = {**HEADERS, "Content-Type": "application/json"}
-            extensions = {"trace": note_text}
+            extensions = {"trace": note_before_sending}
         timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
         async with (
             httpx.AsyncClient(transport=_CheckedTransport(self), timeout=timeout) as client,

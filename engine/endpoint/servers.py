@@ -40,7 +40,10 @@ def note_server(folder: Path, url: str) -> None:
 
 
 def known_servers(folder: Path) -> list[str]:
-    """Return their addresses in order of first use; empty if the record cannot be read."""
+    """Return the addresses of servers that got text of the project, in order of first use.
+
+    Empty if the record cannot be read.
+    """
     try:
         urls = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -20,6 +20,8 @@ from engine.metrics.retrieval import NAMES, count_new_evidence, evaluate_run, mu
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 DocumentOf = Callable[[Ids], Ids]
+Cell = tuple[str, str]
+"""A system and a metric."""
 
 MULTIHOP = "map@10 (multihop)"
 GRADED = "ndcg_exp@10"
@@ -156,28 +158,44 @@ def compare_values(
     All come from the same resamples. `wanted` maps a pair to its metrics; queries of one document
     have the same number in `clusters` (q,).
     """
-    cells = {}
+    cells: dict[Cell, Floats] = {}
     for system, by_metric in values.items():
         for metric, per_query in by_metric.items():
             cells[system, metric] = per_query
-    means = bootstrap_means(np.stack(list(cells.values()), axis=1), samples, seed, clusters)
+    stacked = np.stack(list(cells.values()), axis=1)  # (q, cells)
+    means = bootstrap_means(stacked, samples, seed, clusters)  # (samples, cells)
     means_of = dict(zip(cells, means.T, strict=True))
     figures: dict[str, dict[str, Interval]] = {system: {} for system in values}
     for (system, metric), per_query in cells.items():
         fraction = interval(per_query, means_of[system, metric])
         figures[system][metric] = fraction.percent()
+    return figures, _test_gaps(cells, means_of, wanted, samples, seed, clusters)
+
+
+def _test_gaps(
+    cells: Mapping[Cell, Floats],
+    means_of: Mapping[Cell, Floats],
+    wanted: Mapping[tuple[str, str], Sequence[str]],
+    samples: int,
+    seed: int,
+    clusters: Ids | None,
+) -> dict[tuple[str, str], dict[str, Difference]]:
+    """Return the wanted metrics' differences between pairs of systems.
+
+    `cells` has the values per query (q,), `means_of` their means in each resample (samples,).
+    """
     gaps: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in wanted}
     per_query_gaps = {}
     for (name, other), metrics in wanted.items():
         for metric in metrics:
             per_query_gaps[name, other, metric] = cells[name, metric] - cells[other, metric]
     if not per_query_gaps:
-        return figures, gaps
-    stacked = np.stack(list(per_query_gaps.values()), axis=1)
+        return gaps
+    stacked = np.stack(list(per_query_gaps.values()), axis=1)  # (q, gaps)
     p_values = randomisation_p(stacked, samples, seed, clusters).tolist()
     for column, (name, other, metric) in enumerate(per_query_gaps):
         means_of_gap = means_of[name, metric] - means_of[other, metric]
         gaps[name, other][metric] = tested_difference(
             stacked[:, column], means_of_gap, p_values[column], clusters
         )
-    return figures, gaps
+    return gaps

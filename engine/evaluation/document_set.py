@@ -52,7 +52,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     copies = NearCopies(documents, corpus, written)
     ignored = []
     for group in groups:
-        copies_of_each = [copies.of(query) for query in group]
+        copies_of_each = [copies.find_copies(query) for query in group]
         ignored.append(frozenset.intersection(*copies_of_each))
     related = related_in(context.store, documents)
     query_set = QuerySet(
@@ -127,21 +127,27 @@ class NearCopies:
     ) -> None:
         queries = list(queries)
         self._chunks = chunks
+        # Label → rows of the chunks that it is about.
         self._labelled = _find_labelled(chunks, _read_names(documents), queries)
+        # Word → labels that contain it.
         self._labels: defaultdict[str, list[Label]] = defaultdict(list)
         for label in self._labelled:
             for word in label:
                 self._labels[word].append(label)
-        texts = [folded_words(query.text) for query in queries]
-        wanted = {" ".join(words) for words in texts if len(words) >= MIN_VERBATIM}
-        linking = {query.written_in for query in queries if query.written_in != query.document_id}
         # Text of a query → rows of the chunks that contain it.
         self._verbatim = defaultdict[str, list[int]](list)
         # Document → row and folded text of its chunks, if a link in it is a query.
         self._linking = defaultdict[int, list[tuple[int, str]]](list)
-        for start in range(0, len(chunks), IN_MEMORY):
+        self._index_texts(queries)
+
+    def _index_texts(self, queries: Sequence[DocumentQuery]) -> None:
+        """Fill `_verbatim` and `_linking`, by parts of the corpus that fit into memory."""
+        texts = [folded_words(query.text) for query in queries]
+        wanted = {" ".join(words) for words in texts if len(words) >= MIN_VERBATIM}
+        linking = {query.written_in for query in queries if query.written_in != query.document_id}
+        for start in range(0, len(self._chunks), IN_MEMORY):
             folded: list[str] = []
-            for row, chunk in enumerate(chunks[start : start + IN_MEMORY], start):
+            for row, chunk in enumerate(self._chunks[start : start + IN_MEMORY], start):
                 text = f" {' '.join(folded_words(chunk.embedded_text))} "
                 folded.append(text)
                 if chunk.document_id in linking:
@@ -150,7 +156,7 @@ class NearCopies:
                 for text, occurrences in CompactTexts(folded).find(wanted).items():
                     self._verbatim[text] += [start + row for row, _, _ in occurrences]
 
-    def of(self, query: DocumentQuery) -> frozenset[int]:
+    def find_copies(self, query: DocumentQuery) -> frozenset[int]:
         """Return the ids of chunks that say what a query asks, without those that answer it.
 
         These are chunks under a file name, title or heading, or answering another query, with

@@ -118,10 +118,15 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
             for chunk_id, indices in judgment.held.items():
                 numbers = [number_of[index] for index in indices if index in number_of]
                 held[chunk_id] = (*held.get(chunk_id, ()), *numbers)
-        evidence += len(new_indices) if grades else judgment.evidence
-        for answer, grade in judgment.grades.items():
+        if grades:
+            evidence += len(new_indices)
+        else:
+            # The first judgment with an answer also counts the evidence that no chunk holds.
+            evidence += judgment.evidence
+        for judged_id, grade in judgment.grades.items():
+            answer = judged_id
             if level == "document" and judgment.level == "chunk":
-                answer = owners.get(answer, 0)
+                answer = owners.get(judged_id, 0)
             grades[answer] = max(grade, grades.get(answer, 0))
         unmatched += judgment.unmatched
     first = judgments[0]

@@ -138,26 +138,30 @@ class Analyzer:
     def _count_terms(
         self, text: str, analyse: Callable[[str], tuple[Sequence[str], Sequence[str]]]
     ) -> QueryTerms:
+        """Count the words of a query and collect its codes, as `analyse` returns them."""
         query = QueryTerms({}, {})
-        days: dict[str, tuple[str, ...]] = {}
+        # Code of a day written in words (`17 May 2031`) → its first number.
+        days_in_words: dict[str, tuple[str, ...]] = {}
         for compound in find_compounds(_lower(text)):
             words, codes = analyse(compound)
             figure = read_figure(_strip_possessive(compound))
             if figure is not None and figure.digits:
                 self._add_number(query, figure, words)
                 continue
-            has_gaps = _PARTED.search(compound) is not None
-            if codes and not has_gaps:
-                long = [word for word in words if len(word.removeprefix(self._mark)) > 1]
-                words = long or words
-            for word in words:
-                query.words[word] = query.words.get(word, 0.0) + 1.0
-            query.codes.update(dict.fromkeys(codes, tuple(words)))
-            if figure is not None and has_gaps and all(map(_DAY.fullmatch, codes)):
-                first_number = tuple(word for word in words if word.isdigit())[:1]
-                days.update(dict.fromkeys(codes, first_number))
+            is_spaced = _PARTED.search(compound) is not None
+            if codes and not is_spaced:
+                long_words = [word for word in words if len(word.removeprefix(self._mark)) > 1]
+                words = long_words or words
+            _count_words(query.words, words)
+            for code in codes:
+                query.codes[code] = tuple(words)
+            if figure is not None and is_spaced and all(map(_DAY.fullmatch, codes)):
+                numbers = tuple(word for word in words if word.isdigit())
+                for code in codes:
+                    days_in_words[code] = numbers[:1]
         if len(query.words) > _MAX_LOOKED_UP:
-            query.codes.update(days)
+            # A code weighs as much as its parts, and one number weighs less than a whole day.
+            query.codes.update(days_in_words)
         _drop_covered(query.words, text)
         return query
 
@@ -167,12 +171,12 @@ class Analyzer:
         The digits count as much as all parts together.
         """
         digits = tuple(self._mark + number for number in figure.digits)
-        for word in words:
-            query.words[word] = query.words.get(word, 0.0) + 1.0
+        _count_words(query.words, words)
         for number in digits:
             query.words.setdefault(number, float(len(words)))
-        query.codes.update(dict.fromkeys(figure.codes, tuple(words)))
-        query.digits.update(dict.fromkeys(figure.codes, digits))
+        for code in figure.codes:
+            query.codes[code] = tuple(words)
+            query.digits[code] = digits
 
     def term_of(self, word: str) -> str:
         """Return the term of a word returned by `unstemmed`, empty if it is dropped."""
@@ -214,27 +218,41 @@ class Analyzer:
         """Return the spans within one compound, ascending by start."""
         compound = _lower(raw)
         words, codes = self._analyse_compound(compound)
-        in_words = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
-        in_codes = not terms.isdisjoint(codes)
-        if not in_words and not in_codes:
+        matches_word = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
+        matches_code = not terms.isdisjoint(codes)
+        if not matches_word and not matches_code:
             return []
         if "\n" in raw:
             return self._find_spans_over_lines(raw, terms)
         clean = characters.normalise(raw)
         figure = read_figure(_strip_possessive(raw))
-        spans: list[tuple[int, int]] = []
         if figure is None and _PARTED.search(clean):
-            for piece in characters.compound_pattern().finditer(raw):
-                piece_spans = self._find_spans(piece.group(), terms)
-                spans += _shift(piece_spans, piece.start())
-            return spans
-        figure_terms: list[str] = []
-        if figure is not None:
-            for part in figure.words:
-                figure_terms += self._word_terms(part)
-        matches_figure = not terms.isdisjoint(figure_terms)
-        if in_codes or matches_figure or len(clean) != len(raw):
+            return self._find_spans_in_parts(raw, terms)
+        matches_figure = figure is not None and self._matches_figure(figure, terms)
+        # Offsets in a plain form of another length are not those in the text.
+        has_same_offsets = len(clean) == len(raw)
+        if matches_code or matches_figure or not has_same_offsets:
             return [(0, len(raw) - len(_find_possessive(raw)))]
+        return self._find_spans_in_words(clean, terms)
+
+    def _matches_figure(self, figure: Figure, terms: set[str]) -> bool:
+        """Tell whether a word that stands for the figure matches."""
+        figure_terms: list[str] = []
+        for word in figure.words:
+            figure_terms += self._word_terms(word)
+        return not terms.isdisjoint(figure_terms)
+
+    def _find_spans_in_parts(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
+        """Return the spans within a compound with spaces that looked like a figure but is none."""
+        spans: list[tuple[int, int]] = []
+        for part in characters.compound_pattern().finditer(raw):
+            part_spans = self._find_spans(part.group(), terms)
+            spans += _shift(part_spans, part.start())
+        return spans
+
+    def _find_spans_in_words(self, clean: str, terms: set[str]) -> list[tuple[int, int]]:
+        """Return the spans within a compound of which only words match."""
+        spans: list[tuple[int, int]] = []
         for word in self._word.finditer(clean):
             for piece in _PIECE.finditer(word.group()):
                 piece_spans = self._find_spans_in_piece(piece.group(), terms)
@@ -335,14 +353,16 @@ class Analyzer:
     def _word_terms(self, word: str) -> tuple[str, ...]:
         """Return the term of a word or pair of characters, or () for a stop word.
 
-        The term is also recorded under that of its spelt-out form.
+        If the word is also spelt in another way, adds the term to `spellings`: the index stores
+        there that `köln` stands for `koeln`.
         """
         terms = self._stem(word)
-        spelt = characters.spell_out(word)
-        if terms and spelt != word:
-            for other in self._stem(spelt):
-                if other != terms[0]:
-                    self.spellings.setdefault(other, set()).add(terms[0])
+        spelt_out = characters.spell_out(word)
+        if terms and spelt_out != word:
+            (term,) = terms
+            for spelt_out_term in self._stem(spelt_out):
+                if spelt_out_term != term:
+                    self.spellings.setdefault(spelt_out_term, set()).add(term)
         return terms
 
     def _stem(self, word: str) -> tuple[str, ...]:
@@ -352,12 +372,16 @@ class Analyzer:
         if not folded or len(folded) > _MAX_WORD_LENGTH:
             return ()
         with self._lock:
-            if self._stop_words and not (
-                self._stop_words.analyze(word) and self._stop_words.analyze(folded)
-            ):
+            if self._is_stop_word(word) or self._is_stop_word(folded):
                 return ()
-            stem = self._stemmer.analyze(folded)[0] if self._stemmer else ""
+            stem = ""
+            if self._stemmer:
+                stem = self._stemmer.analyze(folded)[0]
             return (self._mark + (stem or folded),)
+
+    def _is_stop_word(self, word: str) -> bool:
+        """Tell whether a word is a stop word. The caller holds the lock."""
+        return self._stop_words is not None and not self._stop_words.analyze(word)
 
 
 @lru_cache(maxsize=8)
@@ -383,6 +407,11 @@ def find_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
             yield from characters.compound_pattern().findall(compound)
         else:
             yield compound
+
+
+def _count_words(counts: dict[str, float], words: Iterable[str]) -> None:
+    for word in words:
+        counts[word] = counts.get(word, 0.0) + 1.0
 
 
 def _drop_covered(words: dict[str, float], text: str) -> None:

@@ -111,30 +111,55 @@ def read_figure(compound: str) -> Figure | None:
         return Figure((), words=(_SPELLINGS[compound],))
     if not any(map(str.isdigit, compound)):
         return None
-    if days := tuple(dict.fromkeys(day.isoformat() for day in _read_days(compound))):
-        return Figure(days)
+    days = [day.isoformat() for day in _read_days(compound)]
+    if days:
+        return Figure(tuple(dict.fromkeys(days)))
     if _NUMBER.fullmatch(compound):
         return Figure((f"{compound}.0",), (compound,))
     if _IS_AMOUNT.fullmatch(compound):
-        values = tuple(dict.fromkeys(_read_values(compound)))
-        whole_numbers = [value.removesuffix(".0") for value in values if value.endswith(".0")]
-        return Figure(values, tuple(number for number in whole_numbers if len(number) > 3))
-    if account_codes := account_numbers.read_account_number(compound):
+        return _read_amount(compound)
+    account_codes = account_numbers.read_account_number(compound)
+    if account_codes:
         return Figure(account_codes)
-    compound = _AFTER_AREA.sub(" ", compound)
-    characters = "".join(char for char in compound if char.isalnum())
-    if _IS_GROUPS.fullmatch(compound):
-        if not _MIN_DIGITS <= len(characters) <= _MAX_DIGITS or _ALL_YEARS.fullmatch(compound):
-            return None
-        codes = [f"{characters}.0"]
-        if not any(blank in compound for blank in _BLANK):
-            codes.insert(0, re.sub("[\u2010\u2011]", "-", compound))
-        return Figure(tuple(codes), (characters,))
-    if " " not in compound or not _IS_IBAN.fullmatch(characters):
+    # An area code in brackets is the first group of a telephone number.
+    groups = _AFTER_AREA.sub(" ", compound)
+    if _IS_GROUPS.fullmatch(groups):
+        return _read_groups(groups)
+    return _read_iban(groups)
+
+
+def _read_amount(amount: str) -> Figure:
+    values = tuple(dict.fromkeys(_read_values(amount)))
+    whole_numbers = [value.removesuffix(".0") for value in values if value.endswith(".0")]
+    return Figure(values, tuple(number for number in whole_numbers if len(number) > 3))
+
+
+def _read_groups(groups: str) -> Figure | None:
+    """Read a number in groups, such as a telephone number; None if it is too short or only years.
+
+    A number that is typed with marks between the groups (`030/1234-567`) is also a code as typed.
+    """
+    digits = _drop_marks(groups)
+    if not _MIN_DIGITS <= len(digits) <= _MAX_DIGITS or _ALL_YEARS.fullmatch(groups):
         return None
-    if len(_FOUR_DIGITS.findall(compound)) < 2:
+    codes = [f"{digits}.0"]
+    if not any(blank in groups for blank in _BLANK):
+        codes.insert(0, re.sub("[\u2010\u2011]", "-", groups))
+    return Figure(tuple(codes), (digits,))
+
+
+def _read_iban(groups: str) -> Figure | None:
+    """Read an IBAN in groups, of which two or more are four digits; None for anything else."""
+    characters = _drop_marks(groups)
+    if " " not in groups or not _IS_IBAN.fullmatch(characters):
+        return None
+    if len(_FOUR_DIGITS.findall(groups)) < 2:
         return None
     return Figure((re.sub(r"(?<=\d)(?=\D)|(?<=\D)(?=\d)", "-", characters),))
+
+
+def _drop_marks(groups: str) -> str:
+    return "".join(char for char in groups if char.isalnum())
 
 
 def _read_values(amount: str) -> Iterator[str]:

@@ -22,12 +22,20 @@ _HALF = np.uint64(32)
 class _Postings:
     """The rows that contain a term, and how often; those of term t are bounds[t]:bounds[t + 1]."""
 
-    def __init__(self, numbers: dict[str, int], flat: list[int], lengths: Ids) -> None:
-        count = max(len(lengths), 1)
+    def __init__(self, numbers: dict[str, int], occurrences: list[int], lengths: Ids) -> None:
+        """Count the terms of each row.
+
+        Args:
+            numbers: the number of each term.
+            occurrences: the numbers of the terms of all rows, one row after the other.
+            lengths: how many terms each row (n,) has.
+        """
+        row_count = max(len(lengths), 1)
         rows = np.repeat(np.arange(len(lengths)), lengths)
-        occurrences = np.array(flat, dtype=np.int64) * count + rows
-        postings, self.frequencies = np.unique(occurrences, return_counts=True)
-        self.terms, self.rows = np.divmod(postings, count)
+        # One integer for each occurrence, whose order is by term, then by row.
+        keys = np.array(occurrences, dtype=np.int64) * row_count + rows
+        postings, self.frequencies = np.unique(keys, return_counts=True)
+        self.terms, self.rows = np.divmod(postings, row_count)
         term_numbers = np.arange(len(numbers) + 1)
         self.bounds = np.searchsorted(self.terms, term_numbers)
         self._numbers = numbers
@@ -49,15 +57,15 @@ class PostingsScorer:
 
     def __init__(self, chunks: Iterable[tuple[int, str, str]]) -> None:
         keys: list[int] = []
-        words = _Collector()
-        codes = _Collector()
+        words = _PostingsBuilder()
+        codes = _PostingsBuilder()
         for key, word_text, code_text in chunks:
             keys.append(key)
             words.add(word_text)
             codes.add(code_text)
         self._keys = np.array(keys, dtype=np.int64)
-        self._words = words.postings()
-        self._codes = codes.postings()
+        self._words = words.build()
+        self._codes = codes.build()
         lengths = np.array(words.lengths, dtype=np.int64)
         term_frequencies = np.diff(self._words.bounds)
         document_frequencies = term_frequencies[self._words.terms]
@@ -127,20 +135,22 @@ class PostingsScorer:
         return self._keys[best_rows], totals[best_rows]
 
 
-class _Collector:
-    """Numbers terms in order of appearance."""
+class _PostingsBuilder:
+    """Collects the terms of rows, and numbers them in order of appearance."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._flat: list[int] = []
+        self._occurrences: list[int] = []
         self.lengths: list[int] = []
 
     def add(self, text: str) -> None:
+        """Add the next row: terms joined by spaces."""
         numbers = self._numbers
         terms = text.split()
-        self._flat += [numbers.setdefault(term, len(numbers)) for term in terms]
+        self._occurrences += [numbers.setdefault(term, len(numbers)) for term in terms]
         self.lengths.append(len(terms))
 
-    def postings(self) -> _Postings:
+    def build(self) -> _Postings:
+        """Return the postings of all rows."""
         lengths = np.array(self.lengths, np.int64)
-        return _Postings(self._numbers, self._flat, lengths)
+        return _Postings(self._numbers, self._occurrences, lengths)

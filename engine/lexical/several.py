@@ -61,19 +61,8 @@ class Analyzers:
         query = self.main.unstemmed(text)
         words: dict[str, float] = {}
         for word, count in query.words.items():
-            frequencies: dict[str, int] = {}
-            word_frequency = 0
-            for language, terms in self._find_forms(word).items():
-                frequencies |= {term: frequency(term) for term in terms}
-                if not terms:
-                    word_frequency += self._counts.get(language, 0)
-            word_frequency = min(chunks, word_frequency + sum(frequencies.values()))
-            for term, term_frequency in frequencies.items():
-                if term_frequency:
-                    counts = np.array([word_frequency, term_frequency], np.int64)
-                    word_idf, term_idf = idf(counts, chunks)
-                    weight = count * float(word_idf / term_idf)
-                    words[term] = words.get(term, 0.0) + weight
+            for term, weight in self._weigh_terms(word, frequency, chunks).items():
+                words[term] = words.get(term, 0.0) + count * weight
         codes = {}
         for code, parts in query.codes.items():
             codes[code] = self._choose_parts(parts, frequency)
@@ -81,6 +70,28 @@ class Analyzers:
         for code, numbers in query.digits.items():
             digits[code] = self._terms_of(numbers)
         return QueryTerms(words, codes, digits)
+
+    def _weigh_terms(self, word: str, frequency: Frequency, chunks: int) -> dict[str, float]:
+        """Return idf(df_w) / idf(df_t) for each term t of a word w that some chunk contains.
+
+        df_w counts the chunks with any term of the word, and all chunks in a language in which it
+        is a stop word.
+        """
+        frequencies: dict[str, int] = {}
+        word_frequency = 0
+        for language, terms in self._find_forms(word).items():
+            if not terms:
+                word_frequency += self._counts.get(language, 0)
+            for term in terms:
+                frequencies[term] = frequency(term)
+        word_frequency = min(chunks, word_frequency + sum(frequencies.values()))
+        weights: dict[str, float] = {}
+        for term, term_frequency in frequencies.items():
+            if term_frequency:
+                counts = np.array([word_frequency, term_frequency], np.int64)
+                word_idf, term_idf = idf(counts, chunks)
+                weights[term] = float(word_idf / term_idf)
+        return weights
 
     def _choose_parts(self, words: Iterable[str], frequency: Frequency) -> tuple[str, ...]:
         """Return, for each part of a code, the term that most chunks contain."""

@@ -199,7 +199,13 @@ def _complete_value(value: Any, annotation: Any) -> Any:
     Raises ValueError if there is none.
     """
     if get_origin(annotation) is Literal:
-        return min((word for word in get_args(annotation) if word.startswith(value or "")), key=len)
+        beginning = value or ""
+        words = [word for word in get_args(annotation) if word.startswith(beginning)]
+        return min(words, key=len)
     if value is not None:
         return value
-    return {str: "", int: 1}.get(annotation, [])
+    if annotation is str:
+        return ""
+    if annotation is int:
+        return 1  # what is numbered is numbered from 1
+    return []

@@ -81,17 +81,27 @@ def _find_window(text: str, matches: Sequence[Span], width: int) -> Span:
             ends.append(last)
     if begin > 0:
         first_match = starts[0] if starts else begin + width // 2
-        for offset in range(begin, first_match + 1):
-            if text[offset].isspace() or text[offset - 1].isspace():
-                begin = offset
-                break
+        begin = _find_word_start(text, begin, first_match)
     if end < len(text):
         last_match = ends[-1] if ends else begin + width // 2
-        for offset in range(end, last_match - 1, -1):
-            if text[offset].isspace():
-                end = offset
-                break
+        end = _find_word_end(text, end, last_match)
     return begin, end
+
+
+def _find_word_start(text: str, begin: int, latest: int) -> int:
+    """Return the first offset from `begin` to `latest` at or after white space, else `begin`."""
+    for offset in range(begin, latest + 1):
+        if text[offset].isspace() or text[offset - 1].isspace():
+            return offset
+    return begin
+
+
+def _find_word_end(text: str, end: int, earliest: int) -> int:
+    """Return the last offset from `earliest` to `end` at white space, else `end`."""
+    for offset in range(end, earliest - 1, -1):
+        if text[offset].isspace():
+            return offset
+    return end
 
 
 def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:

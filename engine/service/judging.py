@@ -82,8 +82,8 @@ def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
     from engine.evaluation.marks import MarkedQuery, find_marked_chunks, read_marks
 
     with closing(project.store()) as store:
-        query = MarkedQuery(plain_text(request.query))
-        query = read_marks(project).get(query.key, query)
+        unmarked = MarkedQuery(plain_text(request.query))
+        query = read_marks(project).get(unmarked.key, unmarked)
         marks_by_chunk = find_marked_chunks(store, query)
         count = store.counts()["judged_queries"]
     relevance = {}

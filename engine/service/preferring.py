@@ -61,9 +61,9 @@ def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
     on.
     """
     generated = generated_questions(snapshot)
-    trained = _find_trained(snapshot)
+    trained = _find_trained_keys(snapshot)
     questions: dict[str, Question] = {}
-    for text in _read_own_texts(snapshot):
+    for text in _read_questions_of_people(snapshot):
         key = question_key(text)
         if key not in generated and key not in trained:
             questions.setdefault(key, Question(text))
@@ -119,7 +119,8 @@ def _build_source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
     return lambda query: paths.get(related.get(query.document_id, query.document_id), "")
 
 
-def _read_own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
+def _read_questions_of_people(snapshot: ProjectSnapshot) -> Iterator[str]:
+    """Yield the questions that people have compared lists for, marked passages for, or imported."""
     from engine.evaluation.lists.preferences import read_preferences
     from engine.evaluation.marks import read_marks
 
@@ -134,7 +135,7 @@ def _read_own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
             yield judged.text
 
 
-def _find_trained(snapshot: ProjectSnapshot) -> set[str]:
+def _find_trained_keys(snapshot: ProjectSnapshot) -> set[str]:
     """Return the keys of queries that an adapter is trained on."""
     return {
         question_key(query.text) for query in snapshot.store.queries() if query.split != "heldout"

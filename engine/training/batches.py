@@ -12,6 +12,7 @@ from engine.metrics.relevance import pad_rows
 from engine.ranking.sampling import SampledLists
 from engine.training.config import TrainingConfig
 from engine.training.data import FloatArray, IntArray, TrainingData
+from engine.training.streams import Stream
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -80,18 +81,20 @@ class BatchSampler:
         size = min(self._config.queries_per_step, self._units)
         share = self._config.everyday_share
         if share is None or not len(self._everyday):
-            return epoch_order([self._config.seed, 1], step, size, self._units)
+            return epoch_order([self._config.seed, Stream.UNITS], step, size, self._units)
         before = step * size
         after = before + size
         everyday_before = round(before * share)
         everyday_after = round(after * share)
-        everyday = self._draw_of_kind(self._everyday, 8, everyday_before, everyday_after)
+        everyday = self._draw_of_kind(
+            self._everyday, Stream.EVERYDAY_UNITS, everyday_before, everyday_after
+        )
         others = self._draw_of_kind(
-            self._others, 9, before - everyday_before, after - everyday_after
+            self._others, Stream.OTHER_UNITS, before - everyday_before, after - everyday_after
         )
         return np.concatenate([everyday, others])
 
-    def _draw_of_kind(self, units: IntArray, stream: int, first: int, last: int) -> IntArray:
+    def _draw_of_kind(self, units: IntArray, stream: Stream, first: int, last: int) -> IntArray:
         """Return the units of the draws [first, last), none twice even if they are too few.
 
         Every pass is a new permutation.
@@ -102,23 +105,20 @@ class BatchSampler:
 
     def _build_query_batch(self, queries: IntArray, step: int) -> Batch:
         positives = self._data.positives[queries]
-        rng = np.random.default_rng([self._config.seed, 2, step])
+        rng = np.random.default_rng([self._config.seed, Stream.NEGATIVES, step])
         negatives = self._draw_negatives(queries, positives, rng)
-        members = np.column_stack([positives, negatives])
-        grades: list[dict[int, int]] = []
-        if self._data.grades:
-            for row, positive in zip(queries, positives, strict=True):
-                grades.append({int(positive): 1, **self._data.grades[row]})
+        members = np.column_stack([positives, negatives])  # (q, 1 + j)
+        grades = self._collect_grades(queries, positives)
+        if grades:
             graded = pad_rows([list(by_chunk) for by_chunk in grades], -1, np.int64)
             members = np.column_stack([members, graded])
-        needed = members[members >= 0]
+        chunks = np.unique(members[members >= 0])
         candidates = None
-        # Queries with negatives of their own do not look at shared chunks.
         if self._config.uses_own_negatives:
-            chunks = np.unique(needed)
             candidates = _find_members(chunks, members)
         else:
-            chunks = np.union1d(needed, self._draw_shared(step))
+            # Every query is compared with all chunks of the step, random ones among them.
+            chunks = np.union1d(chunks, self._draw_shared(step))
         return Batch(
             queries=queries,
             chunks=chunks,
@@ -128,13 +128,24 @@ class BatchSampler:
             gains=_gains(chunks, grades),
         )
 
+    def _collect_grades(self, queries: IntArray, positives: IntArray) -> list[dict[int, int]]:
+        """Return the grade of each query's relevant chunks, or nothing without any grades.
+
+        The evidence chunk has grade 1 unless it was judged.
+        """
+        grades: list[dict[int, int]] = []
+        if self._data.grades:
+            for row, positive in zip(queries, positives, strict=True):
+                grades.append({int(positive): 1, **self._data.grades[row]})
+        return grades
+
     def _draw_shared(self, step: int) -> IntArray:
         """Return random chunks for all queries of a step, all of them in a small corpus."""
         total = len(self._data.chunks)
         wanted = self._config.shared_chunks
         if wanted >= total:
             return np.arange(total, dtype=np.int64)
-        rng = np.random.default_rng([self._config.seed, 5, step])
+        rng = np.random.default_rng([self._config.seed, Stream.SHARED_CHUNKS, step])
         return rng.choice(total, wanted, replace=False).astype(np.int64)
 
     def _draw_negatives(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from engine.encoders.geometry.similarity import COSINE, Similarity, compute_scores
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
+from engine.training.streams import Stream
 
 _NORMAL_95 = 1.96
 
@@ -37,7 +38,7 @@ def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None
     total = len(data.heldout_queries)
     if total == 0 or config.eval_every == 0:
         return None
-    rng = np.random.default_rng([config.seed, 3])
+    rng = np.random.default_rng([config.seed, Stream.HELDOUT])
     queries = np.sort(rng.permutation(total)[: config.heldout_queries])
     positives = data.heldout_positives[queries]
     wanted = [positives]

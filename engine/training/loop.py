@@ -33,6 +33,7 @@ from engine.training.meter import Meter
 from engine.training.model.augmentation import join_black_box
 from engine.training.model.lora import write_adapter
 from engine.training.model.student import Rows, Student, StudentEncoder
+from engine.training.streams import Stream
 
 STAGE = "train"
 _LENGTH_SAMPLE = 256
@@ -175,7 +176,7 @@ class Loop(ABC):
 
         The mean is over a sample of chunks; the black box's vectors are of unit length.
         """
-        rng = np.random.default_rng([self.config.seed, 6])
+        rng = np.random.default_rng([self.config.seed, Stream.LENGTH_SAMPLE])
         sample = rng.permutation(len(self.data.chunks))[:_LENGTH_SAMPLE]
         rows = self.student.chunk_rows([self.data.chunks[i] for i in sample])
         vectors = self.encoder.chunks(rows)
@@ -338,9 +339,7 @@ class Loop(ABC):
         queries = self.encoder.queries(self.pool_queries)
         chunks = self._pool_vectors(self.pool)
         if self.config.augmentation:
-            queries, chunks = join_black_box(
-                self.data, queries, chunks, self.pool.chunks, self.pool.queries
-            )
+            queries, chunks = join_black_box(self.data, self.pool, queries, chunks)
         similarity = self.student.text_model.similarity
         figures = measure(queries, chunks, self.pool.positives, similarity)
         better = state.record(figures)

@@ -107,11 +107,11 @@ def test_near_copies(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     query = asked("Fees of the harbour for boats")
     copies = NearCopies(documents, chunks, [query])
-    assert copies.of(query) == {2, 3, 5, 7, 8}
+    assert copies.find_copies(query) == {2, 3, 5, 7, 8}
     whole = asked("Fees of the harbour for boats", origin="title", chunk_id=None)
-    assert copies.of(whole) == {3, 5, 7, 8}  # every chunk of its document answers
-    assert copies.of(asked("Ships sail")) == frozenset()  # two words, by chance
-    assert copies.of(asked("nothing of this kind")) == frozenset()
+    assert copies.find_copies(whole) == {3, 5, 7, 8}  # every chunk of its document answers
+    assert copies.find_copies(asked("Ships sail")) == frozenset()  # two words, by chance
+    assert copies.find_copies(asked("nothing of this kind")) == frozenset()
 
 
 def test_who_links_with_a_query_for_its_text_is_not_wrong() -> None:
@@ -123,7 +123,7 @@ def test_who_links_with_a_query_for_its_text_is_not_wrong() -> None:
     ]
     link = DocumentQuery("Winter storage", "link", None, 1, 4, 18, 2)
     copies = NearCopies([document(row, "") for row in (1, 2, 3)], chunks, [link])
-    assert copies.of(link) == {2}
+    assert copies.find_copies(link) == {2}
 
 
 def test_what_answers_the_same_question_in_a_copy_is_not_wrong() -> None:
@@ -145,9 +145,9 @@ def test_what_answers_the_same_question_in_a_copy_is_not_wrong() -> None:
     copies = NearCopies(
         documents, chunks, [first, term, *copied, title]
     )  # chunks as they are once all is taken out
-    assert copies.of(first) == copies.of(term) == {2}
-    assert copies.of(copied[0]) == {1}
-    assert copies.of(title) == {2, 3, 4}  # a longer title that has all its words
+    assert copies.find_copies(first) == copies.find_copies(term) == {2}
+    assert copies.find_copies(copied[0]) == {1}
+    assert copies.find_copies(title) == {2, 3, 4}  # a longer title that has all its words
 
 
 def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
@@ -159,8 +159,8 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
     five = asked("red green blue white black")
     four = asked("red green blue grey")
     copies = NearCopies([document(1, "A"), document(2, "B")], chunks, [five, four])
-    assert copies.of(five) == {2}
-    assert copies.of(four) == frozenset()
+    assert copies.find_copies(five) == {2}
+    assert copies.find_copies(four) == frozenset()
 
 
 def test_a_title_that_several_documents_share_is_asked_once_and_any_of_them_is_right() -> None:

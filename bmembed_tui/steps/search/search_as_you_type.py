@@ -16,7 +16,7 @@ from bmembed_tui.client.engine_client import Ask, GoneError, SupersededError
 from bmembed_tui.client.in_app import add_app_keys, format_advice
 from bmembed_tui.steps.search.model import ALL, Answer, Question
 from engine.core.errors import EngineError
-from engine.core.messages.search import MODES, Found, Judge, Mode, ReadJudgments, WarmUp
+from engine.core.messages.search import MODES, Found, Judge, Mode, ReadJudgments, Search, WarmUp
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
 """Starts some work in a group, and cancels what is still in progress in that group."""
@@ -129,17 +129,20 @@ class Searching:
             self._take(question, mode, answer)
             if found.can_rerank:  # these hits are shown until they are reranked
                 await asyncio.sleep(self.rerank_pause)
-                again = replace(request, rerank=None, series=f"reranked-{mode}")
-                try:
-                    answer = build_answer(question, await self._ask(again), started)
-                except EngineError:
-                    answer = replace(answer, reranking=False)
-                self._take(question, mode, answer)
+                self._take(question, mode, await self._rerank(request, answer, started))
         except SupersededError:
             return
         except EngineError as error:
             text = " ".join(filter(None, (error.what, error.why, format_advice(error))))
             self._take(question, mode, Answer(question, mode, (), error=text))
+
+    async def _rerank(self, request: Search, answer: Answer, started: float) -> Answer:
+        """Return the answer to the same search with the reranker, or `answer` if that fails."""
+        reranking = replace(request, rerank=None, series=f"reranked-{request.mode}")
+        try:
+            return build_answer(answer.question, await self._ask(reranking), started)
+        except EngineError:
+            return replace(answer, reranking=False)
 
     def _take(self, question: Question, mode: str, answer: Answer) -> None:
         if question == self.question:

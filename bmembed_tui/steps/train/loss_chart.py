@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from itertools import groupby
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
+from textual.geometry import Size
 
 from bmembed_tui.client.run_history import Curve
 from bmembed_tui.widgets.plain import plain
@@ -91,6 +92,16 @@ COLUMNS_PER_TICK = 9
 REACH = 1.05  # the axis ends beyond the last step, so that its number has room
 
 
+class DrawnState(NamedTuple):
+    """What decides the picture: the plots are drawn again when any of it changes."""
+
+    last_step: int = 0
+    steps: int = 0
+    checks: int = 0
+    size: Size = Size(0, 0)
+    theme: str = ""
+
+
 class LossChart(Vertical):
     """Two plots of a `Curve`.
 
@@ -108,12 +119,12 @@ class LossChart(Vertical):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.curve = Curve()
-        self.drawn = (0, 0, 0, 0, "")
+        self.drawn = DrawnState()
         self._with_checks = True
         self._plots: list[Plot] = []
         self._loading = False
         self._losses: list[Point] = []
-        self._figures: list[Point] = []
+        self._hit_rates: list[Point] = []
 
     def compose(self) -> ComposeResult:
         yield SafeStatic(WAITING, id="chart-legend")
@@ -129,7 +140,7 @@ class LossChart(Vertical):
 
     @property
     def _is_side_by_side(self) -> bool:
-        return bool(self._figures) and self.content_size.height < MIN_STACKED_HEIGHT
+        return bool(self._hit_rates) and self.content_size.height < MIN_STACKED_HEIGHT
 
     @property
     def _columns(self) -> int:
@@ -141,7 +152,7 @@ class LossChart(Vertical):
     @property
     def _rows(self) -> int:
         height = self.content_size.height - 1
-        if self._figures and not self._is_side_by_side:
+        if self._hit_rates and not self._is_side_by_side:
             height //= 2
         return max(2, height - 1 - RIM)
 
@@ -150,14 +161,13 @@ class LossChart(Vertical):
         size = self.content_size
         checks = self.curve.held_out if self._with_checks else []
         last_step = steps[-1].step if steps else -1
-        size_key = size.width * 10_000 + size.height
-        drawn = (last_step, len(steps), len(checks), size_key, self.app.theme)
+        drawn = DrawnState(last_step, len(steps), len(checks), size, self.app.theme)
         if drawn == self.drawn:
             return
         self._losses = keep_finite((step.step, step.loss) for step in steps)
-        self._figures = keep_finite((check.step, check.hit_at_10) for check in checks)
+        self._hit_rates = keep_finite((check.step, check.hit_at_10) for check in checks)
         has_room = size.width >= MIN_WIDTH and size.height >= MIN_HEIGHT
-        if not (self._losses or self._figures) or not has_room:
+        if not (self._losses or self._hit_rates) or not has_room:
             self._hide(WAITING if has_room or not size.area else TOO_SMALL)
             self.drawn = drawn
             return
@@ -166,7 +176,7 @@ class LossChart(Vertical):
                 self._loading = True
                 self._load()
             return
-        is_resized = drawn[3:] != self.drawn[3:]
+        is_resized = (drawn.size, drawn.theme) != (self.drawn.size, self.drawn.theme)
         self.drawn = drawn
         self.query_one("#chart-plots").set_class(self._is_side_by_side, "beside")
         self._draw_loss()
@@ -201,7 +211,7 @@ class LossChart(Vertical):
     def _draw_loss(self) -> None:
         from textual_plot import HiResMode
 
-        has_axis = self._is_side_by_side or not self._figures
+        has_axis = self._is_side_by_side or not self._hit_rates
         plot = self._prepare_plot(self._plots[0], self._losses, bottom=int(has_axis))
         if plot is None:
             return
@@ -220,10 +230,10 @@ class LossChart(Vertical):
     def _draw_checks(self) -> None:
         from textual_plot import HiResMode
 
-        plot = self._prepare_plot(self._plots[1], self._figures, bottom=1, top=100.0)
+        plot = self._prepare_plot(self._plots[1], self._hit_rates, bottom=1, top=100.0)
         if plot is None:
             return
-        points = find_envelope(self._figures, self._columns)
+        points = find_envelope(self._hit_rates, self._columns)
         style = self._style("chart--held-out")
         if len(points) > 1:
             plot.plot(*_axes(points), line_style=style, hires_mode=HiResMode.BRAILLE)
@@ -255,9 +265,9 @@ class LossChart(Vertical):
         plot.margin_left = LEFT
         rows = self._rows
         columns = self._columns
-        last_steps = [series[-1][0] for series in (self._losses, self._figures) if series]
-        last = max(1.0, *last_steps)
-        plot.set_xlimits(-last / columns, REACH * last)
+        last_steps = [series[-1][0] for series in (self._losses, self._hit_rates) if series]
+        last_step = max(1.0, *last_steps)
+        plot.set_xlimits(-last_step / columns, REACH * last_step)
         plot.set_ylimits(*find_limits(points, rows))
         plot.set_ticks(max(2, columns // COLUMNS_PER_TICK), max(2, rows // ROWS_PER_TICK), top)
         return plot
@@ -272,7 +282,7 @@ class LossChart(Vertical):
             plain(" "),
             plain("▀smoothed", "bold $text-primary"),
         ]
-        if self._figures:
+        if self._hit_rates:
             parts += [plain("  "), plain("●Hit@10 %", "$text-success")]
             if self._best:
                 parts += [plain("  "), plain("│◆best", "$text-accent")]

@@ -31,7 +31,7 @@ from engine.corpus.sandbox.outcome import (
     MOST_NAMES,
     Limits,
     Outcome,
-    finding,
+    decode_finding,
     known,
     text_of,
 )
@@ -185,7 +185,7 @@ class Child:
             case "picture":
                 self._recognise(message)
             case "document" | "left out":
-                outcome.keep(finding(message))
+                outcome.keep(decode_finding(message))
             case "failed":
                 if message["kind"] == "out of memory":
                     raise WorkerDiedError("out of memory", self._out_of_memory())

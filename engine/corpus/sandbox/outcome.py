@@ -28,6 +28,8 @@ MOST_NAMES = 2**26
 # Dates lie in the years 1 to 9999.
 _EARLIEST = -62_135_596_800
 _LATEST = 253_402_300_799
+# The largest level of a heading, and number of a page.
+_MAX_NUMBER = 2**31
 _PLAIN = ("title", "text", "format", "author", "created", "changed", "tags", "member", "note")
 
 
@@ -119,36 +121,49 @@ def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
     }
 
 
-def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
-    """Return the finding in a message.
+def decode_finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
+    """Return the finding that `as_message` has made a message of.
 
-    Raises ValueError, KeyError or TypeError if the message was tampered with.
+    A process that a document has taken over may send anything, so every value is checked. Raises
+    ValueError, KeyError or TypeError if one is not valid.
     """
     if message["type"] == "left out":
-        member, state, reason = (text_of(message[name]) for name in ("member", "state", "reason"))
-        if state not in ("skipped", "quarantined"):
-            raise ValueError("a state that there is none of")
-        return LeftOut(member, state, known(message["kind"], Kind), reason)
+        return _decode_left_out(message)
+    return _decode_document(message)
+
+
+def _decode_left_out(message: dict[str, Any]) -> LeftOut:
+    member = text_of(message["member"])
+    state = text_of(message["state"])
+    reason = text_of(message["reason"])
+    if state not in ("skipped", "quarantined"):
+        raise ValueError("an unknown state")
+    return LeftOut(member, state, known(message["kind"], Kind), reason)
+
+
+def _decode_document(message: dict[str, Any]) -> ReadDocument:
     for name in ("title", "text", "format", "author", "tags", "member", "note"):
         text_of(message[name])
     for name in ("created", "changed"):
         if message[name] is not None and not _EARLIEST <= message[name] <= _LATEST:
-            raise ValueError("a date that is none")
+            raise ValueError("a date outside the years 1 to 9999")
     length = len(message["text"])
+    headings = []
+    for start, level, title in message["headings"]:
+        headings.append(
+            Heading(_within(start, length), _within(level, _MAX_NUMBER), text_of(title))
+        )
+    pages = []
+    for start, number, name in message["pages"]:
+        pages.append(Page(_within(start, length), _within(number, _MAX_NUMBER), text_of(name)))
+    marked = []
+    for origin, text, target in message["marked"]:
+        marked.append(Marked(known(origin, Origin), text_of(text), text_of(target)))
     return ReadDocument(
         **{name: message[name] for name in _PLAIN},
-        headings=tuple(
-            Heading(_within(at, length), _within(n, 2**31), text_of(title))
-            for at, n, title in message["headings"]
-        ),
-        pages=tuple(
-            Page(_within(at, length), _within(n, 2**31), text_of(name))
-            for at, n, name in message["pages"]
-        ),
-        marked=tuple(
-            Marked(known(origin, Origin), text_of(text), text_of(target))
-            for origin, text, target in message["marked"]
-        ),
+        headings=tuple(headings),
+        pages=tuple(pages),
+        marked=tuple(marked),
     )
 
 
@@ -158,7 +173,7 @@ def known(name: Any, kind: Any) -> Any:
     Raises ValueError otherwise.
     """
     if name not in get_args(kind):
-        raise ValueError("a name that nothing has")
+        raise ValueError("an unknown name")
     return name
 
 
@@ -168,13 +183,14 @@ def text_of(text: Any) -> str:
     Raises TypeError or ValueError if it is not a text.
     """
     if not isinstance(text, str):
-        raise TypeError("a text that is none")
+        raise TypeError("not a text")
     # A lone surrogate raises ValueError here.
     text.encode()
     return text
 
 
-def _within(start: Any, length: int) -> int:
-    if not isinstance(start, int) or not 0 <= start <= length:
-        raise ValueError("an offset outside the text")
-    return start
+def _within(number: Any, most: int) -> int:
+    """Return a whole number in a message from 0 to `most`. Raises ValueError otherwise."""
+    if not isinstance(number, int) or not 0 <= number <= most:
+        raise ValueError("a number outside its range")
+    return number

@@ -33,6 +33,8 @@ _ROW = 24
 _WHISKER_GAP = 5
 # The approximate width of a letter.
 _LETTER = 7.3
+# The width of a line's sample in the legend, with the gaps around it.
+_SAMPLE_WIDTH = 54
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +149,22 @@ def line_chart(
     Several lines have a legend above, and each its own dashes and signs. The y axis reaches
     `y_most`, so that two charts can be compared.
     """
-    shown = [line for line in lines if line.points]
-    if not shown:
+    drawn_lines = [line for line in lines if line.points]
+    if not drawn_lines:
         return ""
     legend: list[str] = []
-    if len(shown) > 1:
-        legend = [_shorten(line.name, 40) for line in shown if line.name]
-    longest = max(map(len, legend), default=0)
-    columns = max(1, int(WIDTH // (longest * _LETTER + 54)))
+    if len(drawn_lines) > 1:
+        legend = [_shorten(line.name, 40) for line in drawn_lines if line.name]
+    longest_name = max(map(len, legend), default=0)
+    columns = max(1, int(WIDTH // (longest_name * _LETTER + _SAMPLE_WIDTH)))
 
     def draw(figure: Figure, axes: Axes) -> None:
-        _scale_lines(axes, shown, y_most)
+        _scale_lines(axes, drawn_lines, y_most)
         axes.grid(visible=False, axis="x")
         axes.set(xlabel=x_name, title=y_name)
         handles = []
-        for number, line in enumerate(shown):
-            handle = _plot(axes, line, number, len(shown))
+        for number, line in enumerate(drawn_lines):
+            handle = _plot(axes, line, number, len(drawn_lines))
             if line.name:
                 handles.append(handle)
         if legend:

@@ -92,15 +92,17 @@ def _open_bundle(file: Path, password: Password, place: Path | None = None) -> I
                 return
             check_password(word)
             check_room(place or Path(gettempdir()), infos[BODY].file_size)
-            with TemporaryFile(dir=place) as plain:
-                decrypt(archive, word, plain)
-                verify_seal(plain)
-                with _entries(plain) as (inner, files):
-                    yield _Bundle(digest, True, inner, files, read_manifest(inner, files))
+            with TemporaryFile(dir=place) as decrypted:
+                decrypt(archive, word, decrypted)
+                verify_seal(decrypted)
+                with _entries(decrypted) as (body, body_infos):
+                    manifest = read_manifest(body, body_infos)
+                    yield _Bundle(digest, True, body, body_infos, manifest)
 
 
 @contextmanager
 def _entries(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
+    """Yield the archive in a file, and its entries by name."""
     length = file.seek(0, 2)
     with reading():
         archive = ZipFile(file)

@@ -50,7 +50,7 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
     the depth of rankings. Raises UsageError without any axis or value, and SettingsError for an
     unknown setting or value (with the nearest) and for a cell that cannot be trained.
     """
-    wanted = dict(_axis(text) for text in axes)
+    wanted = dict(_parse_axis(text) for text in axes)
     if len(wanted) < len(axes):
         raise UsageError(
             "A setting is in two grids.",
@@ -96,7 +96,11 @@ def label_of(varied: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _axis(text: str) -> tuple[str, list[Any]]:
+def _parse_axis(text: str) -> tuple[str, list[Any]]:
+    """Return the setting and the distinct values of an axis, such as `ranking.k=100, 1000`.
+
+    Raises UsageError, SettingsError.
+    """
     name, _, values = text.partition("=")
     name = name.strip()
     parts = [part.strip() for part in values.split(",")]

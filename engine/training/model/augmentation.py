@@ -1,6 +1,7 @@
 """Vectors of a student joined with those of a black box, as training compares them.
 
-METHODS.md §2.
+A black box is an encoder that only gives vectors, such as a server's; a small model, the student,
+is trained beside it (METHODS.md §2).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from engine.encoders.kinds.augmented import joined, joined_arrays
 from engine.training.batches import Batch
-from engine.training.data import FloatArray, IntArray, TrainingData
+from engine.training.data import FloatArray, TrainingData
+from engine.training.heldout import HeldOutPool
 
 Loss = Callable[[Tensor], Tensor]
 
@@ -35,18 +37,14 @@ def batch_vectors(data: TrainingData, batch: Batch) -> Tensor:
 
 
 def join_black_box(
-    data: TrainingData,
-    queries: FloatArray,
-    chunks: FloatArray,
-    chunk_places: IntArray,
-    query_places: IntArray,
+    data: TrainingData, pool: HeldOutPool, queries: FloatArray, chunks: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return vectors of held-out queries and chunks, each joined with the black box's.
+    """Return the student's vectors of the pool's queries and chunks, joined with the black box's.
 
-    The places are those of the student's vectors in the data.
+    `queries` (h, e) and `chunks` (p, e) become (h, d + e) and (p, d + e).
     """
-    box_queries = require_vectors(data.base_heldout)[query_places]
-    box_chunks = require_vectors(data.base_chunks)[chunk_places]
+    box_queries = require_vectors(data.base_heldout)[pool.queries]
+    box_chunks = require_vectors(data.base_chunks)[pool.chunks]
     return joined_arrays(box_queries, queries), joined_arrays(box_chunks, chunks)
 
 

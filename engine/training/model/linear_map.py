@@ -6,6 +6,7 @@ Mafin, section 4.4.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,20 @@ class MappedEncoder:
         return unit_rows(self._encoder.encode_chunks(texts, progress) @ self.matrix.T)
 
 
+@dataclass(slots=True)
+class _KeptMatrix:
+    """The matrix that is kept, and the checks since it was."""
+
+    matrix: Floats
+    ndcg: float = -1.0
+    stale: int = 0
+
+    def keep(self, matrix: Floats, ndcg: float = 0.0) -> None:
+        self.matrix = matrix
+        self.ndcg = ndcg
+        self.stale = 0
+
+
 def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | None = None) -> Floats:
     """Return W (d, d), trained on the black box's vectors by the recipe's loss and stopping.
 
@@ -69,24 +84,20 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
     sampler = BatchSampler(data, config)
     pool = build_pool(data, config)
     objective = Objective(config, (require_vectors(data.base_queries), chunks), "cpu")
-    best = identity.numpy()
-    best_ndcg = -1.0
-    stale = 0
+    kept = _KeptMatrix(identity.numpy())
     for step in range(config.steps + 1):
         weights = identity + left @ right.T
         is_last = step == config.steps
-        if pool is None or is_last or step % config.eval_every == 0:
-            matrix = weights.detach().numpy()
-            ndcg = 0.0
-            if pool is not None:
-                ndcg = _measure_map(data, pool, matrix)
-            if pool is None or config.keep == "last" or ndcg > best_ndcg:
-                best = matrix
-                best_ndcg = ndcg
-                stale = 0
+        matrix = weights.detach().numpy()
+        if pool is None:
+            kept.keep(matrix)
+        elif is_last or step % config.eval_every == 0:
+            ndcg = _measure_map(data, pool, matrix)
+            if config.keep == "last" or ndcg > kept.ndcg:
+                kept.keep(matrix, ndcg)
             else:
-                stale += 1
-        if is_last or stale >= config.patience:
+                kept.stale += 1
+        if is_last or kept.stale >= config.patience:
             break
         batch = sampler.batch(step)
         optimizer.zero_grad()
@@ -96,7 +107,7 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
         optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
-    return best
+    return kept.matrix
 
 
 def _measure_map(data: TrainingData, pool: HeldOutPool, matrix: Floats) -> float:

@@ -71,25 +71,20 @@ class Student:
         self._rows: dict[tuple[str, str], array[int]] = {}
         self.query_prompt_length = self.text_model.prompt_length(self._prompts.query)
         self.chunk_prompt_length = self.text_model.prompt_length(self._prompts.document)
+        self._prepare_modules()
         transformer = self.transformer
-        if hardware.device == "cpu":
-            # On CPUs the fused attention's backward pass takes three times as long.
-            transformer.set_attn_implementation("eager")
-        if hasattr(transformer.config, "use_cache"):
-            transformer.config.use_cache = False
-        for module in self.text_model.modules[1:]:
-            module.requires_grad_(False)
         torch.manual_seed(config.seed)
         layers: dict[str, nn.Parameter] = {}
         if has_layers:
             self.adapter_settings = lora_settings(add_lora(transformer, config), model)
             layers = lora_parameters(transformer)
         others = whole_parameters(transformer)
+        self._working = layers
         if not has_layers:
             self._working = self._find_used(others)
             self.adapter_settings = all_weights_settings(model, len(self._working))
-        else:
-            self._working = others if whole else layers
+        elif whole:
+            self._working = others
         self._parameters = layers | others
         for name, parameter in self._parameters.items():
             parameter.requires_grad_(name in self._working)
@@ -111,6 +106,16 @@ class Student:
             self.text_model.geometry = OwnLengths(1.0)
         with torch.no_grad():
             self.dimension = int(self.forward(self.query_rows(["a"])).shape[1])
+
+    def _prepare_modules(self) -> None:
+        """Prepare the loaded modules for gradients, of which only the transformer is trained."""
+        if self.device == "cpu":
+            # On CPUs the fused attention's backward pass takes three times as long.
+            self.transformer.set_attn_implementation("eager")
+        if hasattr(self.transformer.config, "use_cache"):
+            self.transformer.config.use_cache = False
+        for module in self.text_model.modules[1:]:
+            module.requires_grad_(False)
 
     def _find_used(self, parameters: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
         """Return the parameters on which the vector of a text depends."""

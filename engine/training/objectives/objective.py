@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -143,9 +143,10 @@ def _build_loss(
     `above` are the chunks that the teacher ranks above the positive.
     """
     tau = config.student_temperature
-    if config.objective in ("listnet", "listmle"):
-        list_loss = losses.listnet if config.objective == "listnet" else losses.listmle
-        return partial(list_loss, teacher=target, temperature=tau, candidates=candidates)
+    if config.objective == "listnet":
+        return partial(losses.listnet, teacher=target, temperature=tau, candidates=candidates)
+    if config.objective == "listmle":
+        return partial(losses.listmle, teacher=target, temperature=tau, candidates=candidates)
     if config.objective == "triplet":
         assert candidates is not None
         wanted = torch.nn.functional.one_hot(positives, candidates.shape[1]).bool()
@@ -168,10 +169,12 @@ def _build_loss(
     if config.objective == "mixed":
         weight = config.infonce_weight
         return partial(losses.mixed, teacher=target, infonce_weight=weight, **contrast)
-    return partial(
-        losses.plackett_luce,
-        candidates=candidates,
-        label_smoothing=config.label_smoothing,
-        gains=gains,
-        **contrast,
-    )
+    if config.objective == "plackett_luce":
+        return partial(
+            losses.plackett_luce,
+            candidates=candidates,
+            label_smoothing=config.label_smoothing,
+            gains=gains,
+            **contrast,
+        )
+    assert_never(config.objective)

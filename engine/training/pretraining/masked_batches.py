@@ -17,6 +17,7 @@ from engine.core.errors import TooLittleTextError
 from engine.training.batches import epoch_order
 from engine.training.config import TrainingConfig
 from engine.training.model.student import Student
+from engine.training.streams import Stream
 
 IntArray = NDArray[np.integer]
 SmallArray = NDArray[np.int32]
@@ -152,8 +153,8 @@ class MaskedBatches:
         """
         config = self._config
         size = min(config.pretrain_chunks_per_step, len(self._usable))
-        order = epoch_order([config.seed, 11], step, size, len(self._usable))
-        rng = np.random.default_rng([config.seed, 12, step])
+        order = epoch_order([config.seed, Stream.PRETRAINING_TEXTS], step, size, len(self._usable))
+        rng = np.random.default_rng([config.seed, Stream.MASKS, step])
         texts = []
         for number in self._usable[order]:
             ids, words = self._rows[number]

@@ -80,7 +80,7 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
         assert (
             screen.run_state.steps[0].step == 1
         )  # what happened while nobody looked on is there too
-        await until(pilot, lambda: screen.query_one(LossChart).drawn[1] > 0, "the curve")
+        await until(pilot, lambda: screen.query_one(LossChart).drawn.steps > 0, "the curve")
         os.kill(pid_of(long_project, "stage"), signal.SIGKILL)
         killed = await dialog(pilot)
         assert (killed.error.code, killed.error.stage, killed.error.command) == (

@@ -31,7 +31,7 @@ from engine.core.records import Marked
 from engine.corpus.formats import LeftOut
 from engine.corpus.sandbox import outcome as outcome_module
 from engine.corpus.sandbox import pool as pooling
-from engine.corpus.sandbox.outcome import Limits, Outcome, as_message, finding
+from engine.corpus.sandbox.outcome import Limits, Outcome, as_message, decode_finding
 from engine.corpus.sandbox.pool import Pool
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
@@ -395,7 +395,7 @@ def test_nonsense_from_a_reading_process_is_not_believed(
         marked=(Marked("link", "The heron", "heron.md"), Marked("caption", "Pier")),
     )
     message = as_message(document)
-    assert finding(message) == document
+    assert decode_finding(message) == document
     for change in (
         {"pages": [[999, 1, "page 1"]]},
         {"text": 5},
@@ -409,12 +409,12 @@ def test_nonsense_from_a_reading_process_is_not_believed(
         {"text": "half a character: \ud800"},
     ):
         with pytest.raises((ValueError, TypeError)):
-            finding({**message, **change})
+            decode_finding({**message, **change})
     left = as_message(LeftOut("a.bin", "skipped", "binary", "it is binary"))
-    assert finding(left) == LeftOut("a.bin", "skipped", "binary", "it is binary")
+    assert decode_finding(left) == LeftOut("a.bin", "skipped", "binary", "it is binary")
     for change in ({"kind": ["x"]}, {"state": "elsewhere"}, {"reason": None}):
         with pytest.raises((ValueError, TypeError)):
-            finding({**left, **change})
+            decode_finding({**left, **change})
 
 
 def test_a_reading_process_cannot_say_more_than_a_file_may_hold(
