@@ -55,6 +55,14 @@ _RTF_PAIR = re.compile(
 )
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
 _RTF_MAC = re.compile(rb"(\{\\rtf1?\s*\\mac)(?![a-z])")
+# Ends of cells and rows, of which xberg keeps no word if no row begins (`\trowd`).
+_RTF_ENDS = re.compile(rb"\\(nestcell|cell|nestrow|row)(?![a-z])")
+_RTF_ENDS_AS_TEXT = {
+    b"cell": rb"\tab",
+    b"nestcell": rb"\tab",
+    b"row": rb"\par",
+    b"nestrow": rb"\par",
+}
 # Letters of a title: by their number with a stand-in after it, or by their bytes in the file's code
 # page.
 _RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
@@ -123,6 +131,8 @@ def extract_document(
         # `\mac` alone names the code page, too.
         if not _RTF_PAGE.search(content):
             content = _RTF_MAC.sub(rb"\1\\ansicpg10000", content, count=1)
+        if b"\\trowd" not in content:
+            content = _RTF_ENDS.sub(lambda match: _RTF_ENDS_AS_TEXT[match[1]], content)
     with suppress(*DAMAGED, KeyError):
         # xberg needs a list of parts.
         if format in _OPEN_DOCUMENT:

@@ -87,3 +87,9 @@ def test_the_files_of_users(tmp_path: Path, name: str) -> None:
 def test_letters_of_a_macintosh_are_read(tmp_path: Path, header: str) -> None:
     content = "{\\rtf1" + header + "{\\fonttbl{\\f0 Arial;}}\\f0 Pr\\'9ffung, Gr\\'9a\\'a7e\\par}"
     assert only(opened(tmp_path, "a.rtf", content.encode())).text == "Prüfung, Größe"
+
+
+def test_cells_of_no_table_lose_no_word(tmp_path: Path) -> None:
+    content = rb"{\rtf1\ansi Alpha\cell Beta gamma\cell Delta\row Epsilon zeta.\par Eta\cell}"
+    text = only(opened(tmp_path, "a.rtf", content)).text
+    assert text.split() == ["Alpha", "Beta", "gamma", "Delta", "Epsilon", "zeta.", "Eta"]
