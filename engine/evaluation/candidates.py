@@ -7,9 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine.core.arrays import Floats
 from engine.core.records import Chunk
 from engine.core.systems import candidate_name
 from engine.encoders.for_project import chunk_adapter, chunk_vectors, load_encoder
@@ -18,8 +16,6 @@ from engine.project.stage import StageContext
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
-
-Floats = NDArray[np.float32]
 
 
 class Candidate:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.core.arrays import Ids
 from engine.core.errors import TooLittleTextError
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.evaluation.judgments import Judgment, clusters_of
@@ -17,7 +18,6 @@ from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import NAMES, count_new_evidence, evaluate_run, multihop_ap_at_k
 
-Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 DocumentOf = Callable[[Ids], Ids]
 Cell = tuple[str, str]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Floats, Ids
 from engine.core.platforms.files import remove_tree
 from engine.core.records import Chunk
 from engine.core.systems import BM25
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from engine.evaluation.query_sets import QuerySet
     from engine.lexical.index import LexicalIndex
 
-Ids = NDArray[np.int64]
-Floats = NDArray[np.float32]
 PLAIN = ".plain"
 """Folder of the plain BM25 index, which is removed at the end of the stage."""
 

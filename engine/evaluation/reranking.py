@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Ids
 from engine.core.errors import CancelledError, EngineError
 from engine.core.messages.report import SearchMode
 from engine.evaluation.comparison import DocumentOf, measure_ndcg
@@ -28,7 +28,6 @@ from engine.reranking.chosen import reranker_of
 if TYPE_CHECKING:
     from engine.reranking.reranker import Reranker
 
-Ids = NDArray[np.int64]
 Texts = Mapping[int, str]
 WITHOUT = "without"
 WITH = "reranked"

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.core.arrays import Ids
 from engine.metrics.relevance import refuse_duplicates
 
-Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Ranker = tuple[ArrayLike, ArrayLike]
 Fused = tuple[Ids, Floats]

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Floats, Ids
 from engine.project.store.chunks import IN_MEMORY
-
-Ids = NDArray[np.int64]
-Floats = NDArray[np.float32]
 
 BLOCK = 256
 """Maximum number of queries whose products are computed at once."""

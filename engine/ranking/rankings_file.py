@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.arrays import Ids
 from engine.core.errors import DamagedError
 from engine.metrics.relevance import pad_rows
 
-Ids = NDArray[np.int64]
 Scores = NDArray[np.float32]
 
 VERSION = 1

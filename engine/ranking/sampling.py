@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ranking.rankings_file import ABSENT, Ids, RankedLists, Scores
+from engine.core.arrays import Ids
+from engine.ranking.rankings_file import ABSENT, RankedLists, Scores
 
 Scheme = Literal["fine-to-coarse", "uniform"]
 Bounds = tuple[tuple[int, int], ...]

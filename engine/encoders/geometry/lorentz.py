@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.arrays import Floats
 from engine.encoders.geometry.similarity import IndexForm, InnerProduct
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.arrays import Ids
 from engine.core.records import Chunk
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.asked import asked_questions, focused_questions, passages_of
@@ -17,7 +18,6 @@ from engine.evaluation.query_sets import QuerySet, document_names
 from engine.project.stage import ProjectSnapshot
 from engine.queries.rules.tokens import question_key
 
-Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Measure = Callable[[Ids, Sequence[Judgment]], Floats]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Floats, Ids
 from engine.core.figures import Interval
 from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
@@ -27,8 +27,6 @@ from engine.metrics.retrieval import ndcg_at_k
 from engine.metrics.similarities import choose_threshold, overlap
 from engine.ranking.nearest import rank_all
 
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int64]
 Diagnostics = dict[str, float | Interval]
 
 KINDS = ("correct", "top", "random")

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine.core.arrays import Floats
 from engine.core.figures import Interval
 from engine.core.records import Chunk
 from engine.core.systems import BASE
@@ -31,7 +29,6 @@ from engine.metrics.relevance import Relevance
 from engine.project.stage import StageContext
 from engine.ranking.nearest import rank_all
 
-Floats = NDArray[np.float32]
 Values = dict[str, Any]
 """Measure → {value, low, high}, or a number or text alone."""
 PARTS = ("systems", "differences")

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from engine.core.arrays import Floats
 from engine.encoders.geometry.similarity import COSINE, Similarity, unit_rows
 from engine.training.batches import BatchSampler
 from engine.training.compute.optimizer import learning_rate
@@ -25,8 +24,6 @@ from engine.training.objectives.objective import Objective
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, Progress
-
-Floats = NDArray[np.float32]
 
 
 class MappedEncoder:
