@@ -136,6 +136,28 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             os.environ[name] = value
 
 
+@pytest.fixture(scope="session", autouse=True)
+def processes_start_loaded(user_folders: Path) -> Iterator[None]:
+    """Processes of the engine are forks of one that has imported the libraries of models."""
+    if SYSTEM != "linux":
+        yield
+        return
+    from fixtures.preloaded import STARTER
+
+    STARTER.install()
+    yield
+    STARTER.close()
+
+
+@pytest.fixture(autouse=True)
+def processes_start_cold(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, processes_start_loaded: None
+) -> None:
+    """Processes of a test marked `cold` start as a user's do."""
+    if SYSTEM == "linux" and request.node.get_closest_marker("cold"):
+        monkeypatch.setattr("fixtures.preloaded.STARTER.enabled", False)
+
+
 @pytest.fixture
 def own_data_folder(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
