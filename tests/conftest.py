@@ -18,6 +18,7 @@ from fixtures.pipeline import (
     engine_at_once,
     engine_here,
 )
+from fixtures.preloaded import STARTER
 from fixtures.tiny_model import build_tiny_model
 from fixtures.user_folders import DATA, USER_FOLDERS
 from hypothesis import HealthCheck, settings
@@ -142,20 +143,16 @@ def processes_start_loaded(user_folders: Path) -> Iterator[None]:
     if SYSTEM != "linux":
         yield
         return
-    from fixtures.preloaded import STARTER
-
     STARTER.install()
     yield
     STARTER.close()
 
 
 @pytest.fixture(autouse=True)
-def processes_start_cold(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, processes_start_loaded: None
-) -> None:
+def processes_start_cold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of a test marked `cold` start as a user's do."""
-    if SYSTEM == "linux" and request.node.get_closest_marker("cold"):
-        monkeypatch.setattr("fixtures.preloaded.STARTER.enabled", False)
+    if request.node.get_closest_marker("cold"):
+        monkeypatch.setattr(STARTER, "enabled", False)
 
 
 @pytest.fixture
