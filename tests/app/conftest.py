@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fixtures.app import styles_parsed_once
 from fixtures.long_training import end_run, lengthen
 from fixtures.pipeline import copy_project
 from fixtures.preloaded import STARTER
@@ -70,6 +71,13 @@ def no_process_stays() -> Iterator[None]:
         if child.pid not in {*before, STARTER.keeper} and child.status() != psutil.STATUS_ZOMBIE:
             child.kill()
             child.wait(10)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parsed_styles() -> Iterator[None]:
+    """A style sheet is parsed once for all tests."""
+    with styles_parsed_once():
+        yield
 
 
 @pytest.fixture(autouse=True)
