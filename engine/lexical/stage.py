@@ -328,12 +328,13 @@ def _update(
         texts = _label_texts(context, ordered, plan.titles)
         languages = _find_chunk_languages(context, plan.languages)
         index.updated(folder, texts, removed.tolist(), languages)
+        return len(added), len(removed)
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
-        delete_tree(folder)
-        folder.mkdir(mode=0o700)
-        return None
-    return len(added), len(removed)
+    # Only now is the writer of the new index closed, as the error's traceback refers to it.
+    delete_tree(folder)
+    folder.mkdir(mode=0o700)
+    return None
 
 
 def _find_changed_chunks(context: StageContext, source: Path, plan: _IndexPlan) -> set[int]:

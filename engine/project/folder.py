@@ -23,7 +23,7 @@ from engine.core.errors import (
     reason_of,
 )
 from engine.core.platforms import SYSTEM
-from engine.core.platforms.files import is_reserved, remove_tree
+from engine.core.platforms.files import is_reserved, remove_file, remove_tree
 from engine.core.platforms.locks import holder_file, is_held
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
@@ -361,7 +361,7 @@ class ProjectFolder:
             yield
         finally:
             if holder_file(path) != path:
-                holder_file(path).unlink(missing_ok=True)
+                remove_file(holder_file(path))
             lock.release()
 
     def _explain_busy(self, name: str) -> ProjectBusyError:
