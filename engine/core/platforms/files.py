@@ -29,6 +29,7 @@ _EXTENDED = "\\\\?\\"
 _MOUNT_POINT = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT, of junctions
 _RECALL_ON_DATA_ACCESS = 0x400000  # FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS
 _ASIDE = ".bmembed-old-"
+_PROBE = ".bmembed-try-"
 _LEFTOVER = re.compile(rf"{re.escape(_ASIDE)}[0-9a-f]{{8}}")
 _DEVICE = r"(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³]) *(?:\.[^\\/]*)?"
 _RESERVED = re.compile(_DEVICE, re.IGNORECASE)
@@ -178,7 +179,7 @@ def is_writable(folder: Path) -> bool:
     """Return whether files can be made in a folder; on Windows only an attempt tells."""
     if sys.platform != "win32":
         return os.access(folder, os.W_OK)
-    path = folder / f".bmembed-{secrets.token_hex(8)}"
+    path = folder / f"{_PROBE}{secrets.token_hex(8)}"
     try:
         os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     except OSError:
@@ -200,6 +201,22 @@ def open_with_viewer(path: Path) -> None:
     """
     if sys.platform == "win32":
         os.startfile(path)
+
+
+def has_room_for_names(folder: Path, length: int) -> bool:
+    """Return whether a folder can have files whose paths within it have `length` characters.
+
+    Windows may end paths at 260, which only an attempt tells.
+    """
+    if sys.platform != "win32":
+        return True
+    path = folder / f"{_PROBE}{'x' * (length - len(_PROBE))}"
+    try:
+        os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except OSError:
+        return False
+    remove_file(path)
+    return True
 
 
 def reachable_path(path: str) -> str:
@@ -241,5 +258,5 @@ def is_online_only(status: os.stat_result) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether Windows reserves a file name, such as `con.txt`, for a device."""
-    return _RESERVED.fullmatch(name) is not None
+    """Return whether Windows takes a file name, such as `con.txt`, for a device, or changes it."""
+    return name.endswith((" ", ".")) or _RESERVED.fullmatch(name) is not None

@@ -161,6 +161,24 @@ def test_a_removed_file_may_be_listed_for_a_moment(
 
 
 @pytest.mark.usefixtures("windows")
+def test_only_an_attempt_tells_how_long_a_path_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert files.has_room_for_names(tmp_path, 120)
+    assert list(tmp_path.iterdir()) == []
+    open_file = os.open
+
+    def limit(path: Path, *arguments: int) -> int:
+        if len(str(path)) - len(str(tmp_path)) > 100:
+            raise FileNotFoundError(errno.ENOENT, "the path is too long")
+        return open_file(path, *arguments)
+
+    monkeypatch.setattr(os, "open", limit)
+    assert not files.has_room_for_names(tmp_path, 120)
+    assert files.has_room_for_names(tmp_path, 100 - len(os.sep))
+
+
+@pytest.mark.usefixtures("windows")
 def test_only_an_attempt_tells_whether_a_folder_is_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +217,8 @@ def test_syncing_a_missing_file_is_an_error(tmp_path: Path) -> None:
         ("lpt².pdf", True),
         ("CONIN$", True),
         ("conout$.log", True),
+        ("plan.", True),
+        ("plan ", True),
         ("com0", False),
         ("console.txt", False),
         ("a.con", False),
