@@ -179,13 +179,7 @@ def is_writable(folder: Path) -> bool:
     """Return whether files can be made in a folder; on Windows only an attempt tells."""
     if sys.platform != "win32":
         return os.access(folder, os.W_OK)
-    path = folder / f"{_PROBE}{secrets.token_hex(8)}"
-    try:
-        os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-    except OSError:
-        return False
-    remove_file(path)
-    return True
+    return _can_create(folder / f"{_PROBE}{secrets.token_hex(8)}")
 
 
 def release_pages(memory: mmap.mmap) -> None:
@@ -210,7 +204,10 @@ def has_room_for_names(folder: Path, length: int) -> bool:
     """
     if sys.platform != "win32":
         return True
-    path = folder / f"{_PROBE}{'x' * (length - len(_PROBE))}"
+    return _can_create(folder / f"{_PROBE}{'x' * (length - len(_PROBE))}")
+
+
+def _can_create(path: Path) -> bool:
     try:
         os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     except OSError:
