@@ -194,7 +194,7 @@ def open_with_viewer(path: Path) -> None:
     Raises OSError.
     """
     if sys.platform == "win32":
-        os.startfile(path)
+        os.startfile(reachable_path(str(path)))
 
 
 def has_room_for_names(folder: Path, length: int) -> bool:
@@ -229,6 +229,13 @@ def reachable_path(path: str) -> str:
     if len(path) < MAX_PATH and not _CHANGED_BY_WINDOWS.search(path):
         return path
     return extend_path(path)
+
+
+def is_document(path: Path) -> bool:
+    """Return whether there is a file of an absolute path, which may need `reachable_path`."""
+    with suppress(OSError, ValueError):
+        return Path(reachable_path(str(path))).is_file()
+    return False
 
 
 def extend_path(path: str) -> str:

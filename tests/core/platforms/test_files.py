@@ -248,6 +248,22 @@ def test_paths_of_windows_that_need_their_long_form(path: str, reached: str) -> 
     assert files.reachable_path(path) == reached
 
 
+@pytest.mark.usefixtures("windows")
+def test_a_document_is_looked_for_by_the_path_that_reaches_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_for: list[str] = []
+
+    def note(path: Path) -> bool:
+        looked_for.append(str(path))
+        return True
+
+    monkeypatch.setattr(Path, "is_file", note)
+    assert files.is_document(Path("C:\\docs\\con.txt"))
+    assert files.is_document(Path("C:\\docs\\plan.txt"))
+    assert looked_for == ["\\\\?\\C:\\docs\\con.txt", "C:\\docs\\plan.txt"]
+
+
 def test_long_paths_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     assert files.reachable_path(f"/docs/{'a' * 250}/b.txt") == f"/docs/{'a' * 250}/b.txt"
