@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.core.messages.search import Search
 from engine.core.records import Chunk, Document
 from engine.encoders.embedding_cache import EmbeddingCache, hash_keys
 from engine.encoders.geometry.similarity import COSINE
@@ -70,8 +71,8 @@ def embedded_in_part(corpus: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyP
 
 def test_what_is_embedded_is_searched_by_meaning_and_all_by_keywords(embedded_in_part: Any) -> None:
     with closing(Searcher(embedded_in_part.project)) as searcher:
-        found = searcher.search(QUERY)
-        semantic = searcher.search(QUERY, mode="semantic")
+        found = searcher.search(Search(QUERY))
+        semantic = searcher.search(Search(QUERY, "semantic"))
     by_text = {hit.snippet: set(hit.rankers) for hit in found.hits}
     assert (by_text[LEASE], by_text[TUNNEL]) == ({"bm25", "semantic"}, {"bm25"})
     assert len(semantic.hits) == 4
@@ -83,8 +84,8 @@ def test_a_chunk_is_neither_better_nor_worse_for_not_being_embedded_yet(
     embedded_in_part: Any,
 ) -> None:
     with closing(Searcher(embedded_in_part.project)) as searcher:
-        scores = {hit.snippet: hit.score for hit in searcher.search(QUERY).hits}
-        keywords = {hit.snippet: hit.score for hit in searcher.search(QUERY, mode="bm25").hits}
+        scores = {hit.snippet: hit.score for hit in searcher.search(Search(QUERY)).hits}
+        keywords = {hit.snippet: hit.score for hit in searcher.search(Search(QUERY, "bm25")).hits}
     least = min(0.0, *keywords.values())
     most = max(keywords.values())
     assert scores[TUNNEL] == pytest.approx((keywords[TUNNEL] - least) / (most - least), abs=1e-6)

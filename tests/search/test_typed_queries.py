@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 from engine.core.disk import write_text
 from engine.core.errors import NotBuiltError
-from engine.core.messages.search import MODES, Found, Hit
+from engine.core.messages.search import MODES, Found, Hit, Search
 from engine.core.text import day
 from engine.lexical.index import LexicalIndex
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.artifacts import Artifact
-from engine.search.filters import SearchFilter
 from engine.search.listing import describe_dates, sort_newest_first
 from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
@@ -148,7 +147,7 @@ def texts(found: Found) -> list[str]:
 
 
 def search(searcher: Searcher, query: str, mode: Any = "hybrid", **options: Any) -> Found:
-    return searcher.search(query, mode=mode, **{"top": 50, "syntax": True, **options})
+    return searcher.search(Search(query, mode, **{"top": 50, "syntax": True, **options}))
 
 
 def not_built(_loaded: LoadedProject) -> None:
@@ -266,13 +265,13 @@ def test_a_document_is_like_those_that_share_its_words(indexed: Any) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_query_of_a_data_set_is_plain_text(searcher: Searcher, mode: Any) -> None:
-    plain = searcher.search("the roof pump repairs", mode=mode)
+    plain = searcher.search(Search("the roof pump repairs", mode, syntax=False))
     for same in (
         '"the roof" -pump repairs',
         'the "roof pump" repairs*',
         'the “roof" -pump title: repairs',
     ):
-        asked = searcher.search(same.replace("title:", ""), mode=mode)
+        asked = searcher.search(Search(same.replace("title:", ""), mode, syntax=False))
         assert {hit.chunk_id for hit in asked.hits} == {hit.chunk_id for hit in plain.hits}
         if mode == "bm25":
             assert [(hit.chunk_id, hit.score) for hit in asked.hits] == [
@@ -413,7 +412,7 @@ def test_a_code_that_is_not_indexed_yet_is_not_called_missing(
 
 def test_where_no_word_was_found_is_said_as_it_is(searcher: Searcher) -> None:
     def notes(query: str, paths: tuple[str, ...] = ()) -> set[str]:
-        return set(search(searcher, query, where=SearchFilter(paths)).notes)
+        return set(search(searcher, query, paths=paths).notes)
 
     unknown = notes("zzzz")
     assert len(unknown) == 1

@@ -15,11 +15,11 @@ from engine.assistants.http.listener import Answer, Refused, Request, error_body
 from engine.assistants.served import label_projects, no_project
 from engine.core.errors import EngineError, ResourceError, UsageError, fault_record
 from engine.core.messages.report import SearchMode
-from engine.core.messages.search import MODE_OF_NAME, MODES
+from engine.core.messages.search import read_mode
 from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import Encoded, Side
-from engine.search.methods import is_light, task_of
+from engine.search.methods import is_light, read_request, task_of
 from engine.search.workers import ThreadSearcher
 
 MAX_TEXTS = 2048
@@ -126,15 +126,12 @@ class LocalApi:
             raise Refused(413, "request-too-large", what)
         params = _read(_read_body, request)
         label = params.pop("project", None)
-        mode = params.get("mode")
-        if mode is not None:
-            if mode not in (*MODE_OF_NAME, *MODES):
-                raise _invalid(f"mode must be one of {', '.join(MODE_OF_NAME)}")
-            params["mode"] = MODE_OF_NAME.get(mode, mode)
-        task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
+        params["mode"] = read_mode(params.get("mode"))
+        params = {"by_document": True, **params}
+        search = _read(lambda given: read_request("search", given), params)
         worker = self._worker(label)
-        light = worker.do(lambda own: is_light("search", params, own), light=True)
-        result = worker.do(task, light=light)
+        light = worker.do(lambda own: is_light(search, own), light=True)
+        result = worker.do(task_of(search), light=light)
         if result["problem"]:
             raise EngineError.from_dict(result["problem"])
         return result
