@@ -89,7 +89,7 @@ def examine_gpu() -> list[Finding]:
 def examine_reranker(project: ProjectFolder, settings: Settings) -> list[Finding]:
     """Return how many passages the reranker scores in a second, measured on the project's.
 
-    Empty where there is no reranker. Raises EngineError.
+    Empty without a reranker. Raises EngineError.
     """
     from engine.reranking.budget import MAX_PASSAGES, measure_speed
     from engine.reranking.chosen import reranker_of

@@ -163,7 +163,7 @@ def test_a_similarity_that_is_no_dot_product_explains_itself(
     assert (base.base_rank, base.base_cosine) == (
         1,
         None,
-    ), "a cosine says nothing beside a distance"
+    ), "a cosine cannot be compared with a distance"
 
 
 def test_hits_of_encoders_that_are_not_in_use_can_be_looked_at_for_judging(

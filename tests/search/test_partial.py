@@ -112,7 +112,7 @@ def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
     folder: str,
     known: list[int],
 ) -> None:
-    """Two chunks are wanted beside the four that it holds, and one of them is embedded."""
+    """Two chunks are wanted besides the four that it holds, and one of them is embedded."""
     monkeypatch.setattr(partial, "WORTHWHILE", share)
     project = embedded_in_part.project
     with closing(project.store()) as store:

@@ -44,7 +44,7 @@ def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
 
 @pytest.fixture
 def project(tmp_path: Path, tiny: ModelFolder) -> Path:
-    """A folder with a cross-encoder's files beside nothing else."""
+    """A folder with a cross-encoder's files and nothing else."""
     folder = tmp_path / "reranker"
     shutil.copytree(tiny.path, folder)
     config = json.loads((folder / "config.json").read_text()) | {
