@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fixtures.errors import fails
+from fixtures.records import build_document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,9 +23,7 @@ from engine.search.filters import (
 
 
 def document(number: int, path: str, modified: float = 0.0) -> Document:
-    return Document(
-        path, "/docs", path.split("#")[0].rpartition(".")[2], "", "", "h", 1, modified, id=number
-    )
+    return build_document(path, modified=modified, id=number)
 
 
 DOCUMENTS = [

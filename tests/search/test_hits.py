@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.records import build_chunk, build_document, store_document
 
 from engine.core.disk import write_text
 from engine.core.messages.search import Search
-from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder
-from engine.project.store.files import FileRecord
 from engine.search.fusing import fuse
 from engine.search.searcher import EMPTY, NO_WORD, Searcher, unsearchable
 from engine.settings.schema import SearchSettings
@@ -85,20 +84,12 @@ def test_hits_carry_the_shares_of_their_fused_score(indexed: Any, project: Proje
 def test_hits_say_line_and_page(indexed: Any, project: ProjectFolder) -> None:
     text = "Title\n\nOn otters.\fAbout badgers.\nAnd marmots, too."
     store = project.store()
-    with store.transaction():
-        file_id = store.put_file(FileRecord("/docs", "pages.txt", "x", 1, 1, "h", "read", "", ""))
-        row = store.put_document(
-            file_id, Document("pages.txt", "/docs", "txt", "Pages", text, "h", 1, 0.0)
-        )
-        chunks = []
-        for ordinal, part in enumerate(
-            ("On otters.", "About badgers.\nAnd marmots, too.", "And marmots, too.")
-        ):
-            start = text.index(part)
-            chunks.append(
-                Chunk(row, ordinal, start, start + len(part), part, (), 5, part, f"{ordinal}")
-            )
-        store.replace_chunks(row, chunks)
+    chunks = []
+    for ordinal, part in enumerate(
+        ("On otters.", "About badgers.\nAnd marmots, too.", "And marmots, too.")
+    ):
+        chunks.append(build_chunk(part, ordinal=ordinal, start=text.index(part)))
+    store_document(store, build_document("pages.txt", text), chunks)
     store.close()
     indexed.index(vectors=False)
     searcher = Searcher(project)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.records import build_document
 
 from engine.core.messages.search import Search
 from engine.core.records import Chunk, Document
@@ -142,7 +143,7 @@ def test_an_index_that_finds_as_much_stays(
 
 def test_new_and_small_documents_are_embedded_first() -> None:
     def document(row: int, size: int, modified: float) -> Document:
-        return Document(f"{row}.md", "/docs", "md", "", "", "h", size, modified, id=row)
+        return build_document(f"{row}.md", size=size, modified=modified, id=row)
 
     # places by age 2, 0, 1 and by size 0, 1, 2: sums 2, 1, 3
     documents = [document(1, 10, 100.0), document(2, 20, 300.0), document(3, 30, 200.0)]
