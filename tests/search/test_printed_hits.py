@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.found import build_hit
 from fixtures.records import build_chunk, build_document, store_document
 from rich.console import Console
 from typer.testing import CliRunner
@@ -22,19 +23,13 @@ from engine.core.events import Progress
 from engine.core.messages.search import Found, Hit, Ranked, Reranked
 from engine.project.folder import ProjectFolder
 
-HIT = Hit(
-    rank=1,
-    score=1.0,
+HIT = build_hit(
     path="a/lease.md",
     source="/data/left/docs",
     title="Lease",
     headings=("Rent",),
     snippet="The tenant pays.",
     marks=((4, 10),),
-    format="md",
-    modified=0.0,
-    chunk_id=1,
-    document_id=1,
     start=40,
     end=56,
     line=7,

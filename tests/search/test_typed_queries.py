@@ -11,12 +11,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fixtures.found import build_hit
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.disk import write_text
 from engine.core.errors import NotBuiltError
-from engine.core.messages.search import MODES, Found, Hit, Search
+from engine.core.messages.search import MODES, Found, Search
 from engine.core.text import day
 from engine.lexical.index import LexicalIndex
 from engine.project.store.artifact_info import LexicalInfo
@@ -471,8 +472,8 @@ def test_hits_of_one_day_keep_their_order_and_get_new_ranks() -> None:
     year = 365 * 86_400.0
     dates = (year, 2 * year, year + 60, 2 * year + 60)
     hits = [
-        Hit(n, 1.0 / n, f"{n}.md", "/docs", "A", (), "", (), "md", at, 1, 1, 0, 1)
-        for n, at in enumerate(dates, 1)
+        build_hit(rank, f"{rank}.md", score=1.0 / rank, modified=modified)
+        for rank, modified in enumerate(dates, 1)
     ]
     found = sort_newest_first(hits)
     assert [hit.path for hit in found] == ["2.md", "4.md", "1.md", "3.md"]
@@ -481,7 +482,7 @@ def test_hits_of_one_day_keep_their_order_and_get_new_ranks() -> None:
 
 def test_of_hits_of_one_day_it_is_said_that_sorting_changes_nothing() -> None:
     year = 365 * 86_400.0
-    hit = Hit(1, 1.0, "a.md", "/docs", "A", (), "", (), "md", year, 1, 1, 0, 1, changed=year)
+    hit = build_hit(modified=year, changed=year)
     other = replace(hit, changed=2 * year)
     copied = replace(hit, changed=None, modified=3 * year)
     assert (
