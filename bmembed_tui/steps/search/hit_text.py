@@ -58,7 +58,7 @@ async def open_hit(hit: Hit) -> str:
 
 
 def format_place(hit: Hit) -> str:
-    """Return the page, slide, sheet or line of a hit; empty where there is none."""
+    """Return the page, slide, sheet or line of a hit; empty if there is none."""
     if hit.page_name:
         return hit.page_name
     return f"line {hit.line}" if hit.format in LINED else ""
