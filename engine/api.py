@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core import environment
 from engine.core.events import Event
 from engine.core.messages.report import SEARCH_MODES, SearchMode
-from engine.core.messages.search import MODE_OF_NAME
+from engine.core.messages.search import Search, read_mode
 from engine.core.systems import IN_USE_ALONE
 from engine.project.folder import ProjectFolder, full_path, locate
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from engine.core.messages.queries import QueriesByOrigin, QueryRow
     from engine.core.messages.report import GateTable, ReportVerdict
     from engine.core.messages.search import Found
-    from engine.search.filters import SearchFilter
     from engine.search.searcher import Searcher
 
 environment.prepare()
@@ -133,43 +132,21 @@ class Project:
         """
         return self.run(ORDER, on_event=on_event, should_stop=should_stop)
 
-    def search(
-        self,
-        query: str,
-        *,
-        mode: Any = None,
-        top: int | None = None,
-        where: SearchFilter | None = None,
-        with_facets: bool = False,
-        syntax: bool = True,
-        by_document: bool = False,
-        by_date: bool = False,
-        min_score: float | None = None,
-        rerank: bool | None = None,
-    ) -> Found:
+    def search(self, query: str | Search, *, mode: str | None = None, **options: Any) -> Found:
         """Return the best chunks for `query`, best first; models stay loaded between calls.
 
-        `mode`: `hybrid`, `semantic` or `keywords` (also `bm25`). `syntax`: `"phrases"`, `-word`,
-        `word*`, `title:word` and `like:document` are operators. `by_document`: only the best chunk
-        of each document. `by_date`: newest first. `min_score`: the minimum score of a hit.
-        `rerank`: whether the reranker orders the first passages; None: if it is in use.
+        `query`: a text, or a whole request (`engine.core.messages.search.Search`), which needs
+        nothing else. `mode`: `hybrid`, `semantic` or `keywords` (also `bm25`). `options`: the other
+        fields of a request, such as `top=3` or `types=("pdf",)`.
         """
         from engine.search.searcher import Searcher
 
+        request = query
+        if isinstance(request, str):
+            request = Search(request, read_mode(mode), **options)
         if self._searcher is None:
             self._searcher = Searcher(self.folder)
-        return self._searcher.search(
-            query,
-            mode=MODE_OF_NAME.get(mode, mode),
-            top=top,
-            where=where,
-            with_facets=with_facets,
-            syntax=syntax,
-            by_document=by_document,
-            by_date=by_date,
-            min_score=min_score,
-            rerank=rerank,
-        )
+        return self._searcher.search(request)
 
     def import_queries(self, path: str | os.PathLike[str], *, validation: bool = False) -> int:
         """Add training queries from a JSONL file or qrels/NAME.tsv, and return their number.

@@ -171,7 +171,7 @@ def own_data_folder(
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of the data sets that are kept beside the repository."""
+    """The folder of the data sets that are kept next to the repository."""
     if not SHARED_DATA.is_dir():
         pytest.skip(f"the data sets are not here: {SHARED_DATA} is missing")
     return SHARED_DATA

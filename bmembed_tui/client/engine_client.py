@@ -284,7 +284,7 @@ class EngineClient:
             self._reader.cancel()
 
     async def _ensure_process(self) -> asyncio.subprocess.Process:
-        """Return the running process; start it where there is none."""
+        """Return the running process; start it if there is none."""
         while not self._closed:
             if self.process is not None and self.process.returncode is None:
                 return self.process

@@ -35,7 +35,7 @@ def find_projects_over(folder: Path, projects: Iterable[KnownProject]) -> list[P
 
 
 def open_project_over(folder: Path) -> ProjectFolder:
-    """Return the last used project over that folder alone; create one where there is none.
+    """Return the last used project over that folder alone; create one if there is none.
 
     Raises EngineError.
     """

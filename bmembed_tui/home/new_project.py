@@ -33,7 +33,7 @@ PRESETS = {
     "quick": "a first look in minutes; gains less",
     "paper": "BMEmbed as published, for comparison; seldom the best",
     "cl": "contrastive learning, the baseline of that paper, for comparison",
-    "mafin": "for a small model beside one that cannot be trained",
+    "mafin": "for a small model that helps one that cannot be trained",
     "pipelines": "for the study of noise in queries, for comparison",
 }
 OFFERED = ("standard", "quick")  # the presets offered here; the step Encoder has all
@@ -264,7 +264,7 @@ class NewProjectScreen(Screen[str | None]):
         self._picked = False
 
     def _show_problem(self, where: str, error: EngineError | None, note: str = "") -> None:
-        """Show an error in the line `where`, or `note` where there is none."""
+        """Show an error in the line `where`, or `note` if there is none."""
         if error is None:
             self.query_one(where, SafeStatic).update(plain(note, "$text-muted"))
             return

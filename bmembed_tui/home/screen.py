@@ -307,7 +307,7 @@ class HomeScreen(Screen[None]):
                 note.update("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the search in all projects only where there are several."""
+        """Offer the search in all projects only if there are several."""
         if action == "everywhere":
             return len(self._projects) > 1
         return super().check_action(action, parameters)

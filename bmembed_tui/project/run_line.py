@@ -70,7 +70,7 @@ def _is_superseded(run: RunState, status: ProjectStatus) -> bool:
 def _format_estimate(run: RunState) -> str:
     """Return the estimated time of the whole run, such as ` · about 15 minutes in all`.
 
-    Empty where there is no estimate.
+    Empty without an estimate.
     """
     estimate = run.estimate
     if estimate is None or not estimate.seconds:

@@ -1,1 +1,1 @@
-"""The steps of the wizard: one pane each, shown beside the sidebar of the project screen."""
+"""The steps of the wizard: one pane each, shown next to the sidebar of the project screen."""

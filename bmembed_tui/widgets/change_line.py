@@ -214,7 +214,7 @@ def format_error(error: EngineError) -> Content:
 async def await_or_show_error(
     widget: Widget, request: Awaitable[A], show: Callable[[Content], object]
 ) -> A | None:
-    """Return the answer to a request; show the error where there is one, and return None.
+    """Return the answer to a request; show an error and return None.
 
     Also returns None, and shows nothing, if the widget has been removed meanwhile.
     """

@@ -219,7 +219,7 @@ class _PathSuggester(Suggester):
 def complete_path(text: str, files: bool = False) -> str:
     """Return `text` extended by what all paths that begin with it share.
 
-    `text` itself where there is nothing to add.
+    `text` itself if there is nothing to add.
     """
     # The common prefix is one of characters, not of whole path components.
     return os.path.commonprefix(find_paths(text, files)) or text  # noqa: RUF071

@@ -255,7 +255,7 @@ def check_extra() -> None:
 
 
 def check_display() -> None:
-    """Raise EngineError where there is no display.
+    """Raise EngineError if there is no display.
 
     The window's libraries would end the process without a message.
     """

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.report import SearchMode
 from engine.core.messages.search import Found, Mode, Search
-from engine.core.messages.wire import from_json
 from engine.core.records import Document
 from engine.core.text import short_names
 from engine.project.folder import ProjectFolder, known_projects
 from engine.search.encoding import NamedEncoder
-from engine.search.methods import HANDLERS
 from engine.search.workers import ThreadSearcher
 
 
@@ -85,7 +82,7 @@ class ServedProject:
         self._loading = self._thread.submit(self._warm_up)
 
     def _warm_up(self) -> Found:
-        return self._full.ready().search("warm up", top=1)
+        return self._full.ready().search(Search("warm up", top=1))
 
     @property
     def _is_loaded(self) -> bool:
@@ -100,14 +97,13 @@ class ServedProject:
             return self.folder.settings().search.mode_in_json
         return "bm25"
 
-    def search(self, **params: Any) -> Found:
-        """Search with the params of `Search`. Raises EngineError."""
+    def search(self, request: Search) -> Found:
+        """Return the hits, by keyword until the encoder is loaded. Raises EngineError."""
         if self._is_loaded:
-            return self._search_fully(params)
-        by_keyword = {**params, "mode": "bm25"}
-        request = from_json(Search, {**by_keyword, "rerank": False}, strict=True)
-        found: Found = HANDLERS[Search](request)(self._light)
-        if params.get("mode") == "bm25" or self.folder.settings().search.mode == "keywords":
+            return self._search_fully(request)
+        by_keyword = replace(request, mode="bm25")
+        found = self._light.ready().search(replace(by_keyword, rerank=False))
+        if request.mode == "bm25" or self.folder.settings().search.mode == "keywords":
             if found.can_rerank:
                 return self._search_fully(by_keyword)
             return found
@@ -115,11 +111,9 @@ class ServedProject:
         note = _describe_problem(self._problem) if self._problem else LOADING
         return replace(found, notes=(*found.notes, note))
 
-    def _search_fully(self, params: dict[str, Any]) -> Found:
+    def _search_fully(self, request: Search) -> Found:
         """Search in the thread that uses the encoder and the reranker."""
-        task = HANDLERS[Search](from_json(Search, params, strict=True))
-        found: Found = self._thread.submit(task, self._full).result()
-        return found
+        return self._thread.submit(lambda: self._full.ready().search(request)).result()
 
     def encoders(self) -> dict[SearchMode, NamedEncoder]:
         """Return the encoder of each search mode; empty before anything is embedded."""
@@ -139,11 +133,8 @@ class ServedProject:
         """
         if query is None:
             return self._light.look().facets()
-        searcher = self._light.ready()
-        found = searcher.search(
-            query, mode="bm25", top=1, with_facets=True, syntax=True, rerank=False
-        )
-        return found.facets
+        request = Search(query, "bm25", top=1, facets=True, rerank=False)
+        return self._light.ready().search(request).facets
 
     def close(self) -> None:
         """Close the database, without waiting for an encoder that is still being loaded."""

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from engine.assistants.served import ServedProject, label_projects, no_project
 from engine.core.errors import EngineError, UsageError
-from engine.core.messages.search import MAX_FACETS, MODE_OF_NAME, Found, Hit
-from engine.core.messages.wire import to_json
+from engine.core.messages.search import MAX_FACETS, Found, Hit, Search, read_mode
+from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Document
 from engine.core.text import day
 from engine.search.filters import date_of
@@ -67,12 +67,12 @@ class ProjectTools:
         mode: str | None = None,
         **filters: Any,
     ) -> dict[str, Any]:
-        if mode is not None:
-            filters["mode"] = MODE_OF_NAME[mode]
+        params = {"query": query, "mode": read_mode(mode), "top": top + 1, **filters}
+        request = from_json(Search, {"by_document": True, **params}, strict=True)
         outcomes: dict[ServedProject, Found | EngineError] = {}
         for searched in self._select(project):
             try:
-                found = searched.search(query=query, top=top + 1, by_document=True, **filters)
+                found = searched.search(request)
                 outcomes[searched] = found.problem or found
             except EngineError as error:
                 outcomes[searched] = error
@@ -142,7 +142,7 @@ class ProjectTools:
     def _similar(self, id: str, top: int = 10) -> dict[str, Any]:
         project, document = self._find_document(id)
         query = f'like:"{document.stable_id}"'
-        found = project.search(query=query, top=top + 1, by_document=True)
+        found = project.search(Search(query, top=top + 1, by_document=True))
         return _format_results({project: found}, top)
 
     def _facets(self, query: str | None = None, project: str | None = None) -> dict[str, Any]:

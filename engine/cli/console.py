@@ -288,7 +288,7 @@ def show_found(
 ) -> None:
     """Print hits with snippets and marked terms, and each hit's rank by every ranker.
 
-    `sources`: the project's folders; where there are several, a path begins with the name of its
+    `sources`: the project's folders; if there are several, a path begins with the name of its
     folder. `dated`: print the day that the hits are sorted by.
     """
     show_notes(found)

@@ -50,7 +50,7 @@ class RunView:
     """Shows a run's events: bars on a terminal, plain lines elsewhere.
 
     Use as a context manager; call it with events. `verbose`: also show automatic choices, the
-    figures of validation, and, where there are bars, the beginnings of stages.
+    figures of validation, and, with progress bars, the beginnings of stages.
     """
 
     def __init__(self, console: Console | None = None, *, verbose: bool = False) -> None:

@@ -20,7 +20,8 @@ from engine.core.errors import (
     SettingsError,
     UsageError,
 )
-from engine.core.messages.search import Found, FoundIn, Hit
+from engine.core.messages.search import Found, FoundIn, Hit, Search, read_mode
+from engine.core.platforms.files import is_document
 from engine.core.text import harmless, short_names
 
 if TYPE_CHECKING:
@@ -159,8 +160,6 @@ def search(
     With --all, give no PROJECT: engine search --all QUERY. A query that begins with a minus goes
     after --.
     """
-    from engine.search.filters import SearchFilter, parse_date
-
     if (all_projects and name and query) or (also and not all_projects):
         raise UsageError(
             "A search is of one project, or of all with --all and --also.",
@@ -178,35 +177,31 @@ def search(
             "A project and a query are needed; --all needs no project, --like no query.",
             "Try 'engine search --help'.",
         )
-    types = (*(file_type or ()), *(same_type or ()))
-    start = parse_date(after) if after else None
-    end = parse_date(before) if before else None
-    where = SearchFilter(
-        tuple(path or ()),
-        types,
-        start,
-        end,
-        tuple(author or ()),
-        tuple(language or ()),
-        tuple(tag or ()),
-    )
     text = query or ""
     if like:
         text = f'like:"{like}" {text}'
 
+    request = Search(
+        text,
+        read_mode(mode),
+        top,
+        paths=tuple(path or ()),
+        types=(*(file_type or ()), *(same_type or ())),
+        after=after or None,
+        before=before or None,
+        authors=tuple(author or ()),
+        languages=tuple(language or ()),
+        tags=tuple(tag or ()),
+        facets=facets,
+        syntax=not literal or like is not None,
+        by_document=not passages,
+        by_date=sort == "date",
+        min_score=min_score,
+        rerank=rerank,
+    )
+
     def search_project(project: Project) -> Found:
-        return project.search(
-            text,
-            mode=mode,
-            top=top,
-            where=where,
-            with_facets=facets,
-            syntax=not literal or like is not None,
-            by_document=not passages,
-            by_date=sort == "date",
-            min_score=min_score,
-            rerank=rerank,
-        )
+        return project.search(request)
 
     hit_format = HitFormat(files, as_json, dated=sort == "date")
     if name:
@@ -234,16 +229,15 @@ def find(
     Its index is kept in your cache folder and follows the files. 'engine purge FOLDER' deletes it.
     """
     from engine.project.cached import open_cached_project
-    from engine.search.filters import SearchFilter
 
     is_swapped = not _exists(folder) and _exists(words)  # in grep's order
     target = words if is_swapped else folder
     query = folder if is_swapped else words
+    request = Search(query, "bm25", top, types=tuple(file_type or ()), by_document=True)
 
     def search_folder(project: Project) -> Found:
         _read(project, target)
-        where = SearchFilter(formats=tuple(file_type or ()))
-        return project.search(query, mode="bm25", top=top, where=where, by_document=True)
+        return project.search(request)
 
     hit_format = HitFormat(files, as_json)
     project_path = str(open_cached_project(Path(target)).path)
@@ -353,7 +347,7 @@ def _show(found: Found, project: Project, hit_format: HitFormat) -> None:
 def _find_file(hit: Hit) -> str:
     """Return the file on the disk that contains a hit, such as an archive or an email."""
     path = Path(hit.source, hit.path)
-    return str(next(filter(os.path.isfile, (path, *path.parents)), path))
+    return str(next(filter(is_document, (path, *path.parents)), path))
 
 
 def _list_source_folders(project: Project) -> set[str]:

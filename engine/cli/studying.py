@@ -94,7 +94,7 @@ def study(
         typer.Option(
             metavar="FILE",
             help=(
-                "with --queries: queries that stop the training; qrels/dev.tsv beside a"
+                "with --queries: queries that stop the training; qrels/dev.tsv next to a"
                 " qrels/train.tsv if left out"
             ),
         ),
@@ -352,7 +352,7 @@ def lab(
 
 
 def _find_dev_split(queries: Sequence[Path]) -> Path | None:
-    """Return qrels/dev.tsv where the training queries are the qrels/train.tsv beside it."""
+    """Return the qrels/dev.tsv next to qrels/train.tsv, if those are the training queries."""
     for path in queries:
         dev = path.with_name("dev.tsv")
         if path.name == "train.tsv" and dev.is_file():

@@ -26,7 +26,7 @@ FUSED = WAYS[1:]
 class System:
     """A system that is compared.
 
-    `label`: in tables and charts. `short`: where there is little room. `what`: a description.
+    `label`: in tables and charts. `short`: for narrow columns. `what`: a description.
     """
 
     name: str

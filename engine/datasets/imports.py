@@ -218,10 +218,10 @@ def import_neighbouring_judgments(context: StageContext, corpora: Iterable[Path]
         try:
             judged = read_beir_judgments(folder)
         except DatasetError as error:
-            context.warn(f"The judgments beside {corpus} are left out. {error.what} {error.why}")
+            context.warn(f"The judgments next to {corpus} are left out. {error.what} {error.why}")
             continue
         context.store.put_judged(judged)
-        reason = f"queries.jsonl and qrels/test.tsv lie beside {corpus}"
+        reason = f"queries.jsonl and qrels/test.tsv lie next to {corpus}"
         context.choose("judgments", len(judged), reason)
 
 

@@ -89,7 +89,7 @@ def examine_gpu() -> list[Finding]:
 def examine_reranker(project: ProjectFolder, settings: Settings) -> list[Finding]:
     """Return how many passages the reranker scores in a second, measured on the project's.
 
-    Empty where there is no reranker. Raises EngineError.
+    Empty without a reranker. Raises EngineError.
     """
     from engine.reranking.budget import MAX_PASSAGES, measure_speed
     from engine.reranking.chosen import reranker_of
@@ -336,13 +336,13 @@ def examine_vector_index(project: ProjectFolder) -> list[Finding]:
 def _examine_index(
     project: ProjectFolder, artifact: Artifact[VectorsInfo], used_by: str = ""
 ) -> Finding:
-    from engine.vectors.index import EXACT_UP_TO, VectorIndex
+    from engine.vectors.index import VectorIndex
 
     folder = project.folder_of(artifact)
     index = VectorIndex.open(folder)
     size = size_text(sum(file.stat().st_size for file in folder.iterdir() if file.is_file()))
     found = f"{used_by}{index.count:,} vectors, {size}"
-    if index.count <= EXACT_UP_TO:
+    if index.count <= index.sizes.exact_up_to:
         return Finding("vectors", "good", found, "all are compared with a query")
     recall = measure_recall(index)
     found = f"{found}, recall@{DEPTH} {recall:.3f} on {RECALL_QUERIES} passages"

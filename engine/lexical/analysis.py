@@ -243,7 +243,7 @@ class Analyzer:
         return not terms.isdisjoint(figure_terms)
 
     def _find_spans_in_parts(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
-        """Return the spans within a compound with spaces that looked like a figure but is none."""
+        """Return the spans within a compound with spaces that only looked like a figure."""
         spans: list[tuple[int, int]] = []
         for part in characters.compound_pattern().finditer(raw):
             part_spans = self._find_spans(part.group(), terms)
@@ -339,7 +339,7 @@ class Analyzer:
             words += (*plain_words, *figure.words)
             return words, figure.codes if figure.digits != (compound,) else ()
         if _PARTED.search(compound):
-            # A compound that looked like a figure but is none.
+            # A compound that looked like a figure but is not one.
             codes: list[str] = []
             for piece in characters.compound_pattern().findall(compound):
                 piece_words, piece_codes = self._split(piece)

@@ -32,10 +32,10 @@ from engine.llm.requests import (
 from engine.llm.tokens import ServerTokens, estimate_tokens
 from engine.llm.turn_marks import neutral
 
-PAUSE_SECONDS = 0.5  # Wait before the next message; it doubles with every failure in a row.
+PAUSE_SECONDS = 0.5
 TEMPERATURE = 0.3
 SHORT = 2000  # Bytes up to which tokens are estimated, since the text is far below any context.
-FAILURES = 5  # Messages in a row without an answer before the run gives up on the server.
+FAILURES = 5
 Check = Callable[[], object]
 
 
@@ -70,11 +70,15 @@ class ChatModel:
         check: Check,
         concurrency: int = 1,
         reporter: Reporter | None = None,
+        pause_seconds: float = PAUSE_SECONDS,
+        max_failures: int = FAILURES,
     ) -> None:
         """Prepare requests.
 
         `seconds`: limit of an answer. `check`: called many times a second; it may raise, which
-        ends a request at once. `reporter`: gets what the server says about itself.
+        ends a request at once. `reporter`: gets what the server says about itself. After a
+        failure it waits `pause_seconds`, which doubles with every further one in a row; after
+        `max_failures` messages in a row without an answer it gives up.
         """
         self.model = model
         self.context = context
@@ -87,6 +91,8 @@ class ChatModel:
         self._looked_up = False
         self._form = 0
         self._failures = 0
+        self._pause_seconds = pause_seconds
+        self._max_failures = max_failures
         self._failed_at = 0.0
         self._pause_until = 0.0
         self._counting = threading.Lock()
@@ -233,8 +239,8 @@ class ChatModel:
             self._failures += 1
             self._failed_at = time.monotonic()
             if not isinstance(error, TooLongError):  # A shorter message may be sent at once.
-                self._pause_until = self._failed_at + PAUSE_SECONDS * 2**self._failures
-        if self._failures < FAILURES:
+                self._pause_until = self._failed_at + self._pause_seconds * 2**self._failures
+        if self._failures < self._max_failures:
             return
         if isinstance(error, TooLongError):
             to_do = (
@@ -247,7 +253,8 @@ class ChatModel:
                 " Answers so far are kept."
             )
         raise StageError(
-            f"The endpoint {self.client.address.url} gave no answer {FAILURES} times in a row.",
+            f"The endpoint {self.client.address.url} gave no answer {self._max_failures} times in a"
+            " row.",
             f"Last reason: {error}.",
             to_do,
             code="endpoint-no-answer",

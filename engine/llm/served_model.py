@@ -159,7 +159,7 @@ class LanguageModel(Model):
 class EmbeddingModel(Model):
     """A model that computes the vectors of texts one at a time.
 
-    So a vector does not depend on the texts that it is requested with. Raises ModelError if the
+    A vector thus does not depend on the other texts of its request. Raises ModelError if the
     file does not say how to pool the vectors of tokens.
     """
 

@@ -25,12 +25,17 @@ BLOCK = 2_000_000
 
 
 def bootstrap_means(
-    values: ArrayLike, samples: int = SAMPLES, seed: int = 0, clusters: ArrayLike | None = None
+    values: ArrayLike,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    clusters: ArrayLike | None = None,
+    block: int = BLOCK,
 ) -> Floats:
     """Return means (samples, c) of `values` (n, c) over resampled rows.
 
     All columns share the same resamples. If there are two or more `clusters` (n,), clusters are
-    resampled instead of rows. Raises ValueError for an empty or non-finite matrix.
+    resampled instead of rows. `block`: how many numbers are drawn at a time. Raises ValueError for
+    an empty or non-finite matrix.
     """
     matrix = check_values(values)
     if samples < 1:
@@ -42,7 +47,7 @@ def bootstrap_means(
     rng = np.random.default_rng(seed)
     blocks = []
     # Multiplying multiplicities block by block keeps memory below about 60 MB.
-    step = max(1, BLOCK // len(sums))
+    step = max(1, block // len(sums))
     for start in range(0, samples, step):
         rows = min(step, samples - start)
         multiplicities = _resample_counts(rng, rows, len(sums))

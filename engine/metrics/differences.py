@@ -121,15 +121,18 @@ def queries_to_show(gain: float, deviation: float) -> int:
 
 
 def add_needed(
-    measured: Difference, gap: ArrayLike, clusters: ArrayLike | None = None
+    measured: Difference,
+    gap: ArrayLike,
+    clusters: ArrayLike | None = None,
+    min_queries: int = MIN_FOR_SPREAD,
 ) -> Difference:
     """Return the difference of per-query `gap` (n,) with the queries needed, if none is shown.
 
     At least n + 1 are needed, since the randomisation test did not show it with n. Fewer than
-    `MIN_FOR_SPREAD` queries cannot tell.
+    `min_queries` queries cannot tell.
     """
     count = np.size(gap)
-    if measured.verdict != "no difference shown" or count < MIN_FOR_SPREAD:
+    if measured.verdict != "no difference shown" or count < min_queries:
         return measured
     needed = queries_needed(gap, clusters=clusters)
     if needed is None:

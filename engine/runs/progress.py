@@ -58,12 +58,12 @@ class RunProgress:
         self.done = self.total = self.unit = self.loss = self.seconds_left = None
 
 
-def read_progress(folder: Path) -> RunProgress:
-    """Return the progress of the run in that folder at the end of its log."""
+def read_progress(folder: Path, tail: int = TAIL) -> RunProgress:
+    """Return the progress of the run in that folder, from the last `tail` bytes of its log."""
     log = folder / "events.jsonl"
     progress = RunProgress(stage=stage_at_work(folder))
     size = log.stat().st_size if log.is_file() else 0
-    for event, _ in events.read(log, max(0, size - TAIL)):
+    for event, _ in events.read(log, max(0, size - tail)):
         progress.take(event)
     if is_paused(folder) and not progress.paused:
         progress.paused = "asked"

@@ -273,11 +273,16 @@ def _describe_changes(ingest: dict[str, Any]) -> str:
     return ", ".join(f"{ingest[key]} {verb}" for key, verb in names.items() if ingest.get(key))
 
 
-def watch_folders(sources: SourceFolders, dirty: threading.Event, stop: threading.Event) -> None:
+def watch_folders(
+    sources: SourceFolders,
+    dirty: threading.Event,
+    stop: threading.Event,
+    glance_seconds: float = GLANCE_SECONDS,
+) -> None:
     """Set `dirty` whenever something changes, until `stop` is set; to be called in its own thread.
 
     A folder that is moved away takes its watch along, so a folder that appears in its place gets
-    a new watch.
+    a new watch. `glance_seconds`: how often the folders themselves are looked at.
     """
     watched: dict[Path, tuple[int, int]] | None = None
     while not stop.is_set():
@@ -286,14 +291,16 @@ def watch_folders(sources: SourceFolders, dirty: threading.Event, stop: threadin
         if former is not None and watched != former:
             dirty.set()
         if not watched:
-            stop.wait(GLANCE_SECONDS)
+            stop.wait(glance_seconds)
             continue
         try:
-            _watch_until_replaced(watched, sources, dirty, stop, again=former is not None)
+            _watch_until_replaced(
+                watched, sources, dirty, stop, glance_seconds, again=former is not None
+            )
         except (OSError, RuntimeError):
             # A folder is gone and may come back, or a file name is not UTF-8.
             dirty.set()
-            stop.wait(GLANCE_SECONDS)
+            stop.wait(glance_seconds)
 
 
 def _watch_until_replaced(
@@ -301,6 +308,7 @@ def _watch_until_replaced(
     sources: SourceFolders,
     dirty: threading.Event,
     stop: threading.Event,
+    glance_seconds: float,
     *,
     again: bool,
 ) -> None:
@@ -316,7 +324,7 @@ def _watch_until_replaced(
         watch_filter=lambda _change, path: not _is_own(Path(path), own),
         debounce=SETTLE_MS,
         stop_event=stop,
-        rust_timeout=int(1000 * GLANCE_SECONDS),
+        rust_timeout=int(1000 * glance_seconds),
         yield_on_timeout=True,
         raise_interrupt=False,
         ignore_permission_denied=True,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from engine.core.errors import UsageError, unknown_name
-from engine.core.messages.search import MAX_FACETS
+from engine.core.messages.search import MAX_FACETS, Search
 from engine.core.records import Document
-from engine.core.text import day
+from engine.core.text import day, read_day
 from engine.corpus.scan.formats import FORMATS, PICTURES, STREAMED, ending_of
 from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
 
@@ -114,6 +114,19 @@ class SearchFilter:
         if self.after is not None and date < self.after:
             return False
         return self.before is None or date < self.before
+
+
+def read_filter(request: Search) -> SearchFilter:
+    """Return the conditions that a request sets."""
+    return SearchFilter(
+        request.paths or (),
+        request.types or (),
+        None if request.after is None else read_day(request.after),
+        None if request.before is None else read_day(request.before),
+        request.authors or (),
+        request.languages or (),
+        request.tags or (),
+    )
 
 
 def resolve_format(text: str) -> str:
@@ -363,14 +376,3 @@ def _compile_globs(globs: Iterable[str]) -> GitIgnoreSpec:
             "Use patterns such as 'contracts/**' or '*.md'.",
             code="pattern-invalid",
         ) from None
-
-
-def parse_date(text: str) -> float:
-    """Return the seconds since the epoch of `YYYY-MM-DD`, in local time. Raises UsageError."""
-    try:
-        moment = datetime.fromisoformat(text)
-        # The conversion to UTC rejects moments that cannot be represented there.
-        return moment.astimezone(UTC).timestamp()
-    except (ValueError, OverflowError, OSError):
-        to_do = "Write it as YYYY-MM-DD, such as 2031-04-30."
-        raise UsageError(f"'{text}' is not a date.", "", to_do, code="date-invalid") from None

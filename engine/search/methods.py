@@ -16,41 +16,13 @@ from engine.core.messages.search import (
     WarmUp,
 )
 from engine.core.messages.wire import Request, from_json, to_json
-from engine.search.filters import SearchFilter, parse_date
 from engine.search.workers import ThreadSearcher
 
 Task = Callable[[ThreadSearcher], Any]
 
 
 def _search(request: Search) -> Task:
-    where = SearchFilter(
-        request.paths or (),
-        request.types or (),
-        _read_date(request.after),
-        _read_date(request.before),
-        request.authors or (),
-        request.languages or (),
-        request.tags or (),
-    )
-    return lambda own: own.ready().search(
-        request.query,
-        mode=request.mode,
-        top=request.top,
-        where=where,
-        with_facets=request.facets,
-        syntax=request.syntax,
-        by_document=request.by_document,
-        by_date=request.by_date,
-        min_score=request.min_score,
-        rerank=request.rerank,
-        stop=own.is_wanted,
-    )
-
-
-def _read_date(text: str | None) -> float | None:
-    if text is None:
-        return None
-    return parse_date(text)
+    return lambda own: own.ready().search(request, own.is_wanted)
 
 
 def _warm_up(request: WarmUp) -> Task:
@@ -93,26 +65,30 @@ HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {
 METHODS = {kind.method: kind for kind in HANDLERS}
 
 
-def task_of(method: str, params: dict[str, Any]) -> Task:
-    """Return the task that a request asks for; its result is JSON.
+def read_request(method: str, params: dict[str, Any]) -> Request[Any]:
+    """Return the request in the params of a method.
 
     Raises TypeError, ValueError or EngineError for invalid params.
     """
-    request = from_json(METHODS[method], params, strict=True)
+    return from_json(METHODS[method], params, strict=True)
+
+
+def task_of(request: Request[Any]) -> Task:
+    """Return the task that a request asks for; its result is JSON."""
     task = HANDLERS[type(request)](request)
     return lambda own: to_json(task(own))
 
 
-def is_light(method: str, params: dict[str, Any], own: ThreadSearcher) -> bool:
-    """Return whether a method needs neither the encoder nor the reranker.
+def is_light(request: Request[Any], own: ThreadSearcher) -> bool:
+    """Return whether a request needs neither the encoder nor the reranker.
 
-    Such a method must not wait for them. `own`: the searcher of the calling thread.
+    Such a request must not wait for them. `own`: the searcher of the calling thread.
     """
-    if method in (Ping.method, ReadDocument.method):
-        return True
-    if params.get("mode") != "bm25":
-        return False
-    return method != Search.method or not _may_rerank(params.get("rerank"), own)
+    if isinstance(request, Search):
+        return request.mode == "bm25" and not _may_rerank(request.rerank, own)
+    if isinstance(request, Explain | WarmUp):
+        return request.mode == "bm25"
+    return isinstance(request, Ping | ReadDocument)
 
 
 def _may_rerank(rerank: bool | None, own: ThreadSearcher) -> bool:

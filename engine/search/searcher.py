@@ -7,22 +7,20 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
-from engine.core.errors import EngineError, UsageError, unknown_name
-from engine.core.messages.search import (
-    MODE_OF_NAME,
-    MODES,
-    Explained,
-    Found,
-    Hit,
-    Mode,
-    RankComparison,
-)
+from engine.core.errors import EngineError, UsageError
+from engine.core.messages.search import Explained, Found, Hit, Mode, RankComparison, Search
 from engine.core.records import Document
 from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import EncodersInUse
 from engine.search.explaining import Explainer, encoder_name
-from engine.search.filters import SearchFilter, facets, find_unmet, unknown_format
+from engine.search.filters import (
+    SearchFilter,
+    facets,
+    find_unmet,
+    read_filter,
+    unknown_format,
+)
 from engine.search.fusing import fuse
 from engine.search.listing import MIN_DEPTH, Listing, describe_dates, sort_newest_first
 from engine.search.loaded import LoadedProject
@@ -89,40 +87,19 @@ class Searcher:
         self._loaded.close()
 
     @_with_run_hints
-    def search(
-        self,
-        query: str,
-        *,
-        mode: Mode | None = None,
-        top: int | None = None,
-        where: SearchFilter | None = None,
-        with_facets: bool = False,
-        syntax: bool = False,
-        by_document: bool = False,
-        by_date: bool = False,
-        min_score: float | None = None,
-        rerank: bool | None = None,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Found:
-        """Return the best `top` chunks for `query`, best first.
-
-        Arguments that are None come from project.toml. `with_facets`: also count the documents
-        found by type, author, tag, language, year and folder (see `Found`). `syntax`: the query may
-        contain operators (`engine.search.syntax`). `by_document`: only the best chunk of each
-        document. `by_date`: newest first, of the best `top` or, if the query has conditions, of all
-        hits. `min_score`: the minimum score of a hit. `rerank`: whether the reranker orders the
-        first passages; None: if it is in use. `stop` ends reranking early.
+    def search(self, request: Search, stop: Callable[[], bool] = lambda: False) -> Found:
+        """Return the best chunks for a request, best first. `stop` ends reranking early.
 
         If one ranker of hybrid search is not built, damaged or fails, the other answers alone, with
         a note. Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError,
         ResourceError.
         """
         self._loaded.follow_repair()
-        parsed = self._typed.read(query, syntax=syntax)
+        parsed = self._typed.read(request.query, syntax=request.syntax)
         settings = self._loaded.settings().search
-        mode = mode or settings.mode_in_json
-        top = settings.top if top is None else top
-        _check(mode, top)
+        mode = request.mode or settings.mode_in_json
+        top = request.top or settings.top
+        where = read_filter(request)
         problem = self._find_problem(parsed)
         if problem:
             return Found(parsed.typed, mode, (), (problem.what,), problem=problem)
@@ -134,25 +111,28 @@ class Searcher:
         like = parsed.like_document
 
         # Rank, fuse and rerank.
-        rankings, depth = self._rank(parsed, mode, top, allowed, by_document, with_facets)
+        rankings, depth = self._rank(
+            parsed, mode, top, allowed, request.by_document, request.facets
+        )
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
         self._add_notes(rankings, mode, parsed, where)
         suggestion = ""
-        if syntax:
+        if request.syntax:
             suggestion, note = self._typed.suggest_correction(parsed)
             rankings.notes.append(note)
         fusion = self._loaded.fusion(settings) if mode == "hybrid" else settings
         fused = fuse(self._rankers.cross_score(parsed, rankings, fusion), fusion)
-        if by_date or like:
+        if request.by_date or like:
             ordered = RerankedOrder(fused)
         else:
-            ordered = self.reranking.order(mode, rerank, parsed.meaning, fused, stop)
+            ordered = self.reranking.order(mode, request.rerank, parsed.meaning, fused, stop)
         rankings.notes.append(describe_problem(ordered.reranked))
         fused = ordered.fused
         if like:
             fused = self._typed.put_long_first(fused, like)
-        fused = put_codes_first(fused, parsed.text, rankings, allowed).down_to(min_score)
+        fused = put_codes_first(fused, parsed.text, rankings, allowed)
+        fused = fused.down_to(request.min_score)
 
         # List the hits.
         presence = Presence(self.project.path)
@@ -161,18 +141,19 @@ class Searcher:
             parsed.keywords,
             rankings.by_ranker,
             fused,
-            depth if by_date and is_conditional else top,
+            depth if request.by_date and is_conditional else top,
             presence,
-            by_document=by_document,
+            by_document=request.by_document,
             with_stop_words=rankings.only_stop_words,
         )
-        if by_date:
+        if request.by_date:
             hits = sort_newest_first(hits)[:top]
             rankings.notes.append(describe_dates(hits))
         else:
             hits = add_scores(hits, ordered.scores)
         if not hits:
-            rankings.notes.append(self._typed.why_nothing(parsed, where, allowed, min_score))
+            reason = self._typed.why_nothing(parsed, where, allowed, request.min_score)
+            rankings.notes.append(reason)
         elif like is None and rankings.without_words:
             no_word = describe_no_word(parsed, where, allowed)
             rankings.notes.append(f"{no_word}; these are the nearest by meaning.")
@@ -180,20 +161,17 @@ class Searcher:
         if outdated:
             rankings.notes += outdated
             rankings.commands.append("ingest")
-        unknown_type = None
-        if where:
-            unknown_type = unknown_format(where.formats, self._loaded.documents().values())
         return Found(
             parsed.typed,
             mode,
             hits,
             tuple(filter(None, rankings.notes)),
-            self._count_facets(rankings) if with_facets else {},
+            self._count_facets(rankings) if request.facets else {},
             tuple(rankings.commands),
             suggestion,
             ordered.reranked,
             ordered.can_rerank,
-            unknown_type,
+            unknown_format(where.formats, self._loaded.documents().values()),
         )
 
     def _rank(
@@ -232,7 +210,7 @@ class Searcher:
         rankings: Rankings,
         mode: Mode,
         query: ParsedQuery,
-        where: SearchFilter | None,
+        where: SearchFilter,
     ) -> None:
         """Add notes on where was searched, incomplete indexes, unmet filters and open quotes."""
         if query.names:
@@ -243,8 +221,7 @@ class Searcher:
                 rankings.notes.append(lag.text)
                 if lag.command:
                     rankings.commands.append(lag.command)
-        if where:
-            rankings.notes += find_unmet(where, self._loaded.documents().values())
+        rankings.notes += find_unmet(where, self._loaded.documents().values())
         if query.unclosed:
             phrase = f"{query.unclosed} is searched as a phrase, its last word as a prefix"
             rankings.notes.append(f"The quotation mark is not closed: {phrase}.")
@@ -342,7 +319,7 @@ class Searcher:
 
     def warm_up(self, mode: Mode) -> None:
         """Load what a mode needs, so that the first search is fast."""
-        self.search("warm up", mode=mode, top=1, rerank=False)
+        self.search(Search("warm up", mode, top=1, rerank=False))
 
     def _count_facets(self, rankings: Rankings) -> dict[str, dict[str, int]]:
         """Count the documents with a word of the query, and those of the first semantic hits."""
@@ -369,12 +346,3 @@ def unsearchable(query: str) -> str:
     if any(category(char)[0] in "LN" for char in query):
         return ""
     return NO_WORD if query.strip() else EMPTY
-
-
-def _check(mode: str, top: int) -> None:
-    if mode not in MODES:
-        raise unknown_name("search mode", str(mode), MODE_OF_NAME, code="search-mode-unknown")
-    if top < 1:
-        raise UsageError(
-            f"{top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few"
-        )

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import IO, Any, TextIO, TypeVar
 
 from engine.core.errors import EngineError
 from engine.core.jsonrpc import INTERNAL, INVALID_PARAMS, NO_ANSWER, NO_METHOD, Answers
+from engine.core.messages.search import Search
+from engine.core.messages.wire import Request
 from engine.project.folder import ProjectFolder
-from engine.search.methods import METHODS, is_light, task_of
+from engine.search.methods import METHODS, is_light, read_request, task_of
 from engine.search.workers import Job, ThreadSearcher, Worker
 
 ENGINE = -32000
 SUPERSEDED = -32001
 Extra = Mapping[str, Callable[..., Callable[[], Any]]]
-AnyTask = TypeVar("AnyTask")
+Parsed = TypeVar("Parsed")
 
 
 class Server:
@@ -85,43 +86,42 @@ class Server:
 
     def _dispatch(self, key: Any, method: str, params: Any) -> None:
         if method in METHODS:
-            task = self._build_task(key, partial(task_of, method), params)
-            if task:
-                light = is_light(method, params, self._reading)
-                self._queue_search(key, task, light, params.get("series"))
+            request = self._read(key, lambda given: read_request(method, given), params)
+            if request:
+                self._queue_search(key, request)
         elif method in self._extra:
             build = self._extra[method]
-            extra_task = self._build_task(key, lambda named: build(**named), params)
-            if extra_task:
-                self._other.put(lambda: self._run(key, extra_task))
+            task = self._read(key, lambda given: build(**given), params)
+            if task:
+                self._other.put(lambda: self._run(key, task))
         else:
             methods = sorted([*METHODS, *self._extra, "shutdown"])
             self._answers.give(key, error=(NO_METHOD, f"no method '{method}'", methods))
 
-    def _build_task(
-        self, key: Any, factory: Callable[[dict[str, Any]], AnyTask], params: Any
-    ) -> AnyTask | None:
-        """Return the task of a method; None if the params are invalid, which is answered."""
+    def _read(
+        self, key: Any, read: Callable[[dict[str, Any]], Parsed], params: Any
+    ) -> Parsed | None:
+        """Return what params ask for; None if they are invalid, which is answered."""
         try:
             if not isinstance(params, dict):
                 raise TypeError("params must be an object")
-            return factory(params)
+            return read(params)
         except (TypeError, ValueError) as error:
             self._answers.give(key, error=(INVALID_PARAMS, str(error), None))
         except Exception as error:  # a fault in one method must not end the server
             self._give_error(key, error, INVALID_PARAMS)
         return None
 
-    def _queue_search(
-        self, key: Any, task: Callable[[ThreadSearcher], Any], light: bool, series: str | None
-    ) -> None:
+    def _queue_search(self, key: Any, request: Request[Any]) -> None:
+        light = is_light(request, self._reading)
         own = self._own[light]
+        task = task_of(request)
 
         def job() -> None:
             self._run(key, lambda: task(own))
 
-        if series is not None:
-            job = self._add_to_series(Ticket(key), (series, light), job)
+        if isinstance(request, Search) and request.series is not None:
+            job = self._add_to_series(Ticket(key), (request.series, light), job)
         self._searching[light].put(job)
 
     def _add_to_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:

@@ -189,7 +189,7 @@ def remove_model(name: str) -> Path:
 def verify_model(name: str, should_stop: Stop = _never_stop) -> ModelChange:
     """Check every file of an installed model.
 
-    Raises ModelError for one that differs, UsageError where there is none.
+    Raises ModelError for one that differs, UsageError if there is none.
     """
     model = read_installed(name)
     if model is None:

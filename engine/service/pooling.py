@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from engine.core.errors import EngineError
-from engine.core.messages.search import MODES, Hit
+from engine.core.messages.search import MODES, Hit, Search
 from engine.evaluation.lists.differing import differing_passages
 from engine.project.folder import ProjectFolder
 from engine.queries.rules.tokens import fold
@@ -59,7 +59,7 @@ class Pooler:
         failures: list[EngineError] = []
         for mode in MODES:
             try:
-                found = self._searcher.search(query, mode=mode, top=self._depth)
+                found = self._searcher.search(Search(query, mode, top=self._depth, syntax=False))
             except EngineError as error:
                 failures.append(error)
                 continue

@@ -283,7 +283,7 @@ def _exit_when_released() -> None:
 def _exit_with(leader: psutil.Process | None) -> None:
     """Exit when the leader on this machine ends."""
     if leader is None:
-        print("There is no leading process (RANK 0) beside this one: it ends.", file=sys.stderr)
+        print("There is no leading process (RANK 0): this one ends.", file=sys.stderr)
     while leader is not None and leader.is_running() and leader.status() != psutil.STATUS_ZOMBIE:
         time.sleep(_WATCH_SECONDS)
     # The main thread waits in torch and cannot be interrupted.

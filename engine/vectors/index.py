@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -25,16 +26,8 @@ if TYPE_CHECKING:
     from engine.vectors.part import Part
 
 FORMAT_VERSION = 2
-EXACT_UP_TO = 100_000
-"""Largest number of rows that are all compared with a query; beyond it, graphs find candidates."""
-GRAPH_FROM = 20_000
-"""Files of more rows have a graph, if the index has more than EXACT_UP_TO."""
-CANDIDATES = 1024
-"""Minimum number of candidates from graphs, of which the nearer half is compared."""
 REBUILD_SHARE = 0.2
 """Share of deleted rows, which are read for nothing, from which the index is rebuilt."""
-BLOCK = 16_384
-"""Number of rows that are converted at once."""
 GONE = "gone.npy"
 """File with the places of the deleted rows."""
 
@@ -61,6 +54,24 @@ class Rows(Protocol):
         """Return the vectors of a slice (m, d)."""
 
 
+@dataclass(frozen=True, slots=True)
+class IndexSizes:
+    """The sizes that decide how an index is written and searched.
+
+    `exact_up_to`: the largest number of rows that are all compared with a query; beyond it, graphs
+    find candidates. `graph_from`: files of more rows then have a graph. `candidates`: the minimum
+    number from graphs, of which the nearer half is compared. `block`: rows converted at once.
+    """
+
+    exact_up_to: int = 100_000
+    graph_from: int = 20_000
+    candidates: int = 1024
+    block: int = 16_384
+
+
+SIZES = IndexSizes()
+
+
 class VectorIndex:
     """An index of chunk vectors, in the form that a similarity needs.
 
@@ -69,11 +80,17 @@ class VectorIndex:
     """
 
     def __init__(
-        self, folder: Path, manifest: dict[str, Any], parts: list[Part], gone: Ids
+        self,
+        folder: Path,
+        manifest: dict[str, Any],
+        parts: list[Part],
+        gone: Ids,
+        sizes: IndexSizes,
     ) -> None:
         import numpy as np
 
         self.folder = folder
+        self.sizes = sizes
         self.manifest = manifest
         self.form = index_form(manifest)
         self._parts = parts
@@ -102,6 +119,7 @@ class VectorIndex:
         *,
         similarity: Similarity = COSINE,
         dtype: str = "f16",
+        sizes: IndexSizes = SIZES,
     ) -> VectorIndex:
         """Write an index of `vectors` (float32, (n, d)) with the keys `ids` (n,) into `folder`.
 
@@ -122,9 +140,9 @@ class VectorIndex:
             "parts": {},
             "graphs": {},
         }
-        blocks = _convert_blocks(form, vectors, dtype)
+        blocks = _convert_blocks(form, vectors, dtype, sizes.block)
         nothing_gone = np.empty(0, np.int64)
-        return cls._write(folder, manifest, ids, blocks, nothing_gone)
+        return cls._write(folder, manifest, ids, blocks, nothing_gone, sizes)
 
     def updated(
         self, folder: Path, add: Ids, vectors: Rows, remove: Iterable[int]
@@ -149,7 +167,8 @@ class VectorIndex:
 
         # The new file takes the rows of the last ones, as long as these are no larger.
         ids = [add]
-        blocks = [_convert_blocks(self.form, vectors, self.manifest["dtype"])]
+        block = self.sizes.block
+        blocks = [_convert_blocks(self.form, vectors, self.manifest["dtype"], block)]
         count = len(add)
         parts = dict(self.manifest["parts"])
         for part, start in zip(reversed(self._parts), reversed(self._starts[:-1]), strict=True):
@@ -160,7 +179,7 @@ class VectorIndex:
             gone = gone[gone < start]
             kept = np.delete(np.arange(len(part.ids)), gone_here)
             ids.append(part.ids[kept])
-            blocks.append(_read_blocks(part, kept))
+            blocks.append(_read_blocks(part, kept, block))
             count += len(kept)
 
         graphs = {}
@@ -176,7 +195,8 @@ class VectorIndex:
                 shutil.copyfile(self.folder / name, folder / name)
         manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
         new_ids = np.concatenate(ids)
-        return self._write(folder, manifest, new_ids, chain.from_iterable(blocks), gone)
+        rows = chain.from_iterable(blocks)
+        return self._write(folder, manifest, new_ids, rows, gone, self.sizes)
 
     @classmethod
     def _write(
@@ -186,6 +206,7 @@ class VectorIndex:
         ids: Ids,
         blocks: Iterable[Array],
         gone: Ids,
+        sizes: IndexSizes,
     ) -> VectorIndex:
         """Write one more file of rows, missing graphs, the deleted rows and the manifest.
 
@@ -205,11 +226,11 @@ class VectorIndex:
                 write_part(path, ids, blocks)
                 parts[path.name] = (len(ids), file_sha256(path))
             total = sum(rows for rows, _ in parts.values())
-            if total > EXACT_UP_TO and index_form(manifest).of_cosines:
+            if total > sizes.exact_up_to and index_form(manifest).of_cosines:
                 # Files from the time when the index was smaller may have no graph yet.
                 for name, (rows, _) in parts.items():
-                    if rows > GRAPH_FROM and name not in graphs:
-                        _write_graph(folder / name, rows, manifest)
+                    if rows > sizes.graph_from and name not in graphs:
+                        _write_graph(folder / name, rows, manifest, sizes.block)
                         graphs[name] = file_sha256(graph_of(folder / name))
             np.save(folder / GONE, gone)
             (folder / GONE).chmod(0o600)
@@ -221,10 +242,10 @@ class VectorIndex:
             "gone": file_sha256(folder / GONE),
         }
         write_text(folder / "manifest.json", json.dumps(manifest))
-        return cls(folder, manifest, map_parts(folder, manifest), gone)
+        return cls(folder, manifest, map_parts(folder, manifest), gone, sizes)
 
     @classmethod
-    def open(cls, folder: Path) -> VectorIndex:
+    def open(cls, folder: Path, sizes: IndexSizes = SIZES) -> VectorIndex:
         """Map an index. Raises DamagedError if a file is missing or differs from its checksum."""
         import numpy as np
 
@@ -233,7 +254,7 @@ class VectorIndex:
         manifest = _read_manifest(folder)
         try:
             gone = np.load(folder / GONE).astype(np.int64)
-            opened = cls(folder, manifest, map_parts(folder, manifest), gone)
+            opened = cls(folder, manifest, map_parts(folder, manifest), gone, sizes)
         except Exception as error:
             raise _build_damage(folder, str(error)) from None
         if opened.count != len(opened.keys()):
@@ -306,7 +327,7 @@ class VectorIndex:
         Both (min(k, n),), best first, ties by id.
         """
         query_row = self.query_row(vector)
-        if self.count <= EXACT_UP_TO or not self.form.of_cosines:
+        if self.count <= self.sizes.exact_up_to or not self.form.of_cosines:
             return self._find_nearest(self._places, query_row, k)
         return self._find_nearest(self._find_candidates(query_row, k), query_row, k)
 
@@ -361,7 +382,7 @@ class VectorIndex:
 
         from engine.vectors.graph import find_candidates
 
-        wanted = max(CANDIDATES, 8 * k)
+        wanted = max(self.sizes.candidates, 8 * k)
         graphs = []
         for start, part in zip(self._starts, self._parts, strict=False):
             if part.graph:
@@ -406,7 +427,7 @@ class VectorIndex:
         return entries
 
 
-def _write_graph(path: Path, count: int, manifest: dict[str, Any]) -> None:
+def _write_graph(path: Path, count: int, manifest: dict[str, Any], block: int) -> None:
     """Write the graph of a file of `count` rows next to it."""
     import numpy as np
 
@@ -417,29 +438,29 @@ def _write_graph(path: Path, count: int, manifest: dict[str, Any]) -> None:
     dtype = np.dtype(DTYPES[manifest["dtype"]])
     # The file is mapped again for each block, so that blocks already read do not stay in memory.
     blocks = (
-        map_part(path, count, width, dtype).rows[start : start + BLOCK]
-        for start in range(0, count, BLOCK)
+        map_part(path, count, width, dtype).rows[start : start + block]
+        for start in range(0, count, block)
     )
     write_graph(graph_of(path), blocks, width)
 
 
-def _convert_blocks(form: IndexForm, vectors: Rows, dtype: str) -> Iterator[Array]:
+def _convert_blocks(form: IndexForm, vectors: Rows, dtype: str, size: int) -> Iterator[Array]:
     """Yield vectors (n, d) as the stored rows of a file, in blocks (m, D)."""
     import numpy as np
 
     from engine.vectors.exact import round_to
 
     stored = np.dtype(DTYPES[dtype])
-    for start in range(0, vectors.shape[0], BLOCK):
-        block = vectors[start : start + BLOCK]
+    for start in range(0, vectors.shape[0], size):
+        block = vectors[start : start + size]
         _refuse_not_finite(block)
         yield round_to(form.rows(block), stored)
 
 
-def _read_blocks(part: Part, places: Ids) -> Iterator[Array]:
+def _read_blocks(part: Part, places: Ids, size: int) -> Iterator[Array]:
     """Yield the rows of a file at some places, in blocks (m, D)."""
-    for start in range(0, len(places), BLOCK):
-        yield part.rows[places[start : start + BLOCK]]
+    for start in range(0, len(places), size):
+        yield part.rows[places[start : start + size]]
 
 
 def _check_ids(ids: Ids, vectors: Rows) -> None:

@@ -1,4 +1,4 @@
-"""Files are opened and their paths copied beside the event loop: a slow disk or system does not
+"""Files are opened and their paths copied outside the event loop: a slow disk or system does not
 hold up the screen.
 """
 

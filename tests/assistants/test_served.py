@@ -10,6 +10,7 @@ import pytest
 
 from engine.assistants.served import LOADING, ServedProject
 from engine.core.errors import EngineError
+from engine.core.messages.search import Search
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -24,11 +25,11 @@ def test_an_encoder_that_cannot_be_loaded_is_named_with_what_to_do(handbook: Pat
         store.put_artifact(Artifact(VectorsInfo(model="/gone", dimension=4), "v", "vectors/v"))
     (handbook / "vectors" / "v").mkdir(parents=True)
     with closing(Searcher(project)) as searcher, pytest.raises(EngineError) as caught:
-        searcher.search("roof", mode="semantic")
+        searcher.search(Search("roof", "semantic"))
     with closing(ServedProject(project, "handbook")) as served:
-        assert served.search(query="roof").notes[-1] == LOADING
+        assert served.search(Search("roof")).notes[-1] == LOADING
         deadline = time.monotonic() + 120
-        while (found := served.search(query="roof")).notes[-1] == LOADING:
+        while (found := served.search(Search("roof"))).notes[-1] == LOADING:
             assert time.monotonic() < deadline
             time.sleep(0.1)
     assert found.hits

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from engine.assistants.served import ServedProject
+from engine.core.messages.search import Search
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
 from engine.project.store.artifacts import Artifact
@@ -51,7 +52,7 @@ def test_keyword_searches_are_reranked_in_the_thread_of_models_alone(
     )
     store.close()
     served = ServedProject(folder, "handbook")
-    found = served.search(query="roof")
+    found = served.search(Search("roof"))
     served.facets("roof")
     served.close()
     assert {hit.path for hit in found.hits} == {"contracts/lease.md", "reports/wing #1.txt"}

@@ -1,5 +1,5 @@
-"""How soon `engine mcp` answers the handshake and a first search by keyword, beside a server of
-the official SDK without any tool.
+"""How soon `engine mcp` answers the handshake and a first search by keyword, compared with a server
+of the official SDK without any tool.
 
 Least seconds of several rounds, by the clock and of processors, and the ratio of the two servers.
 The project is the sample.

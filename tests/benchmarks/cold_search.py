@@ -1,4 +1,4 @@
-"""How long a hybrid `engine search` takes from a cold process, beside a cold
+"""How long a hybrid `engine search` takes from a cold process, compared with a cold
 sentence-transformers that encodes the same query.
 
 Wall and processor time of each in the same run, and their ratio. The project is the sample's

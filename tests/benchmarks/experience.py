@@ -189,7 +189,7 @@ def _read_lines(path: Path) -> list[Line]:
 def _make_run(
     run: Run, weights: Sequence[float], known: Line | None, options: argparse.Namespace
 ) -> Line:
-    """Train where that is not done yet; measure base and interpolations, beside what is `known`."""
+    """Train where that is not done yet; measure base and interpolations, except what is `known`."""
     project = open_project(PublicSet(run.set, options.data, options.keep), run.kind)
     project.folder.change_settings({"training.seed": run.seed})
     project.run(("ingest", "index", "generate", "rank"))

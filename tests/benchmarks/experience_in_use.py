@@ -4,7 +4,7 @@ gains.
     python tests/benchmarks/experience_in_use.py --runs FOLDER/runs.jsonl [--experience FILE]
 
 `runs.jsonl` is that of `experience.py`. Each set is left out of the prior that decides on it.
-Beside the prior, the held-out queries of the kind that was trained on decide, as they do in a
+In addition to the prior, the held-out queries of the kind that was trained on decide, as in a
 project without judged questions and titles. The gain is that on the judged questions, which decide
 nothing.
 """

@@ -46,7 +46,7 @@ class PublicSet:
 
     @property
     def documents(self) -> Path:
-        """What is searched: a folder, or a BEIR corpus with its judgments beside it."""
+        """What is searched: a folder, or a BEIR corpus with its judgments."""
         if self.name == "sample":
             return asset_path("sample/documents")
         return self.beir_folder() / "corpus.jsonl"

@@ -1,7 +1,7 @@
 """How long `bmembed-tui` takes from its start to its first painted screen, on a real
 pseudo-terminal.
 
-Printed beside the time of a bare Python start and of an empty Textual app on the same machine in
+Printed next to the time of a bare Python start and of an empty Textual app on the same machine in
 the same run.
 """
 

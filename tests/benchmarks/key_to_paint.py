@@ -2,7 +2,7 @@
 project.
 
 `python tests/benchmarks/key_to_paint.py [CHUNKS] [--project FOLDER] [--size 120x40]` prints the
-median and the 95th percentile, in milliseconds, beside the processor time that it took, of
+median and the 95th percentile, in milliseconds, and the processor time that it took, of
 - a letter typed into the search field while hits are on the screen, until it is painted,
 - an answer of the engine, from its arrival as a line of JSON until its hits are painted,
 - the two of one letter added: the whole way of a key to new hits, without the pause in typing and

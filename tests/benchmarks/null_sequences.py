@@ -1,5 +1,5 @@
 """How often the gate calls something proved in error where it is asked several times: as judged
-questions grow, for adapters trained anew, and for both search modes and the reranker of one
+questions grow, for adapters trained again, and for both search modes and the reranker of one
 report. What candidates gain is drawn as in `null_adapters.py`; the product's own code decides.
 
 `python tests/benchmarks/null_sequences.py [--runs 400]`
@@ -202,7 +202,7 @@ def main() -> None:
                 f"{100 * moving:g} % moving", growing(judged(50, 12)(0), moving), share, wanted.runs
             )
     if wanted.only in (None, "retrained"):
-        print(f"trained anew | {heads}")
+        print(f"trained again | {heads}")
         for alike in (0.0, 0.5):
             print_sequence(
                 f"correlation {alike:g}",

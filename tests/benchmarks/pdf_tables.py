@@ -1,8 +1,8 @@
 """Rows of tables in PDFs: of those that are known, how many have their words side by side in the
 text that is read.
 
-Known are tables that a folder has as OpenDocument beside the PDF made of it, and those written down
-here.
+Known are tables that a folder has as OpenDocument next to the PDF made of it, and those written
+down here.
 
 python tests/benchmarks/pdf_tables.py FOLDER…
 """
@@ -69,7 +69,7 @@ KNOWN = {
 
 
 def read_rows(path: Path) -> list[list[str]]:
-    """The rows of the tables of which a PDF was made; none where they are not known."""
+    """The rows of the tables of which a PDF was made; empty if they are not known."""
     if path.name in KNOWN:
         lines = (line.strip() for line in KNOWN[path.name].strip().split("\n"))
         return [line.split(", ") for line in lines]

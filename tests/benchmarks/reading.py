@@ -1,5 +1,5 @@
-"""Reading real files: what comes of each, words beside two other readers, throughput beside the
-libraries called directly, and what files that harm was done to do.
+"""Reading real files: what comes of each, words compared with two other readers, throughput with
+the libraries called directly, and what files that harm was done to do.
 
 python tests/benchmarks/reading.py [FOLDER] [--processes N] [--mutants 3000] [--unchanged 10000]
 [--save W.json] [--against W.json]

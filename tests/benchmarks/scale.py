@@ -37,6 +37,7 @@ from fixtures.big_project import vocabulary  # noqa: E402
 from fixtures.tiny_model import save_layout  # noqa: E402
 
 from engine.core.events import StageFinished  # noqa: E402
+from engine.core.messages.search import Search  # noqa: E402
 from engine.core.records import Chunk, ReadDocument  # noqa: E402
 from engine.corpus.ingest.former import (  # noqa: E402
     build_record,
@@ -227,14 +228,14 @@ def measure_search(folder: Path) -> dict[str, Any]:
     LoadedProject.query_encoder = lambda self, _artifact: kept  # type: ignore[method-assign]
     started = time.monotonic()
     searcher = Searcher(project)
-    searcher.search(texts[0], mode="hybrid")
+    searcher.search(Search(texts[0], "hybrid"))
     first = time.monotonic() - started
     found = {}
     for mode in ("bm25", "semantic", "hybrid"):
         took = []
         for text in texts[1:]:
             begun = time.perf_counter()
-            searcher.search(text, mode=mode)  # type: ignore[arg-type]
+            searcher.search(Search(text, mode))  # type: ignore[arg-type]
             took.append(1000 * (time.perf_counter() - begun))
         found[mode] = [round(float(np.quantile(took, share)), 1) for share in (0.5, 0.95)]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

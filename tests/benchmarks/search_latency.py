@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.core.messages.search import Search
 from engine.project.store.artifact_info import VectorsInfo
 
 REPOSITORY = Path(__file__).parents[2]
@@ -108,9 +109,9 @@ def main() -> None:
         print(f"{count:,} chunks were built in {time.perf_counter() - start:.0f} s", flush=True)
         searcher = Searcher(project)
         texts = queries(QUERIES)
-        tell("bm25", timed(lambda text: searcher.search(text, mode="bm25"), texts))
+        tell("bm25", timed(lambda text: searcher.search(Search(text, "bm25")), texts))
         serve_adapted(project)
-        ids = [hit.chunk_id for hit in searcher.search(texts[0], mode="bm25").hits] or [1]
+        ids = [hit.chunk_id for hit in searcher.search(Search(texts[0], "bm25")).hits] or [1]
         tell("explain", timed(lambda text: searcher.explain(text, ids), texts))
         searcher.close()
 

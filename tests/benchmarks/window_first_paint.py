@@ -1,5 +1,5 @@
-"""How long `bmembed-tui --window` takes to its first painted screen, beside an empty window of
-the same library.
+"""How long `bmembed-tui --window` takes to its first painted screen, compared with an empty window
+of the same library.
 
 Seconds on the clock, and of the processors over all of its processes, which a busy machine blurs
 less. Wants Xvfb, Pillow and the extra `desktop`; says so where they are missing.

@@ -121,7 +121,7 @@ def test_a_search_of_all_projects_takes_no_project() -> None:
 
 def test_a_project_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
-    for name, lines in (("nowhere", 2), ("bare", 3)):  # of a folder, also why it is none
+    for name, lines in (("nowhere", 2), ("bare", 3)):  # of a folder, also why it is no project
         done = engine_here("adapt", str(tmp_path / name), "--dry-run", check=False)
         assert (done.returncode, len(done.stderr.splitlines())) == (2, lines)
 

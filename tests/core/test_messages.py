@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.found import build_hit
 
 from engine.core.errors import SettingsError
 from engine.core.figures import Difference
@@ -30,25 +31,9 @@ REQUESTS = [
 ]
 
 
-def hit(**parts: Any) -> Hit:
-    return Hit(
-        1,
-        0.5,
-        "a.md",
-        "/docs",
-        "A",
-        ("One",),
-        "the text",
-        ((0, 3),),
-        "md",
-        1.5,
-        7,
-        3,
-        0,
-        8,
-        rankers={"bm25": Ranked(1, 2.5), "semantic": Ranked(4, 0.25)},
-        **parts,
-    )
+def hit(**fields: Any) -> Hit:
+    rankers = {"bm25": Ranked(1, 2.5), "semantic": Ranked(4, 0.25)}
+    return build_hit(headings=("One",), marks=((0, 3),), rankers=rankers, **fields)
 
 
 @pytest.mark.parametrize(

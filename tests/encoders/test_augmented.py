@@ -1,4 +1,4 @@
-"""A black box beside a small model: λ-Mafin's formula, and what of it is asked once."""
+"""A black box joined by a small model: λ-Mafin's formula, and what of it is asked once."""
 
 from __future__ import annotations
 

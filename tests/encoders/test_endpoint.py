@@ -130,7 +130,7 @@ def test_a_query_is_sent_once_also_by_another_process(
     )
     beside = ["query: a"], list(endpoint.PROBES)
     assert [texts for texts in server.texts if texts not in beside] == [["query: c"]], (
-        "beside the width and the model"
+        "apart from the width and the model"
     )
     assert first.encode_queries([]).shape == (0, WIDTH)
     first.encode_chunks(["a"])

@@ -51,7 +51,7 @@ class Server:
         return np.array(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
 
     def joined(self, texts: list[str], small: Encoder) -> np.ndarray:
-        """With the small model's vectors beside them, as Mafin joins both."""
+        """With the small model's vectors, as Mafin joins both."""
         return np.concatenate([self.vectors(texts), small.encode_chunks(texts)], axis=1) / np.sqrt(
             2
         )

@@ -229,7 +229,7 @@ def test_every_harm_to_an_adapter_is_seen(project: Path, harm: str, code: str) -
 
 
 def verdict(project: Path) -> str:
-    """The code of the error that makes `train` run, without running it; empty where there is
+    """The code of the error that makes `train` run, without running it; empty if there is
     none.
     """
     from engine.project.folder import ProjectFolder

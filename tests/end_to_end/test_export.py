@@ -47,7 +47,7 @@ TEXTS = [
 
 
 def serve(project: Path, strength: float, side: str) -> ProjectFolder:
-    """Let search serve the trained adapter at a strength, on a side, and embed anew."""
+    """Let search serve the trained adapter at a strength, on a side, and embed again."""
     folder = ProjectFolder.open(project)
     store = folder.store()
     evaluation = store.artifact(EvaluationInfo)

@@ -10,26 +10,26 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import engine_here, ingest_here
 
-from engine.core.messages.search import Found
+from engine.core.messages.search import Found, Search
 from engine.project.folder import ProjectFolder
 from engine.search.searcher import Searcher
 
-Search = Callable[[str], Found]
+Find = Callable[[str], Found]
 
 
 @pytest.fixture(scope="module")
-def searching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Search]]:
+def searching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Find]]:
     """Makes a project of a folder, once, and searches it by keyword."""
     searchers: dict[Path, Searcher] = {}
 
-    def search_in(folder: Path) -> Search:
+    def search_in(folder: Path) -> Find:
         if folder not in searchers:
             path = tmp_path_factory.mktemp("searching") / "project"
             project = ProjectFolder.create(path, {"corpus": {"paths": [str(folder)]}})
             read_again(project.path)
             searchers[folder] = Searcher(project)
         searcher = searchers[folder]
-        return lambda query: searcher.search(query, mode="bm25", top=10, syntax=True)
+        return lambda query: searcher.search(Search(query, "bm25", top=10))
 
     yield search_in
     for searcher in searchers.values():
@@ -84,7 +84,7 @@ NAMES = {
     ],
 )
 def test_a_file_is_found_by_its_name(
-    searching: Callable[[Path], Search],
+    searching: Callable[[Path], Find],
     folder_of: Callable[[dict[str, str]], Path],
     query: str,
     first: str,
@@ -102,11 +102,11 @@ def test_a_file_is_found_by_its_new_name(tmp_path: Path) -> None:
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
     read_again(project.path)
     searcher = Searcher(project)
-    assert paths(searcher.search("North", mode="bm25")) == ["North.txt"]
+    assert paths(searcher.search(Search("North", "bm25"))) == ["North.txt"]
     (folder / "North.txt").rename(folder / "South.txt")
     read_again(project.path)
-    assert paths(searcher.search("South", mode="bm25")) == ["South.txt"]
-    assert paths(searcher.search("North", mode="bm25")) == []
+    assert paths(searcher.search(Search("South", "bm25"))) == ["South.txt"]
+    assert paths(searcher.search(Search("North", "bm25"))) == []
     searcher.close()
 
 
@@ -147,7 +147,7 @@ STOP_WORDS = {
     ],
 )
 def test_a_query_of_stop_words_finds_what_it_can_and_says_what_is_left_out(
-    searching: Callable[[Path], Search],
+    searching: Callable[[Path], Find],
     folder_of: Callable[[dict[str, str]], Path],
     query: str,
     expected: list[str],
@@ -169,7 +169,7 @@ def test_a_query_of_stop_words_finds_what_it_can_and_says_what_is_left_out(
     ],
 )
 def test_numbers_that_begin_with_a_stop_word_are_none(
-    searching: Callable[[Path], Search],
+    searching: Callable[[Path], Find],
     folder_of: Callable[[dict[str, str]], Path],
     query: str,
     expected: str,
@@ -189,14 +189,14 @@ def test_numbers_that_begin_with_a_stop_word_are_none(
 
 @pytest.mark.parametrize("query", ["Werkstatt man", "harbour", "zebra"])
 def test_nothing_is_said_of_stop_words_beside_others(
-    searching: Callable[[Path], Search], folder_of: Callable[[dict[str, str]], Path], query: str
+    searching: Callable[[Path], Find], folder_of: Callable[[dict[str, str]], Path], query: str
 ) -> None:
     found = searching(folder_of(STOP_WORDS))(query)
     assert not any("leaves out" in note for note in found.notes)
 
 
 def test_files_with_the_same_text_take_one_place(
-    searching: Callable[[Path], Search], tmp_path: Path
+    searching: Callable[[Path], Find], tmp_path: Path
 ) -> None:
     folder = tmp_path / "documents"
     (folder / "old").mkdir(parents=True)
@@ -364,7 +364,7 @@ def test_files_with_the_same_text_take_one_place(
     ],
 )
 def test_the_files_of_others_are_found(
-    searching: Callable[[Path], Search],
+    searching: Callable[[Path], Find],
     shared_data: Path,
     tmp_path: Path,
     fault: str,
@@ -381,7 +381,7 @@ def test_the_files_of_others_are_found(
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["land90.pdf", "land270.pdf"])
 def test_the_words_of_a_turned_page_of_others_are_found(
-    searching: Callable[[Path], Search], shared_data: Path, tmp_path: Path, name: str
+    searching: Callable[[Path], Find], shared_data: Path, tmp_path: Path, name: str
 ) -> None:
     folder = tmp_path / "documents"
     folder.mkdir()

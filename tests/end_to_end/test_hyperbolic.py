@@ -118,7 +118,7 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
     file.unlink()
     for stage in ("ingest", "embed"):
         stage_here(project, stage)
-    engine_here("embed", str(project), "--force")  # by force it is made anew
+    engine_here("embed", str(project), "--force")  # by force it is made again
     less = index_of(project)
     assert less.count < first.count
     file.write_bytes(content)

@@ -11,14 +11,11 @@ from fixtures.errors import fails
 
 from engine import Project
 from engine.core.errors import NotBuiltError, UsageError
-from engine.search.filters import SearchFilter
 
 
 def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     project = Project.open(finished)
-    found = project.search(
-        "freezer door left open", mode="bm25", top=3, where=SearchFilter(paths=("incidents/**",))
-    )
+    found = project.search("freezer door left open", mode="bm25", top=3, paths=("incidents/**",))
     assert [hit.rank for hit in found.hits] == [1, 2, 3]
     assert all(hit.path.startswith("incidents/") for hit in found.hits)
     assert {stage.state for stage in project.status()} == {"done"}

@@ -1,5 +1,5 @@
 """A reranker in a project: measured by the stage that evaluates, not in use without proof, there
-for who asks.
+for whoever asks.
 """
 
 from __future__ import annotations

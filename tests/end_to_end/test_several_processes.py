@@ -244,7 +244,7 @@ def test_a_machine_that_has_neither_project_nor_model_helps_to_train(
 def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(
     ranked: Path, tiny_model: Path, tmp_path: Path
 ) -> None:
-    """One machine of two is lost by kill -9, its launcher with it: the other begins anew from
+    """One machine of two is lost by kill -9, its launcher with it: the other begins again from
     the checkpoint, alone.
     """
     alone, both = (Path(shutil.copytree(ranked, tmp_path / name)) for name in ("alone", "both"))

@@ -30,13 +30,14 @@ import psutil
 from pathlib import Path
 from engine.core import environment
 from engine.core.errors import EngineError
+from engine.core.messages.search import Search
 from engine.project.folder import ProjectFolder
 from engine.search.searcher import Searcher
 
 environment.prepare()
 own, project, group, mode, times = sys.argv[1:]
 warm = Searcher(ProjectFolder(Path(own)))  # its modules lie where only root reads
-warm.search("harbour", mode=mode, top=30)
+warm.search(Search("harbour", mode, top=30))
 try:
     ProjectFolder(Path(own, "none")).is_running()
 except EngineError as error:
@@ -52,7 +53,7 @@ while not told if times == "0" else len(found) < int(times):
     told = times == "0" and bool(select.select([sys.stdin], [], [], 0.05)[0])  # then one search more
     try:
         searcher = searcher or Searcher(ProjectFolder(Path(project)))
-        answer = searcher.search("harbour", mode=mode, top=30)
+        answer = searcher.search(Search("harbour", mode, top=30))
         found.append([[hit.path, hit.snippet] for hit in answer.hits])
         searcher.project.is_running()
     except EngineError as error:

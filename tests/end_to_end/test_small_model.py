@@ -1,4 +1,4 @@
-"""A small model beside an encoder that is only asked for vectors: trained, compared, searched
+"""A small model that joins an encoder that is only asked for vectors: trained, compared, searched
 with, exported.
 """
 

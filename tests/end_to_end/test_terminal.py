@@ -141,7 +141,7 @@ def test_the_sample_through_a_lost_line(tmp_path: Path) -> None:
         engine("pause", str(project))
         wait_until(lambda: '"event": "paused"' in log.read_text(), "the run is held")
         made = steps_in(log)
-        assert made == list(range(1, made[-1] + 1)), "the run began anew"
+        assert made == list(range(1, made[-1] + 1)), "the run began again"
 
         found.start()
         found.until("Go to the run in progress")

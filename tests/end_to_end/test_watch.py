@@ -14,6 +14,7 @@ import pytest
 from fixtures import office
 from fixtures.pipeline import environment
 
+from engine.core.messages.search import Search
 from engine.project.folder import ProjectFolder
 from engine.search.searcher import Searcher
 
@@ -68,7 +69,7 @@ def watching(project: Path) -> Iterator[Watching]:
 def found(project: Path, query: str) -> set[str]:
     searcher = Searcher(ProjectFolder(project))
     try:
-        return {hit.path for hit in searcher.search(query, mode="hybrid").hits}
+        return {hit.path for hit in searcher.search(Search(query, "hybrid")).hits}
     finally:
         searcher.close()
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 import pytest
+from fixtures.records import build_chunk, build_document
 
 from engine.core.records import Chunk, Document, DocumentQuery, Origin
 from engine.evaluation import document_set
@@ -29,11 +30,11 @@ def chunk(
     headings: tuple[str, ...] = (),
     context: str = "",
 ) -> Chunk:
-    return Chunk(document, 0, start, start + len(text), text, headings, 9, context + text, "h", row)
+    return build_chunk(text, row, document, start=start, headings=headings, context=context)
 
 
 def document(row: int, title: str = "", text: str = TEXT) -> Document:
-    return Document("a.md", "/d", "md", title, text, "h", 9, 0.0, id=row)
+    return build_document("a.md", text, title=title, id=row)
 
 
 def asked(

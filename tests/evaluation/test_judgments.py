@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.records import build_document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,18 +29,8 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def document(number: int, text: str, path: str = "", external_id: str | None = None) -> Document:
-    return Document(
-        path or f"docs/{number}.txt",
-        "docs",
-        "txt",
-        "",
-        text,
-        "h",
-        len(text),
-        0.0,
-        external_id,
-        number,
-    )
+    path = path or f"docs/{number}.txt"
+    return build_document(path, text, title="", external_id=external_id, id=number)
 
 
 def chunked(documents: list[Document], *bounds: list[tuple[int, int]]) -> list[Chunk]:

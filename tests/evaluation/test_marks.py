@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fixtures.errors import fails
+from fixtures.records import build_chunks, build_document, store_document
 
 from engine.core.errors import DatasetError
-from engine.core.records import Chunk, Document
 from engine.datasets.imports import (
     MARKS_FILE,
     import_judgments,
@@ -17,7 +18,6 @@ from engine.datasets.imports import (
 from engine.evaluation.judgments import judge_queries
 from engine.evaluation.marks import Mark, MarkedQuery, find_marked_chunks, read_marks, write_marks
 from engine.project.folder import ProjectFolder
-from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
 
 LONG = [
@@ -29,19 +29,10 @@ LONG = [
 
 def put(store: Store, path: str, parts: list[str]) -> list[int]:
     """A document whose chunks are its parts; the ids of those."""
-    text = " ".join(parts)
     chunks = []
-    at = 0
-    for number, part in enumerate(parts):
-        chunks.append(Chunk(0, number, at, at + len(part), part, (), 5, part, f"hash of {part}"))
-        at += len(part) + 1
-    with store.transaction():
-        file_id = store.put_file(FileRecord("/docs", path, "md", 1, 1, "h", "read", "", ""))
-        former = store.documents_of(file_id).get(path, (0, ""))[0]
-        row = store.put_document(
-            file_id, Document(path, "/docs", "md", path, text, "h", 1, 0.0, id=former)
-        )
-        store.replace_chunks(row, chunks)
+    for chunk in build_chunks(parts):
+        chunks.append(replace(chunk, content_hash=f"hash of {chunk.text}"))
+    row = store_document(store, build_document(path, " ".join(parts)), chunks)
     return [chunk.id for chunk in store.chunks_of(row)]
 
 

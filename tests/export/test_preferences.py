@@ -1,4 +1,4 @@
-"""Preferences are exported beside judgments, and purged with them."""
+"""Preferences are exported with judgments, and purged with them."""
 
 from __future__ import annotations
 

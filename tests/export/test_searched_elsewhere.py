@@ -24,6 +24,7 @@ from fixtures.pipeline import ROOT, SAMPLE, stage_here
 from engine.assistants.http.api import LocalApi
 from engine.assistants.http.listener import Listener
 from engine.core.errors import NotBuiltError, UsageError
+from engine.core.messages.search import Search
 from engine.encoders.geometry.lorentz import LorentzForm
 from engine.export import kinds
 from engine.export.take import export_project
@@ -89,7 +90,7 @@ def own_hits(project: ProjectFolder, queries: list[str]) -> Callable[[str], dict
     def find(mode: str) -> dict[str, list[int]]:
         with closing(Searcher(project)) as own:
             return {
-                query: [hit.chunk_id for hit in own.search(query, top=TOP).hits]
+                query: [hit.chunk_id for hit in own.search(Search(query, top=TOP)).hits]
                 for query in queries
             }
 

@@ -34,6 +34,7 @@ from fixtures.two_encoders import (
 from engine.assistants.http.api import LocalApi
 from engine.assistants.tools import ProjectTools
 from engine.core.errors import NotBuiltError
+from engine.core.messages.search import Search
 from engine.core.systems import IN_USE_ALONE
 from engine.doctor.findings import examine_vector_index
 from engine.evaluation.reporting import report, verdict
@@ -227,7 +228,7 @@ def test_each_mode_is_searched_elsewhere_as_here(
             with closing(Searcher(project)) as own:
                 for name, search in searches.items():
                     assert search(QUERY) == [
-                        hit.chunk_id for hit in own.search(QUERY, mode=name).hits
+                        hit.chunk_id for hit in own.search(Search(QUERY, name)).hits
                     ]
 
 
@@ -241,9 +242,9 @@ def test_a_bundle_searches_in_both_modes(
     assert len([*(there.path / "vectors").iterdir()]) == 2
     for mode in ("semantic", "hybrid"):
         with closing(Searcher(project)) as here, closing(Searcher(there)) as other:
-            wanted = [(hit.chunk_id, hit.score) for hit in here.search(QUERY, mode=mode).hits]
+            wanted = [(hit.chunk_id, hit.score) for hit in here.search(Search(QUERY, mode)).hits]
             assert [
-                (hit.chunk_id, hit.score) for hit in other.search(QUERY, mode=mode).hits
+                (hit.chunk_id, hit.score) for hit in other.search(Search(QUERY, mode)).hits
             ] == wanted
 
 

@@ -15,7 +15,7 @@ from fixtures.shown_numbers import numbers
 
 from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
 from engine.endpoint.address import Address
-from engine.llm import chat, replies
+from engine.llm import replies
 from engine.llm.chat import ChatModel
 from engine.llm.prompts import Message, Prompt, load_prompt
 from engine.llm.requests import Reply, Request, UnansweredError
@@ -26,8 +26,7 @@ GOOD = '{"questions": []}'
 
 
 @pytest.fixture(autouse=True)
-def no_key_and_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "PAUSE_SECONDS", 0.001)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
 
 
@@ -333,10 +332,9 @@ def test_a_server_that_is_not_there_is_given_up_after_several_messages():
     assert "refused" in caught.value.why
 
 
-def test_a_good_answer_makes_up_for_the_bad_ones_before(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(chat, "FAILURES", 2)
+def test_a_good_answer_makes_up_for_the_bad_ones_before():
     with serving(lambda _, number: GOOD if number % 2 else Raw(500)) as server:
-        model = chat_model(server.url)
+        model = chat_model(server.url, max_failures=2)
         for _ in range(3):
             with pytest.raises(UnansweredError):
                 model.complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
@@ -384,8 +382,7 @@ def test_a_stop_lets_go_of_all_that_are_on_their_way():
         release.set()
 
 
-def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(chat, "FAILURES", 2)
+def test_what_fails_together_counts_once():
     together = threading.Barrier(4, timeout=60)
 
     def script(_asked: object, number: int) -> Raw | str:
@@ -396,7 +393,7 @@ def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
         return GOOD
 
     with serving(script) as server:
-        model = several(server, 4)
+        model = chat_model(server.url, concurrency=4, max_failures=2)
         found = outcomes(model, [request(name) for name in "abcd"])
         assert {str(one) for one in found} == {"HTTP 500"}
         with fails(StageError, "endpoint-no-answer", 2):

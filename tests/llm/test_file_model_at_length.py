@@ -25,7 +25,6 @@ from fixtures.pipeline import engine_here, environment
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.records import Chunk
-from engine.llm import chat
 from engine.llm.chat import ChatModel
 from engine.llm.prompts import Message
 from engine.llm.requests import Reply, Request, UnansweredError
@@ -276,17 +275,12 @@ def through_a_bad_line(url: str) -> None:
         assert proxy.met == faults
 
 
-@pytest.fixture
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "PAUSE_SECONDS", 0.001)
-
-
-def test_a_bad_line_is_an_error_and_the_next_message_goes_through(no_pauses: None):
+def test_a_bad_line_is_an_error_and_the_next_message_goes_through():
     with serving(lambda *_: '{"questions": []}') as served:
         through_a_bad_line(served.url)
 
 
 def test_a_bad_line_to_a_llama_cpp_server_is_an_error_and_the_next_message_goes_through(
-    no_pauses: None, server: str
+    server: str,
 ):
     through_a_bad_line(server)

@@ -22,7 +22,7 @@ from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import CancelledError, StageError
 from engine.core.records import Chunk
-from engine.llm import chat, tokens
+from engine.llm import tokens
 from engine.llm.chat import ChatModel
 from engine.llm.tokens import estimate_tokens
 from engine.queries.llm.answer import Answer
@@ -54,8 +54,7 @@ TOO_LONG = (
 
 
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "PAUSE_SECONDS", 0.001)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
 
 

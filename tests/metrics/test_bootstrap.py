@@ -51,13 +51,10 @@ def test_all_columns_share_their_resamples():
     assert means[:, 0] == pytest.approx(bootstrap_means(column[:, None], samples=500, seed=4)[:, 0])
 
 
-def test_blocks_do_not_show(monkeypatch):
-    from engine.metrics import bootstrap
-
+def test_blocks_do_not_show():
     values = np.random.default_rng(2).random((40, 2))
     whole = bootstrap_means(values, samples=99, seed=1)
-    monkeypatch.setattr(bootstrap, "BLOCK", 7 * 40)
-    assert bootstrap_means(values, samples=99, seed=1) == pytest.approx(whole)
+    assert bootstrap_means(values, samples=99, seed=1, block=7 * 40) == pytest.approx(whole)
 
 
 def test_pairing_shows_a_small_steady_gain_that_the_intervals_hide():

@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics import differences
 from engine.metrics.bootstrap import bootstrap_means
 from engine.metrics.differences import add_needed, paired_difference, queries_needed, spread
 from engine.metrics.randomisation import max_t_p, randomisation_p
@@ -97,9 +96,7 @@ def test_no_number_of_queries_is_given_without_a_difference():
 
 
 @pytest.mark.parametrize(("better", "of"), [(5, 7), (5, 8), (4, 6)])
-def test_more_queries_are_needed_than_did_not_show_it(
-    better: int, of: int, monkeypatch: pytest.MonkeyPatch
-):
+def test_more_queries_are_needed_than_did_not_show_it(better: int, of: int):
     gap = np.repeat([1.0, 0.0], [better, of - better])
     found = paired_difference(gap, np.zeros(of), samples=2_000)
     assert (found.verdict, found.p_value, found.low > 0) == (
@@ -108,9 +105,8 @@ def test_more_queries_are_needed_than_did_not_show_it(
         True,
     )
     assert add_needed(found, gap).needed is None, "too few to say how much they vary"
-    monkeypatch.setattr(differences, "MIN_FOR_SPREAD", of)
     assert queries_needed(gap) == 6
-    assert add_needed(found, gap).needed == of + 1
+    assert add_needed(found, gap, min_queries=of).needed == of + 1
 
 
 def test_so_many_queries_show_the_difference_four_times_in_five():

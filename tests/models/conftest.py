@@ -35,7 +35,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def hub(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInHub]:
     """A hub that has the tiny encoder under the name of one of the catalogue, with what must not
-    be taken beside it.
+    be taken with it.
     """
     with stand_in_hub() as found:
         found.add_folder(REPOSITORY, tiny_encoder)

@@ -157,7 +157,7 @@ def test_a_model_that_is_added_later_makes_nothing_stale(auto: Auto):
     auto.project.change_settings({"queries.per_chunk": 2})
     assert auto.status()[0] == "stale"
     assert auto.generate()["queries"][0] == "extractive", (
-        "what was chosen stays, whatever else makes the queries anew"
+        "what was chosen stays, whatever else makes the queries again"
     )
     told = auto.generate(forced=True)
     for setting in ("queries", "backend"):

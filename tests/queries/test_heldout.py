@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fixtures.records import build_document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,17 +83,12 @@ def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
     could be served.
     """
     documents = [
-        Document(
+        build_document(
             f"corpus.jsonl#{n}",
-            "corpus",
-            "jsonl",
-            f"article {n // 3}",
-            "",
-            str(n),
-            1,
-            0.0,
-            str(n),
-            n,
+            title=f"article {n // 3}",
+            content_hash=str(n),
+            external_id=str(n),
+            id=n,
         )
         for n in range(36)
     ]
@@ -118,7 +114,7 @@ def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
 def numbered(
     number: int, path: str, content: str, title: str = "", external: str | None = None
 ) -> Document:
-    return Document(path, "source", "md", title, "", content, 1, 0.0, external, number)
+    return build_document(path, title=title, content_hash=content, external_id=external, id=number)
 
 
 def test_copies_share_a_key_and_other_files_do_not() -> None:

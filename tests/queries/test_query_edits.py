@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from fixtures.errors import fails
+from fixtures.records import build_chunk, build_document, store_document
 
 from engine.core.errors import DatasetError, EngineError, NotBuiltError, ResourceError, UsageError
-from engine.core.records import Chunk, Document, JudgedQuery, Query
+from engine.core.records import JudgedQuery, Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
-from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
 from engine.queries.edits import FILE, apply_edits, content_fingerprint, read_edits, rewrite
 
@@ -24,14 +24,11 @@ TEXTS = ["who pays the rent", "when is it due", "rent due date"]
 def filled(project: ProjectFolder) -> Store:
     """One document with chunks of hash h1 and h2; two queries of the first, one of the second."""
     store = project.store()
-    with store.transaction():
-        file_id = store.put_file(FileRecord("/docs", "a.md", "md", 1, 1, "h", "read", "", ""))
-        row = store.put_document(
-            file_id, Document("a.md", "/docs", "md", "A", "x" * 9, "h", 1, 0.0)
-        )
-        store.replace_chunks(
-            row, [Chunk(row, n, n, n + 1, "x", (), 1, "x", f"h{n + 1}") for n in range(2)]
-        )
+    chunks = [
+        build_chunk("x", ordinal=number, start=number, content_hash=f"h{number + 1}")
+        for number in range(2)
+    ]
+    row = store_document(store, build_document(text="x" * 9), chunks)
     first, second = (chunk.id for chunk in store.chunks())
     queries = [
         Query(text, "question", key, row, "x")

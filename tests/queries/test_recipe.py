@@ -106,7 +106,7 @@ def test_queries_of_former_defaults_stay_until_one_generates_again(
     asked = len(server.requests)
     run(project)
     assert len(server.requests) == 2 * asked, (
-        "'engine generate' alone writes them anew, by the prompts of now"
+        "'engine generate' alone writes them again, by the current prompts"
     )
     assert {query.kind for query in former} <= set(FORMER_KINDS)
     assert "everyday" in {query.kind for query in queries_of(project)}

@@ -62,16 +62,13 @@ def test_pausing_waiting_and_resuming(tmp_path: Path, log: events.EventLog) -> N
     assert read_progress(tmp_path) == RunProgress("evaluate", "waiting")
 
 
-def test_of_a_long_log_the_end_is_read(
-    tmp_path: Path, log: events.EventLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from engine.runs import progress
-
-    monkeypatch.setattr(progress, "TAIL", 400)
+def test_of_a_long_log_the_end_is_read(tmp_path: Path, log: events.EventLog) -> None:
     (tmp_path / "stage.json").write_text('{"stage": "train", "pid": 1}')
     for _ in range(50):
         log(STEP)
-    assert read_progress(tmp_path) == RunProgress("train", "", 40, 200, "steps", 0.7319, 95.0)
+    assert read_progress(tmp_path, tail=400) == RunProgress(
+        "train", "", 40, 200, "steps", 0.7319, 95.0
+    )
 
 
 def test_the_newest_checkpoint_that_can_be_read(tmp_path: Path) -> None:

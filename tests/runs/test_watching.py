@@ -70,16 +70,15 @@ def test_the_changed_share_is_reported_above_the_limit_only(tmp_path: Path) -> N
 
 
 @pytest.fixture
-def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+def watching() -> Iterator[Begin]:
     """Begins to watch a project; what is set when something changes."""
-    monkeypatch.setattr("engine.runs.watching.GLANCE_SECONDS", 0.1)
     stop = threading.Event()
     threads = []
 
     def begin(project: ProjectFolder) -> threading.Event:
         dirty = threading.Event()
         threads.append(
-            threading.Thread(target=watch_folders, args=(SourceFolders(project), dirty, stop))
+            threading.Thread(target=watch_folders, args=(SourceFolders(project), dirty, stop, 0.1))
         )
         threads[-1].start()
         return dirty

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.records import build_chunk, build_document, store_document
 
-from engine.core.records import Chunk, Document
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import KINDS, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
-from engine.project.store.files import FileRecord
-from engine.project.store.store import Store
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
 
@@ -60,28 +58,13 @@ class Corpus:
 
     def put(self, path: str, texts: list[str], modified: float = 0.0) -> int:
         store = self.project.store()
-        former = [row.id for row in store.documents() if row.path == path]
-        with store.transaction():
-            row = self._put(store, path, texts, modified, former[0] if former else 0)
+        document = build_document(path, " ".join(texts), modified=modified)
+        chunks = []
+        for number, text in enumerate(texts):
+            chunks.append(build_chunk(text, ordinal=number, start=number, headings=("A",)))
+        row = store_document(store, document, chunks)
         self.ids.update({chunk.text: chunk.id for chunk in store.chunks()})
         store.close()
-        return row
-
-    @staticmethod
-    def _put(store: Store, path: str, texts: list[str], modified: float, former: int) -> int:
-        file_id = store.put_file(FileRecord("/docs", path, "x", 1, 1, "h", "read", "", ""))
-        kind = path.split("#")[0].rpartition(".")[2]
-        row = store.put_document(
-            file_id,
-            Document(path, "/docs", kind, path, " ".join(texts), "h", 1, modified, id=former),
-        )
-        store.replace_chunks(
-            row,
-            [
-                Chunk(0, n, n, n + len(t), t, ("A",), 5, t, hashlib.sha256(t.encode()).hexdigest())
-                for n, t in enumerate(texts)
-            ],
-        )
         return row
 
     def drop(self, path: str) -> None:

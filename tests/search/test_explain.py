@@ -14,7 +14,7 @@ from fixtures.shown_numbers import numbers
 from fixtures.two_encoders import save_adapter
 
 from engine.core.errors import NotBuiltError
-from engine.core.messages.search import RankComparison
+from engine.core.messages.search import RankComparison, Search
 from engine.core.messages.wire import to_json
 from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.encoders.geometry.similarity import IndexForm
@@ -125,7 +125,7 @@ def test_both_encoders_rank_all_chunks(
 
 
 def test_ranks_are_those_of_the_search(searcher: Searcher, adapted: Any) -> None:
-    hits = searcher.search("anything", mode="semantic").hits
+    hits = searcher.search(Search("anything", "semantic")).hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [compared.in_use_rank for compared in found.chunks.values()] == [1, 2, 3, 4]
     for hit, compared in zip(hits, found.chunks.values(), strict=True):
@@ -150,7 +150,7 @@ def test_a_similarity_that_is_no_dot_product_explains_itself(
 ) -> None:
     monkeypatch.setitem(INDEX_FORMS, "cosine", Distances())
     cache_base(project, encoders["base"], TEXTS)
-    hits = searcher.search("anything", mode="semantic").hits
+    hits = searcher.search(Search("anything", "semantic")).hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [hit.score for hit in hits] == pytest.approx(
         -np.arccosh(2 - np.array([1.0, 0.6, 0.0, -1.0])), abs=3e-2
@@ -163,7 +163,7 @@ def test_a_similarity_that_is_no_dot_product_explains_itself(
     assert (base.base_rank, base.base_cosine) == (
         1,
         None,
-    ), "a cosine says nothing beside a distance"
+    ), "a cosine cannot be compared with a distance"
 
 
 def test_hits_of_encoders_that_are_not_in_use_can_be_looked_at_for_judging(

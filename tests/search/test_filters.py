@@ -3,10 +3,10 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import replace
-from datetime import datetime
 
 import pytest
 from fixtures.errors import fails
+from fixtures.records import build_document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,16 +17,13 @@ from engine.search.filters import (
     facets,
     find_unmet,
     languages_of_no_document,
-    parse_date,
     unknown_format,
     unknown_formats,
 )
 
 
 def document(number: int, path: str, modified: float = 0.0) -> Document:
-    return Document(
-        path, "/docs", path.split("#")[0].rpartition(".")[2], "", "", "h", 1, modified, id=number
-    )
+    return build_document(path, modified=modified, id=number)
 
 
 DOCUMENTS = [
@@ -265,27 +262,3 @@ def test_malformed_globs(glob: str) -> None:
 def test_any_glob_works_or_is_an_error(globs: list[str]) -> None:
     with contextlib.suppress(UsageError):
         assert SearchFilter(paths=tuple(globs)).allowed(DOCUMENTS) <= {1, 2, 3, 4}
-
-
-def test_a_date_is_midnight_local_time() -> None:
-    assert parse_date("2031-04-30") == datetime(2031, 4, 30).timestamp()
-    assert parse_date("2031-04-30T12:00:00+00:00") == 1_935_316_800.0
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "today", "2031-13-01", "30.04.2031", "2031-04-31", "0001-01-01T00:00:00+14:00", "\ud800"],
-)
-def test_what_is_not_a_date(text: str) -> None:
-    with fails(UsageError, "date-invalid"):
-        parse_date(text)
-
-
-@given(
-    text=st.text()
-    | st.dates().map(str)
-    | st.datetimes(timezones=st.none() | st.timezones()).map(str)
-)
-def test_any_date_works_or_is_an_error(text: str) -> None:
-    with contextlib.suppress(UsageError):
-        assert isinstance(parse_date(text), float)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.records import build_chunk, build_document, store_document
 
 from engine.core.disk import write_text
-from engine.core.records import Chunk, Document
+from engine.core.messages.search import Search
 from engine.project.folder import ProjectFolder
-from engine.project.store.files import FileRecord
 from engine.search.fusing import fuse
 from engine.search.searcher import EMPTY, NO_WORD, Searcher, unsearchable
 from engine.settings.schema import SearchSettings
@@ -65,13 +65,16 @@ def test_one_ranker_shares_nothing() -> None:
 def test_hits_carry_the_shares_of_their_fused_score(indexed: Any, project: ProjectFolder) -> None:
     write_text(project.path / "project.toml", "[search]\nfusion = 'rrf'")
     searcher = Searcher(project)
-    for hit in searcher.search("who repairs the roof").hits:
+    for hit in searcher.search(Search("who repairs the roof")).hits:
         parts = {name: 1 / (40 + ranked.rank) for name, ranked in hit.rankers.items()}
         assert sum(parts.values()) == pytest.approx(hit.score)
         assert hit.shares == pytest.approx({name: part / hit.score for name, part in parts.items()})
     write_text(project.path / "project.toml", "[search]\nfusion = 'weighted'\nweight = 1.0")
-    assert searcher.search("who repairs the roof").hits[0].shares == {"semantic": 1.0, "bm25": 0.0}
-    assert {str(hit.shares) for hit in searcher.search("roof", mode="semantic").hits} == {"{}"}
+    assert searcher.search(Search("who repairs the roof")).hits[0].shares == {
+        "semantic": 1.0,
+        "bm25": 0.0,
+    }
+    assert {str(hit.shares) for hit in searcher.search(Search("roof", "semantic")).hits} == {"{}"}
     searcher.close()
 
 
@@ -81,26 +84,18 @@ def test_hits_carry_the_shares_of_their_fused_score(indexed: Any, project: Proje
 def test_hits_say_line_and_page(indexed: Any, project: ProjectFolder) -> None:
     text = "Title\n\nOn otters.\fAbout badgers.\nAnd marmots, too."
     store = project.store()
-    with store.transaction():
-        file_id = store.put_file(FileRecord("/docs", "pages.txt", "x", 1, 1, "h", "read", "", ""))
-        row = store.put_document(
-            file_id, Document("pages.txt", "/docs", "txt", "Pages", text, "h", 1, 0.0)
-        )
-        chunks = []
-        for ordinal, part in enumerate(
-            ("On otters.", "About badgers.\nAnd marmots, too.", "And marmots, too.")
-        ):
-            start = text.index(part)
-            chunks.append(
-                Chunk(row, ordinal, start, start + len(part), part, (), 5, part, f"{ordinal}")
-            )
-        store.replace_chunks(row, chunks)
+    chunks = []
+    for ordinal, part in enumerate(
+        ("On otters.", "About badgers.\nAnd marmots, too.", "And marmots, too.")
+    ):
+        chunks.append(build_chunk(part, ordinal=ordinal, start=text.index(part)))
+    store_document(store, build_document("pages.txt", text), chunks)
     store.close()
     indexed.index(vectors=False)
     searcher = Searcher(project)
 
     def where(query: str) -> list[tuple[int, int | None]]:
-        return [(hit.line, hit.page) for hit in searcher.search(query, mode="bm25").hits]
+        return [(hit.line, hit.page) for hit in searcher.search(Search(query, "bm25")).hits]
 
     assert where("otters") == [(3, 1)]
     assert where("badgers") == [(3, 2)]
@@ -132,7 +127,7 @@ def test_a_query_without_a_word_finds_nothing_and_is_noted(
     indexed: Any, project: ProjectFolder, mode: Any, query: str
 ) -> None:
     searcher = Searcher(project)
-    found = searcher.search(query, mode=mode)
+    found = searcher.search(Search(query, mode))
     assert (found.query, found.mode, found.hits) == (query, mode, ())
     assert found.notes == (NO_WORD,)
     searcher.close()

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.records import build_document
 
+from engine.core.messages.search import Search
 from engine.core.records import Chunk, Document
 from engine.encoders.embedding_cache import EmbeddingCache, hash_keys
 from engine.encoders.geometry.similarity import COSINE
@@ -70,8 +72,8 @@ def embedded_in_part(corpus: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyP
 
 def test_what_is_embedded_is_searched_by_meaning_and_all_by_keywords(embedded_in_part: Any) -> None:
     with closing(Searcher(embedded_in_part.project)) as searcher:
-        found = searcher.search(QUERY)
-        semantic = searcher.search(QUERY, mode="semantic")
+        found = searcher.search(Search(QUERY))
+        semantic = searcher.search(Search(QUERY, "semantic"))
     by_text = {hit.snippet: set(hit.rankers) for hit in found.hits}
     assert (by_text[LEASE], by_text[TUNNEL]) == ({"bm25", "semantic"}, {"bm25"})
     assert len(semantic.hits) == 4
@@ -83,8 +85,8 @@ def test_a_chunk_is_neither_better_nor_worse_for_not_being_embedded_yet(
     embedded_in_part: Any,
 ) -> None:
     with closing(Searcher(embedded_in_part.project)) as searcher:
-        scores = {hit.snippet: hit.score for hit in searcher.search(QUERY).hits}
-        keywords = {hit.snippet: hit.score for hit in searcher.search(QUERY, mode="bm25").hits}
+        scores = {hit.snippet: hit.score for hit in searcher.search(Search(QUERY)).hits}
+        keywords = {hit.snippet: hit.score for hit in searcher.search(Search(QUERY, "bm25")).hits}
     least = min(0.0, *keywords.values())
     most = max(keywords.values())
     assert scores[TUNNEL] == pytest.approx((keywords[TUNNEL] - least) / (most - least), abs=1e-6)
@@ -111,7 +113,7 @@ def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
     folder: str,
     known: list[int],
 ) -> None:
-    """Two chunks are wanted beside the four that it holds, and one of them is embedded."""
+    """Two chunks are wanted besides the four that it holds, and one of them is embedded."""
     monkeypatch.setattr(partial, "WORTHWHILE", share)
     project = embedded_in_part.project
     with closing(project.store()) as store:
@@ -141,7 +143,7 @@ def test_an_index_that_finds_as_much_stays(
 
 def test_new_and_small_documents_are_embedded_first() -> None:
     def document(row: int, size: int, modified: float) -> Document:
-        return Document(f"{row}.md", "/docs", "md", "", "", "h", size, modified, id=row)
+        return build_document(f"{row}.md", size=size, modified=modified, id=row)
 
     # places by age 2, 0, 1 and by size 0, 1, 2: sums 2, 1, 3
     documents = [document(1, 10, 100.0), document(2, 20, 300.0), document(3, 30, 200.0)]

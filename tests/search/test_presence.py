@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.records import build_document
 from fixtures.shown_numbers import numbers
 
 from engine.core.records import Document
@@ -25,8 +25,8 @@ def document(tmp_path: Path) -> Make:
         os.utime(tmp_path / "files" / name, (1000.0, 1000.0))
 
     def make(path: str, number: int = 1, **more: object) -> Document:
-        made = Document(path, "../files", "txt", "T", "", "", 9, 1000.0, id=number)
-        return replace(made, **more)  # type: ignore[arg-type]
+        usual = {"source": "../files", "size": 9, "modified": 1000.0, "id": number}
+        return build_document(path, **{**usual, **more})
 
     return make
 

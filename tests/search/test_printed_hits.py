@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.found import build_hit
+from fixtures.records import build_chunk, build_document, store_document
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -19,23 +21,15 @@ from engine.core.disk import write_text
 from engine.core.errors import UsageError
 from engine.core.events import Progress
 from engine.core.messages.search import Found, Hit, Ranked, Reranked
-from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder
-from engine.project.store.files import FileRecord
 
-HIT = Hit(
-    rank=1,
-    score=1.0,
+HIT = build_hit(
     path="a/lease.md",
     source="/data/left/docs",
     title="Lease",
     headings=("Rent",),
     snippet="The tenant pays.",
     marks=((4, 10),),
-    format="md",
-    modified=0.0,
-    chunk_id=1,
-    document_id=1,
     start=40,
     end=56,
     line=7,
@@ -108,18 +102,10 @@ def twice(project: ProjectFolder, corpus: Any, tmp_path: Path) -> list[Path]:
         source.mkdir(parents=True)
     write_text(project.path / "project.toml", f"[corpus]\npaths = [{paths}]")
     store = project.store()
-    with store.transaction():
-        for source in sources:
-            file_id = store.put_file(
-                FileRecord(str(source), "same.md", "x", 1, 1, "h", "read", "", "")
-            )
-            text = "\n\nWombats dig."
-            row = store.put_document(
-                file_id, Document("same.md", str(source), "md", "Same", text, "h", 1, 0.0)
-            )
-            store.replace_chunks(
-                row, [Chunk(row, 0, 2, len(text), text[2:], (), 3, text[2:], str(source))]
-            )
+    for source in sources:
+        document = build_document("same.md", "\n\nWombats dig.", title="Same", source=str(source))
+        chunk = build_chunk("Wombats dig.", start=2, content_hash=str(source))
+        store_document(store, document, [chunk])
     store.close()
     corpus.index(vectors=False)
     return sources

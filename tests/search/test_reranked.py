@@ -20,7 +20,7 @@ from fixtures.tiny_cross_encoder import build_cross_encoder
 
 from engine.core.disk import write_text
 from engine.core.errors import UsageError
-from engine.core.messages.search import Found
+from engine.core.messages.search import Found, Search
 from engine.endpoint import model_server
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
@@ -94,19 +94,19 @@ def passages(found: Found) -> int:
 
 
 def test_without_a_reranker_nothing_is_reranked(searcher: Searcher) -> None:
-    found = searcher.search(QUERY)
+    found = searcher.search(Search(QUERY))
     assert (found.reranked, found.can_rerank) == (None, False)
     assert all(hit.rerank_score is None for hit in found.hits)
     with fails(UsageError, "reranker-not-chosen"):
-        searcher.search(QUERY, rerank=True)
+        searcher.search(Search(QUERY, rerank=True))
 
 
 def test_all_passages_are_put_in_order(
     searcher: Searcher, project: ProjectFolder, lengths: Lengths
 ) -> None:
-    before = searcher.search(QUERY)
+    before = searcher.search(Search(QUERY))
     configure(project, reranker="given")
-    found = searcher.search(QUERY, rerank=True)
+    found = searcher.search(Search(QUERY, rerank=True))
     scores = [hit.rerank_score or 0.0 for hit in found.hits]
     assert scores == sorted((len(hit.snippet) for hit in before.hits), reverse=True)
     assert passages(found) == len(before.hits) == 6
@@ -121,9 +121,9 @@ def test_all_passages_are_put_in_order(
 def test_passages_that_are_not_reached_follow_in_their_order(
     searcher: Searcher, project: ProjectFolder, lengths: Lengths
 ) -> None:
-    before = ids(searcher.search(QUERY))
+    before = ids(searcher.search(Search(QUERY)))
     configure(project, reranker="given")
-    found = searcher.search(QUERY, rerank=True, stop=lambda: len(lengths.asked) == 1)
+    found = searcher.search(Search(QUERY, rerank=True), stop=lambda: len(lengths.asked) == 1)
     assert passages(found) == 4
     assert ids(found)[4:] == before[4:]
     assert sorted(ids(found)[:4]) == sorted(before[:4])
@@ -153,13 +153,13 @@ def test_evaluation_puts_it_into_use(
 ) -> None:
     configure(project, reranker="given")
     decide(project, **chosen)
-    found = searcher.search(QUERY, mode=mode)
+    found = searcher.search(Search(QUERY, mode))
     assert (found.reranked is not None) == used
     assert not found.can_rerank
-    first = searcher.search(QUERY, mode=mode, rerank=False)
+    first = searcher.search(Search(QUERY, mode, rerank=False))
     assert (first.reranked, first.can_rerank) == (None, used or "fingerprint" in chosen)
-    assert searcher.search(QUERY, mode=mode, rerank=True).reranked is not None
-    assert searcher.search(QUERY, mode=mode, by_date=True).reranked is None
+    assert searcher.search(Search(QUERY, mode, rerank=True)).reranked is not None
+    assert searcher.search(Search(QUERY, mode, by_date=True)).reranked is None
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "bm25"])
@@ -174,16 +174,16 @@ def test_the_setting_stands_above_the_evaluation(
 ) -> None:
     configure(project, reranker="given", rerank=rerank)
     decide(project, in_use=not used)
-    assert (searcher.search(QUERY, mode=mode).reranked is not None) == used
-    first = searcher.search(QUERY, mode=mode, rerank=False)
+    assert (searcher.search(Search(QUERY, mode)).reranked is not None) == used
+    first = searcher.search(Search(QUERY, mode, rerank=False))
     assert (first.reranked, first.can_rerank) == (None, used)
-    assert searcher.search(QUERY, mode=mode, rerank=True).reranked is not None
+    assert searcher.search(Search(QUERY, mode, rerank=True)).reranked is not None
     assert searcher.may_rerank(mode) == used
 
 
 def test_on_without_a_reranker_changes_nothing(searcher: Searcher, project: ProjectFolder) -> None:
     configure(project, rerank="on")
-    found = searcher.search(QUERY)
+    found = searcher.search(Search(QUERY))
     assert (found.reranked, searcher.may_rerank("hybrid")) == (None, False)
 
 
@@ -211,9 +211,9 @@ def test_first_hits_do_not_wait_for_a_look_at_the_model(
     monkeypatch.setattr("engine.reranking.folder.remembered_sha256", look)
     configure(project, reranker=str(build_cross_encoder(tmp_path / "reranker")))
     decide(project, fingerprint="another")
-    assert searcher.search(QUERY, rerank=False).can_rerank
+    assert searcher.search(Search(QUERY, rerank=False)).can_rerank
     assert looks == []
-    assert searcher.search(QUERY).reranked is None
+    assert searcher.search(Search(QUERY)).reranked is None
     assert looks
 
 
@@ -221,7 +221,7 @@ def test_before_an_evaluation_it_is_not_in_use(
     searcher: Searcher, project: ProjectFolder, lengths: Lengths
 ) -> None:
     configure(project, reranker="given")
-    assert searcher.search(QUERY).reranked is None
+    assert searcher.search(Search(QUERY)).reranked is None
 
 
 def test_a_model_is_loaded_once_and_not_waited_for_by_whom_another_search_waits(
@@ -229,10 +229,10 @@ def test_a_model_is_loaded_once_and_not_waited_for_by_whom_another_search_waits(
 ) -> None:
     configure(project, reranker="given")
     lengths.wait = threading.Event()
-    found = searcher.search(QUERY, rerank=True, stop=lambda: True)
+    found = searcher.search(Search(QUERY, rerank=True), stop=lambda: True)
     assert (passages(found), len(found.hits)) == (0, 6)
     lengths.wait.set()
-    assert passages(searcher.search(QUERY, rerank=True)) == 6
+    assert passages(searcher.search(Search(QUERY, rerank=True))) == 6
 
 
 def test_a_real_cross_encoder_orders_the_hits(
@@ -242,7 +242,7 @@ def test_a_real_cross_encoder_orders_the_hits(
 
     folder = build_cross_encoder(tmp_path / "reranker")
     configure(project, reranker=str(folder), rerank_seconds=60.0)
-    found = searcher.search(QUERY, rerank=True)
+    found = searcher.search(Search(QUERY, rerank=True))
     oracle = CrossEncoder(str(folder), device="cpu", local_files_only=True)
     wanted = oracle.predict([(QUERY, hit.snippet) for hit in found.hits])
     assert passages(found) == 6
@@ -253,7 +253,7 @@ def test_a_server_orders_the_hits(
     searcher: Searcher, project: ProjectFolder, server: RerankServer
 ) -> None:
     configure(project, reranker=server.url)
-    found = searcher.search(QUERY, rerank=True)
+    found = searcher.search(Search(QUERY, rerank=True))
     assert passages(found) == 6
     assert [hit.rerank_score for hit in found.hits] == sorted(
         (len(hit.snippet) for hit in found.hits), reverse=True
@@ -285,10 +285,10 @@ def broken(server: RerankServer, fault: str) -> None:
 def test_where_it_fails_the_hits_are_those_of_before_and_say_why(
     searcher: Searcher, project: ProjectFolder, server: RerankServer, fault: str, code: str
 ) -> None:
-    before = searcher.search(QUERY)
+    before = searcher.search(Search(QUERY))
     broken(server, fault)
     configure(project, reranker=server.url, rerank_seconds=0.3)
-    found = searcher.search(QUERY, rerank=True)
+    found = searcher.search(Search(QUERY, rerank=True))
     assert ids(found) == ids(before)
     assert passages(found) == 0
     assert found.reranked is not None
@@ -300,11 +300,11 @@ def test_where_it_fails_the_hits_are_those_of_before_and_say_why(
 def test_a_server_that_dies_in_between_leaves_what_it_has_scored(
     searcher: Searcher, project: ProjectFolder, server: RerankServer
 ) -> None:
-    before = ids(searcher.search(QUERY))
+    before = ids(searcher.search(Search(QUERY)))
     good = server.script
     server.script = lambda number, texts: good(number, texts) if number == 0 else Raw(500)
     configure(project, reranker=server.url, rerank_seconds=5.0)
-    found = searcher.search(QUERY, rerank=True)
+    found = searcher.search(Search(QUERY, rerank=True))
     assert passages(found) == 4
     assert ids(found)[4:] == before[4:]
     assert len(found.notes) == 1
@@ -316,9 +316,9 @@ def test_one_that_cannot_be_used_is_a_note(
 ) -> None:
     configure(project, reranker=named)
     decide(project, fingerprint="x")
-    found = searcher.search(QUERY)
+    found = searcher.search(Search(QUERY))
     assert len(found.hits) == 6
     assert found.reranked is not None
     assert found.reranked.problem is not None
     assert found.reranked.problem.code in ("cross-encoder-invalid", "endpoint-public")
-    assert searcher.search(QUERY, rerank=False).notes == ()
+    assert searcher.search(Search(QUERY, rerank=False)).notes == ()

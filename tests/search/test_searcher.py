@@ -15,13 +15,13 @@ from fixtures.found import QUERY, ids, paths, rankers_of
 
 from engine.core.disk import write_text
 from engine.core.errors import NotBuiltError, SettingsError, UsageError
+from engine.core.messages.search import Search
 from engine.core.messages.wire import to_json
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
-from engine.search.filters import SearchFilter
 from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
@@ -30,7 +30,7 @@ DAY = 86_400.0
 
 
 def test_bm25_gives_what_the_index_gives(searcher: Searcher, indexed: Any) -> None:
-    found = searcher.search(QUERY, mode="bm25")
+    found = searcher.search(Search(QUERY, "bm25"))
     wanted, scores = LexicalIndex.open(indexed.folder("lexical")).search(QUERY, 10)
     assert (found.query, found.mode, found.notes) == (QUERY, "bm25", ())
     assert ids(found) == wanted.tolist() != []
@@ -40,9 +40,9 @@ def test_bm25_gives_what_the_index_gives(searcher: Searcher, indexed: Any) -> No
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic"])
 def test_what_nobody_sees_in_a_query_changes_nothing(searcher: Searcher, mode: Any) -> None:
-    plain = searcher.search(QUERY, mode=mode)
+    plain = searcher.search(Search(QUERY, mode))
     assert (
-        ids(searcher.search("\ufeffwho re\u00adpairs the ro\u200bof", mode=mode))
+        ids(searcher.search(Search("\ufeffwho re\u00adpairs the ro\u200bof", mode)))
         == ids(plain)
         != []
     )
@@ -51,7 +51,7 @@ def test_what_nobody_sees_in_a_query_changes_nothing(searcher: Searcher, mode: A
 def test_semantic_gives_what_the_index_gives(
     searcher: Searcher, indexed: Any, fake_encoder: Any
 ) -> None:
-    found = searcher.search(QUERY, mode="semantic", top=4)
+    found = searcher.search(Search(QUERY, "semantic", top=4))
     wanted, scores = VectorIndex.open(indexed.folder("vectors")).search(
         fake_encoder.encode_queries([QUERY])[0], 4
     )
@@ -63,18 +63,18 @@ def test_semantic_gives_what_the_index_gives(
 def test_a_query_of_which_no_word_is_known_says_that_hits_are_by_meaning(
     searcher: Searcher,
 ) -> None:
-    assert searcher.search(QUERY, mode="hybrid").notes == ()
+    assert searcher.search(Search(QUERY, "hybrid")).notes == ()
     for unknown in ("qzxvbn", "the of and"):
-        found = searcher.search(unknown, mode="hybrid", top=3)
+        found = searcher.search(Search(unknown, "hybrid", top=3))
         assert (len(found.hits), len(found.notes)) == (3, 1)
         assert {name for hit in found.hits for name in hit.rankers} == {"semantic"}
-        assert searcher.search(unknown, mode="semantic", top=3).notes == ()
+        assert searcher.search(Search(unknown, "semantic", top=3)).notes == ()
 
 
 def test_hybrid_fuses_both_and_has_each_rank(searcher: Searcher, project: ProjectFolder) -> None:
     write_text(project.path / "project.toml", "[search]\nfusion = 'rrf'")
-    bm25, semantic = (ids(searcher.search(QUERY, mode=mode)) for mode in ("bm25", "semantic"))
-    found = searcher.search(QUERY)
+    bm25, semantic = (ids(searcher.search(Search(QUERY, mode))) for mode in ("bm25", "semantic"))
+    found = searcher.search(Search(QUERY))
     assert found.mode == "hybrid"
     for hit in found.hits:
         wanted = {
@@ -93,7 +93,7 @@ def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
 ) -> None:
     write_text(project.path / "project.toml", "[search]\nfusion = 'weighted'\nweight = 0.5")
     by = {
-        mode: {hit.chunk_id: hit.score for hit in searcher.search(QUERY, mode=mode).hits}
+        mode: {hit.chunk_id: hit.score for hit in searcher.search(Search(QUERY, mode)).hits}
         for mode in ("bm25", "semantic")
     }
     whole = VectorIndex.search
@@ -105,7 +105,7 @@ def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
         return ranking[0][:1], ranking[1][:1]
 
     monkeypatch.setattr(VectorIndex, "search", cut)
-    found = searcher.search(QUERY)
+    found = searcher.search(Search(QUERY))
     chunks = {*by["bm25"], asked[0][0][0].item()}
     assert len(chunks) > 1
     assert {hit.chunk_id for hit in found.hits} == chunks
@@ -126,7 +126,7 @@ def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
 def test_the_second_search_reads_neither_settings_nor_a_whole_document_again(
     searcher: Searcher, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, mode: Any
 ) -> None:
-    first = searcher.search(QUERY, mode=mode, with_facets=True)
+    first = searcher.search(Search(QUERY, mode, facets=True))
     for owner, name in (
         (ProjectFolder, "settings"),
         (Store, "document"),
@@ -134,10 +134,10 @@ def test_the_second_search_reads_neither_settings_nor_a_whole_document_again(
         (Store, "artifact"),
     ):
         monkeypatch.setattr(owner, name, None)
-    assert searcher.search(QUERY, mode=mode, with_facets=True) == first
+    assert searcher.search(Search(QUERY, mode, facets=True)) == first
     monkeypatch.undo()
     write_text(project.path / "project.toml", "[search]\ntop = 1")
-    assert len(searcher.search(QUERY, mode="bm25").hits) == 1
+    assert len(searcher.search(Search(QUERY, "bm25")).hits) == 1
 
 
 def test_auto_fusion_is_what_the_last_evaluation_chose(
@@ -145,7 +145,7 @@ def test_auto_fusion_is_what_the_last_evaluation_chose(
 ) -> None:
     def scores(settings: str) -> list[float]:
         write_text(project.path / "project.toml", f"[search]\n{settings}")
-        return [hit.score for hit in searcher.search(QUERY).hits]
+        return [hit.score for hit in searcher.search(Search(QUERY)).hits]
 
     rrf = scores("fusion = 'rrf'")
     even = scores("fusion = 'weighted'\nweight = 0.5")
@@ -187,18 +187,18 @@ def test_weighted_fusion_follows_the_settings(searcher: Searcher, project: Proje
     write_text(
         project.path / "project.toml", "[search]\nfusion = 'weighted'\nweight = 1.0\ntop = 1"
     )
-    assert ids(searcher.search(QUERY)) == ids(searcher.search(QUERY, mode="semantic"))
+    assert ids(searcher.search(Search(QUERY))) == ids(searcher.search(Search(QUERY, "semantic")))
     write_text(
         project.path / "project.toml",
         "[search]\nfusion = 'weighted'\nweight = 0.0\ntop = 1\nmode = 'bm25'",
     )
-    assert searcher.search(QUERY).mode == "bm25"
-    assert ids(searcher.search(QUERY, mode="hybrid")) == ids(searcher.search(QUERY))
-    assert len(searcher.search(QUERY, mode="hybrid").hits) == 1
+    assert searcher.search(Search(QUERY)).mode == "bm25"
+    assert ids(searcher.search(Search(QUERY, "hybrid"))) == ids(searcher.search(Search(QUERY)))
+    assert len(searcher.search(Search(QUERY, "hybrid")).hits) == 1
 
 
 def test_a_hit_has_its_place(searcher: Searcher, indexed: Any) -> None:
-    hit = searcher.search("borrower interest loan", mode="bm25").hits[0]
+    hit = searcher.search(Search("borrower interest loan", "bm25")).hits[0]
     assert (hit.path, hit.format, hit.modified, hit.headings) == (
         "contracts/old/loan.html",
         "html",
@@ -215,7 +215,7 @@ def test_a_hit_has_its_place(searcher: Searcher, indexed: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
 def test_answers_are_json(searcher: Searcher, mode: Any) -> None:
-    json.dumps(to_json(searcher.search("Köln Miete", mode=mode)), allow_nan=False)
+    json.dumps(to_json(searcher.search(Search("Köln Miete", mode))), allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -235,27 +235,39 @@ def test_answers_are_json(searcher: Searcher, mode: Any) -> None:
 )
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
 def test_any_query_is_answered(searcher: Searcher, query: str, mode: Any) -> None:
-    json.dumps(to_json(searcher.search(query, mode=mode))).encode()
+    json.dumps(to_json(searcher.search(Search(query, mode)))).encode()
 
 
 @pytest.mark.parametrize("top", [1, 2, 6, 7, 1000, 2**70])
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
 def test_top_is_the_most_that_is_shown(searcher: Searcher, top: int, mode: Any) -> None:
-    found = searcher.search("the roof pays", mode=mode, top=top)
-    assert len(found.hits) == min(top, len(searcher.search("the roof pays", mode=mode, top=6).hits))
+    found = searcher.search(Search("the roof pays", mode, top=top))
+    assert len(found.hits) == min(
+        top, len(searcher.search(Search("the roof pays", mode, top=6)).hits)
+    )
     assert [hit.rank for hit in found.hits] == list(range(1, len(found.hits) + 1))
 
 
-def test_wrong_arguments(searcher: Searcher) -> None:
-    for wrong in ({"top": 0}, {"top": -5}, {"mode": "best"}, {"mode": ["bm25"]}):
-        with pytest.raises(UsageError):
-            searcher.search(QUERY, **wrong)
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"top": 0}, "hits-too-few"),
+        ({"top": -5}, "hits-too-few"),
+        ({"mode": "best"}, "search-mode-unknown"),
+        ({"mode": ["bm25"]}, "search-mode-unknown"),
+        ({"after": ""}, "date-invalid"),
+        ({"before": "31.04.2031"}, "date-invalid"),
+    ],
+)
+def test_wrong_arguments(wrong: dict[str, Any], code: str) -> None:
+    with fails(UsageError, code):
+        Search(QUERY, **wrong)
 
 
 def test_a_typo_in_the_settings_is_an_error(searcher: Searcher, project: ProjectFolder) -> None:
     write_text(project.path / "project.toml", "[search]\ntopp = 3")
     with fails(SettingsError, "settings-unknown-key", "search.topp", "'search.top'"):
-        searcher.search(QUERY)
+        searcher.search(Search(QUERY))
 
 
 # one ranker is missing, damaged or fails
@@ -267,20 +279,20 @@ def test_a_typo_in_the_settings_is_an_error(searcher: Searcher, project: Project
 @pytest.mark.parametrize(
     ("where", "wanted"),
     [
-        (SearchFilter(paths=("contracts/**",)), {"contracts/lease.md", "contracts/old/loan.html"}),
-        (SearchFilter(formats=("md",)), {"contracts/lease.md", "reports/wing.md"}),
-        (SearchFilter(after=20 * DAY), {"contracts/old/loan.html", "reports/wing.md"}),
-        (SearchFilter(before=20 * DAY), {"contracts/lease.md"}),
-        (SearchFilter(paths=("contracts/**",), formats=("md",)), {"contracts/lease.md"}),
-        (SearchFilter(paths=("nothing/**",)), set()),
-        (SearchFilter(), {"contracts/lease.md", "contracts/old/loan.html", "reports/wing.md"}),
+        ({"paths": ("contracts/**",)}, {"contracts/lease.md", "contracts/old/loan.html"}),
+        ({"types": ("md",)}, {"contracts/lease.md", "reports/wing.md"}),
+        ({"after": "1970-01-21T00:00:00+00:00"}, {"contracts/old/loan.html", "reports/wing.md"}),
+        ({"before": "1970-01-21T00:00:00+00:00"}, {"contracts/lease.md"}),
+        ({"paths": ("contracts/**",), "types": ("md",)}, {"contracts/lease.md"}),
+        ({"paths": ("nothing/**",)}, set()),
+        ({}, {"contracts/lease.md", "contracts/old/loan.html", "reports/wing.md"}),
     ],
 )
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
 def test_filters_hold_in_every_mode(
-    searcher: Searcher, mode: Any, where: SearchFilter, wanted: set[str]
+    searcher: Searcher, mode: Any, where: dict[str, Any], wanted: set[str]
 ) -> None:
-    assert paths(searcher.search("tenant borrower wing pays", mode=mode, where=where)) == wanted
+    assert paths(searcher.search(Search("tenant borrower wing pays", mode, **where))) == wanted
 
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
@@ -288,9 +300,7 @@ def test_filters_hold_in_every_mode(
 def test_a_filter_finds_what_lies_below_the_first_page(
     crowded: Any, open_searcher: Callable[[], Searcher], mode: Any, top: int
 ) -> None:
-    found = open_searcher().search(
-        "roof", mode=mode, top=top, where=SearchFilter(paths=("rare.html",))
-    )
+    found = open_searcher().search(Search("roof", mode, top=top, paths=("rare.html",)))
     assert paths(found) == {"rare.html"}
     assert len(found.hits) == min(top, 130)
 
@@ -301,13 +311,10 @@ def test_a_filtered_ranking_is_the_whole_ranking_without_the_rest(
     searcher = open_searcher()
     whole = [
         hit.chunk_id
-        for hit in searcher.search("roof", mode="bm25", top=1000).hits
+        for hit in searcher.search(Search("roof", "bm25", top=1000)).hits
         if hit.path == "rare.html"
     ]
-    assert (
-        ids(searcher.search("roof", mode="bm25", top=130, where=SearchFilter(paths=("rare.html",))))
-        == whole
-    )
+    assert ids(searcher.search(Search("roof", "bm25", top=130, paths=("rare.html",)))) == whole
     assert len(whole) == 130
 
 
@@ -345,44 +352,40 @@ def test_a_real_encoder_and_a_model_that_changes(
     corpus.index(encoder=encoder, model=str(tiny_model))
     searcher = open_searcher()
     for text, chunk_id in corpus.ids.items():
-        best = searcher.search(text, mode="semantic", top=1).hits[0]
+        best = searcher.search(Search(text, "semantic", top=1)).hits[0]
         assert best.chunk_id == chunk_id
         assert best.score == pytest.approx(1, abs=1e-3)
-    json.dumps(to_json(searcher.search("\ud800 half a pair", mode="semantic"))).encode()
+    json.dumps(to_json(searcher.search(Search("\ud800 half a pair", "semantic")))).encode()
     corpus.index(encoder=encoder, model=str(tiny_model), max_tokens=16)
     with fails(NotBuiltError, "model-changed"):
-        open_searcher().search(QUERY, mode="semantic")
-    found = open_searcher().search(QUERY)
-    assert ids(found) == ids(open_searcher().search(QUERY, mode="bm25"))
+        open_searcher().search(Search(QUERY, "semantic"))
+    found = open_searcher().search(Search(QUERY))
+    assert ids(found) == ids(open_searcher().search(Search(QUERY, "bm25")))
     assert (rankers_of(found), len(found.notes)) == ({"bm25"}, 1)
 
 
 def test_scores_are_plain_numbers(searcher: Searcher) -> None:
-    hit = searcher.search(QUERY).hits[0]
+    hit = searcher.search(Search(QUERY)).hits[0]
     assert type(hit.score) is float
     assert not isinstance(hit.chunk_id, np.integer)
 
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
 def test_a_query_that_names_a_file_is_meant_for_it(searcher: Searcher, mode: Any) -> None:
-    assert len(paths(searcher.search("who repairs the roof", mode=mode))) > 1
-    found = searcher.search("wing.md: who repairs the roof", mode=mode)
+    assert len(paths(searcher.search(Search("who repairs the roof", mode)))) > 1
+    found = searcher.search(Search("wing.md: who repairs the roof", mode))
     assert paths(found) == {"reports/wing.md"}
     (note,) = found.notes
     assert "wing.md" in note
     assert found.query == "wing.md: who repairs the roof"
-    alone = searcher.search(
-        "who repairs the roof", mode=mode, where=SearchFilter(paths=("reports/**",))
-    )
+    alone = searcher.search(Search("who repairs the roof", mode, paths=("reports/**",)))
     assert [(hit.chunk_id, hit.score) for hit in found.hits] == [
         (hit.chunk_id, hit.score) for hit in alone.hits
     ]
 
 
 def test_a_filter_that_leaves_the_named_file_out_wins(searcher: Searcher) -> None:
-    found = searcher.search(
-        "wing.md roof", mode="bm25", where=SearchFilter(paths=("contracts/**",))
-    )
+    found = searcher.search(Search("wing.md roof", "bm25", paths=("contracts/**",)))
     assert paths(found) == {"contracts/lease.md"}
     assert found.notes == ()
 
@@ -391,14 +394,14 @@ def test_a_name_counts_for_nothing_where_the_user_does_not_want_it(
     searcher: Searcher, project: ProjectFolder
 ) -> None:
     project.change_settings({"search.named_documents": False})
-    found = searcher.search("wing.md: who repairs the roof", mode="bm25")
+    found = searcher.search(Search("wing.md: who repairs the roof", "bm25"))
     assert "contracts/lease.md" in paths(found)
     assert found.notes == ()
 
 
 def test_a_file_that_comes_later_can_be_named(searcher: Searcher, indexed: Any) -> None:
-    assert searcher.search("late.md roof", mode="bm25").notes == ()
+    assert searcher.search(Search("late.md roof", "bm25")).notes == ()
     indexed.put("reports/late.md", ["A roof was built late."])
     indexed.index(vectors=False)
-    found = searcher.search("late.md roof", mode="bm25")
+    found = searcher.search(Search("late.md roof", "bm25"))
     assert paths(found) == {"reports/late.md"}

@@ -13,15 +13,15 @@ from fixtures.found import QUERY, ids, paths, rankers_of
 
 from engine.core.errors import DamagedError, EngineError, NotBuiltError
 from engine.core.events import RunStarted, encode
+from engine.core.messages.search import Search
 from engine.project.folder import ProjectFolder
-from engine.search.filters import SearchFilter
 from engine.search.searcher import Searcher
 
 
 def test_nothing_is_built_yet(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:
     for mode in ("bm25", "semantic", "hybrid"):
         with fails(NotBuiltError, "not-built", command="run"):
-            open_searcher().search(QUERY, mode=mode)  # type: ignore[arg-type]
+            open_searcher().search(Search(QUERY, mode))  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -42,12 +42,12 @@ def test_what_a_run_is_building_is_not_to_be_built(
 ) -> None:
     for mode in ("bm25", "semantic", "hybrid"):
         with at_work(corpus.project), fails(NotBuiltError, "not-built", command="status") as caught:
-            open_searcher().search(QUERY, mode=mode)  # type: ignore[arg-type]
+            open_searcher().search(Search(QUERY, mode))  # type: ignore[arg-type]
         assert "engine run" not in str(caught.value)
     corpus.index(vectors=False)
-    not_built = open_searcher().search(QUERY)
+    not_built = open_searcher().search(Search(QUERY))
     with at_work(corpus.project):
-        being_built = open_searcher().search(QUERY)
+        being_built = open_searcher().search(Search(QUERY))
     assert rankers_of(not_built) == rankers_of(being_built) == {"bm25"}
     assert (len(being_built.notes), "engine run" in being_built.notes[0]) == (1, False)
     assert being_built.notes != not_built.notes
@@ -61,7 +61,7 @@ def test_a_run_that_leaves_out_what_is_missing_is_not_to_be_waited_for_alone(
             at_work(corpus.project, stages=stages),
             fails(NotBuiltError, "not-built", stage="embed", command=command),
         ):
-            open_searcher().search(QUERY, mode="semantic")
+            open_searcher().search(Search(QUERY, "semantic"))
 
 
 def test_a_database_that_is_missing_while_a_run_goes_on(project: ProjectFolder) -> None:
@@ -77,25 +77,25 @@ def test_a_killed_run_builds_nothing(
     record = {"run": "1", "state": "running", "pid": os.getpid(), "time": 1.0}
     (project.path / "runs" / "1" / "run.json").write_text(json.dumps(record))
     with fails(NotBuiltError, "not-built", command="run"):
-        open_searcher().search(QUERY, mode="bm25")
+        open_searcher().search(Search(QUERY, "bm25"))
 
 
 def test_hybrid_goes_on_with_bm25_alone(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:
     corpus.index(vectors=False)
     searcher = open_searcher()
-    found = searcher.search(QUERY)
-    assert ids(found) == ids(searcher.search(QUERY, mode="bm25")) != []
+    found = searcher.search(Search(QUERY))
+    assert ids(found) == ids(searcher.search(Search(QUERY, "bm25"))) != []
     assert len(found.notes) == 1
     assert rankers_of(found) == {"bm25"}
     with pytest.raises(NotBuiltError):
-        searcher.search(QUERY, mode="semantic")
+        searcher.search(Search(QUERY, "semantic"))
 
 
 def test_hybrid_goes_on_with_semantic_alone(
     corpus: Any, fake_encoder: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
     corpus.index(lexical=False)
-    found = open_searcher().search(QUERY)
+    found = open_searcher().search(Search(QUERY))
     assert (len(found.hits), rankers_of(found), len(found.notes)) == (6, {"semantic"}, 1)
 
 
@@ -109,11 +109,11 @@ def test_a_damaged_index_is_noted_and_the_other_answers(
 ) -> None:
     damage(indexed.folder(kind))
     searcher = open_searcher()
-    found = searcher.search(QUERY)
-    assert ids(found) == ids(searcher.search(QUERY, mode=other)) != []
+    found = searcher.search(Search(QUERY))
+    assert ids(found) == ids(searcher.search(Search(QUERY, other))) != []
     assert "damaged" in found.notes[0]
     with pytest.raises(DamagedError):
-        searcher.search(QUERY, mode="semantic" if other == "bm25" else "bm25")
+        searcher.search(Search(QUERY, "semantic" if other == "bm25" else "bm25"))
 
 
 def test_both_damaged(
@@ -122,7 +122,7 @@ def test_both_damaged(
     damage(indexed.folder("lexical"))
     damage(indexed.folder("vectors"))
     with pytest.raises(DamagedError):
-        open_searcher().search(QUERY)
+        open_searcher().search(Search(QUERY))
 
 
 def test_a_model_that_is_gone_stops_semantic_search_only(
@@ -130,11 +130,11 @@ def test_a_model_that_is_gone_stops_semantic_search_only(
 ) -> None:
     corpus.index(model=str(tmp_path / "no-model"))
     searcher = open_searcher()
-    found = searcher.search(QUERY)
-    assert ids(found) == ids(searcher.search(QUERY, mode="bm25")) != []
+    found = searcher.search(Search(QUERY))
+    assert ids(found) == ids(searcher.search(Search(QUERY, "bm25"))) != []
     assert "no-model" in found.notes[0]
     with fails(EngineError, "model-missing", "no-model"):
-        searcher.search(QUERY, mode="semantic")
+        searcher.search(Search(QUERY, "semantic"))
 
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
@@ -142,33 +142,35 @@ def test_deleted_documents_are_never_shown(
     crowded: Any, open_searcher: Callable[[], Searcher], mode: Any
 ) -> None:
     searcher = open_searcher()
-    assert paths(searcher.search("roof", mode=mode, top=20)) == {"crowd.md"}
+    assert paths(searcher.search(Search("roof", mode, top=20))) == {"crowd.md"}
     crowded.drop("crowd.md")
-    for where in (None, SearchFilter(after=0.0)):
-        assert "crowd.md" not in paths(searcher.search("roof", mode=mode, top=20, where=where))
+    for after in (None, "1970-01-01T00:00:00+00:00"):
+        found = searcher.search(Search("roof", mode, top=20, after=after))
+        assert "crowd.md" not in paths(found)
 
 
 def test_deleted_documents_do_not_crowd_out_the_rest(indexed: Any, searcher: Searcher) -> None:
     indexed.drop("contracts/lease.md")
-    found = searcher.search("roof", mode="bm25", top=1)
+    found = searcher.search(Search("roof", "bm25", top=1))
     assert [hit.snippet for hit in found.hits] == ["The roof of the tunnel was heated."]
     assert found.hits[0].rank == 1
 
 
-@pytest.mark.parametrize("where", [None, SearchFilter(paths=("contracts/**",))])
+@pytest.mark.parametrize("globs", [None, ("contracts/**",)])
 def test_a_changed_document_is_found_by_its_former_text_until_it_is_indexed(
-    indexed: Any, searcher: Searcher, where: SearchFilter | None
+    indexed: Any, searcher: Searcher, globs: tuple[str, ...] | None
 ) -> None:
     indexed.put("contracts/lease.md", ["Cats are forbidden.", "The landlord repairs the roof."])
     assert (
-        searcher.search("tenant rent", mode="bm25", where=where).hits[0].snippet
+        searcher.search(Search("tenant rent", "bm25", paths=globs)).hits[0].snippet
         == "The tenant pays the rent monthly."
     )
-    assert searcher.search("cats", mode="bm25", where=where).hits == ()
+    assert searcher.search(Search("cats", "bm25", paths=globs)).hits == ()
     indexed.index()
-    assert searcher.search("tenant rent", mode="bm25", where=where).hits == ()
+    assert searcher.search(Search("tenant rent", "bm25", paths=globs)).hits == ()
     assert (
-        searcher.search("cats", mode="bm25", where=where).hits[0].snippet == "Cats are forbidden."
+        searcher.search(Search("cats", "bm25", paths=globs)).hits[0].snippet
+        == "Cats are forbidden."
     )
 
 
@@ -196,7 +198,7 @@ def test_an_index_that_is_replaced_and_swept_while_it_is_opened(
         return former(self, artifact)
 
     monkeypatch.setattr(ProjectFolder, "folder_of", late)
-    found = open_searcher().search(QUERY)
+    found = open_searcher().search(Search(QUERY))
     assert looked
     assert not (project.path / looked[0]).exists()
     assert (len(found.hits), found.notes) == (6, ())
@@ -208,8 +210,8 @@ def test_what_a_run_or_a_watch_adds_is_not_to_be_added_by_hand(
     corpus.index()
     corpus.put("late.md", ["A late roof."], modified=9.0)
     searcher = open_searcher()
-    assert searcher.search(QUERY, mode="bm25").commands == ("index",)
+    assert searcher.search(Search(QUERY, "bm25")).commands == ("index",)
     for hold in (at_work(corpus.project), corpus.project.locked("watch")):
         with hold:
-            found = searcher.search(QUERY, mode="bm25")
+            found = searcher.search(Search(QUERY, "bm25"))
         assert (len(found.notes), found.commands) == (1, ())

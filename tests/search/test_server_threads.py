@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from fixtures.serving import Answers, Slow, ask, code, one, request
 
 from engine.core.errors import ProjectBusyError
+from engine.core.messages.search import Search
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
 from engine.project.store.artifacts import Artifact
@@ -92,9 +94,9 @@ def test_only_a_keyword_search_that_is_reranked_goes_to_the_thread_of_models(
     names: dict[str, str] = {}
     search = Searcher.search
 
-    def noted(self: Searcher, query: str, **params: Any) -> Any:
-        names[query] = threading.current_thread().name
-        return search(self, query, **{**params, "rerank": False})
+    def noted(self: Searcher, asked: Search, *stop: Any) -> Any:
+        names[asked.query] = threading.current_thread().name
+        return search(self, replace(asked, rerank=False), *stop)
 
     monkeypatch.setattr(Searcher, "search", noted)
     project.change_settings({"search.reranker": named})
@@ -122,9 +124,9 @@ def test_the_thread_is_chosen_without_opening_the_database_anew(
         opened.append(threading.current_thread().name)
         return store(self, **options)
 
-    def noted(self: Searcher, query: str, **params: Any) -> Any:
+    def noted(self: Searcher, asked: Search, *stop: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return search(self, query, **{**params, "rerank": False})
+        return search(self, replace(asked, rerank=False), *stop)
 
     def lines() -> Iterator[str]:
         for number in (1, 2, 3):

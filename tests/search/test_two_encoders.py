@@ -21,7 +21,7 @@ from fixtures.two_encoders import (
     two_encoders_built,
 )
 
-from engine.core.messages.search import Mode
+from engine.core.messages.search import Mode, Search
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import InUseInfo, SemanticVectorsInfo, VectorsInfo
 from engine.search.searcher import Searcher
@@ -36,8 +36,8 @@ def test_semantic_search_ranks_by_its_encoder_and_hybrid_search_by_the_other(
     choose(two_encoders, adapted, BASE)
     embed(two_encoders)
     with closing(Searcher(two_encoders)) as searcher:
-        semantic = searcher.search(QUERY, mode="semantic").hits
-        hybrid = searcher.search(QUERY, mode="hybrid").hits
+        semantic = searcher.search(Search(QUERY, "semantic")).hits
+        hybrid = searcher.search(Search(QUERY, "hybrid")).hits
         assert {hit.chunk_id: hit.score for hit in semantic} == pytest.approx(
             similarities(two_encoders, adapted, QUERY), abs=2e-3
         )

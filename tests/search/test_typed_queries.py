@@ -11,17 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fixtures.found import build_hit
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.disk import write_text
 from engine.core.errors import NotBuiltError
-from engine.core.messages.search import MODES, Found, Hit
+from engine.core.messages.search import MODES, Found, Search
 from engine.core.text import day
 from engine.lexical.index import LexicalIndex
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.artifacts import Artifact
-from engine.search.filters import SearchFilter
 from engine.search.listing import describe_dates, sort_newest_first
 from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
@@ -148,7 +148,7 @@ def texts(found: Found) -> list[str]:
 
 
 def search(searcher: Searcher, query: str, mode: Any = "hybrid", **options: Any) -> Found:
-    return searcher.search(query, mode=mode, **{"top": 50, "syntax": True, **options})
+    return searcher.search(Search(query, mode, **{"top": 50, "syntax": True, **options}))
 
 
 def not_built(_loaded: LoadedProject) -> None:
@@ -266,13 +266,13 @@ def test_a_document_is_like_those_that_share_its_words(indexed: Any) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_query_of_a_data_set_is_plain_text(searcher: Searcher, mode: Any) -> None:
-    plain = searcher.search("the roof pump repairs", mode=mode)
+    plain = searcher.search(Search("the roof pump repairs", mode, syntax=False))
     for same in (
         '"the roof" -pump repairs',
         'the "roof pump" repairs*',
         'the “roof" -pump title: repairs',
     ):
-        asked = searcher.search(same.replace("title:", ""), mode=mode)
+        asked = searcher.search(Search(same.replace("title:", ""), mode, syntax=False))
         assert {hit.chunk_id for hit in asked.hits} == {hit.chunk_id for hit in plain.hits}
         if mode == "bm25":
             assert [(hit.chunk_id, hit.score) for hit in asked.hits] == [
@@ -413,7 +413,7 @@ def test_a_code_that_is_not_indexed_yet_is_not_called_missing(
 
 def test_where_no_word_was_found_is_said_as_it_is(searcher: Searcher) -> None:
     def notes(query: str, paths: tuple[str, ...] = ()) -> set[str]:
-        return set(search(searcher, query, where=SearchFilter(paths)).notes)
+        return set(search(searcher, query, paths=paths).notes)
 
     unknown = notes("zzzz")
     assert len(unknown) == 1
@@ -472,8 +472,8 @@ def test_hits_of_one_day_keep_their_order_and_get_new_ranks() -> None:
     year = 365 * 86_400.0
     dates = (year, 2 * year, year + 60, 2 * year + 60)
     hits = [
-        Hit(n, 1.0 / n, f"{n}.md", "/docs", "A", (), "", (), "md", at, 1, 1, 0, 1)
-        for n, at in enumerate(dates, 1)
+        build_hit(rank, f"{rank}.md", score=1.0 / rank, modified=modified)
+        for rank, modified in enumerate(dates, 1)
     ]
     found = sort_newest_first(hits)
     assert [hit.path for hit in found] == ["2.md", "4.md", "1.md", "3.md"]
@@ -482,7 +482,7 @@ def test_hits_of_one_day_keep_their_order_and_get_new_ranks() -> None:
 
 def test_of_hits_of_one_day_it_is_said_that_sorting_changes_nothing() -> None:
     year = 365 * 86_400.0
-    hit = Hit(1, 1.0, "a.md", "/docs", "A", (), "", (), "md", year, 1, 1, 0, 1, changed=year)
+    hit = build_hit(modified=year, changed=year)
     other = replace(hit, changed=2 * year)
     copied = replace(hit, changed=None, modified=3 * year)
     assert (

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine.core.disk import write_text
+from engine.core.messages.search import Search
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, ThresholdInfo
 from engine.project.store.artifacts import Artifact
@@ -37,25 +38,25 @@ def searcher(indexed: Any, project: ProjectFolder) -> Iterator[Searcher]:
 def test_hits_below_the_threshold_are_hidden_and_counted(
     searcher: Searcher, project: ProjectFolder
 ) -> None:
-    everything = searcher.search(QUERY, mode="semantic").hits
+    everything = searcher.search(Search(QUERY, "semantic")).hits
     least = (everything[1].score + everything[2].score) / 2
     learn(project, similarity=least)
-    found = searcher.search(QUERY, mode="semantic")
+    found = searcher.search(Search(QUERY, "semantic"))
     assert [hit.chunk_id for hit in found.hits] == [hit.chunk_id for hit in everything[:2]]
     hidden = len(everything) - 2
     (note,) = found.notes
     assert all(data in note for data in (f"{hidden} hits", f"{least:.2f}", "search.hide_weak"))
     assert (
-        searcher.search(QUERY, mode="semantic", top=2).notes == ()
+        searcher.search(Search(QUERY, "semantic", top=2)).notes == ()
     )  # both would have been shown anyway
-    assert searcher.search(QUERY, mode="semantic", top=3).notes[0].startswith("1 hit ")
+    assert searcher.search(Search(QUERY, "semantic", top=3)).notes[0].startswith("1 hit ")
 
 
 def test_nothing_is_left_where_all_hits_are_weak(
     searcher: Searcher, project: ProjectFolder
 ) -> None:
     learn(project, similarity=1.5)
-    found = searcher.search(QUERY, mode="semantic", with_facets=True)
+    found = searcher.search(Search(QUERY, "semantic", facets=True))
     assert (found.hits, found.notes[0].startswith("6 hits ")) == ((), True)
     assert not any(found.facets.values())
 
@@ -63,7 +64,7 @@ def test_nothing_is_left_where_all_hits_are_weak(
 @pytest.mark.parametrize("mode", ["hybrid", "bm25"])
 def test_other_modes_hide_nothing(searcher: Searcher, project: ProjectFolder, mode: Any) -> None:
     learn(project, similarity=1.5)
-    found = searcher.search(QUERY, mode=mode)
+    found = searcher.search(Search(QUERY, mode))
     assert found.hits
     assert found.notes == ()
 
@@ -71,24 +72,26 @@ def test_other_modes_hide_nothing(searcher: Searcher, project: ProjectFolder, mo
 def test_nothing_is_hidden_unless_the_user_asks(searcher: Searcher, project: ProjectFolder) -> None:
     learn(project, similarity=1.5)
     write_text(project.path / "project.toml", "")
-    found = searcher.search(QUERY, mode="semantic")
+    found = searcher.search(Search(QUERY, "semantic"))
     assert (len(found.hits), found.notes) == (6, ())
 
 
 def test_without_a_fitting_threshold_there_is_a_reason(
     searcher: Searcher, project: ProjectFolder
 ) -> None:
-    nothing_learned = searcher.search(QUERY, mode="semantic").notes
+    nothing_learned = searcher.search(Search(QUERY, "semantic")).notes
     learn(project, similarity=None, reason="50 judged queries are needed")
     assert (
-        searcher.search(QUERY, mode="semantic").notes[0].endswith(": 50 judged queries are needed.")
+        searcher.search(Search(QUERY, "semantic"))
+        .notes[0]
+        .endswith(": 50 judged queries are needed.")
     )
     learn(project, similarity=1.5, encoder="another")
-    found = searcher.search(QUERY, mode="semantic")
+    found = searcher.search(Search(QUERY, "semantic"))
     assert len(found.hits) == 6
     another_encoder = found.notes
     learn(project, similarity=0.5, hubs="the queries that CSLS went by")
-    found = searcher.search(QUERY, mode="semantic")
+    found = searcher.search(Search(QUERY, "semantic"))
     assert len(found.hits) == 6
     assert len({*nothing_learned, *another_encoder, *found.notes}) == 3  # each for its own reason
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import stage_here
+from fixtures.records import build_document
 
 from engine.core.errors import DatasetError, InputError, UsageError
-from engine.core.records import Document, JudgedQuery
+from engine.core.records import JudgedQuery
 from engine.evaluation.marks import Mark, MarkedQuery, write_marks
 from engine.evaluation.query_sets import query_sets
 from engine.lexical.index import LexicalIndex
@@ -218,8 +219,7 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
     texts = ("Made  of a SENTENCE?", own.text, gone.text)
     judged = [JudgedQuery(str(row), text, path="a.md") for row, text in enumerate(texts)]
     copies = [
-        Document(f"{name}.md", "", "md", "", "text", "h", 4, 0.0, id=row)
-        for row, name in ((1, "a"), (2, "b"))
+        build_document(f"{name}.md", "text", title="", id=row) for row, name in ((1, "a"), (2, "b"))
     ]
     store = SimpleNamespace(
         judged=lambda: judged,

@@ -23,7 +23,7 @@ from engine.core.messages.preferences import (
     TwoLists,
 )
 from engine.core.messages.report import SEARCH_MODES
-from engine.core.messages.search import MODES
+from engine.core.messages.search import MODES, Search
 from engine.core.records import Chunk, JudgedQuery, Query, Split
 from engine.evaluation.lists.asked import asked_questions
 from engine.evaluation.lists.differing import differing_passages
@@ -65,7 +65,7 @@ def test_the_lists_are_those_that_search_gives_with_either_encoder(adapted: Proj
     searcher = Searcher(adapted)
     try:
         in_use = {
-            mode: [hit.chunk_id for hit in searcher.search(QUERY, mode=mode, top=10).hits]
+            mode: [hit.chunk_id for hit in searcher.search(Search(QUERY, mode, top=10)).hits]
             for mode in MODES
         }
         names = {mode: searcher.explain(QUERY, [1], mode).in_use for mode in SEARCH_MODES}

@@ -1,4 +1,4 @@
-"""A student beside a black box: loss and held-out checks are those of the joined vectors."""
+"""A student of a black box: loss and held-out checks are those of the joined vectors."""
 
 from __future__ import annotations
 

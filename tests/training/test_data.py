@@ -132,7 +132,7 @@ def test_lists_stay_as_they_were_drawn_where_that_is_asked_for() -> None:
     assert batch.bm25[rows[1]].tolist() == [8, 0, 4, 2]
     assert batch.positives.max() < len(batch.chunks)
     assert data.digest() != make_data(lists=LISTS).digest(), (
-        "a checkpoint of the one is none of the other"
+        "a checkpoint of one is not one of the other"
     )
 
 

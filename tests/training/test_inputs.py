@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.errors import fails
+from fixtures.records import build_chunk, build_document
 
 from engine.core.errors import ModelError, ResourceError, SettingsError
-from engine.core.records import Chunk, Document, DocumentQuery, Query, Split
+from engine.core.records import DocumentQuery, Query, Split
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.model_size import model_size
 from engine.queries.heldout import related_documents
@@ -29,7 +30,8 @@ from engine.training.stopping import generated_for_stopping, without_answers, wr
 
 
 def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
-    settings: Settings = validate({"encoder": {"model": str(model.path)}, "training": training})
+    encoder = {"model": str(model.path), "device": "cpu"}
+    settings: Settings = validate({"encoder": encoder, "training": training})
 
     def need(_kind: type) -> Any:
         return SimpleNamespace(
@@ -44,7 +46,7 @@ def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
 
 @pytest.fixture
 def project(tmp_path: Path, tiny: ModelFolder) -> Path:
-    """A folder with a cross-encoder's files beside nothing else."""
+    """A folder with a cross-encoder's files and nothing else."""
     folder = tmp_path / "reranker"
     shutil.copytree(tiny.path, folder)
     config = json.loads((folder / "config.json").read_text()) | {
@@ -171,7 +173,7 @@ def test_settings_that_came_later_leave_adapters_of_before_up_to_date(
 
 
 def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
-    chunks = [Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7)]
+    chunks = [build_chunk("a", 7)]
     queries = [
         Query(f"query {n}", "question", 7 if n else 8, 1, "", "heldout" if n == 1 else "train")
         for n in range(42)
@@ -191,10 +193,7 @@ def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
     ("source", "rows"), [("all", [0, 1, 2, 3]), ("graded", [1, 3]), ("generated", [0, 2])]
 )
 def test_training_queries_of_a_source(source: str, rows: list[int]) -> None:
-    chunks = [
-        Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7),
-        Chunk(1, 1, 1, 2, "b", (), 1, "b", "i", 8),
-    ]
+    chunks = [build_chunk("a", 7), build_chunk("b", 8, ordinal=1, start=1)]
     queries = [Query(f"query {n}", "question", 7, 1, "") for n in range(4)]
     settings = validate({"training": {"query_source": source}})
     assert train_rows(settings, queries, chunks, {"query 1", "query 3"}) == rows
@@ -278,13 +277,14 @@ def test_titles_of_documents_whose_queries_are_all_of_the_validation_part_stop_t
     }
     queries = [Query("q", "question", n, n, "", side) for n, own in sides.items() for side in own]
     texts = {n: f"Report of the harbour {n}\nShips pay." for n in sides}
-    chunks = [Chunk(n, 0, 0, len(texts[n]), texts[n], (), 9, texts[n], "h", n) for n in sides]
+    chunks = [build_chunk(texts[n], n, n) for n in sides]
     written = [
         DocumentQuery(f"Report of the harbour {n}", "title", None, n, 0, 23, n) for n in sides
     ]
     titles = {100: "Berths", 104: "Re: Berths"}  # of one thread: the first mail was trained on
     documents = [
-        Document(f"{n}", "", "eml", titles.get(n, f"{n}"), "", f"{n}", 1, 0.0, id=n) for n in sides
+        build_document(f"{n}.eml", title=titles.get(n, f"{n}"), content_hash=f"{n}", id=n)
+        for n in sides
     ]
     found = written_for_stopping(queries, written, chunks, related_documents(documents))
     assert [one.document_id for one in found] == [0, 1, 2]
@@ -297,7 +297,7 @@ def test_titles_of_documents_whose_queries_are_all_of_the_validation_part_stop_t
 def test_queries_that_are_not_extractive_stop_the_training(
     backend: str, imported: bool, found: int
 ) -> None:
-    chunks = [Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7)]
+    chunks = [build_chunk("a", 7)]
     sides: list[Split] = ["train", "heldout", *["validation"] * 40]  # type: ignore[list-item]
     queries = [
         Query(f"q{row}", "question", 7, 1, "", side, imported=imported)
@@ -308,10 +308,7 @@ def test_queries_that_are_not_extractive_stop_the_training(
 
 
 def test_other_chunks_of_the_document_that_is_asked_for_compete_with_none() -> None:
-    chunks = [
-        Chunk(document, 0, 0, 1, "x", (), 1, "x", "h", row)
-        for row, document in enumerate((7, 7, 8, 9), 1)
-    ]
+    chunks = [build_chunk("x", row, document) for row, document in enumerate((7, 7, 8, 9), 1)]
     title = DocumentQuery("A title", "title", None, 7)
     heading = DocumentQuery("A heading", "heading", 1, 7)
     hard = np.array([[1, 2, -1], [1, 3, 2]])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.ranked_project import built, project
+from fixtures.records import build_chunk
 
 from engine.core.records import Chunk, Query
 from engine.encoders import for_project
@@ -85,7 +86,7 @@ def test_the_rank_by_meaning_is_estimated_by_some_chunks_of_many(
     compared: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunk n has angle n / 400 to all queries, so that its rank is n + 1."""
-    passages = [Chunk(1, n, 0, 1, str(n), (), 1, str(n), str(n), n + 1) for n in range(400)]
+    passages = [build_chunk(str(number), number + 1, ordinal=number) for number in range(400)]
     asked = list[int]()
     wanted = (0, 40, 200, 399)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.vectors import exact
-from engine.vectors.index import VectorIndex
+from engine.vectors.index import IndexSizes, VectorIndex
 
 ROWS = np.array([[1, 0], [3, 4], [0, 0], [-2, 0], [0, 7]], np.float32)
 
@@ -67,14 +67,11 @@ def test_ranks_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-6), ("f16", 1e-3), ("i8", 2e-2)])
-def test_stored_vectors_are_those_of_the_index(
-    tmp_path: Path, dtype: str, error: float, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr("engine.vectors.index.BLOCK", 7)
+def test_stored_vectors_are_those_of_the_index(tmp_path: Path, dtype: str, error: float) -> None:
     vectors = np.random.default_rng(0).normal(size=(40, 24)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     ids = np.random.default_rng(1).permutation(np.arange(5, 125, 3))
-    VectorIndex.build(tmp_path, ids, vectors, dtype=dtype)
+    VectorIndex.build(tmp_path, ids, vectors, dtype=dtype, sizes=IndexSizes(block=7))
     keys, stored = VectorIndex.open(tmp_path).stored()
     assert keys.tolist() == sorted(ids.tolist())
     assert stored.dtype == {"f32": np.float32, "f16": np.float16, "i8": np.int8}[dtype]

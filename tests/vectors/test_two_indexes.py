@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.errors import fails
-from fixtures.pipeline import engine_here, environment, import_path, stage_here
+from fixtures.pipeline import WAIT_SECONDS, engine_here, environment, import_path, stage_here
 from fixtures.shown_numbers import numbers
 from fixtures.two_encoders import (
     BASE,
@@ -34,6 +34,7 @@ from fixtures.two_encoders import (
 )
 
 from engine.core.errors import DamagedError, ResourceError
+from engine.core.messages.search import Search
 from engine.core.text import approximate_duration
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -151,7 +152,7 @@ def test_a_kill_between_the_two_leaves_the_first_to_search_with(
         env={**environment(), "PYTHONPATH": import_path()},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -165,7 +166,7 @@ def test_a_kill_between_the_two_leaves_the_first_to_search_with(
             sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
         )
     with closing(Searcher(two_encoders)) as searcher:
-        assert len(searcher.search(QUERY, mode="semantic").hits) == 4
+        assert len(searcher.search(Search(QUERY, "semantic")).hits) == 4
     assert embed(two_encoders)["embedded"] == (4 if moment == "building" else 0), (
         "the first is not embedded again"
     )
@@ -233,11 +234,11 @@ def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
             sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
         )
     with closing(Searcher(two_encoders)) as searcher:
-        found = searcher.search(QUERY, mode="semantic")
+        found = searcher.search(Search(QUERY, "semantic"))
         assert len(found.hits) == 4
         assert found.commands == ("embed",)
         assert embed(two_encoders)["embedded"] == 0
-        repaired = searcher.search(QUERY, mode="semantic")
+        repaired = searcher.search(Search(QUERY, "semantic"))
     assert repaired.commands == ()
     assert searcher_scores(repaired) != searcher_scores(found), (
         "the repaired index is used without a new start"
@@ -366,7 +367,7 @@ def test_a_full_disk_while_the_second_is_made_leaves_both_modes(
         embed(two_encoders)
     with closing(Searcher(two_encoders)) as searcher:
         for mode in ("semantic", "hybrid"):
-            assert searcher.search(QUERY, mode=mode).hits
+            assert searcher.search(Search(QUERY, mode)).hits
     assert not [
         one for one in (two_encoders.path / "vectors").iterdir() if one.name.startswith(".tmp")
     ]

@@ -9,13 +9,12 @@ import pytest
 from fixtures.errors import fails
 from fixtures.vector_indexes import WIDTH, brute_force, build, ids_of, unit
 
-import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError
 from engine.encoders.geometry.lorentz import Lorentz
 from engine.encoders.geometry.similarity import IndexForm, Similarity
 from engine.vectors.forms import INDEX_FORMS
 from engine.vectors.graph import find_candidates, graph_of, map_graph, write_graph
-from engine.vectors.index import VectorIndex
+from engine.vectors.index import IndexSizes, VectorIndex
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-5), ("f16", 2e-3), ("i8", 3e-2)])
@@ -46,19 +45,14 @@ def test_search_agrees_with_brute_force(
 
 
 @pytest.mark.parametrize("width", [24, 300])
-def test_a_large_index_is_searched_by_a_graph_with_high_recall(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
+def test_a_large_index_is_searched_by_a_graph_with_high_recall(tmp_path: Path, width: int) -> None:
     """Vectors of few directions, far from the origin, as those of some encoders."""
-    monkeypatch.setattr(module, "EXACT_UP_TO", 1000)
-    monkeypatch.setattr(module, "GRAPH_FROM", 1000)
-    monkeypatch.setattr(module, "BLOCK", 700)
-    monkeypatch.setattr(module, "CANDIDATES", 128)
+    sizes = IndexSizes(exact_up_to=1000, graph_from=1000, block=700, candidates=128)
     made = unit(5000, width=12) @ unit(12, seed=3, width=width) + unit(1, seed=7, width=width)
     vectors = made / np.linalg.norm(made, axis=1, keepdims=True)
     for number in range(3):
         (tmp_path / str(number)).mkdir()
-    index = VectorIndex.build(tmp_path / "0", np.arange(3000), vectors[:3000])
+    index = VectorIndex.build(tmp_path / "0", np.arange(3000), vectors[:3000], sizes=sizes)
     second = index.updated(tmp_path / "1", np.arange(3000, 4900), vectors[3000:4900], range(50))
     assert second is not None
     grown = second.updated(tmp_path / "2", np.arange(4900, 5000), vectors[4900:], range(50, 100))
@@ -70,7 +64,7 @@ def test_a_large_index_is_searched_by_a_graph_with_high_recall(
         _, cosines = brute_force(query / np.linalg.norm(query), np.arange(100, 5000), vectors[100:])
         assert right == pytest.approx(cosines[:10], abs=1e-3)
         shares.append(len(set(found.tolist()) & set(exact.tolist())) / 10)
-        assert scores[0] <= right[0]
+        assert scores[0] <= right[0] + 1e-6  # both are rounded, differently by each BLAS
     assert list(grown.manifest["graphs"]) == list(second.manifest["parts"])
     assert [rows for rows, _ in grown.manifest["parts"].values()] == [3000, 1900, 100]
     np.testing.assert_allclose(grown.rows(np.arange(100, 5000)), vectors[100:], atol=1e-3)
@@ -256,37 +250,31 @@ def test_small_parts_become_one_and_large_ones_are_links(tmp_path: Path) -> None
     np.testing.assert_array_equal(rows, everything[np.argsort(wanted)])
 
 
-def test_a_graph_is_linked_and_its_damage_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "EXACT_UP_TO", 50)
-    monkeypatch.setattr(module, "GRAPH_FROM", 50)
-    index, ids, vectors = build(tmp_path / "0", 64)
+def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path) -> None:
+    sizes = IndexSizes(exact_up_to=50, graph_from=50)
+    index, ids, vectors = build(tmp_path / "0", 64, sizes=sizes)
     graph = graph_of(tmp_path / "1" / next(iter(index.manifest["parts"])))
     (tmp_path / "1").mkdir()
     grown = index.updated(tmp_path / "1", np.array([1000]), unit(1, seed=5), ids[:1])
     assert grown is not None
     assert list(grown.manifest["graphs"]) == list(index.manifest["parts"])
     assert graph.samefile(graph_of(tmp_path / "0" / next(iter(index.manifest["parts"]))))
-    opened = VectorIndex.open(tmp_path / "1")
+    opened = VectorIndex.open(tmp_path / "1", sizes)
     assert (
         opened.search(vectors[0], 10)[0].tolist()
         == opened.search_exactly(vectors[0], 10)[0].tolist()
     )
     data = bytearray(graph.read_bytes())
     data[len(data) // 2] ^= 1
+    del index, grown, opened  # Windows does not remove what is mapped
     graph.unlink()
     graph.write_bytes(data)
     with fails(DamagedError, "index-damaged"):
         VectorIndex.open(tmp_path / "1")
 
 
-def test_a_large_file_gets_its_graph_when_the_index_becomes_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "EXACT_UP_TO", 100)
-    monkeypatch.setattr(module, "GRAPH_FROM", 50)
-    index, _, _ = build(tmp_path / "0", 64)
+def test_a_large_file_gets_its_graph_when_the_index_becomes_large(tmp_path: Path) -> None:
+    index, _, _ = build(tmp_path / "0", 64, sizes=IndexSizes(exact_up_to=100, graph_from=50))
     assert index.manifest["graphs"] == {}
     # 94 rows, then 114, of which 50 become one file
     for folder, key, rows in (
@@ -387,16 +375,13 @@ def points(count: int, seed: int = 0, width: int = 64) -> np.ndarray:
     ).astype(np.float32)
 
 
-def test_an_index_ranks_by_lorentz_distance_among_all_of_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "EXACT_UP_TO", 100)
-    monkeypatch.setattr(module, "GRAPH_FROM", 50)
+def test_an_index_ranks_by_lorentz_distance_among_all_of_many(tmp_path: Path) -> None:
+    sizes = IndexSizes(exact_up_to=100, graph_from=50)
     ids = np.arange(10_000)
     chunks = points(10_000)
     queries = points(50, seed=1)
-    VectorIndex.build(tmp_path, ids, chunks, similarity=Lorentz(), dtype="f32")
-    index = VectorIndex.open(tmp_path)
+    VectorIndex.build(tmp_path, ids, chunks, similarity=Lorentz(), dtype="f32", sizes=sizes)
+    index = VectorIndex.open(tmp_path, sizes)
     assert not index.manifest["graphs"]
     form = Lorentz(1.0)
     exact = form.of_products(

@@ -98,19 +98,19 @@ def write_starters(folder: Path) -> None:
 
 
 def add_runtime(folder: Path) -> None:
-    """Put Microsoft's C++ library, which some packages take for granted, beside Python."""
+    """Put Microsoft's C++ library, which some packages take for granted, next to Python."""
     library = folder / "packages" / RUNTIME
     if library.is_file():
         shutil.copyfile(library, folder / "python" / library.name)
 
 
 def pack(folder: Path) -> Path:
-    """Pack the folder as one ZIP archive beside it, and return that."""
+    """Pack the folder as one ZIP archive next to it, and return that."""
     return Path(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
 
 
 def main(python: Path, wheel: Path, target: Path) -> None:
-    """Build the folder anew."""
+    """Build the folder from scratch."""
     shutil.rmtree(target, ignore_errors=True)
     version = unpack_python(python, target / "python")
     install_packages(wheel, target / "packages", version, target.with_name("tools"))

@@ -40,7 +40,7 @@ def find_queries_state(status: ProjectStatus, run: RunState, is_busy: bool) -> s
 
 
 def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
-    """Return what the user should know first; empty where there is nothing to say."""
+    """Return what the user should know first; empty if there is nothing to say."""
     if state == "unknown" and status.problem:
         return plain(f"✗ problem: {status.problem.what}", "bold $text-error")
     if state == "unknown":
@@ -75,7 +75,7 @@ def format_generation(run: RunState, history: History) -> Content:
     """Return what the stage reports, or else what it reported last.
 
     That is how a language model is asked, what that takes, what each filter leaves, and warnings.
-    Empty where there is none of this.
+    Empty if there is none of this.
     """
     stage = history.find_report(run, "generate")
     lines = []

@@ -36,7 +36,7 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """The short name, for where there is little room."""
+        """The short name, for narrow columns."""
         return system_of(self.system).short
 
 

@@ -76,7 +76,7 @@ class HitList(Results):
         return None
 
     def show_hits(self, hits: Sequence[Hit], judged: Mapping[int, bool], message: str = "") -> None:
-        """Show other hits. `message`: shown where there are no hits.
+        """Show other hits. `message`: shown if there are no hits.
 
         The first hit is selected; if the list has the focus, the selected hit stays selected as
         long as it is among the hits.

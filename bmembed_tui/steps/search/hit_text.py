@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bmembed_tui.open_file import open_file
 from engine.core.messages.search import LINED, Hit
+from engine.core.platforms.files import is_document
 from engine.core.text import day
 
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
@@ -23,7 +24,7 @@ def find_file(hit: Hit) -> Path:
     containers = [folder for folder in document.parents if folder.is_relative_to(hit.source)]
     for path in (document, *containers):
         for file in (path, _decode_bytes(path)):
-            if file.is_file():
+            if is_document(file):
                 return file
     return document
 
@@ -57,7 +58,7 @@ async def open_hit(hit: Hit) -> str:
 
 
 def format_place(hit: Hit) -> str:
-    """Return the page, slide, sheet or line of a hit; empty where there is none."""
+    """Return the page, slide, sheet or line of a hit; empty if there is none."""
     if hit.page_name:
         return hit.page_name
     return f"line {hit.line}" if hit.format in LINED else ""

@@ -99,7 +99,7 @@ def format_found_by(mode: str, answer: Answer) -> str:
 
 
 def format_no_hits(answer: Answer, *, by_meaning_follows: bool = False) -> str:
-    """Return what to show where there are no hits.
+    """Return what to show if there are no hits.
 
     `by_meaning_follows`: whether the encoder is still asked, or documents are being embedded.
     """

@@ -254,7 +254,7 @@ class LossChart(Vertical):
     ) -> Plot | None:
         """Return the plot, empty and with its axes, numbered up to `top`.
 
-        Hides it and returns None where there are no points.
+        Hides it and returns None if there are no points.
         """
         plot.display = bool(points)
         if not points:

@@ -23,7 +23,7 @@ WHAT_IT_DOES = (
     "The encoder turns texts into vectors; texts that mean the same should lie close together."
     " Training shows it your queries and the chunks that answer them, as keyword search and the"
     " encoder itself rank them, so that it learns your documents' own words. The encoder itself is"
-    " not changed: a small adapter is trained beside it.\n"
+    " not changed: a small adapter is trained instead.\n"
     "\n"
     "Every now and then the adapter is tested on held-out queries, which it never learns from, and"
     " the best one is kept. You may pause, stop, or close the app at any time: nothing is lost."
@@ -139,7 +139,7 @@ def _format_at_rest(
 
 
 def _format_ending(state: RunState, curve: Curve) -> str:
-    """Return how an unfinished training was ended; empty where there is none."""
+    """Return how an unfinished training was ended; empty if there is none."""
     if state.running:
         return ""
     stage = state.stages.get("train")

@@ -15,18 +15,17 @@ from engine.assistants.http.listener import Answer, Refused, Request, error_body
 from engine.assistants.served import label_projects, no_project
 from engine.core.errors import EngineError, ResourceError, UsageError, fault_record
 from engine.core.messages.report import SearchMode
-from engine.core.messages.search import MODE_OF_NAME, MODES
+from engine.core.messages.search import read_mode
 from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import Encoded, Side
-from engine.search.methods import is_light, task_of
+from engine.search.methods import is_light, read_request, task_of
 from engine.search.workers import ThreadSearcher
 
 MAX_TEXTS = 2048
 """Maximum number of texts in a request, as OpenAI has it."""
 MAX_SEARCH = 32_768
 """Maximum size of a search in bytes, as every path is compared with its patterns."""
-WORK_SECONDS = 300.0
 SIDES: tuple[Side, ...] = get_args(Side)
 SEMANTIC_SUFFIX = ":semantic"
 """Ending of the names of models that encode for semantic search."""
@@ -68,12 +67,14 @@ class Rerank:
 class LocalApi:
     """Answers requests about the named projects, or about all. Thread-safe.
 
-    Raises UsageError if there are no projects.
+    A request that takes more than `work_seconds` is abandoned. Raises UsageError if there are no
+    projects.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], work_seconds: float = 300.0) -> None:
         folders = label_projects(names)
-        self._projects = {label: _Worker(folder) for label, folder in folders.items()}
+        self._seconds = work_seconds
+        self._projects = {label: _Worker(folder, work_seconds) for label, folder in folders.items()}
         self._routes: dict[str, tuple[str, Callable[[Request], Any]]] = {
             "/v1/models": ("GET", self._models),
             "/v1/embeddings": ("POST", self._embeddings),
@@ -126,15 +127,12 @@ class LocalApi:
             raise Refused(413, "request-too-large", what)
         params = _read(_read_body, request)
         label = params.pop("project", None)
-        mode = params.get("mode")
-        if mode is not None:
-            if mode not in (*MODE_OF_NAME, *MODES):
-                raise _invalid(f"mode must be one of {', '.join(MODE_OF_NAME)}")
-            params["mode"] = MODE_OF_NAME.get(mode, mode)
-        task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
+        params["mode"] = read_mode(params.get("mode"))
+        params = {"by_document": True, **params}
+        search = _read(lambda given: read_request("search", given), params)
         worker = self._worker(label)
-        light = worker.do(lambda own: is_light("search", params, own), light=True)
-        result = worker.do(task, light=light)
+        light = worker.do(lambda own: is_light(search, own), light=True)
+        result = worker.do(task_of(search), light=light)
         if result["problem"]:
             raise EngineError.from_dict(result["problem"])
         return result
@@ -150,7 +148,7 @@ class LocalApi:
         side = body.input_type or named_side
         if body.terms and side != "query":
             raise _invalid('terms are for queries: also send "input_type": "query"')
-        check = _check_time(time.monotonic() + WORK_SECONDS)
+        check = _check_time(self._seconds)
         worker = self._worker(label)
 
         def encode(searcher: ThreadSearcher) -> Encoded:
@@ -185,7 +183,7 @@ class LocalApi:
         _check_count("documents", body.documents)
         if body.top_n is not None and body.top_n < 1:
             raise _invalid("top_n must be 1 or more")
-        check = _check_time(time.monotonic() + WORK_SECONDS)
+        check = _check_time(self._seconds)
         label, _, _ = self._parse_model(body.model)
 
         def score(searcher: ThreadSearcher) -> list[float]:
@@ -233,7 +231,8 @@ class _Worker:
     Neither searchers nor encoders are thread-safe.
     """
 
-    def __init__(self, folder: ProjectFolder) -> None:
+    def __init__(self, folder: ProjectFolder, seconds: float) -> None:
+        self._seconds = seconds
         self._searchers = {light: ThreadSearcher(folder) for light in (True, False)}
         self._threads = {light: ThreadPoolExecutor(1) for light in (True, False)}
 
@@ -245,10 +244,10 @@ class _Worker:
         searcher = self._searchers[light]
         future = self._threads[light].submit(task, searcher)
         try:
-            return future.result(WORK_SECONDS)
+            return future.result(self._seconds)
         except TimeoutError:
             future.cancel()
-            raise _too_long() from None
+            raise _too_long(self._seconds) from None
 
 
 def _has_two_encoders(own: ThreadSearcher) -> bool:
@@ -293,12 +292,13 @@ def _check_count(name: str, texts: Sequence[str]) -> None:
         raise _invalid(f"{name} must hold 1 to {MAX_TEXTS:,} texts")
 
 
-def _check_time(end: float) -> Callable[[int], None]:
+def _check_time(seconds: float) -> Callable[[int], None]:
     """Return a callback that ends the work between two batches when its time is over."""
+    end = time.monotonic() + seconds
 
     def check(_done: int) -> None:
         if time.monotonic() > end:
-            raise _too_long()
+            raise _too_long(seconds)
 
     return check
 
@@ -307,8 +307,8 @@ def _invalid(why: str) -> UsageError:
     return UsageError(f"The request is not valid: {why}.", code="arguments-invalid")
 
 
-def _too_long() -> ResourceError:
-    text = f"It took more than {WORK_SECONDS:.0f} seconds."
+def _too_long(seconds: float) -> ResourceError:
+    text = f"It took more than {seconds:.0f} seconds."
     return ResourceError(
         "The request was abandoned.", text, "Send less at once.", code="request-too-long"
     )

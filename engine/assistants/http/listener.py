@@ -23,13 +23,10 @@ import h11
 
 from engine.core.errors import UsageError, reason_of
 
-MAX_CONNECTIONS = 32
 # Sizes in bytes.
 MAX_HEAD = 16_384
 MAX_BODY = 16_000_000
-# Time limits for a whole head, body or answer.
-HEAD_SECONDS = 3.0
-BODY_SECONDS = 60.0
+# Time limit for a whole answer.
 SEND_SECONDS = 60.0
 POLL_SECONDS = 0.5
 """Interval at which the listener checks whether to stop."""
@@ -107,14 +104,27 @@ def loopback_address(text: str) -> tuple[str, int]:
 
 
 class Listener:
-    """A listening socket with its `url`. Raises UsageError if the port is not available."""
+    """A listening socket with its `url`.
+
+    `head_seconds`, `body_seconds`: time limits for the whole head and body of a request. Raises
+    UsageError if the port is not available.
+    """
 
     def __init__(
-        self, address: tuple[str, int], token: str, respond: Callable[[Request], Answer]
+        self,
+        address: tuple[str, int],
+        token: str,
+        respond: Callable[[Request], Answer],
+        *,
+        max_connections: int = 32,
+        head_seconds: float = 3.0,
+        body_seconds: float = 60.0,
     ) -> None:
+        self.head_seconds = head_seconds
+        self.body_seconds = body_seconds
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         try:
-            self._socket = socket.create_server(address, family=family, backlog=MAX_CONNECTIONS)
+            self._socket = socket.create_server(address, family=family, backlog=max_connections)
         except OSError as error:
             raise UsageError(
                 f"Port {address[1]} cannot be used.",
@@ -131,10 +141,10 @@ class Listener:
         names = (host, "localhost", "127.0.0.1", "[::1]")
         self.hosts = frozenset(f"{name}:{self.port}".encode() for name in names)
         self.origins = frozenset(b"http://" + name for name in self.hosts)
-        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._free = threading.BoundedSemaphore(max_connections)
 
     def serve(self, stop: threading.Event) -> None:
-        """Answer until `stop` is set. Clients beyond `MAX_CONNECTIONS` wait for their turn."""
+        """Answer until `stop` is set. Clients beyond `max_connections` wait for their turn."""
         with self._socket:
             while not stop.is_set():
                 if not self._free.acquire(timeout=POLL_SECONDS):
@@ -161,7 +171,7 @@ class _Connection:
         self._listener = listener
         self._client = client
         self._has_data = False
-        self._deadline = time.monotonic() + HEAD_SECONDS
+        self._deadline = time.monotonic() + listener.head_seconds
         self._http = h11.Connection(h11.SERVER, MAX_HEAD)
 
     def answer(self) -> None:
@@ -218,7 +228,7 @@ class _Connection:
     def _read_request(self, head: h11.Request) -> Request:
         """Read the body of an admissible request. Raises Refused."""
         self._check(head)
-        self._deadline = time.monotonic() + BODY_SECONDS
+        self._deadline = time.monotonic() + self._listener.body_seconds
         if self._http.they_are_waiting_for_100_continue:
             self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
         body = bytearray()

@@ -7,14 +7,27 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, UsageError, unknown_name
 from engine.core.messages.wire import AtLeast, Request, RowId
+from engine.core.text import read_day
 
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MODE_OF_NAME: dict[str, Mode] = {"hybrid": "hybrid", "semantic": "semantic", "keywords": "bm25"}
 """The modes by what users call them; two of them are named after their ranker."""
 MODE_NAMES = {str(mode): name for name, mode in MODE_OF_NAME.items()}
+
+
+def read_mode(name: str | None) -> Mode | None:
+    """Return the mode of a name that users type, or of a ranker. Raises UsageError."""
+    if name is None:
+        return None
+    for mode in MODES:
+        if name in (mode, MODE_NAMES[mode]):
+            return mode
+    raise unknown_name("search mode", str(name), MODE_OF_NAME, code="search-mode-unknown")
+
+
 LINED = frozenset({"txt", "md", "csv"})  # Formats whose lines are those of the file.
 # Values of each facet, the most frequent ones; a list of this length may be incomplete.
 MAX_FACETS = 20
@@ -154,13 +167,22 @@ class FoundIn:
 
 @dataclass(frozen=True)
 class Search(Request[Found], method="search"):
-    """Search a project; searches of one `series` replace each other.
+    """Search a project. Whoever searches builds this, and no other place lists its fields.
 
-    A search that still waits when a newer one of its series comes is superseded. `after` and
-    `before`: dates, YYYY-MM-DD. `syntax`: the query may contain operators. `by_document`: one hit a
-    document. `by_date`: newest first. `min_score`: the least score of a hit. `rerank`: whether the
-    reranker orders the hits; null: if it is in use. It ends early if another request waits in the
-    same thread.
+    What is None comes from project.toml, or excludes nothing.
+
+    `mode`: `read_mode` reads the names that users type. `top`: how many hits.
+    `paths`, `types`, `authors`, `languages`, `tags`: see `engine.search.filters.SearchFilter`.
+    `after` (inclusive) and `before` (exclusive): dates, YYYY-MM-DD.
+    `facets`: also count the documents found by type, author, tag, language, year and folder.
+    `series`: a search that still waits when a newer one of its series comes is superseded.
+    `syntax`: `"phrases"`, `-word`, `word*`, `title:word` and `like:document` are operators.
+    `by_document`: only the best chunk of each document.
+    `by_date`: newest first, of the best `top` or, if the query has conditions, of all hits.
+    `min_score`: the minimum score of a hit.
+    `rerank`: whether the reranker orders the first passages; None: if it is in use.
+
+    Raises UsageError for an unknown mode, fewer than one hit, and what is no date.
     """
 
     query: str
@@ -180,6 +202,16 @@ class Search(Request[Found], method="search"):
     by_date: bool = False
     min_score: float | None = None
     rerank: bool | None = None
+
+    def __post_init__(self) -> None:
+        read_mode(self.mode)
+        if self.top is not None and self.top < 1:
+            raise UsageError(
+                f"{self.top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few"
+            )
+        for date in (self.after, self.before):
+            if date is not None:
+                read_day(date)
 
 
 @dataclass(frozen=True)

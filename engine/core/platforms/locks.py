@@ -20,7 +20,7 @@ def holder_file(lock: Path) -> Path:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a lock is held; where there is no file, it is not.
+    """Return whether a lock is held; without a file, it is not.
 
     Elsewhere than on Windows, read access suffices. Raises OSError if the file may not be read.
     """

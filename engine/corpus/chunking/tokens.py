@@ -66,15 +66,17 @@ class TokenCounter:
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return list(map(len, encodings))
 
-    def count_long(self, text: str, check: Callable[[], None] = lambda: None) -> int:
-        """Count the tokens of a long text, a piece at a time.
+    def count_long(
+        self, text: str, check: Callable[[], None] = lambda: None, piece: int = COUNTED_AT_ONCE
+    ) -> int:
+        """Count the tokens of a long text, a `piece` of so many characters at a time.
 
         A word that is cut between two pieces counts as its parts. `check` may raise.
         """
         count = 0
-        for start in range(0, len(text), COUNTED_AT_ONCE):
+        for start in range(0, len(text), piece):
             check()
-            count += self.count(text[start : start + COUNTED_AT_ONCE])
+            count += self.count(text[start : start + piece])
         return count
 
     def split(

@@ -280,7 +280,7 @@ class _SourceWalk:
             if name in _BEIR_FILES or not self._matches(prefix + name):
                 continue
             if ending_of(name) in FORMATS or entry.is_dir():
-                self._skip(prefix + name, f"beside a BEIR data set's {BEIR_CORPUS}", "data set")
+                self._skip(prefix + name, f"next to a BEIR data set's {BEIR_CORPUS}", "data set")
         return {BEIR_CORPUS: entries[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:

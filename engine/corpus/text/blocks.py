@@ -169,7 +169,7 @@ def _has_digit(text: str) -> bool:
 
 
 def append_side_text(text: Text, more: str) -> Text:
-    """Add what stands beside a text, on a page of its own if the text has pages."""
+    """Add text from outside the flow, on a page of its own if the text has pages."""
     if not more:
         return text
     separator = "\n\n" if text.text else ""

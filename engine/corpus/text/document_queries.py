@@ -342,7 +342,7 @@ def _find_headings(read: ReadDocument) -> Iterator[_Candidate]:
 
 
 def _find_questions(read: ReadDocument) -> Iterator[_Candidate]:
-    """Yield questions above a paragraph that is none, if they are set off or labelled."""
+    """Yield questions above a paragraph that is not a question, if set off or labelled."""
     headings = {heading.start for heading in read.headings}
     last_end = -2
     for (start, line), (answer_start, answer) in pairwise(_split_lines(read.text)):

@@ -1,7 +1,7 @@
 """Vectors of a student joined with those of a black box, as training compares them.
 
 A black box is an encoder that only gives vectors, such as a server's; a small model, the student,
-is trained beside it (METHODS.md §2).
+is trained in addition (METHODS.md §2).
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_a_run_shows_where_it_is() -> None:
 
 @pytest.mark.parametrize("stage", ["index", "rank"])
 def test_a_stage_that_has_begun_since_the_status_was_read_is_running(stage: str) -> None:
-    """The rail said "4 Index to do" beside "building the keyword index …"."""
+    """The rail said "4 Index to do" next to "building the keyword index …"."""
     run = RunState()
     run.apply_all(
         [

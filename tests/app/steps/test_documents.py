@@ -96,7 +96,7 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
         await until_files(pilot, 24)
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen.is_at("search"), "the search")
-        await pilot.press("a", "x")  # which have a meaning beside the documents
+        await pilot.press("a", "x")  # which have a meaning outside the list
         await until(
             pilot, lambda: pilot.app.screen.pane.question.query == "ax", "what is typed meanwhile"
         )
@@ -378,7 +378,7 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(
         table.focus()
         await pilot.press("down")
         await until(pilot, lambda: is_shown(pilot, "binary.txt"), "the second reason")
-        pane.show_status(pane.host.status)  # which reads and counts them anew
+        pane.show_status(pane.host.status)  # which reads and counts them again
         await pane.workers.wait_for_complete()
         assert table.cursor_row == 1
         await pilot.press("up")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fixtures.app import drive, screen_text, text_of, until, until_text
+from fixtures.found import build_hit
 from textual.pilot import Pilot
 
 from bmembed_tui.steps.judging.asking import AskingScreen
@@ -38,22 +39,8 @@ HOSTILE = "[/] [@click=app.quit]quit[/] \x1b[31mred"
 
 
 def hit(rank: int, name: str) -> Hit:
-    return Hit(
-        rank,
-        0.0,
-        f"{name}.md",
-        "/d",
-        f"About {name}",
-        (),
-        f"The text of {name}. {HOSTILE}",
-        (),
-        "md",
-        0.0,
-        rank,
-        1,
-        0,
-        9,
-    )
+    text = f"The text of {name}. {HOSTILE}"
+    return build_hit(rank, f"{name}.md", title=f"About {name}", snippet=text)
 
 
 @dataclass

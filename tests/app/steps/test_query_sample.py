@@ -1,4 +1,4 @@
-"""Step Queries: where they come from, and a sample of them beside its chunks."""
+"""Step Queries: where they come from, and a sample of them next to its chunks."""
 
 from __future__ import annotations
 

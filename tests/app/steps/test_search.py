@@ -68,7 +68,7 @@ def test_hits_come_while_typing_and_after_the_death_of_the_search_process(
         await until(pilot, lambda: answered_by(pane) == "hybrid", "the fused hits")
         early = pane.searching.answers.get(
             "bm25"
-        )  # asked beside it as long as the encoder is not ready
+        )  # asked as well as long as the encoder is not ready
         assert early is None or [hit.chunk_id for hit in early.hits] == [
             hit["chunk_id"] for hit in found["hits"]
         ]
@@ -251,7 +251,7 @@ def test_looking_inside_and_judging(
         await until(
             pilot,
             lambda: pane.host.status.state("evaluate") == "stale",
-            "the figures to be of before",
+            "the figures to be the former ones",
         )
         assert pane.host.status.done("ingest", "index", "generate", "rank", "train", "embed")
         await pilot.press("f2")

@@ -182,7 +182,7 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
     finished_project: Path, no_encoder: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def everywhere(pilot: Pilot[Any], pane: SearchPane) -> None:
-        """The hits of this project as those of one beside a broken one: the second opens at its
+        """The hits of this project as those of one next to a broken one: the second opens at its
         document.
         """
         found = Found("x", "bm25", pane.active_list.hits)
@@ -256,7 +256,9 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         first = pane.active_list.hits[0]
         side = pane.query_one(SidePreview)
         await until(
-            pilot, lambda: side.display and side.ready and side.rows, "the document beside the hits"
+            pilot,
+            lambda: side.display and side.ready and side.rows,
+            "the document next to the hits",
         )
         await pilot.press("d")
         await answered(pilot, pane)

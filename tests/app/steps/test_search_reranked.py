@@ -8,33 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from fixtures.found import build_hit
 
 from bmembed_tui.client.engine_client import SupersededError
 from bmembed_tui.steps.search.model import Question
 from bmembed_tui.steps.search.search_as_you_type import Searching
 from bmembed_tui.steps.search.text import format_status
 from engine.core.errors import EngineError
-from engine.core.messages.search import Found, Hit, Reranked, Search
+from engine.core.messages.search import Found, Reranked, Search
 
-HITS = tuple(
-    Hit(
-        rank,
-        1.0,
-        "a.md",
-        "/docs",
-        "A",
-        (),
-        "text",
-        (),
-        "md",
-        0.0,
-        chunk_id=rank,
-        document_id=1,
-        start=0,
-        end=4,
-    )
-    for rank in (1, 2)
-)
+HITS = (build_hit(1), build_hit(2))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The last line: what stays where there is little room."""
+"""The last line: what stays in a narrow window."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_the_systems_dialog_fills_the_field(page: Page) -> None:
     page.bridge.pick_folder()
     page.until(lambda: "/srv/chosen one" in page.text)
     assert dialogs == ["opened"]
-    assert not re.search(r"/former\s*/srv|one/former", page.text)  # in its place, not beside it
+    assert not re.search(r"/former\s*/srv|one/former", page.text)  # in its place, not next to it
 
 
 def test_copied_text_goes_to_the_window(page: Page) -> None:

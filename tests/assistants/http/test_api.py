@@ -262,8 +262,8 @@ def test_a_search_finds_what_the_command_finds(
         ({"query": "x", "limit": 1}, "arguments-invalid"),
         ({"query": "x", "top": 0}, "arguments-invalid"),
         ({"query": "x", "top": "1"}, "arguments-invalid"),
-        ({"query": "x", "mode": "fast"}, "arguments-invalid"),
-        ({"query": "x", "mode": ["bm25"]}, "arguments-invalid"),
+        ({"query": "x", "mode": "fast"}, "search-mode-unknown"),
+        ({"query": "x", "mode": ["bm25"]}, "search-mode-unknown"),
         ({"query": "x", "after": "soon"}, "date-invalid"),
         ({"query": "x", "project": "other"}, "project-missing"),
         ({"query": "x", "project": []}, "project-missing"),
@@ -333,9 +333,8 @@ def test_a_fault_is_answered_without_its_message(
     assert asked(server, "GET", "/v1/models", headers=BEARER)[0] == 200
 
 
-def test_what_takes_too_long_is_given_up(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.assistants.http.api.WORK_SECONDS", -1.0)
-    api = LocalApi([str(project)])
+def test_what_takes_too_long_is_given_up(project: Path) -> None:
+    api = LocalApi([str(project)], work_seconds=-1.0)
     body = json.dumps({"model": "embedded:query", "input": "x"}).encode()
     answer = api.answer(Request("POST", "/v1/embeddings", body))
     assert (answer.status, answer.data["error"]["code"]) == (503, "request-too-long")

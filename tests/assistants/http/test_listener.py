@@ -10,7 +10,6 @@ import pytest
 from fixtures.errors import fails
 from fixtures.local_api import BEARER, TOKEN, asked, listening, sent, status_and_code
 
-from engine.assistants.http import listener as module
 from engine.assistants.http.listener import Answer, Listener, Request, loopback_address
 from engine.core.errors import UsageError
 
@@ -168,13 +167,8 @@ def test_no_page_may_keep_or_sniff_an_answer(server: Listener) -> None:
 @pytest.mark.parametrize(
     ("part", "status"), [("", 0), ("GET / HT", 408), ("HEAD", 408), ("BODY", 408)]
 )
-def test_a_slow_client_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, part: str, status: int
-) -> None:
-    monkeypatch.setattr(module, "HEAD_SECONDS", 0.3)
-    monkeypatch.setattr(module, "BODY_SECONDS", 0.3)
-    monkeypatch.setattr(module, "MAX_CONNECTIONS", 1)
-    with listening(echo) as server:
+def test_a_slow_client_is_not_waited_for(part: str, status: int) -> None:
+    with listening(echo, head_seconds=0.3, body_seconds=0.3, max_connections=1) as server:
         begun = {
             "HEAD": head(server)[:-2],
             "BODY": head(server, "Content-Length: 9") + b"half",

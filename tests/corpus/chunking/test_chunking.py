@@ -357,12 +357,12 @@ def test_a_wish_to_stop_is_heard_while_one_document_is_cut(tokenizer_file: Path)
 
 
 def test_tokens_of_a_long_text_are_counted_a_piece_at_a_time(
-    tokenizer_file: Path, word_tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
+    tokenizer_file: Path, word_tokenizer_file: Path
 ) -> None:
-    monkeypatch.setattr(tokens, "COUNTED_AT_ONCE", 10)
-    assert TokenCounter(tokenizer_file).count_long("é" * 25) == 50
-    assert TokenCounter(word_tokenizer_file).count_long("word " * 8) == 8
-    assert TokenCounter(word_tokenizer_file).count_long("twelve chars") == 3  # "chars" is parted
+    words = TokenCounter(word_tokenizer_file)
+    assert TokenCounter(tokenizer_file).count_long("é" * 25, piece=10) == 50
+    assert words.count_long("word " * 8, piece=10) == 8
+    assert words.count_long("twelve chars", piece=10) == 3  # "chars" is parted
     asked: list[int] = []
-    TokenCounter(word_tokenizer_file).count_long("a" * 25, lambda: asked.append(1))
+    words.count_long("a" * 25, lambda: asked.append(1), piece=10)
     assert len(asked) == 3

@@ -127,7 +127,7 @@ def test_what_libraries_say_is_put_in_plain_words(reported: object, reason: str)
 
 
 def test_a_long_message_is_looked_at_no_longer_than_a_short_one() -> None:
-    """A run of letters that may begin a name is gone through anew from each of them."""
+    """A run of letters that may begin a name is gone through again from each of them."""
     assert (
         describe_damage("Failed to parse: " + "a" * 10_000_000)
         == "damaged: Failed to parse: " + "a" * 183

@@ -24,6 +24,7 @@ from fixtures.shown_numbers import numbers
 from engine.api import Project
 from engine.core.errors import InputError, NoDocumentsError
 from engine.core.messages.documents import FileOutcome
+from engine.core.messages.search import Search
 from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS
 from engine.corpus.ingest import ingest
 from engine.project.folder import ProjectFolder
@@ -578,7 +579,7 @@ def test_a_search_shows_page_slide_and_sheet(project: Path) -> None:
     searcher = Searcher(ProjectFolder(project))
     places = {
         hit.path: (hit.page, hit.place, hit.author)
-        for hit in searcher.search("heron", mode="bm25").hits
+        for hit in searcher.search(Search("heron", "bm25")).hits
     }
     searcher.close()
     assert places == {
@@ -637,7 +638,6 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
 
 
 def test_search_filters_by_author_language_and_the_documents_own_date(project: Path) -> None:
-    from engine.search.filters import SearchFilter, parse_date
     from engine.search.searcher import Searcher
 
     documents = project.parent / "documents"
@@ -652,10 +652,9 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
     stage_here(project, "index")
     searcher = Searcher(ProjectFolder(project))
 
-    def paths(where: SearchFilter) -> set[str]:
-        return {
-            hit.path for hit in searcher.search("pelican", mode="bm25", top=50, where=where).hits
-        }
+    def paths(**where: Any) -> set[str]:
+        request = Search("pelican", "bm25", top=50, **where)
+        return {hit.path for hit in searcher.search(request).hits}
 
     everything = {
         "a.pdf",
@@ -667,14 +666,14 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
         "later.eml",
         "note.md",
     }
-    assert paths(SearchFilter()) == everything
-    assert paths(SearchFilter(authors=("quay",))) == everything - {"brief.txt", "note.md"}
-    assert paths(SearchFilter(tags=("berths",))) == {"note.md"}
-    assert paths(SearchFilter(tags=("plan", "rent"))) == {"note.md"}
-    assert paths(SearchFilter(authors=("quay",), formats=("eml",))) == {"mail.eml", "later.eml"}
-    assert paths(SearchFilter(languages=("de",))) == {"brief.txt"}
-    assert paths(SearchFilter(after=parse_date("2033-01-01"))) == {"later.eml"}
-    found = searcher.search("pelican", mode="bm25", top=1, with_facets=True)
+    assert paths() == everything
+    assert paths(authors=("quay",)) == everything - {"brief.txt", "note.md"}
+    assert paths(tags=("berths",)) == {"note.md"}
+    assert paths(tags=("plan", "rent")) == {"note.md"}
+    assert paths(authors=("quay",), types=("eml",)) == {"mail.eml", "later.eml"}
+    assert paths(languages=("de",)) == {"brief.txt"}
+    assert paths(after="2033-01-01") == {"later.eml"}
+    found = searcher.search(Search("pelican", "bm25", top=1, facets=True))
     searcher.close()
     assert found.facets["type"] == {"pdf": 2, "eml": 2, "docx": 1, "xlsx": 1, "txt": 1, "md": 1}
     assert found.facets["tag"] == {"Berths": 1, "plan/2031": 1}
@@ -684,7 +683,6 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
 
 
 def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) -> None:
-    from engine.search.filters import SearchFilter
     from engine.search.searcher import Searcher
 
     (tmp_path / "documents").mkdir()
@@ -704,15 +702,13 @@ def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) 
     searcher = Searcher(ProjectFolder(project))
     try:
         for top in (1, 50):
-            found = searcher.search("pelican", mode="bm25", top=top, with_facets=True)
+            found = searcher.search(Search("pelican", "bm25", top=top, facets=True))
             assert found.facets["type"] == {"md": 150, "txt": 3}
-        among = searcher.search(
-            "pelican", mode="bm25", where=SearchFilter(formats=("text",)), with_facets=True
-        )
+        among = searcher.search(Search("pelican", "bm25", types=("text",), facets=True))
         assert among.facets["type"] == {"txt": 3}
-        none = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("pages",)))
+        none = searcher.search(Search("pelican", "bm25", types=("pages",)))
         assert (none.hits, len(none.notes), "pages" in none.notes[0]) == ((), 1, True)
-        none = searcher.search("pelican", mode="bm25", where=SearchFilter(languages=("tlh",)))
+        none = searcher.search(Search("pelican", "bm25", languages=("tlh",)))
         assert (none.hits, len(none.notes), "tlh" in none.notes[0]) == ((), 1, True)
     finally:
         searcher.close()

@@ -374,7 +374,7 @@ def test_closing_ends_every_process(tmp_path: Path) -> None:
 
 
 def working_children() -> list[psutil.Process]:
-    """Reading processes of ours; one that ends while it is looked at is none."""
+    """Reading processes of ours; one that ends meanwhile does not count."""
     found = []
     for one in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):

@@ -20,7 +20,7 @@ from fixtures.stored import put_document
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError, UsageError
 from engine.core.messages.project import Bundled
-from engine.core.messages.search import MODES
+from engine.core.messages.search import MODES, Search
 from engine.export.bundle.pack import bundle_project
 from engine.export.bundle.unpack import unbundle, verify
 from engine.export.folder import known_exports
@@ -37,7 +37,7 @@ def hits(project: Path) -> list[tuple[int, float, str, str]]:
             hit
             for query in QUERIES
             for mode in MODES
-            for hit in searcher.search(query, mode=mode).hits
+            for hit in searcher.search(Search(query, mode)).hits
         ]
     assert len(found) > 30
     return [(hit.chunk_id, hit.score, hit.path, hit.snippet) for hit in found]

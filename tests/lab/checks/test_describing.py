@@ -77,7 +77,7 @@ def test_ndcg_and_the_threshold_by_hand():
     )  # 1 / log2(4) of the fourth
     assert (found["threshold τ(ψ)"], found["ψ of τ"]) == (0.0, 100.0)  # nothing lies below
     assert found["accuracy@3 at τ, percent"].value == found["accuracy@3, percent"].value == 100.0
-    # Of the best two, 0.8 and 0.6, the fourth query's answer is none.
+    # Of the best two, 0.8 and 0.6, the fourth query's answer is not one.
     found = describe(asked, judged, CHUNKS, KEYS, Sampling(top=2))
     assert found["threshold τ(ψ)"] == pytest.approx(0.6)
     assert (

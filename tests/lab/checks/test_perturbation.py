@@ -209,7 +209,7 @@ def test_any_words_are_mistyped_or_exchanged_whatever_the_answer_holds():
     first = [one.text for one, _, _ in found]
     assert 0 < sum("roof" not in text for text in first) < 20  # the answer's word is not sought out
     words = {word for _, _, one in found for word in one.text.split()}
-    assert {"ceiling", "panes"} <= words  # by synonym where there is one,
+    assert {"ceiling", "panes"} <= words  # by synonym if there is one,
     assert (
         len(words - {"ceiling", "panes"} - {word for text in texts for word in text.split()}) > 20
     )  # else by typo

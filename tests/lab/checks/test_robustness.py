@@ -5,15 +5,14 @@ clean ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fixtures.records import build_chunk
 
 from engine.core.figures import Interval
-from engine.core.records import Chunk
 from engine.encoders.geometry.similarity import COSINE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
@@ -45,11 +44,7 @@ WORDS = [
 ]
 
 
-def chunk(number: int, text: str) -> Chunk:
-    return Chunk(1, 0, 0, len(text), text, (), 5, text, f"hash {number}", id=number)
-
-
-CHUNKS = [chunk(number, f"{word} repair costs") for number, word in enumerate(WORDS * 4, 1)]
+CHUNKS = [build_chunk(f"{word} repair costs", row) for row, word in enumerate(WORDS * 4, 1)]
 
 
 def terms(text: str) -> list[str]:
@@ -80,8 +75,7 @@ def document_of(ids: np.ndarray) -> np.ndarray:
 def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words():
     texts = ["roof and garden repair", "the roof leaks", "window repair"]
     chunks = [
-        replace(chunk(number, text), document_id=1 if number < 3 else 2)
-        for number, text in enumerate(texts, 1)
+        build_chunk(text, number, 1 if number < 3 else 2) for number, text in enumerate(texts, 1)
     ]
     judgment = Judgment("q", "leaks in the roof of the garden", "document", {1: 1})
     source = QuerySet("judged", "judged", [judgment], [FilenameMatch(judgment.text)])

@@ -1,4 +1,4 @@
-"""A user's sentence pairs: read from every form, refused where they are none, and what encoders
+"""A user's sentence pairs: read from every form, refused where they are no pairs, and what encoders
 make of them.
 """
 

@@ -89,7 +89,7 @@ def test_it_fits_the_chunks_after_a_kill(store: Store, tmp_path: Path) -> None:
         left = store.corpus_fingerprint()
         found.add(left)
         with store.transaction():
-            for row in rows:  # computes the digests anew
+            for row in rows:  # computes the digests again
                 assert store.replace_chunks(row, store.chunks_of(row)) == 0
         assert store.corpus_fingerprint() == left
     assert len(found) > 1

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from fixtures.records import build_chunk
 
 from engine.core.records import Chunk, Document, DocumentQuery, FurtherAnswer, JudgedQuery, Query
 from engine.project.folder import ProjectFolder
@@ -25,9 +26,7 @@ def put(store: Store, path: str, hashes: list[str], state: str = "read") -> int:
     with store.transaction():
         file_id = store.put_file(FileRecord("/docs", path, "md", 5, 7, "h", state, "closed", ""))
         row = store.put_document(file_id, Document(path, "/docs", "md", path, "text", "h", 1, 0.0))
-        store.replace_chunks(
-            row, [Chunk(row, n, n, n + 1, one, (), 1, one, one) for n, one in enumerate(hashes)]
-        )
+        store.replace_chunks(row, [build_chunk(digest, content_hash=digest) for digest in hashes])
     return row
 
 

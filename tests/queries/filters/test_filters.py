@@ -6,8 +6,9 @@ import random
 
 import numpy as np
 import pytest
+from fixtures.records import build_chunk, build_document
 
-from engine.core.records import Chunk, Document, Query
+from engine.core.records import Query
 from engine.datasets.beir import ImportedQuery
 from engine.queries.filters.consistency import (
     EVERYDAY_TOP,
@@ -167,18 +168,14 @@ def test_an_imported_query_has_the_kind_that_its_file_names():
     assert [(one.query.kind, one.query.imported) for one in rejected] == [("claim", True)]
 
 
-def chunk(identity: int, document: int, ordinal: int, text: str) -> Chunk:
-    return Chunk(document, ordinal, 0, len(text), text, (), 1, text, str(identity), identity)
-
-
 CHUNKS = [
-    chunk(1, 1, 0, "The pump failed\nin March."),
-    chunk(2, 1, 1, "It was replaced by a new one. The pump is fine."),
-    chunk(3, 2, 0, "It was replaced by a new one. The valve leaks."),
+    build_chunk("The pump failed\nin March.", 1),
+    build_chunk("It was replaced by a new one. The pump is fine.", 2, ordinal=1),
+    build_chunk("It was replaced by a new one. The valve leaks.", 3, 2),
 ]
 DOCUMENTS = [
-    Document("pumps/log.txt", "s", "txt", "Pump log", "", "", 0, 0.0, None, 1),
-    Document("corpus.jsonl#v9", "s", "beir", "Valves", "", "", 0, 0.0, "v9", 2),
+    build_document("pumps/log.txt", title="Pump log", id=1),
+    build_document("corpus.jsonl#v9", title="Valves", external_id="v9", id=2),
 ]
 
 
@@ -217,8 +214,8 @@ def test_evidence_over_a_chunk_end_counts_for_its_beginning():
         "and the second half in the next.",
     ]
     chunks = [
-        chunk(1, 1, 0, "Before. " + parts[0] + "and the second"),
-        chunk(2, 1, 1, "half in the next. After."),
+        build_chunk("Before. " + parts[0] + "and the second", 1),
+        build_chunk("half in the next. After.", 2, ordinal=1),
     ]
     found, _ = attach_imported([ImportedQuery("q", ("".join(parts),))], chunks, [])
     assert [one.chunk_id for one in found] == [1]
@@ -242,7 +239,10 @@ def test_many_imports_agree_with_a_plain_search():
     rng = random.Random(5)
     words = [f"w{number}" for number in range(300)]
     texts = [" ".join(rng.choices(words, k=30)) for _ in range(200)]
-    chunks = [chunk(place + 1, place // 4, place % 4, text) for place, text in enumerate(texts)]
+    chunks = [
+        build_chunk(text, place + 1, place // 4, ordinal=place % 4)
+        for place, text in enumerate(texts)
+    ]
     items = [ImportedQuery(f"q{n}", (" ".join(texts[n].split()[5:15]),)) for n in range(200)]
     found, rejected = attach_imported(items, chunks, [])
     squeezed = ["".join(text.split()) for text in texts]

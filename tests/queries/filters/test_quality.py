@@ -11,11 +11,12 @@ import pytest
 from fixtures.errors import error_of
 from fixtures.fake_endpoint import Request, good, serving
 from fixtures.pipeline import engine_here, generate_here
+from fixtures.records import build_chunk, build_document
 from fixtures.shown_numbers import numbers
 
 from engine.core.errors import CancelledError
 from engine.core.events import Choice, Event
-from engine.core.records import Chunk, Document, Query, QueryKind
+from engine.core.records import Query, QueryKind
 from engine.lexical.index import LexicalIndex
 from engine.lexical.languages import measure_language_margin
 from engine.project.folder import ProjectFolder
@@ -39,13 +40,11 @@ def known(
 ) -> list[Check]:
     """The checks of chunks 1, 2 … of the documents; with a folder, an index over them."""
     chunks = [
-        Chunk(document, 0, 0, len(text), text, (), 1, text, str(number), number)
+        build_chunk(text, number, document)
         for number, (text, document) in enumerate(zip(texts, documents, strict=True), 1)
     ]
     papers = [
-        Document(
-            f"{key}.txt", "s", "txt", f"Paper {key}", "", "", 0, 0.0, None, key, language=language
-        )
+        build_document(f"{key}.txt", title=f"Paper {key}", id=key, language=language)
         for key in sorted(set(documents))
     ]
     index = None

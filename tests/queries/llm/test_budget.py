@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from fixtures.fake_endpoint import Raw, Request, completion, good, serving
 from fixtures.pipeline import generate_here
+from fixtures.records import build_chunk
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_gguf import build_tiny_gguf
 
@@ -35,7 +36,8 @@ def never() -> None:
 
 
 def chunk(number: int, document: int, text: str = "") -> Chunk:
-    return Chunk(document, number, 0, len(text), text, (), 1, text, f"{number:064x}", number + 1)
+    digest = f"{number:064x}"
+    return build_chunk(text, number + 1, document, ordinal=number, content_hash=digest)
 
 
 def groups(sizes: list[int], spread: float = 0.05) -> tuple[np.ndarray, np.ndarray]:

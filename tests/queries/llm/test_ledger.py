@@ -5,8 +5,8 @@ from collections import deque
 from pathlib import Path
 
 import pytest
+from fixtures.records import build_chunk
 
-from engine.core.records import Chunk
 from engine.llm.shapes import NOT_JSON
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Answer, Dropped, Item
@@ -124,7 +124,7 @@ def test_a_chunk_is_known_by_all_that_a_prompt_shows_of_it():
     def key(
         text: str = "t", title: str = "T", headings: tuple[str, ...] = ("h",), number: int = 1
     ) -> str:
-        return passage_key(Chunk(number, 0, 0, 1, text, headings, 1, text, "hash", number), title)
+        return passage_key(build_chunk(text, number, number, headings=headings), title)
 
     assert key() == key(number=2)
     assert (

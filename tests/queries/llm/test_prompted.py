@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -10,6 +9,7 @@ import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import facts, good, passage, step
 from fixtures.passages import answer_about
+from fixtures.records import build_chunk
 
 from engine.core.errors import EngineError, SettingsError
 from engine.core.records import Chunk, QueryKind
@@ -57,9 +57,7 @@ class Scripted:
 
 
 def chunk(text: str, *headings: str) -> Chunk:
-    return Chunk(
-        1, 0, 0, len(text), text, headings, 10, text, hashlib.sha256(text.encode()).hexdigest(), 7
-    )
+    return build_chunk(text, 7, headings=headings)
 
 
 def ask(model: Scripted, text: str = TEXT, prompt: str = "two-step", per_chunk: int = 3) -> Answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import subprocess
@@ -12,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.records import build_chunk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,20 +54,10 @@ TEXTS = (
 )
 
 
-def chunk(
-    text: str,
-    document: int = 1,
-    ordinal: int = 0,
-    identity: int = 0,
-    headings: tuple[str, ...] = (),
-) -> Chunk:
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return Chunk(
-        document, ordinal, 0, len(text), text, headings, len(text) // 4, text, digest, identity
-    )
-
-
-CHUNKS = [chunk(text, place // 2 + 1, place % 2, place + 1) for place, text in enumerate(TEXTS)]
+CHUNKS = [
+    build_chunk(text, place + 1, place // 2 + 1, ordinal=place % 2)
+    for place, text in enumerate(TEXTS)
+]
 TITLES = {1: "Orion-7 Inspection Report", 2: "vane_and_supplier_terms.pdf", 3: "Failure Log 2023"}
 
 
@@ -116,7 +106,7 @@ def test_same_seed_same_queries_other_seed_others():
 def test_a_new_document_leaves_the_others_queries_alone():
     table = TermStatistics.from_chunks(CHUNKS)
     before = generate(CHUNKS, TITLES, statistics=table)
-    more = [chunk("Solar panels on the roof of the depot feed the grid.", 9, 0, 99), *CHUNKS]
+    more = [build_chunk("Solar panels on the roof of the depot feed the grid.", 99, 9), *CHUNKS]
     after = generate(more, {**TITLES, 9: "Depot"}, statistics=table)
     assert [query for query in after if query.document_id != 9] == before
     assert any(query.document_id == 9 for query in after)
@@ -124,17 +114,16 @@ def test_a_new_document_leaves_the_others_queries_alone():
 
 def test_a_limit_is_spread_over_the_documents():
     many = [
-        chunk(
+        build_chunk(
             f"The unit U{number} in hall H{number} was inspected by team T{number}.",
-            1,
-            number,
             number + 1,
+            ordinal=number,
         )
         for number in range(30)
     ]
     one_each = [
-        chunk(
-            f"Site S{number} reported leak L{number} at valve V{number}.", number, 0, 100 + number
+        build_chunk(
+            f"Site S{number} reported leak L{number} at valve V{number}.", 100 + number, number
         )
         for number in range(2, 12)
     ]
@@ -183,7 +172,7 @@ def test_headings_enter_title_queries():
     ],
 )
 def test_other_languages(language, text, asks):
-    source = [chunk(text, 1, 0, 1)]
+    source = [build_chunk(text, 1)]
     kinds = {
         query.kind
         for seed in range(5)
@@ -196,7 +185,7 @@ def test_other_languages(language, text, asks):
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=5), st.sampled_from(["en", "de", "xx"]))
 @settings(max_examples=60)
 def test_any_text_is_survived(texts, language):
-    source = [chunk(text, 1, place, place + 1) for place, text in enumerate(texts)]
+    source = [build_chunk(text, place + 1, ordinal=place) for place, text in enumerate(texts)]
     for query in generate(source, {1: texts[0]}, language=language, per_chunk=4):
         assert query.text.strip()
         assert query.evidence in source[query.chunk_id - 1].text
@@ -204,7 +193,7 @@ def test_any_text_is_survived(texts, language):
 
 def test_statistics_by_hand():
     table = TermStatistics.from_chunks(
-        [chunk("The Orion pump. A pump runs here."), chunk("The valve of Orion runs.")]
+        [build_chunk("The Orion pump. A pump runs here."), build_chunk("The valve of Orion runs.")]
     )
     assert table.chunks == 2
     assert (table.frequency["pump"], table.frequency["runs"], table.frequency["valve"]) == (1, 2, 1)
@@ -220,7 +209,7 @@ def test_statistics_find_people_long_forms_and_boilerplate():
         f"Said John Petersen of the Federal Trade Commission (FTC) on day {n}. {footer}"
         for n in range(4)
     ]
-    table = TermStatistics.from_chunks([chunk(text) for text in texts])
+    table = TermStatistics.from_chunks([build_chunk(text) for text in texts])
     assert "petersen" in table.people
     assert table.long_forms == {"FTC": "Federal Trade Commission"}
     assert table.is_boilerplate(footer.upper())
@@ -233,7 +222,7 @@ def test_phrases_keep_terms_whole_and_leave_verbs():
         " about 40 turbines"
     )
     tokens = tokenize(text)
-    table = TermStatistics.from_chunks([chunk(text)])
+    table = TermStatistics.from_chunks([build_chunk(text)])
     assert [
         (phrase.text, phrase.sort) for phrase in find_phrases(text, tokens, table, ENGLISH)
     ] == [
@@ -252,7 +241,7 @@ def test_boilerplate_and_noise_come_last_or_not_at_all():
         f"{footer} Pump P{n} leaked near hatch H{n} of the upper deck. ____ 1 2 3 ____"
         for n in range(5)
     ]
-    table = TermStatistics.from_chunks([chunk(text) for text in texts])
+    table = TermStatistics.from_chunks([build_chunk(text) for text in texts])
     found = [sentence.text for sentence in salient_sentences(texts[0], table, ENGLISH)]
     assert found == ["Pump P0 leaked near hatch H0 of the upper deck.", footer]
 
@@ -289,7 +278,7 @@ def test_real_news_give_mixed_queries_that_are_no_copies():
         for place, title in enumerate(dict.fromkeys(row["title"] for row in rows), start=1)
     }
     source = [
-        chunk(row["text"], documents[row["title"]], place, place + 1)
+        build_chunk(row["text"], place + 1, documents[row["title"]], ordinal=place)
         for place, row in enumerate(rows)
     ]
     queries = generate(source, {number: title for title, number in documents.items()}, per_chunk=3)

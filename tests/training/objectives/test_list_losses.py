@@ -58,7 +58,7 @@ def test_listmle_takes_equals_by_column() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_plackett_luce_by_hand(smoothing: float) -> None:
-    # Of the three candidates exp(score/τ) = 4, 3, 1; the last chunk is none. y = (1 − ε)·(0, 1, 0)
+    # Of the three candidates exp(score/τ) = 4, 3, 1, not the last chunk. y = (1 − ε)·(0, 1, 0)
     # + ε/3.
     scores = 0.05 * torch.log(torch.tensor([[4.0, 3.0, 1.0, 50.0]]))
     candidates = torch.tensor([[True, True, True, False]])

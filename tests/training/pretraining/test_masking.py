@@ -47,7 +47,7 @@ def test_words_by_hand() -> None:
 
 def test_shares_of_masked_random_and_kept_tokens() -> None:
     rng = np.random.default_rng(0)
-    ids = np.full(20_002, 3000)  # 3000 is none of the tokens that random ones are from
+    ids = np.full(20_002, 3000)  # no random token is 3000
     words = words_of([1] * 20_000)
     text = rule().apply(ids, words, rng)
     assert len(text.places) == 3000  # 15 % of 20,000

@@ -1,4 +1,4 @@
-"""What a reader of a PDF page sees beside its text: filled form fields and comments."""
+"""What a reader of a PDF page sees in addition to its text: filled form fields and comments."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """Pieces beside each other, from left to right; as high as the highest of them."""
+    """Pieces side by side, from left to right; as high as the highest of them."""
 
     bottom: float
     top: float

@@ -14,9 +14,9 @@ from engine.corpus.formats.pdf.layout import Piece, find_raised_pieces, turn_box
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.text.hyphens import LINE_END
 
-# Lift of a superscript, as a share of the size of the letters beside it.
+# Lift of a superscript, as a share of the size of the adjacent letters.
 _MIN_RAISED = 0.15
-# Maximum size of a superscript, as a share of the size of the letters beside it.
+# Maximum size of a superscript, as a share of the size of the adjacent letters.
 _MAX_SIZE = 0.92
 # Maximum number of superscripts on a page.
 _MAX_RAISED = 300

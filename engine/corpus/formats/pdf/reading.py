@@ -29,7 +29,7 @@ from engine.corpus.formats.pdf.rules import read_rules
 from engine.corpus.formats.pdf.tables import GAP, Block, Segment, find_blocks
 from engine.corpus.text.hyphens import LINE_END
 
-# Pieces per line that PDFium finds: if each line is one piece, nothing stands beside another.
+# Pieces per line that PDFium finds: if each line is one piece, there are no columns.
 _MIN_PIECES = 1.1
 # A file that draws parts of words has more, and they show little.
 _MAX_PIECES_A_LINE = 12

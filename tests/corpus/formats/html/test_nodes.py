@@ -1,4 +1,4 @@
-"""The elements of a page, beside those that BeautifulSoup finds with the same parser."""
+"""The elements of a page, compared with those that BeautifulSoup finds with the same parser."""
 
 from __future__ import annotations
 
