@@ -20,13 +20,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from smoke import run_engine
-from wine import build_command, build_environment, windows_path
+from wine import ROOT, build_command, build_environment, windows_path
 
 WORDS = ("anchor", "bollard", "capstan", "davit", "ensign", "fender", "gangway", "hawser")
 KEYWORDS = "ingest,index"
 ALL = "ingest,index,embed"
 SECONDS = 1800.0
 ANSWER = "answer "
+BUILD_MODEL = """
+import sys
+from pathlib import Path
+from fixtures.tiny_model import build_tiny_model
+build_tiny_model(Path(sys.argv[1]))
+"""
 
 
 class Worker:
@@ -83,8 +89,13 @@ class Story:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make the project and run it once."""
+        """Make the model and the project."""
         (self.folder / "documents").mkdir()
+        subprocess.run(
+            [sys.executable, "-c", BUILD_MODEL, str(self.folder / "model")],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+            check=True,
+        )
         self.project = windows_path(self.folder / "project")
         self._documents = windows_path(self.folder / "documents")
         self._worker = Worker(self.project, self._documents)

@@ -1,8 +1,8 @@
 """Runs a project in one process, for `kill.py`: `recover.py PROJECT DOCUMENTS`.
 
-Creates the project if there is none, and a tiny encoder beside it. Then each line of standard input
-holds stages and words: the stages are run in this process, and each word must find its document.
-Answers "good" or what went wrong.
+Creates the project if there is none, with the encoder in the folder `model` beside it. Then each
+line of standard input holds stages and words: the stages are run in this process, and each word
+must find its document. Answers "good" or what went wrong.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ def open_project(path: str, documents: str) -> Project:
     """Open the project, or create it."""
     if Path(path).exists():
         return Project.open(path)
-    from fixtures.tiny_model import build_tiny_model
-
-    model = build_tiny_model(Path(path).with_name("model"))
-    encoder = {"model": str(model), "device": "cpu", "dtype": "float32"}
+    model = str(Path(path).with_name("model"))
+    encoder = {"model": model, "device": "cpu", "dtype": "float32"}
     return Project.create(path, [documents], encoder=encoder)
 
 
