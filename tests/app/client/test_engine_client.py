@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fixtures.preloaded import STARTER
 
 from bmembed_tui.client import engine_client
 from bmembed_tui.client.engine_client import (
@@ -24,9 +25,8 @@ pytestmark = pytest.mark.processes
 
 
 def children() -> list[psutil.Process]:
-    return [
-        child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE
-    ]
+    found = [child for child in psutil.Process().children() if child.pid != STARTER.keeper]
+    return [child for child in found if child.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_answers_come_to_their_requests(new_project: Path) -> None:
