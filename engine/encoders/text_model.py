@@ -125,7 +125,9 @@ def pad_rows(
 ) -> dict[str, Tensor]:
     """Pad rows of `input_ids` and parallel inputs to (b, `longest`) tensors, with the mask.
 
-    They are padded on the tokenizer's side.
+    The padding is on the right, whatever side the tokenizer names: vectors are the same, but in a
+    causal model padding on the left attends to no token at all, and then the gradient of CUDA's
+    fused attention is NaN in bfloat16 (docs/log/gpu.md).
     """
     import torch
 
@@ -134,10 +136,7 @@ def pad_rows(
     arrays = {name: np.zeros(shape, dtype=np.int64) for name in (*inputs, "attention_mask")}
     arrays["input_ids"][:] = tokenizer.pad_token_id or 0
     for row, length in enumerate(lengths):
-        columns = slice(0, length)
-        if tokenizer.padding_side == "left":
-            columns = slice(shape[1] - length, None)
-        arrays["attention_mask"][row, columns] = 1
+        arrays["attention_mask"][row, :length] = 1
         for name, rows in inputs.items():
-            arrays[name][row, columns] = rows[row]
+            arrays[name][row, :length] = rows[row]
     return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}

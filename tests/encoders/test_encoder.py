@@ -69,7 +69,9 @@ def test_other_poolings(model_copy: Path, edit_json: Edit, mode: str) -> None:
     )
 
 
-def test_decoder_with_left_padding_and_last_token(model_copy: Path, edit_json: Edit) -> None:
+def test_a_decoder_that_asks_for_left_padding_is_padded_on_the_right(
+    model_copy: Path, edit_json: Edit
+) -> None:
     from transformers import Qwen2Config, Qwen2Model
 
     edit_json(model_copy / "tokenizer_config.json", padding_side="left")
@@ -94,7 +96,7 @@ def test_decoder_with_left_padding_and_last_token(model_copy: Path, edit_json: E
         loaded.encode_chunks(TEXTS), oracle(model_copy, batch_size=1), atol=1e-5
     )
     rows = [np.array([2, 9, 3], dtype=np.int32), np.array([2, 3], dtype=np.int32)]
-    assert loaded.text_model.pad(rows)["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
+    assert loaded.text_model.pad(rows)["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
 
 
 def test_dense_module_stays_float32(model_copy: Path) -> None:

@@ -1,5 +1,7 @@
-"""The whole run on an emulated GPU gives what the CPU gives: no tensor is where another one of
-its operation is not.
+"""The whole run on a GPU gives what the CPU gives.
+
+Where there is no CUDA GPU it is an emulated one: then no tensor is where another one of its
+operation is not.
 
 Losses and vectors are compared, not weights, in which two processors differ (`check_same_encoder`).
 """
@@ -23,12 +25,16 @@ from engine.project.folder import ProjectFolder
 
 ON_GPU = """
 import sys
-from fixtures.emulated_gpu import OnGpu, emulate
-emulate()
+import torch
+emulated = not torch.cuda.is_available()
+if emulated:
+    from fixtures.emulated_gpu import OnGpu, emulate
+    emulate()
 from fixtures.pipeline import engine_here
 engine_here("adapt", sys.argv[1])
-print(OnGpu.made)
+print(OnGpu.made if emulated else torch.cuda.memory_stats()["allocation.all.allocated"])
 """
+"""Prints how many tensors there have been on the GPU."""
 LOSS_TOLERANCE = 2e-4
 """Relative.
 

@@ -30,7 +30,8 @@ from engine.training.stopping import generated_for_stopping, without_answers, wr
 
 
 def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
-    settings: Settings = validate({"encoder": {"model": str(model.path)}, "training": training})
+    encoder = {"model": str(model.path), "device": "cpu"}
+    settings: Settings = validate({"encoder": encoder, "training": training})
 
     def need(_kind: type) -> Any:
         return SimpleNamespace(
