@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.core.platforms import SYSTEM
-from engine.core.platforms.files import open_with_viewer
+from engine.core.platforms.files import is_document, open_with_viewer
 from engine.core.platforms.processes import own_session
 
 PAGE_ARGUMENTS = {
@@ -38,7 +38,7 @@ def open_file(path: Path, page: int | None = None) -> OpenResult:
     a display, the result's problem says so and names the path.
     """
     try:
-        if not path.is_file():
+        if not is_document(path.absolute()):
             return OpenResult(f"{path} no longer exists.")
         if SYSTEM == "windows":
             open_with_viewer(path.absolute())

@@ -18,6 +18,7 @@ from fixtures.pipeline import (
     engine_at_once,
     engine_here,
 )
+from fixtures.preloaded import STARTER
 from fixtures.tiny_model import build_tiny_model
 from fixtures.user_folders import DATA, USER_FOLDERS
 from hypothesis import HealthCheck, settings
@@ -134,6 +135,24 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             del os.environ[name]
         else:
             os.environ[name] = value
+
+
+@pytest.fixture(scope="session", autouse=True)
+def processes_start_loaded(user_folders: Path) -> Iterator[None]:
+    """Processes of the engine are forks of one that has imported the libraries of models."""
+    if SYSTEM != "linux":
+        yield
+        return
+    STARTER.install()
+    yield
+    STARTER.close()
+
+
+@pytest.fixture(autouse=True)
+def processes_start_cold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of a test marked `cold` start as a user's do."""
+    if request.node.get_closest_marker("cold"):
+        monkeypatch.setattr(STARTER, "enabled", False)
 
 
 @pytest.fixture

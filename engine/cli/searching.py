@@ -21,6 +21,7 @@ from engine.core.errors import (
     UsageError,
 )
 from engine.core.messages.search import Found, FoundIn, Hit, Search, read_mode
+from engine.core.platforms.files import is_document
 from engine.core.text import harmless, short_names
 
 if TYPE_CHECKING:
@@ -346,7 +347,7 @@ def _show(found: Found, project: Project, hit_format: HitFormat) -> None:
 def _find_file(hit: Hit) -> str:
     """Return the file on the disk that contains a hit, such as an archive or an email."""
     path = Path(hit.source, hit.path)
-    return str(next(filter(os.path.isfile, (path, *path.parents)), path))
+    return str(next(filter(is_document, (path, *path.parents)), path))
 
 
 def _list_source_folders(project: Project) -> set[str]:

@@ -17,7 +17,7 @@ from engine.core.errors import EngineError, ResourceError, reason_of
 from engine.core.platforms.files import (
     open_private,
     remove_tree,
-    rename_folder,
+    rename,
     replace,
     set_group,
     set_mode,
@@ -134,7 +134,7 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
         if is_shared(final.parent):
             _open_to_group(temporary, final.parent.stat().st_gid)
         sync_tree(temporary)
-        rename_folder(temporary, final)
+        rename(temporary, final)
     except BaseException:
         remove_tree(temporary)
         raise

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import UsageError
 from engine.core.extras import check_llm
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import is_writable, remove_tree
 from engine.core.records import Chunk
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder
@@ -182,7 +181,7 @@ def _watch_server(project: ProjectFolder, encoder: Encoder) -> Encoder:
         server = encoder.black_box
     if isinstance(server, EndpointEncoder):
         probes = project.path / "cache" / server.fingerprint / PROBES
-        if probes.exists() or os.access(project.path, os.W_OK):
+        if probes.exists() or is_writable(project.path):
             server.watch(probes)
     return encoder
 
@@ -197,7 +196,7 @@ def add_query_cache(project: ProjectFolder, encoder: Encoder) -> Encoder:
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
 
     encoder = _watch_server(project, encoder)
-    if not os.access(project.path / "cache", os.W_OK):
+    if not is_writable(project.path / "cache"):
         return encoder
     folder = project.path / "cache" / QUERIES
     if sum(1 for _ in folder.glob("*/*")) >= MAX_QUERY_FILES:

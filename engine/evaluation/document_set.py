@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from engine.core.platforms.files import remove_tree
 from engine.core.records import Chunk, Document, DocumentQuery
 from engine.corpus.text.document_queries import document_queries, folded_words
 from engine.evaluation.evidence_index import CompactTexts
@@ -45,10 +44,8 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     for group in groups:
         queries += group
     corpus = strip_chunks(chunks, queries)
-    folder = context.project.path / "lexical" / FOLDER
-    remove_tree(folder)
     untitled = {query.document_id for query in queries} | {query.written_in for query in queries}
-    lexical = index_without(context, folder, corpus, untitled)
+    lexical = index_without(context, FOLDER, corpus, untitled)
     copies = NearCopies(documents, corpus, written)
     ignored = []
     for group in groups:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.core.arrays import Floats, Ids
-from engine.core.platforms.files import remove_tree
 from engine.core.records import Chunk
 from engine.core.systems import BM25
 from engine.encoders.geometry.similarity import COSINE, Similarity
@@ -179,9 +178,7 @@ def build_plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalInde
         return None
     from engine.lexical.stage import index_without
 
-    folder = context.project.path / "lexical" / PLAIN
-    remove_tree(folder)
-    return index_without(context, folder, chunks, untitled=None).without_bonus()
+    return index_without(context, PLAIN, chunks, untitled=None).without_bonus()
 
 
 def pad_lists(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats]:

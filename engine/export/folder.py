@@ -16,6 +16,7 @@ from typing import Any
 from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import InputError, UsageError, reason_of
 from engine.core.platforms.files import remove_tree
+from engine.core.platforms.locks import is_held
 from engine.core.platforms.users import user_number
 from engine.project.folder import ProjectFolder
 
@@ -122,16 +123,14 @@ def workplace(target: Path) -> Iterator[Path]:
 
 def _find_leftovers(target: Path) -> Iterator[Path]:
     """Yield the workplaces next to `target` whose processes were killed: ours, with free locks."""
-    from filelock import FileLock, Timeout
-
     name = glob.escape(target.name[:LETTERS_OF_NAME])
     for folder in target.parent.glob(f".{name}.????????.part"):
-        with suppress(Timeout, OSError, NotImplementedError):
+        with suppress(OSError, NotImplementedError):
             status = folder.lstat()
             is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == user_number()
-            if is_ours and (folder / LOCK).is_file():
-                with FileLock(folder / LOCK, timeout=0):
-                    yield folder
+            # Windows does not remove a folder in which a lock is held, not even our own.
+            if is_ours and (folder / LOCK).is_file() and not is_held(folder / LOCK):
+                yield folder
 
 
 def remember(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> None:

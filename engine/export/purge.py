@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import EngineError
 from engine.core.messages.project import Elsewhere, Purged, Removed
-from engine.core.platforms.files import delete_tree
+from engine.core.platforms.files import delete_file, delete_tree
 from engine.encoders.graph.shared_graphs import (
     forget_project,
     forget_unused_projects,
@@ -98,7 +98,7 @@ def purge(project: ProjectFolder) -> Purged:
             forget_unused_projects()
             removed += [remove(path) for path in _list_made(root)]
     for name in LOCKS:
-        (root / f"{name}.lock").unlink(missing_ok=True)
+        delete_file(root / f"{name}.lock")
     kept = tuple(sorted(path.name for path in root.iterdir()))
     if not kept:
         # Somebody may have just put a file into the folder.
@@ -130,7 +130,7 @@ def remove(path: Path, what: str = "") -> Removed:
     if path.is_dir() and not path.is_symlink():
         delete_tree(path)
     else:
-        path.unlink(missing_ok=True)
+        delete_file(path)
     if what:
         return Removed(what, str(path), files, size)
     is_database = path.name.startswith((".tmp-project.db", "project.db"))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, SettingsError, nearest, reason_of
-from engine.core.platforms.files import delete_tree
+from engine.core.platforms.files import delete_tree, remove_tree
 from engine.core.records import Chunk
 from engine.core.text import language_name
 from engine.lexical.filenames import build_search_label
@@ -117,14 +117,22 @@ STAGE = IndexStage()
 
 
 def index_without(
-    context: StageContext, folder: Path, chunks: Sequence[Chunk], untitled: Collection[int] | None
+    context: StageContext, name: str, chunks: Sequence[Chunk], untitled: Collection[int] | None
 ) -> LexicalIndex:
-    """Index other texts for the project's chunks in `folder`, analysed as the project's index is.
+    """Index other texts for the project's chunks, analysed as the project's index is.
 
-    The index contains neither title nor file name of the documents `untitled` (None: of all).
-    Raises DamagedError.
+    The index contains neither title nor file name of the documents `untitled` (None: of all). Its
+    folder is `lexical/NAME`, which a sweep removes; a former one that Windows keeps, as it is open,
+    is left to it. Raises DamagedError.
     """
     from engine.lexical.index import LexicalIndex
+
+    first = context.project.path / "lexical" / name
+    folder = first
+    number = 1
+    while not remove_tree(folder):
+        number += 1
+        folder = first.with_name(f"{name}-{number}")
 
     project_index = context.need(LexicalInfo)
     source = context.project.folder_of(project_index)
@@ -328,12 +336,13 @@ def _update(
         texts = _label_texts(context, ordered, plan.titles)
         languages = _find_chunk_languages(context, plan.languages)
         index.updated(folder, texts, removed.tolist(), languages)
+        return len(added), len(removed)
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
-        delete_tree(folder)
-        folder.mkdir(mode=0o700)
-        return None
-    return len(added), len(removed)
+    # Only now is the writer of the new index closed, as the error's traceback refers to it.
+    delete_tree(folder)
+    folder.mkdir(mode=0o700)
+    return None
 
 
 def _find_changed_chunks(context: StageContext, source: Path, plan: _IndexPlan) -> set[int]:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from engine.core.disk import file_sha256, remembered_sha256, write_text
 from engine.core.errors import DamagedError, ResourceError
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import is_writable, remove_tree
 from engine.core.platforms.processes import is_alive
 
 FORMAT_VERSION = 1
@@ -70,7 +70,7 @@ def ensure_lockable(folder: Path) -> Path:
     removed with the index opened there, or by the next copy if this process is killed. Raises
     ResourceError if there is no room for it.
     """
-    if os.access(folder, os.W_OK):
+    if is_writable(folder):
         return folder
     files = [path for path in folder.iterdir() if path.name not in _LOCKS]
     size = sum(path.stat().st_size for path in files)

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from engine.core.disk import file_sha256
 from engine.core.errors import CancelledError, ModelError
+from engine.core.platforms.files import is_reserved
 
 BLOCK = 1 << 20
 MAX_FILES = 200
@@ -53,7 +54,7 @@ def check_name(path: str) -> str:
         or path != "/".join(parts)
         or any(part in ("..", ".", "/") for part in parts)
         or PureWindowsPath(path).drive
-        or PureWindowsPath(path).is_reserved()
+        or any(map(is_reserved, parts))
     )
     if unsafe:
         raise ModelError(

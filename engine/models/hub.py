@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from engine.core.disk import check_room, disk_errors
 from engine.core.errors import EngineError, ModelError, UsageError, first_line
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import remove_tree, replace
 from engine.models.catalogue import CatalogueModel
 from engine.models.files import ModelPart, altered_error, check_part, check_stop, choose_parts
 from engine.models.installed import PARTIAL, InstalledModel, own_folder, remove_empty_partial
@@ -246,7 +246,7 @@ class HubClient:
                     raise
             time.sleep(PAUSE)
         with disk_errors(f"{target} could not be written."):
-            incomplete.replace(target)
+            replace(incomplete, target)
 
     def _stream(self, transfer: Transfer, part: ModelPart, incomplete: Path, done: int) -> None:
         """Append what is missing of a file, in one request."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.core.disk import disk_errors, sync_tree, write_text
 from engine.core.errors import ModelError, UsageError
-from engine.core.platforms.files import delete_tree, remove_tree, rename_folder, sync
+from engine.core.platforms.files import delete_file, delete_tree, remove_tree, rename, sync
 from engine.models.catalogue import KINDS, CatalogueModel, Kind, find_model
 from engine.models.files import ModelPart, altered_error, check_name, check_part
 
@@ -207,7 +207,7 @@ def install(folder: Path, model: InstalledModel) -> Path:
     with disk_errors(f"{model.folder} could not be written."):
         write_text(folder / MANIFEST, format_manifest(model))
         sync_tree(folder)
-        folder.rename(model.folder)
+        rename(folder, model.folder)
         sync(model.folder.parent)
     return model.path
 
@@ -252,13 +252,13 @@ def remove(name: str) -> Path:
         )
     with disk_errors(f"{path} could not be removed."):
         if is_file:
-            path.unlink()
+            delete_file(path)
         else:
             grave = own_folder() / PARTIAL / f"removed-{name}"
             grave.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             remove_tree(grave)
             # A half-deleted model must not be found.
-            rename_folder(path, grave)
+            rename(path, grave)
             delete_tree(grave)
             remove_empty_partial()
     return path

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, UsageError
+from engine.core.platforms.files import delete_file, read_bytes
 from engine.project.folder import ProjectFolder
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def run_records(project: ProjectFolder) -> Iterator[RunRecord]:
 
     for path in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
         with suppress(OSError, ValueError, TypeError, RecursionError):
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = json.loads(read_bytes(path))
             yield from_json(RunRecord, {**values, "folder": str(path.parent)})
 
 
@@ -120,7 +121,7 @@ def is_paused(folder: Path) -> bool:
 def stage_at_work(folder: Path) -> str:
     """Return the stage that the run in that folder started last; empty before the first."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        return str(json.loads((folder / "stage.json").read_text(encoding="utf-8"))["stage"])
+        return str(json.loads(read_bytes(folder / "stage.json"))["stage"])
     return ""
 
 
@@ -153,7 +154,7 @@ def resume(project: ProjectFolder) -> str:
         raise UsageError(
             "The run is not paused.", "There is nothing to resume.", "", code="run-not-paused"
         )
-    (current.folder / PAUSE).unlink(missing_ok=True)
+    delete_file(current.folder / PAUSE)
     return current.run
 
 
@@ -180,7 +181,7 @@ def finish(project: ProjectFolder) -> str:
             command="status",
         )
     (current.folder / FINISH).touch(mode=0o600)
-    (current.folder / PAUSE).unlink(missing_ok=True)
+    delete_file(current.folder / PAUSE)
     return current.run
 
 

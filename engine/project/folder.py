@@ -23,7 +23,7 @@ from engine.core.errors import (
     reason_of,
 )
 from engine.core.platforms import SYSTEM
-from engine.core.platforms.files import is_reserved, remove_tree
+from engine.core.platforms.files import has_room_for_names, is_reserved, remove_file, remove_tree
 from engine.core.platforms.locks import holder_file, is_held
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
@@ -122,6 +122,8 @@ SAMPLE_MEASURING = "sample/questions-measuring.jsonl"
 
 
 _BACKGROUND = "a run in the background"
+MAX_NAME = 120
+"""Maximum number of characters of a file's path within a project."""
 _IS_RUN = re.compile(
     rf"{_BACKGROUND}|engine"
     r" (?:run|adapt|ingest|index|generate|rank|train|evaluate|embed|resume|watch|demo)\b"
@@ -187,6 +189,15 @@ class ProjectFolder:
                 "Choose a folder that you can write to.",
                 code="write-failed",
             ) from error
+        if not has_room_for_names(path, MAX_NAME):
+            with suppress(OSError):
+                path.rmdir()
+            raise EngineError(
+                f"{path} cannot be a project's folder.",
+                "Its path is so long that Windows would not open the files in it.",
+                "Choose a folder with a shorter path.",
+                code="project-folder-invalid",
+            )
         folder = cls(path)
         with disk_errors(f"The project {path} could not be created."):
             try:
@@ -361,7 +372,7 @@ class ProjectFolder:
             yield
         finally:
             if holder_file(path) != path:
-                holder_file(path).unlink(missing_ok=True)
+                remove_file(holder_file(path))
             lock.release()
 
     def _explain_busy(self, name: str) -> ProjectBusyError:

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.core.disk import write_text
 from engine.core.errors import CancelledError
+from engine.core.platforms.files import delete_file
 from engine.llm.chat import ChatModel
 from engine.llm.prompts import load_prompt
 from engine.llm.requests import Request, UnansweredError
@@ -157,7 +158,7 @@ def forget_substitutes(project: Path) -> None:
 def _forget(project: Path, task: Task, but: Path | None = None) -> None:
     for path in (project / "cache").glob(task.pattern):
         if path != but:
-            path.unlink(missing_ok=True)
+            delete_file(path)
 
 
 def _name(snapshot: ProjectSnapshot) -> str:

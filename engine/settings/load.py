@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from engine.core.errors import SettingsError, nearest, reason_of
+from engine.core.platforms.files import read_bytes
 from engine.settings.schema import Settings, sections
 from engine.settings.section import is_common
 
@@ -33,7 +34,7 @@ def read_text(path: Path) -> str:
     Raises SettingsError.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_bytes(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise SettingsError(
             f"{path} is missing.",

@@ -60,7 +60,8 @@ def open_embedding(arguments: NodeArguments) -> Callable[[Texts], Floats]:
     The files are deleted once it is loaded.
     """
     source, dtype, model_files, adapter_files, max_tokens, weight = arguments
-    with TemporaryDirectory(prefix="bmembed-") as folder:
+    # Windows removes no file that the loaded encoder has mapped.
+    with TemporaryDirectory(prefix="bmembed-", ignore_cleanup_errors=True) as folder:
         model = Path(folder) / "model"
         adapter = Path(folder) / "adapter"
         write_tree(model_files, model)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fixtures.app import styles_parsed_once
 from fixtures.long_training import end_run, lengthen
 from fixtures.pipeline import copy_project
+from fixtures.preloaded import STARTER
 from fixtures.served_here import runs_here, served_here
 
 
@@ -66,9 +68,16 @@ def no_process_stays() -> Iterator[None]:
     before = {child.pid for child in psutil.Process().children()}
     yield
     for child in psutil.Process().children():
-        if child.pid not in before and child.status() != psutil.STATUS_ZOMBIE:
+        if child.pid not in {*before, STARTER.keeper} and child.status() != psutil.STATUS_ZOMBIE:
             child.kill()
             child.wait(10)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parsed_styles() -> Iterator[None]:
+    """A style sheet is parsed once for all tests."""
+    with styles_parsed_once():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import copy_documents, engine_here, environment
 
+pytestmark = pytest.mark.cold  # the folder would be searched for what a fork has loaded
 POISONED = (
     "tokenizers",
     "semantic_text_splitter",

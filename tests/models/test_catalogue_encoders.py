@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fixtures.catalogue_models import OWN_PROMPTS, POOLING, build_catalogue_model
+from fixtures.optional import needs
 from fixtures.sentence_encoders import SentenceTransformer
 
 from engine.encoders.fingerprint import missing_prompts
@@ -73,6 +74,7 @@ def test_vectors_are_those_of_sentence_transformers(entry: CatalogueModel) -> No
     assert differ == bool(query or document)
 
 
+@needs("llama_cpp")
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 @pytest.mark.parametrize(
     "entry",

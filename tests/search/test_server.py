@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fixtures.pipeline import WAIT_SECONDS
 from fixtures.serving import ask, code, one, request
 
 from engine.core.subprocesses import import_path
@@ -345,7 +346,7 @@ def test_as_a_process_with_bytes_that_are_not_utf8(corpus: Any, project: Project
             PYTHONIOENCODING="latin-1",
             PYTHONUTF8="0",
         ),
-        timeout=60,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,8 @@ from fixtures.pipeline import environment
 
 from engine.project.folder import ProjectFolder
 
+pytestmark = pytest.mark.cold  # which libraries a process has loaded is asked here
+
 
 class Client:
     """One question at a time."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.errors import fails
+from fixtures.pipeline import WAIT_SECONDS
 from fixtures.tiny_decoder import build_tiny_decoder
 from fixtures.training import check_same_encoder
 
@@ -90,7 +91,7 @@ def launch(folder: Path, job: Sequence[Any], count: int = 2) -> list[tuple[int, 
         }
         command = [sys.executable, "-c", PROCESS, str(folder)]
         processes.append(subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True))
-    answers = [process.communicate(timeout=120)[0] for process in processes]
+    answers = [process.communicate(timeout=WAIT_SECONDS)[0] for process in processes]
     return [
         (process.returncode, json.loads(answer.splitlines()[-1]) if answer.strip() else {})
         for process, answer in zip(processes, answers, strict=True)

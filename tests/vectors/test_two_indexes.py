@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.errors import fails
-from fixtures.pipeline import engine_here, environment, import_path, stage_here
+from fixtures.pipeline import WAIT_SECONDS, engine_here, environment, import_path, stage_here
 from fixtures.shown_numbers import numbers
 from fixtures.two_encoders import (
     BASE,
@@ -151,7 +151,7 @@ def test_a_kill_between_the_two_leaves_the_first_to_search_with(
         env={**environment(), "PYTHONPATH": import_path()},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr

@@ -64,7 +64,7 @@ def test_a_large_index_is_searched_by_a_graph_with_high_recall(tmp_path: Path, w
         _, cosines = brute_force(query / np.linalg.norm(query), np.arange(100, 5000), vectors[100:])
         assert right == pytest.approx(cosines[:10], abs=1e-3)
         shares.append(len(set(found.tolist()) & set(exact.tolist())) / 10)
-        assert scores[0] <= right[0]
+        assert scores[0] <= right[0] + 1e-6  # both are rounded, differently by each BLAS
     assert list(grown.manifest["graphs"]) == list(second.manifest["parts"])
     assert [rows for rows, _ in grown.manifest["parts"].values()] == [3000, 1900, 100]
     np.testing.assert_allclose(grown.rows(np.arange(100, 5000)), vectors[100:], atol=1e-3)
@@ -266,6 +266,7 @@ def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path) -> None:
     )
     data = bytearray(graph.read_bytes())
     data[len(data) // 2] ^= 1
+    del index, grown, opened  # Windows does not remove what is mapped
     graph.unlink()
     graph.write_bytes(data)
     with fails(DamagedError, "index-damaged"):

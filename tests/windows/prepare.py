@@ -82,7 +82,7 @@ def _fetch_packages(tools: Path) -> bool:
         if not requirement.startswith(("bmembed-tui", "llama", *NOT_FOR_WINDOWS)):
             wanted.append(requirement)
     text = "\n".join([*wanted, (ROOT / "constraints.txt").read_text()])
-    record = FOLDER / "installed.txt"
+    record = PYTHON / "installed.txt"
     if record.exists() and record.read_text() == text:
         return False
     (FOLDER / "requirements.txt").write_text("\n".join(wanted))

@@ -23,8 +23,8 @@ FOLDERS = (
     *("corpus/chunking", "corpus/text", "corpus/scan", "corpus/ingest"),
     *("corpus/sandbox", "corpus/formats", "models", "endpoint", "training"),
 )
-SECONDS = 2400.0
-TEST_SECONDS = 300
+SECONDS = 3600.0
+TEST_SECONDS = 900
 MAX_ATTEMPTS = 5
 LEAST_SHARE = 0.95
 RESULT = re.compile(r"^(tests\S+\.py)::(.+?) (PASSED|FAILED|ERROR|SKIPPED|RERUN)")
@@ -47,7 +47,7 @@ def run_tests(arguments: Sequence[str], log: Path) -> bool:
         subprocess.Popen(
             [sys.executable, *command] if HERE else build_command(command),
             cwd=ROOT,
-            env=None if HERE else {**build_environment(SECONDS), "BMEMBED_TEST_WAIT": "270"},
+            env=None if HERE else {**build_environment(SECONDS), "BMEMBED_TEST_WAIT": "600"},
             stdin=subprocess.DEVNULL,
             # Under Wine a file as standard output ends the program.
             stdout=subprocess.PIPE,

@@ -10,7 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("BMEMBED_WINE", ROOT / "build" / "windows"))
 PYTHON = FOLDER / "python"
-SITE = FOLDER / "site"
+# Hypothesis reads the source of every module that is neither here nor the standard library's.
+SITE = PYTHON / "Lib" / "site-packages"
 PREFIX = FOLDER / "prefix"
 REPORT_SECONDS = 30.0  # that Python has to say where it hangs
 LIBRARIES = PREFIX / "drive_c" / "windows" / "system32"
@@ -26,7 +27,7 @@ def build_environment(seconds: float = 0.0) -> dict[str, str]:
 
     `seconds`: after these, each Python prints where its threads are and ends.
     """
-    folders = (ROOT, ROOT / "tests", SITE, Path(__file__).with_name("hook"))
+    folders = (ROOT, ROOT / "tests", Path(__file__).with_name("hook"))
     return {
         **os.environ,
         "WINEPREFIX": str(PREFIX),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bmembed_tui.open_file import open_file
 from engine.core.messages.search import LINED, Hit
+from engine.core.platforms.files import is_document
 from engine.core.text import day
 
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
@@ -23,7 +24,7 @@ def find_file(hit: Hit) -> Path:
     containers = [folder for folder in document.parents if folder.is_relative_to(hit.source)]
     for path in (document, *containers):
         for file in (path, _decode_bytes(path)):
-            if file.is_file():
+            if is_document(file):
                 return file
     return document
 

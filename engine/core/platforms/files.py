@@ -6,6 +6,7 @@ for a moment; a folder that is still in use stays whole until the next attempt.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import ntpath
 import os
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 RETRY_SECONDS = 2.0
 PAUSE_SECONDS = 0.05
@@ -27,7 +29,12 @@ _EXTENDED = "\\\\?\\"
 _MOUNT_POINT = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT, of junctions
 _RECALL_ON_DATA_ACCESS = 0x400000  # FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS
 _ASIDE = ".bmembed-old-"
+_PROBE = ".bmembed-try-"
 _LEFTOVER = re.compile(rf"{re.escape(_ASIDE)}[0-9a-f]{{8}}")
+_DEVICE = r"(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³]) *(?:\.[^\\/]*)?"
+_RESERVED = re.compile(_DEVICE, re.IGNORECASE)
+_CHANGED_BY_WINDOWS = re.compile(rf"[\\/]{_DEVICE}(?:[\\/]|$)|[ .](?:[\\/]|$)", re.IGNORECASE)
+_Result = TypeVar("_Result")
 
 
 def open_private(path: Path, flags: int) -> int:
@@ -76,12 +83,38 @@ def replace(source: Path, target: Path) -> None:
     _repeat(lambda: source.replace(target))
 
 
-def rename_folder(source: Path, target: Path) -> None:
-    """Rename a folder; on Windows a virus scanner may hold a new file for a moment.
+def rename(source: Path, target: Path) -> None:
+    """Give a file or folder a name that is free.
 
-    Raises OSError.
+    On Windows a virus scanner may hold a new file for a moment. Raises OSError.
     """
     _repeat(lambda: source.rename(target))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the contents of a small file that another program may be replacing.
+
+    On Windows it cannot be opened at that moment. Raises OSError.
+    """
+    return _repeat(path.read_bytes)
+
+
+def remove_file(path: Path) -> bool:
+    """Remove a file, if it exists; return whether it is gone.
+
+    On Windows a file in use stays, for the caller's next attempt.
+    """
+    with suppress(OSError):
+        delete_file(path)
+    return not os.path.lexists(path)
+
+
+def delete_file(path: Path) -> None:
+    """Remove a file, if it exists.
+
+    Raises OSError, on Windows also while another program uses it.
+    """
+    _repeat(lambda: path.unlink(missing_ok=True))
 
 
 def remove_tree(folder: Path) -> bool:
@@ -110,7 +143,7 @@ def delete_tree(folder: Path) -> None:
         with suppress(OSError):
             shutil.rmtree(leftover, onerror=_remove_read_only)
     aside = folder.with_name(f"{_ASIDE}{secrets.token_hex(4)}")
-    rename_folder(folder, aside)
+    rename(folder, aside)
     _repeat(lambda: shutil.rmtree(aside, onerror=_remove_read_only))
 
 
@@ -125,18 +158,28 @@ def _remove_read_only(remove: Callable[[str], object], path: str, _problem: obje
     remove(path)
 
 
-def _repeat(change: Callable[[], object]) -> None:
-    """Make a change; on Windows repeat it while another program has the file open."""
+def _repeat(call: Callable[[], _Result]) -> _Result:
+    """Return what a call returns; on Windows repeat it while another program has the file open.
+
+    A folder is "not empty" there until the last handle of a removed file is closed.
+    """
     if sys.platform == "win32":
         end = time.monotonic() + RETRY_SECONDS
         while time.monotonic() < end:
             try:
-                change()
-            except PermissionError:
-                time.sleep(PAUSE_SECONDS)
-            else:
-                return
-    change()
+                return call()
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EPERM, errno.ENOTEMPTY):
+                    raise
+            time.sleep(PAUSE_SECONDS)
+    return call()
+
+
+def is_writable(folder: Path) -> bool:
+    """Return whether files can be made in a folder; on Windows only an attempt tells."""
+    if sys.platform != "win32":
+        return os.access(folder, os.W_OK)
+    return _can_create(folder / f"{_PROBE}{secrets.token_hex(8)}")
 
 
 def release_pages(memory: mmap.mmap) -> None:
@@ -151,18 +194,48 @@ def open_with_viewer(path: Path) -> None:
     Raises OSError.
     """
     if sys.platform == "win32":
-        os.startfile(path)
+        os.startfile(reachable_path(str(path)))
+
+
+def has_room_for_names(folder: Path, length: int) -> bool:
+    """Return whether a folder can have files whose paths within it have `length` characters.
+
+    Windows may end paths at 260, which only an attempt tells.
+    """
+    if sys.platform != "win32":
+        return True
+    return _can_create(folder / f"{_PROBE}{'x' * (length - len(_PROBE))}")
+
+
+def _can_create(path: Path) -> bool:
+    try:
+        os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except OSError:
+        return False
+    remove_file(path)
+    return True
 
 
 def reachable_path(path: str) -> str:
-    """Return an absolute path by which a file can be opened, however long it is.
+    """Return an absolute path by which a file can be opened, however long or whatever its name.
 
-    Programs of Windows reach 260 characters, unless an administrator has set LongPathsEnabled or
-    the path begins in a way of its own, which also takes it as it is: with no `/`, `.` or `..`.
+    Programs of Windows reach 260 characters, unless an administrator has set LongPathsEnabled. They
+    open a device for a reserved name and ignore spaces and dots at the end of a name, which other
+    systems write. Only a path that begins in a way of its own is taken as it is, with no `/`, `.`
+    or `..`.
     """
-    if sys.platform != "win32" or len(path) < MAX_PATH or path.startswith(_EXTENDED):
+    if sys.platform != "win32" or path.startswith(_EXTENDED):
+        return path
+    if len(path) < MAX_PATH and not _CHANGED_BY_WINDOWS.search(path):
         return path
     return extend_path(path)
+
+
+def is_document(path: Path) -> bool:
+    """Return whether there is a file of an absolute path, which may need `reachable_path`."""
+    with suppress(OSError, ValueError):
+        return Path(reachable_path(str(path))).is_file()
+    return False
 
 
 def extend_path(path: str) -> str:
@@ -178,8 +251,8 @@ def is_link(entry: os.DirEntry[str]) -> bool:
     if entry.is_symlink():
         return True
     if sys.platform == "win32":
-        tag = entry.stat(follow_symlinks=False).st_reparse_tag
-        return tag == _MOUNT_POINT
+        status = entry.stat(follow_symlinks=False)
+        return bool(getattr(status, "st_reparse_tag", 0) == _MOUNT_POINT)
     return False
 
 
@@ -189,8 +262,5 @@ def is_online_only(status: os.stat_result) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether Windows reserves a file name, such as `con.txt`, for a device."""
-    stem = name.partition(".")[0].rstrip(" ").lower()
-    if stem in {"con", "prn", "aux", "nul"}:
-        return True
-    return len(stem) == 4 and stem[:3] in {"com", "lpt"} and stem[3] in "123456789¹²³"
+    """Return whether Windows takes a file name, such as `con.txt`, for a device, or changes it."""
+    return name.endswith((" ", ".")) or _RESERVED.fullmatch(name) is not None

@@ -17,7 +17,7 @@ from engine.core.disk import disk_errors
 from engine.core.errors import DamagedError, EngineError, NotBuiltError, ProjectBusyError
 from engine.core.messages.project import Bundled, ExportNote
 from engine.core.messages.wire import to_json
-from engine.core.platforms.files import sync
+from engine.core.platforms.files import rename, sync
 from engine.encoders.graph.shared_graphs import files_in_place_of
 from engine.encoders.kinds.chosen import model_path
 from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, module_folders
@@ -91,7 +91,7 @@ def bundle_project(
             digest = seal(made)
         size = made.stat().st_size
         made.chmod(0o600)
-        made.rename(final)
+        rename(made, final)
         sync(final.parent)
     # A project that cannot be written to cannot be purged either.
     with suppress(OSError):

@@ -13,7 +13,7 @@ from zipfile import ZipFile, ZipInfo
 from engine.core.disk import check_room, disk_errors, sync_tree
 from engine.core.errors import EngineError, InputError, UsageError
 from engine.core.messages.project import Bundled, ExportNote, Unbundled
-from engine.core.platforms.files import sync
+from engine.core.platforms.files import rename, sync
 from engine.endpoint.address import is_server
 from engine.export.bundle.archive import (
     DATABASE,
@@ -196,7 +196,7 @@ def unbundle(
         moved = {named: str(final / place) for named, place in manifest.models.items()}
         _settle(project, moved, model)
         sync_tree(project.path)
-        project.path.rename(final)
+        rename(project.path, final)
         sync(final.parent)
     notes = tuple(_list_notes(ProjectFolder(final)))
     return Unbundled(final, len(manifest.files), size, manifest.search_only, notes)

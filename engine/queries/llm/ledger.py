@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.disk import write_text
-from engine.core.platforms.files import open_private
+from engine.core.platforms.files import delete_file, open_private
 from engine.core.records import Chunk, QueryKind
 from engine.llm.shapes import well_formed
 from engine.project.folder import ProjectFolder
@@ -120,7 +120,7 @@ def forget_others(project: ProjectFolder, keys: Collection[str]) -> None:
             else:
                 has_others = True
         if not kept:
-            path.unlink(missing_ok=True)
+            delete_file(path)
         elif has_others:
             write_text(path, "".join(kept))
 

@@ -58,7 +58,8 @@ def open_writing(given: _Given) -> Callable[[Passage], _Numbered]:
     The file is deleted as soon as the model is loaded.
     """
     files, chosen, seed = given
-    with TemporaryDirectory(prefix="bmembed-") as folder:
+    # Windows removes no file that the loaded model has mapped.
+    with TemporaryDirectory(prefix="bmembed-", ignore_cleanup_errors=True) as folder:
         write_tree(files, Path(folder))
         file = Path(folder) / next(iter(files))
         model = FileChatModel(file, chosen.context_tokens, NullReporter(), lambda: None)

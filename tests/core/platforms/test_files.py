@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -103,6 +104,95 @@ def test_what_is_left_of_a_folder_is_removed_by_the_next_call(
     assert [path.name for path in tmp_path.iterdir()] == [".bmembed-old-of-mine"]
 
 
+def refuse_moments(
+    monkeypatch: pytest.MonkeyPatch, method: str, times: int, code: int = errno.EACCES
+) -> None:
+    """Let a method of Path fail for a number of calls, as Windows does while a file is open."""
+    refusals = iter(range(times))
+    call = getattr(Path, method)
+
+    def attempt(path: Path, *arguments: object, **options: object) -> object:
+        if next(refusals, None) is not None:
+            raise OSError(code, "in use")
+        return call(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, method, attempt)
+
+
+@pytest.mark.usefixtures("windows")
+def test_a_file_that_is_being_replaced_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run.json").write_bytes(b"{}")
+    refuse_moments(monkeypatch, "read_bytes", 3)
+    assert files.read_bytes(tmp_path / "run.json") == b"{}"
+    with pytest.raises(FileNotFoundError):
+        files.read_bytes(tmp_path / "stage.json")
+
+
+@pytest.mark.usefixtures("windows")
+def test_a_file_in_use_is_removed_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.lock"
+    path.touch()
+    with monkeypatch.context() as context:
+        refuse_moments(context, "unlink", 1_000_000)
+        assert not files.remove_file(path)
+        with pytest.raises(PermissionError):
+            files.delete_file(path)
+    refuse_moments(monkeypatch, "unlink", 3)
+    files.delete_file(path)
+    assert not path.exists()
+    assert files.remove_file(path)
+
+
+@pytest.mark.usefixtures("windows")
+def test_a_removed_file_may_be_listed_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new").touch()
+    refuse_moments(monkeypatch, "replace", 3, errno.ENOTEMPTY)
+    files.replace(tmp_path / "new", tmp_path / "old")
+    refuse_moments(monkeypatch, "replace", 1, errno.ENOSPC)
+    with pytest.raises(OSError, match="in use"):
+        files.replace(tmp_path / "old", tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.usefixtures("windows")
+def test_only_an_attempt_tells_how_long_a_path_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert files.has_room_for_names(tmp_path, 120)
+    assert list(tmp_path.iterdir()) == []
+    open_file = os.open
+
+    def limit(path: Path, *arguments: int) -> int:
+        if len(str(path)) - len(str(tmp_path)) > 100:
+            raise FileNotFoundError(errno.ENOENT, "the path is too long")
+        return open_file(path, *arguments)
+
+    monkeypatch.setattr(os, "open", limit)
+    assert not files.has_room_for_names(tmp_path, 120)
+    assert files.has_room_for_names(tmp_path, 100 - len(os.sep))
+
+
+@pytest.mark.usefixtures("windows")
+def test_only_an_attempt_tells_whether_a_folder_is_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert files.is_writable(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert not files.is_writable(tmp_path / "missing")
+
+    def refuse(*_arguments: object) -> int:
+        raise PermissionError(errno.EACCES, "read-only share")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert not files.is_writable(tmp_path)
+
+
 def test_removing_what_is_not_there(tmp_path: Path) -> None:
     assert files.remove_tree(tmp_path / "artifact")
     with pytest.raises(FileNotFoundError):
@@ -125,6 +215,10 @@ def test_syncing_a_missing_file_is_an_error(tmp_path: Path) -> None:
         ("nul .md", True),
         ("COM1", True),
         ("lpt².pdf", True),
+        ("CONIN$", True),
+        ("conout$.log", True),
+        ("plan.", True),
+        ("plan ", True),
         ("com0", False),
         ("console.txt", False),
         ("a.con", False),
@@ -141,12 +235,33 @@ def test_names_that_windows_keeps_for_devices(name: str, *, reserved: bool) -> N
         (f"C:\\docs/{'a' * 250}/b.txt", f"\\\\?\\C:\\docs\\{'a' * 250}\\b.txt"),
         (f"\\\\nas\\share/{'a' * 250}", f"\\\\?\\UNC\\nas\\share\\{'a' * 250}"),
         (f"\\\\?\\C:\\{'a' * 250}", f"\\\\?\\C:\\{'a' * 250}"),
+        ("C:\\docs/con.txt", "\\\\?\\C:\\docs\\con.txt"),
+        ("\\\\nas\\share/Aux/plan.md", "\\\\?\\UNC\\nas\\share\\Aux\\plan.md"),
+        ("C:\\docs/plan. /a.md", "\\\\?\\C:\\docs\\plan. \\a.md"),
+        ("C:\\docs/plan.", "\\\\?\\C:\\docs\\plan."),
+        ("C:\\docs/console.txt", "C:\\docs/console.txt"),
+        ("C:\\docs/a.con", "C:\\docs/a.con"),
     ],
-    ids=["short", "drive", "share", "long form"],
 )
 @pytest.mark.usefixtures("windows")
-def test_long_paths_of_windows(path: str, reached: str) -> None:
+def test_paths_of_windows_that_need_their_long_form(path: str, reached: str) -> None:
     assert files.reachable_path(path) == reached
+
+
+@pytest.mark.usefixtures("windows")
+def test_a_document_is_looked_for_by_the_path_that_reaches_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_for: list[str] = []
+
+    def note(path: Path) -> bool:
+        looked_for.append(str(path))
+        return True
+
+    monkeypatch.setattr(Path, "is_file", note)
+    assert files.is_document(Path("C:\\docs\\con.txt"))
+    assert files.is_document(Path("C:\\docs\\plan.txt"))
+    assert looked_for == ["\\\\?\\C:\\docs\\con.txt", "C:\\docs\\plan.txt"]
 
 
 def test_long_paths_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
