@@ -149,10 +149,14 @@ def processes_start_loaded(user_folders: Path) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def processes_start_cold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of a test marked `cold` start as a user's do."""
+def how_processes_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of a test marked `cold` start as a user's do; of one marked `warm`, code that
+    Python is given is run by forks, too.
+    """
     if request.node.get_closest_marker("cold"):
         monkeypatch.setattr(STARTER, "enabled", False)
+    if request.node.get_closest_marker("warm"):
+        monkeypatch.setattr(STARTER, "forks_code", True)
 
 
 @pytest.fixture

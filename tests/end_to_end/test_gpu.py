@@ -23,6 +23,8 @@ from fixtures.training import check_same_encoder
 from engine.encoders.model_folder import resolve_model
 from engine.project.folder import ProjectFolder
 
+pytestmark = pytest.mark.warm
+
 ON_GPU = """
 import sys
 import torch

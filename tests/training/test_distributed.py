@@ -39,6 +39,8 @@ CPU = Hardware("cpu", "float32", 1, ())
 ROOT = Path(__file__).resolve().parents[2]
 
 # What every process of a launch runs: rank 0 is given a job, the others are not.
+pytestmark = pytest.mark.warm
+
 PROCESS = """
 import json, pickle, sys
 from pathlib import Path

@@ -140,6 +140,7 @@ def test_one_encoder_has_one_index(two_encoders: ProjectFolder) -> None:
     assert scores_of(two_encoders, "semantic") == scores_of(two_encoders, "hybrid")
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize("moment", ["building", "publishing"])
 @pytest.mark.posix(reason="SIGKILL")
 def test_a_kill_between_the_two_leaves_the_first_to_search_with(
