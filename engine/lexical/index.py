@@ -150,13 +150,15 @@ class LexicalIndex:
         add: Iterable[tuple[int, str]],
         remove: Iterable[int],
         languages: Languages | None = None,
+        large: int = LARGE,
+        max_deleted: float = MAX_DELETED,
     ) -> LexicalIndex:
         """Write this index with pairs added and ids removed to `folder`, and open it.
 
         An id that is both indexed and added is replaced. `languages` covers all chunks, including
-        those that stay. The segments of a `LARGE` index are linked to, unless more than
-        `MAX_DELETED` of their chunks would be deleted. Otherwise the stored terms are rewritten, so
-        that the scores equal those of an index built from scratch.
+        those that stay. From `large` chunks on, the segments are linked to, unless more than the
+        share `max_deleted` of their chunks would be deleted. Otherwise the stored terms are
+        rewritten, so that the scores equal those of an index built from scratch.
         """
         others = languages or {}
         known = self.ids()
@@ -168,7 +170,7 @@ class LexicalIndex:
         is_deleted = np.isin(known, np.concatenate([added_ids, removed_ids]))
         deleted = known[is_deleted]
         total_deleted = self._deleted + len(deleted)
-        if self.count >= LARGE and total_deleted <= MAX_DELETED * self._counted:
+        if self.count >= large and total_deleted <= max_deleted * self._counted:
             target = storage.files_folder(folder)
             storage.link_files(self._files, target)
             write_segment(target, added, deleted.tolist())

@@ -66,6 +66,8 @@ class PartialIndex:
         similarity: Similarity,
         dtype: str,
         info: Callable[[int], VectorsInfo],
+        first_seconds: float = FIRST_SECONDS,
+        worthwhile: float = WORTHWHILE,
     ) -> None:
         self._context = context
         self._ids = ids
@@ -75,8 +77,8 @@ class PartialIndex:
         former = context.store.artifact(VectorsInfo)
         self._present = former if former and former.folder else None
         self.index = index
-        self._due = time.monotonic() + FIRST_SECONDS
-        self._worthwhile = index is None or len(ids) >= WORTHWHILE * index.count
+        self._due = time.monotonic() + first_seconds
+        self._worthwhile = index is None or len(ids) >= worthwhile * index.count
 
     def __call__(self, cache: VectorCache, keys: NDArray[np.bytes_]) -> None:
         """Publish an index if it is time for one. `keys` (n,): content hashes of the chunks."""

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 from engine.core.errors import DamagedError, ResourceError
 from engine.core.platforms.files import remove_tree
-from engine.lexical import index as module
 from engine.lexical import storage
 from engine.lexical.bm25 import length_table
 from engine.lexical.index import LexicalIndex
@@ -224,10 +223,7 @@ def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:
     assert list(index.stored()) == list(fresh.stored())
 
 
-def test_a_large_index_is_updated_by_links_and_counts_what_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LARGE", 100)
+def test_a_large_index_is_updated_by_links_and_counts_what_is_left(tmp_path: Path) -> None:
     chunks = [
         *random_chunks(400),
         (1000, "rare rare"),
@@ -235,9 +231,9 @@ def test_a_large_index_is_updated_by_links_and_counts_what_is_left(
         (1002, "scarce PHX-121"),
     ]
     former = LexicalIndex.build(tmp_path / "0", chunks[:380] + chunks[400:], "none")
-    index = former.updated(
-        tmp_path / "1", [(3, "replaced rare"), *chunks[380:400]], remove=[0, 1000, 1002, 9999]
-    )
+    added = [(3, "replaced rare"), *chunks[380:400]]
+    removed = [0, 1000, 1002, 9999]
+    index = former.updated(tmp_path / "1", added, removed, large=100)
     links = [
         path for path in (tmp_path / "1" / "generation-1").iterdir() if path.stat().st_nlink > 1
     ]
@@ -257,9 +253,9 @@ def test_a_large_index_is_updated_by_links_and_counts_what_is_left(
     del former
     remove_tree(tmp_path / "0")  # of Windows only a request: `index` has the same files open
     assert LexicalIndex.open(tmp_path / "1").search("replaced", 1)[0].tolist() == [3]
-    second = index.updated(tmp_path / "2", [(2000, "later rare")], remove=[3])
+    second = index.updated(tmp_path / "2", [(2000, "later rare")], remove=[3], large=100)
     assert (second.document_frequency("rare"), second.document_frequency("replaced")) == (2, 0)
-    rewritten = second.updated(tmp_path / "3", [], remove=range(4, 30))
+    rewritten = second.updated(tmp_path / "3", [], remove=range(4, 30), large=100)
     anew = LexicalIndex.build(
         tmp_path / "anew",
         [one for one in wanted if one[0] not in range(3, 30)] + [(2000, "later rare")],

@@ -110,13 +110,11 @@ def test_words_in_another_language_are_found_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_an_update_keeps_the_spellings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
-) -> None:
-    monkeypatch.setattr("engine.lexical.index.LARGE", 0 if large else 10**6)
-    monkeypatch.setattr("engine.lexical.index.MAX_DELETED", 1.0)
+def test_an_update_keeps_the_spellings(tmp_path: Path, large: bool) -> None:
     index = LexicalIndex.build(tmp_path / "a", CHUNKS.items(), "en")
-    updated = index.updated(tmp_path / "b", [(7, "Frau Schlüter kommt.")], [4])
+    added = [(7, "Frau Schlüter kommt.")]
+    size = 0 if large else 10**6
+    updated = index.updated(tmp_path / "b", added, [4], large=size, max_deleted=1.0)
     assert found(updated, "Stroessner") == [1]
     assert found(updated, "Schlueter") == [7]
     assert found(LexicalIndex.open(tmp_path / "b"), "Toender") == [5]

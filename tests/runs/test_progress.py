@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fixtures.shown_numbers import numbers
+from fixtures.training_events import step
 
 from engine.cli.status_text import Status, as_text
 from engine.core import events
@@ -16,15 +17,7 @@ from engine.core.messages.project import RunRecord, StageState
 from engine.runs.progress import ResumePoint, RunProgress, read_progress
 from engine.training.checkpoint import newest_step
 
-STEP = events.TrainStep(
-    step=40,
-    steps=200,
-    loss=0.7319,
-    learning_rate=1e-3,
-    tokens_per_second=900.0,
-    memory_mb=700.0,
-    seconds_left=95.0,
-)
+STEP = step(40, 0.7319, 200, 95.0)
 
 
 @pytest.fixture
@@ -73,12 +66,12 @@ def test_of_a_long_log_the_end_is_read(tmp_path: Path, log: events.EventLog) -> 
 
 def test_the_newest_checkpoint_that_can_be_read(tmp_path: Path) -> None:
     assert newest_step(tmp_path / "none") is None
-    for step, text in (
+    for number, text in (
         (50, json.dumps({"state": {"step": 50}})),
         (100, json.dumps({"state": {"step": 100}})),
         (150, "{"),
     ):
-        folder = tmp_path / f"step-{step:08d}"
+        folder = tmp_path / f"step-{number:08d}"
         folder.mkdir()
         (folder / "state.json").write_text(text)
     assert newest_step(tmp_path) == 100

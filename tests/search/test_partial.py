@@ -19,7 +19,6 @@ from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.store import Store
 from engine.search.searcher import Searcher
-from engine.vectors import partial
 from engine.vectors.index import VectorIndex
 from engine.vectors.partial import PartialIndex, newest_and_smallest_first
 
@@ -42,14 +41,14 @@ def put(
     chunks: list[Chunk],
     new: list[Chunk],
     index: VectorIndex | None = None,
+    worthwhile: float = 0.1,
 ) -> None:
     """Embed the `new` of the `chunks`, and tell the index so."""
     context = StageContext(
         project, project.settings(), store, "embed", "f", "r", [].append, lambda: False
     )
-    told = PartialIndex(
-        context, index, np.array([one.id for one in chunks]), COSINE, "f16", info_of
-    )
+    ids = np.array([one.id for one in chunks])
+    told = PartialIndex(context, index, ids, COSINE, "f16", info_of, 0.0, worthwhile)
     cache.append(
         hash_keys([one.content_hash for one in new]),
         encoder.encode_chunks([one.text for one in new]),
@@ -58,10 +57,9 @@ def put(
 
 
 @pytest.fixture
-def embedded_in_part(corpus: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def embedded_in_part(corpus: Any, fake_encoder: Any) -> Any:
     """`corpus`, whose first two chunks are embedded, then the next two."""
     corpus.index(vectors=False)
-    monkeypatch.setattr(partial, "FIRST_SECONDS", 0.0)
     with closing(corpus.project.store()) as store:
         chunks = store.chunks()
         cache = EmbeddingCache(corpus.project.path / "cache").open_vectors("f" * 64, 32)
@@ -108,13 +106,11 @@ def test_the_index_is_noted_as_unfinished_and_its_forerunner_is_gone(embedded_in
 def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
     embedded_in_part: Any,
     fake_encoder: Any,
-    monkeypatch: pytest.MonkeyPatch,
     share: float,
     folder: str,
     known: list[int],
 ) -> None:
     """Two chunks are wanted besides the four that it holds, and one of them is embedded."""
-    monkeypatch.setattr(partial, "WORTHWHILE", share)
     project = embedded_in_part.project
     with closing(project.store()) as store:
         chunks = store.chunks()
@@ -122,17 +118,14 @@ def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
         assert present is not None
         index = VectorIndex.open(project.folder_of(present))
         cache = EmbeddingCache(project.path / "cache").open_vectors("f" * 64, 32)
-        put(project, store, cache, fake_encoder, chunks[4:], chunks[4:5], index)
+        put(project, store, cache, fake_encoder, chunks[4:], chunks[4:5], index, share)
     assert [path.name for path in (project.path / "vectors").iterdir()] == [folder]
     assert VectorIndex.open(project.path / "vectors" / folder).keys().tolist() == [
         chunks[row].id for row in known
     ]
 
 
-def test_an_index_that_finds_as_much_stays(
-    indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(partial, "FIRST_SECONDS", 0.0)
+def test_an_index_that_finds_as_much_stays(indexed: Any, fake_encoder: Any) -> None:
     before = indexed.folder("vectors")
     with closing(indexed.project.store()) as store:
         chunks = store.chunks()

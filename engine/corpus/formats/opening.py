@@ -40,16 +40,31 @@ from engine.corpus.scan.formats import (
 )
 from engine.corpus.text.blocks import remove_invisible
 
-MAX_MEMBERS = 100_000
-MAX_DEPTH = 6
-MAX_TEXT_LENGTH = 64 * 2**20  # characters
-# Maximum for a file with everything in it, since all texts are held at once.
-MAX_TEXT = 4 * MAX_TEXT_LENGTH
 _MAX_NAME_LENGTH = 200
 _MAX_ENDING_LENGTH = 10
 
 
 DocumentsAndGaps = Iterator[ReadDocument | LeftOut]
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """What is read of one file at most.
+
+    `members`: files inside it; `depth`: how deep they are nested; `member` and `unpacked`: bytes of
+    one of them, and of all; `text` and `texts`: characters of one text, and of all of them, which
+    are held at once.
+    """
+
+    members: int = 100_000
+    depth: int = 6
+    member: int = MAX_MEMBER
+    unpacked: int = MAX_UNPACKED
+    text: int = 64 * 2**20
+    texts: int = 256 * 2**20
+
+
+LIMITS = FileLimits()
 
 
 def read_everything(
@@ -58,6 +73,7 @@ def read_everything(
     *,
     without: Collection[str] = (),
     begin: Callable[[str], None] = lambda _member: None,
+    limits: FileLimits = LIMITS,
 ) -> DocumentsAndGaps:
     """Yield the documents of a file and of all files inside it, and what is left out, in order.
 
@@ -66,7 +82,7 @@ def read_everything(
     itself cannot be read.
     """
     try:
-        yield from _Opening(frozenset(without), begin).open_file(path, format)
+        yield from _Opening(frozenset(without), begin, limits).open_file(path, format)
     finally:
         forget_containers()
 
@@ -75,6 +91,7 @@ def read_everything(
 class _Opening:
     without: frozenset[str]
     begin: Callable[[str], None]
+    limits: FileLimits
     members: int = 0
     unpacked: int = 0
     size: int = 0
@@ -133,12 +150,12 @@ class _Opening:
         document = remove_invisible(document)
         length = len(document.text)
         self.characters += length
-        if document.member and self.characters > MAX_TEXT:
-            why = f"all texts in the file have more than {MAX_TEXT:,} characters"
+        if document.member and self.characters > self.limits.texts:
+            why = f"all texts in the file have more than {self.limits.texts:,} characters"
             return LeftOut(document.member, "quarantined", "too large", why)
-        if length <= MAX_TEXT_LENGTH:
+        if length <= self.limits.text:
             return document
-        why = f"its text has {length:,} characters; at most {MAX_TEXT_LENGTH:,} are read"
+        why = f"its text has {length:,} characters; at most {self.limits.text:,} are read"
         if document.member:
             return LeftOut(document.member, "quarantined", "too large", why)
         raise UnreadableFileError(path, why, "too large")
@@ -152,7 +169,7 @@ class _Opening:
         self.unpacked += size
         problem = self._find_exceeded_limit(depth, size)
         if problem:
-            kind: Kind = "too large" if depth <= MAX_DEPTH else "unsupported"
+            kind: Kind = "too large" if depth <= self.limits.depth else "unsupported"
             yield LeftOut(name, "quarantined", kind, problem)
             return
         format = find_member_format(name, member.data)
@@ -167,14 +184,15 @@ class _Opening:
                 yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
 
     def _find_exceeded_limit(self, depth: int, size: int) -> str:
-        if depth > MAX_DEPTH:
-            return f"nested more than {MAX_DEPTH} deep"
-        if self.members > MAX_MEMBERS:
-            return f"the file holds more than {MAX_MEMBERS:,} others"
-        if size > MAX_MEMBER:
-            return f"it unpacks to more than {MAX_MEMBER // 2**20} MB"
-        if self.unpacked > MAX_UNPACKED + self.size:
-            return f"the file unpacks to more than {MAX_UNPACKED // 2**20} MB"
+        limits = self.limits
+        if depth > limits.depth:
+            return f"nested more than {limits.depth} deep"
+        if self.members > limits.members:
+            return f"the file holds more than {limits.members:,} others"
+        if size > limits.member:
+            return f"it unpacks to more than {limits.member // 2**20} MB"
+        if self.unpacked > limits.unpacked + self.size:
+            return f"the file unpacks to more than {limits.unpacked // 2**20} MB"
         return ""
 
     def _make_unique(self, name: str) -> str:

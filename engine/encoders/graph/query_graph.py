@@ -134,19 +134,21 @@ def write_query_graph(
     index: Path,
     texts: Sequence[str],
     loaded: Encoder | None = None,
+    max_weights: int = MAX_WEIGHTS,
 ) -> None:
     """Write the graph of the encoder that `source.load` returns to the folder of its index.
 
     The graph is compared with the encoder on `texts`. Without an adapter it is stored in the data
     folder, unless a group reads the project, and the index gets a pointer; an existing graph is
     reused. The index's sub-folder stays empty if no graph is possible: for encoders of other kinds,
-    and if the vectors differ. `loaded` is an encoder that is already loaded, perhaps the same.
+    with weights of more than `max_weights` bytes, and if the vectors differ. `loaded` is an encoder
+    that is already loaded, perhaps the same.
     """
     folder = index / FOLDER
     folder.mkdir(mode=0o700)
     if not isinstance(source, FolderSource) or not can_run_graphs():
         return
-    if folder_facts(source.folder.path)[0] > MAX_WEIGHTS or (adapter and read_geometry(adapter)):
+    if folder_facts(source.folder.path)[0] > max_weights or (adapter and read_geometry(adapter)):
         # torch cannot export the sinh of hyperbolic encoders.
         return
     try:

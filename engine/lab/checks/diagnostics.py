@@ -201,14 +201,17 @@ def _describe_queries(
     }
 
 
-def geometry_of(chunks: Floats, seed: int = 0) -> Diagnostics:
-    """Return uniformity and both isotropy scores of unit vectors (n, d), if so few have any."""
+def geometry_of(chunks: Floats, seed: int = 0, max_vectors: int = MAX_VECTORS) -> Diagnostics:
+    """Return uniformity and both isotropy scores of unit vectors (n, d), if so few have any.
+
+    Isotropy is that of at most `max_vectors`, drawn at random.
+    """
     if len(chunks) < 2:
         return {}
     sample = chunks
-    if len(chunks) > MAX_VECTORS:
+    if len(chunks) > max_vectors:
         rng = np.random.default_rng(seed)
-        sample = chunks[rng.choice(len(chunks), MAX_VECTORS, replace=False)]
+        sample = chunks[rng.choice(len(chunks), max_vectors, replace=False)]
     figures: Diagnostics = {
         "uniformity": uniformity(chunks, seed=seed),
         "isotropy I_A": isotropy_a(sample),

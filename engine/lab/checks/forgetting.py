@@ -47,7 +47,12 @@ class General:
     name: str = ""
 
 
-def general_set(folder: Path | None, seed: int = 0) -> General:
+def general_set(
+    folder: Path | None,
+    seed: int = 0,
+    max_questions: int = MAX_QUESTIONS,
+    max_passages: int = MAX_PASSAGES,
+) -> General:
     """Read test queries, their answers and other entries of a BEIR folder, as samples if large.
 
     None: the set that ships with the product. Raises DatasetError.
@@ -63,13 +68,13 @@ def general_set(folder: Path | None, seed: int = 0) -> General:
             judged.append(query)
     if not judged:
         raise MalformedError(str(folder), f"none of its judgments names an entry of {BEIR_CORPUS}")
-    query_rows = cap_queries([query.key for query in judged], MAX_QUESTIONS, seed)
+    query_rows = cap_queries([query.key for query in judged], max_questions, seed)
     sample = [judged[row] for row in query_rows]
     answers: set[str] = set()
     for query in sample:
         answers.update(key for key, _ in query.grades if key in texts)
     others = sorted(texts.keys() - answers)
-    other_rows = cap_queries(others, max(1, MAX_PASSAGES - len(answers)), seed)
+    other_rows = cap_queries(others, max(1, max_passages - len(answers)), seed)
     keys = [*sorted(answers), *(others[row] for row in other_rows)]
     row_of = {key: row for row, key in enumerate(keys)}
     right = []

@@ -122,8 +122,9 @@ def make_trial(
     seed: int = 0,
     ask: Asker | None = None,
     choose: KeywordChooser | None = None,
+    max_queries: int = MAX_QUERIES,
 ) -> Trial | None:
-    """Return the usable queries, at most `MAX_QUERIES`, under every condition that changes any.
+    """Return the usable queries, at most `max_queries`, under every condition that changes any.
 
     The first condition is `clean`. None if there are no usable queries. `ask` returns a language
     model's substitutes for the words of each query, and its name. `choose` returns the keywords
@@ -133,7 +134,7 @@ def make_trial(
     if not usable:
         return None
     usable_texts = [source.texts[row] for row in usable]
-    rows = [usable[index] for index in cap_queries(usable_texts, MAX_QUERIES, seed)]
+    rows = [usable[index] for index in cap_queries(usable_texts, max_queries, seed)]
     texts = [source.texts[row] for row in rows]
     judgments = [source.judgments[row] for row in rows]
     perturber = Perturber(terms, _learn_synonyms(texts, chunks, terms, seed), seed)

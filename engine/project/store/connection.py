@@ -27,8 +27,8 @@ from engine.project.store.schema import SCHEMA, SCHEMA_VERSION
 SETTLE_SECONDS = 5.0
 # How long a writer waits for another.
 BUSY_SECONDS = 30.0
-# Bytes up to which copying and checking take no notable time; beyond, they take 10 s a GB.
-SMALL = 100_000_000
+# Bytes from which copying and checking take notable time: 10 s a GB.
+LARGE = 100_000_000
 # How long the copy of a large database is good enough, unless damage is met.
 KEPT_SECONDS = 7 * 86_400.0
 COPY = "project.db.bak"
@@ -188,8 +188,8 @@ class Database:
             raise damaged(self.path, f"a value is not JSON ({error})") from None
 
     @staticmethod
-    def is_fresh(path: Path, copy: Path) -> bool:
-        """Return whether a large database has been copied recently.
+    def is_fresh(path: Path, copy: Path, large: int = LARGE) -> bool:
+        """Return whether a database of more than `large` bytes has been copied recently.
 
         Then neither another copy nor a check of every page is worth its time.
         """
@@ -198,7 +198,7 @@ class Database:
             age = time.time() - copy.stat().st_mtime
         except OSError:
             return False
-        return size > SMALL and 0 <= age < KEPT_SECONDS
+        return size > large and 0 <= age < KEPT_SECONDS
 
     def backup(self, target: Path) -> None:
         """Write a consistent copy to `target`.

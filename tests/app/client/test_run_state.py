@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.training_events import step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,24 +36,11 @@ from engine.core.events import (
     StageFinished,
     StageSkipped,
     StageStarted,
-    TrainStep,
     Warned,
     decode,
     encode,
 )
 from engine.core.messages.project import ProjectStatus, StageState
-
-
-def step(number: int, loss: float = 1.0, steps: int = 100) -> TrainStep:
-    return TrainStep(
-        step=number,
-        steps=steps,
-        loss=loss,
-        learning_rate=1e-3,
-        tokens_per_second=10.0,
-        memory_mb=1.0,
-        seconds_left=1.0,
-    )
 
 
 def check(number: int, best: bool = False, hit: float = 50.0) -> HeldOut:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fixtures.app import drive, until
 from fixtures.pipeline import ROOT, environment
+from fixtures.training_events import step
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -44,18 +45,6 @@ from engine.project.folder import ProjectFolder
 
 def progress(done: int) -> Progress:
     return Progress(stage="rank", done=done, total=9, unit="queries")
-
-
-def step(number: int) -> TrainStep:
-    return TrainStep(
-        step=number,
-        steps=9,
-        loss=1.0,
-        learning_rate=0.1,
-        tokens_per_second=1.0,
-        memory_mb=1.0,
-        seconds_left=1.0,
-    )
 
 
 def done(state: RunState) -> int:

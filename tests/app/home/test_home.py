@@ -13,6 +13,7 @@ from fixtures import pictures
 from fixtures.app import drive, opened, screen_text, text_of, until, until_screen, until_text
 from fixtures.home_screen import is_opened, offered, project_at, typed, until_offered
 from fixtures.shown_numbers import numbers
+from fixtures.training_events import step
 from fixtures.waiting_run import waiting_run
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
@@ -24,7 +25,7 @@ from bmembed_tui.home.recents import list_recent_projects, remember
 from bmembed_tui.home.sample import import_questions, open_sample_project
 from bmembed_tui.home.screen import ALL, NEW, OTHER, SAMPLE, HomeScreen
 from engine.core.assets import asset_path
-from engine.core.events import Paused, Progress, StageStarted, TrainStep, encode
+from engine.core.events import Paused, Progress, StageStarted, encode
 from engine.project.folder import ProjectFolder, projects_root
 
 
@@ -392,18 +393,7 @@ def test_what_a_run_does_is_read_from_its_log(tmp_path: Path) -> None:
     (folder / "events.jsonl").write_text("\n".join(log) + "\n")
     assert "Documents" in describe_run(project.path)
     assert numbers(describe_run(project.path)) == [1050, 2000]
-    steps = [
-        TrainStep(
-            step=n,
-            steps=4000,
-            loss=1.0,
-            learning_rate=1e-5,
-            tokens_per_second=1.0,
-            memory_mb=1.0,
-            seconds_left=1.0,
-        )
-        for n in range(1, 2001)
-    ]
+    steps = [step(number, steps=4000) for number in range(1, 2001)]
     log.append(encode(StageStarted(stage="train", fingerprint="", reason="")))
     (folder / "events.jsonl").write_text("\n".join([*log, *map(encode, steps)]) + "\n")
     doing = describe_run(project.path)

@@ -19,7 +19,7 @@ from engine.core.records import ReadDocument
 from engine.corpus import formats as readers
 from engine.corpus.formats import LeftOut, UnreadableFileError
 from engine.corpus.formats.containers import CompoundFile
-from engine.corpus.formats.opening import read_everything
+from engine.corpus.formats.opening import FileLimits, read_everything
 from engine.corpus.scan.formats import FORMATS, ending_of
 
 ENTITIES = (
@@ -129,11 +129,9 @@ def test_archives_in_archives_end_somewhere(tmp_path: Path) -> None:
     assert sum(isinstance(item, ReadDocument) for item in found) == 6
 
 
-def test_many_members_end_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.corpus.formats import opening
-
-    monkeypatch.setattr(opening, "MAX_MEMBERS", 3)
-    found = opened(tmp_path, "a.zip", office.zipped({f"{n}.txt": "The heron." for n in range(5)}))
+def test_many_members_end_somewhere(tmp_path: Path) -> None:
+    content = office.zipped({f"{n}.txt": "The heron." for n in range(5)})
+    found = opened(tmp_path, "a.zip", content, FileLimits(members=3))
     assert [type(item) for item in found] == [ReadDocument] * 3 + [LeftOut] * 2
 
 
@@ -174,25 +172,18 @@ def test_a_compound_file_of_nonsense_never_loops() -> None:
             continue
 
 
-def test_a_text_that_is_too_long_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from engine.corpus.formats import opening
-
-    monkeypatch.setattr(opening, "MAX_TEXT_LENGTH", 1000)
+def test_a_text_that_is_too_long_is_not_kept(tmp_path: Path) -> None:
+    limits = FileLimits(text=1000)
     with unreadable("too large", "1,200"):
-        opened(tmp_path, "a.txt", b"x" * 1200)
-    found = opened(tmp_path, "a.zip", office.zipped({"a.txt": "x" * 1200, "b.txt": "The heron."}))
+        opened(tmp_path, "a.txt", b"x" * 1200, limits)
+    content = office.zipped({"a.txt": "x" * 1200, "b.txt": "The heron."})
+    found = opened(tmp_path, "a.zip", content, limits)
     assert [getattr(item, "kind", "") for item in found] == ["too large", ""]
 
 
-def test_all_texts_of_a_file_together_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from engine.corpus.formats import opening
-
-    monkeypatch.setattr(opening, "MAX_TEXT", 1000)
-    found = opened(tmp_path, "a.zip", office.zipped({f"{n}.txt": "x" * 400 for n in range(3)}))
+def test_all_texts_of_a_file_together_are_bounded(tmp_path: Path) -> None:
+    content = office.zipped({f"{n}.txt": "x" * 400 for n in range(3)})
+    found = opened(tmp_path, "a.zip", content, FileLimits(texts=1000))
     assert [(item.member, getattr(item, "kind", "")) for item in found] == [
         ("0.txt", ""),
         ("1.txt", ""),
@@ -200,21 +191,14 @@ def test_all_texts_of_a_file_together_are_bounded(
     ]
 
 
-def test_a_mailbox_unpacks_nothing_however_large_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from engine.corpus.formats import opening
-
-    monkeypatch.setattr(opening, "MAX_UNPACKED", 1000)
+def test_a_mailbox_unpacks_nothing_however_large_it_is(tmp_path: Path) -> None:
+    limits = FileLimits(unpacked=1000)
     mails = [office.eml(text=f"Mail {n}. " + "The pelican rests. " * 30) for n in range(9)]
-    assert [type(item) for item in opened(tmp_path, "a.mbox", office.mbox(*mails))] == [
-        ReadDocument
-    ] * 9
+    found = opened(tmp_path, "a.mbox", office.mbox(*mails), limits)
+    assert [type(item) for item in found] == [ReadDocument] * 9
     packed = office.zipped({f"{n}.txt": "The heron. " * 90 for n in range(9)})
-    assert {getattr(item, "kind", "") for item in opened(tmp_path, "a.zip", packed)} == {
-        "",
-        "too large",
-    }
+    found = opened(tmp_path, "a.zip", packed, limits)
+    assert {getattr(item, "kind", "") for item in found} == {"", "too large"}
 
 
 def test_an_office_file_above_the_limit_is_not_read(

@@ -13,21 +13,17 @@ import pytest
 from fixtures import office
 from fixtures.compound_writer import compound_file
 from fixtures.errors import unreadable
+from fixtures.read_files import opened
 from pypdfium2 import PdfDocument
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut, Member, opening
-from engine.corpus.formats.opening import read_everything
+from engine.corpus.formats.opening import LIMITS, FileLimits, read_everything
 from engine.corpus.sandbox.outcome import Limits
 from engine.corpus.sandbox.pool import Pool
-from engine.corpus.scan.formats import FORMATS, ending_of
+from engine.corpus.scan.formats import ending_of
 
 PDF = office.pdf("The pelican boards at dawn.")
-
-
-def found_in(tmp_path: Path, name: str, content: bytes) -> list[ReadDocument | LeftOut]:
-    (tmp_path / name).write_bytes(content)
-    return list(read_everything(tmp_path / name, FORMATS[ending_of(name)]))
 
 
 def reported(found: list[ReadDocument | LeftOut]) -> list[tuple[str, str]]:
@@ -73,7 +69,7 @@ def packaged(name: str, content: bytes) -> bytes:
 def test_files_attached_to_a_pdf_are_read_down_to_those_inside_them(tmp_path: Path) -> None:
     inner = with_attachments(PDF, {"deep.txt": b"The tern rests."})
     files = {"plan.pdf": inner, "image.png": b"\x89PNG", "a.txt": b"The gull."}
-    found = found_in(tmp_path, "portfolio.pdf", with_attachments(PDF, files))
+    found = opened(tmp_path, "portfolio.pdf", with_attachments(PDF, files))
     assert reported(found[:1]) == [("", "pdf")]
     assert sorted(reported(found[1:])) == [
         ("a.txt", "txt"),
@@ -99,17 +95,15 @@ def test_a_file_that_is_pinned_to_a_page_is_read(tmp_path: Path) -> None:
     )
     content = office.pdf("The pelican boards at dawn.", extra=file)
     assert b"\n8 0 obj\n<</Type/EmbeddedFile" in content
-    found = found_in(tmp_path, "a.pdf", content.replace(b"/MediaBox", pin + b"/MediaBox"))
+    found = opened(tmp_path, "a.pdf", content.replace(b"/MediaBox", pin + b"/MediaBox"))
     assert reported(found) == [("", "pdf"), ("note.txt", "txt")]
 
 
 def test_the_files_stay_where_a_pdf_has_no_text(tmp_path: Path) -> None:
-    found = found_in(
-        tmp_path, "scan.pdf", with_attachments(office.pdf(""), {"a.txt": b"The gull."})
-    )
+    found = opened(tmp_path, "scan.pdf", with_attachments(office.pdf(""), {"a.txt": b"The gull."}))
     assert reported(found) == [("its own text", "needs OCR"), ("a.txt", "txt")]
     with unreadable("damaged"):
-        found_in(tmp_path, "a.pdf", b"%PDF-1.4 /EmbeddedFiles")
+        opened(tmp_path, "a.pdf", b"%PDF-1.4 /EmbeddedFiles")
 
 
 def test_files_embedded_in_office_files_are_read(tmp_path: Path) -> None:
@@ -121,7 +115,7 @@ def test_files_embedded_in_office_files_are_read(tmp_path: Path) -> None:
         "word/embeddings/oleObject3.bin": office.doc(),
         "word/embeddings/oleObject4.bin": packaged("note.txt", b"The tern rests."),
     }
-    found = found_in(tmp_path, "a.docx", with_parts(office.docx(), parts))
+    found = opened(tmp_path, "a.docx", with_parts(office.docx(), parts))
     assert reported(found) == [
         ("", "docx"),
         ("Sheet1.xlsx", "xlsx"),
@@ -134,7 +128,7 @@ def test_files_embedded_in_office_files_are_read(tmp_path: Path) -> None:
     assert found[-1].text == "The tern rests."
     for name, source in (("b.pptx", office.pptx()), ("c.xlsx", office.xlsx())):
         folder = {"b.pptx": "ppt", "c.xlsx": "xl"}[name]
-        found = found_in(
+        found = opened(
             tmp_path, name, with_parts(source, {f"{folder}/embeddings/x.docx": office.docx()})
         )
         assert reported(found) == [("", ending_of(name)[1:]), ("x.docx", "docx")]
@@ -151,7 +145,7 @@ def test_objects_that_are_not_read_are_listed_once(tmp_path: Path) -> None:
         "word/charts/_rels/chart1.xml.rels": names,
         "word/embeddings/Sheet1.xlsx": office.xlsx(),
     }
-    found = found_in(tmp_path, "a.docx", with_parts(office.docx(), parts))
+    found = opened(tmp_path, "a.docx", with_parts(office.docx(), parts))
     assert reported(found)[1:] == [
         ("oleObject3.bin", "encrypted"),
         ("oleObject1.bin and 2 more", "unsupported"),
@@ -159,27 +153,22 @@ def test_objects_that_are_not_read_are_listed_once(tmp_path: Path) -> None:
     ]
 
 
-def test_the_limits_hold_for_files_inside_documents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_limits_hold_for_files_inside_documents(tmp_path: Path) -> None:
     content = with_attachments(PDF, {f"{number}.txt": b"The gull." for number in range(3)})
-    monkeypatch.setattr(opening, "MAX_MEMBERS", 2)
-    assert [kind for _, kind in reported(found_in(tmp_path, "a.pdf", content))] == [
+    found = opened(tmp_path, "a.pdf", content, FileLimits(members=2))
+    assert [kind for _, kind in reported(found)] == [
         "pdf",
         "txt",
         "txt",
         "too large",
     ]
-    monkeypatch.setattr(opening, "MAX_MEMBER", 8)
-    assert reported(found_in(tmp_path, "b.pdf", content))[1:] == [
-        (f"{number}.txt", "too large") for number in range(3)
-    ]
+    found = opened(tmp_path, "b.pdf", content, FileLimits(member=8))
+    assert reported(found)[1:] == [(f"{number}.txt", "too large") for number in range(3)]
     deep = PDF
-    for _ in range(opening.MAX_DEPTH + 1):
+    for _ in range(LIMITS.depth + 1):
         deep = with_attachments(PDF, {"p.pdf": deep})
-    monkeypatch.undo()
-    found = found_in(tmp_path, "c.pdf", deep)
-    assert len(found) == 1 + opening.MAX_DEPTH + 1
+    found = opened(tmp_path, "c.pdf", deep)
+    assert len(found) == 1 + LIMITS.depth + 1
     assert reported(found)[-1] == ("/".join(["p.pdf"] * 7), "unsupported")
 
 
@@ -193,7 +182,7 @@ def test_a_fault_in_looking_for_files_is_listed_and_costs_nothing_else(
     monkeypatch.setattr(opening, "find_embedded_files", faulty)
     content = with_parts(office.docx(), {"word/embeddings/a.bin": b"x"})
     assert reported(
-        found_in(tmp_path, "a.zip", office.zipped({"a.docx": content, "b.txt": "The tern."}))
+        opened(tmp_path, "a.zip", office.zipped({"a.docx": content, "b.txt": "The tern."}))
     ) == [
         ("a.docx", "docx"),
         ("a.docx/a.txt", "txt"),

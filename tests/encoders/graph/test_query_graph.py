@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from fixtures.pipeline import environment
 
-from engine.encoders.graph import query_graph
 from engine.encoders.graph.graph_files import FOLDER
 from engine.encoders.graph.query_graph import QueryGraph, is_settled, take_over, write_query_graph
 from engine.encoders.graph.shared_graphs import copy_shared_graphs
@@ -118,11 +117,8 @@ def test_where_vectors_differ_there_is_none(
     assert is_settled(tmp_path), "it is not tried again with every run"
 
 
-def test_of_a_large_model_there_is_none(
-    source: FolderSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(query_graph, "MAX_WEIGHTS", 1000)
-    write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS)
+def test_of_a_large_model_there_is_none(source: FolderSource, tmp_path: Path) -> None:
+    write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS, max_weights=1000)
     assert opened(tmp_path, source) is None
     assert is_settled(tmp_path)
 

@@ -10,7 +10,7 @@ from fixtures.offset_similarity import Offset
 
 from engine.encoders.geometry.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
-from engine.lab.checks.diagnostics import Diagnostics, Ranked, similarities_of
+from engine.lab.checks.diagnostics import Diagnostics, Ranked, geometry_of, similarities_of
 from engine.lab.checks.diagnostics import describe as described
 from engine.metrics.bootstrap import PAPER, Sampling
 from engine.ranking.nearest import rank_all
@@ -175,15 +175,11 @@ def test_too_small_a_corpus_gives_no_figures():
     assert set(describe(one, [by_chunk("a")], same, KEYS[:3])) == {"uniformity", "isotropy I_A"}
 
 
-def test_of_many_chunks_isotropy_is_a_samples(monkeypatch):
-    from engine.lab.checks import diagnostics
-
+def test_of_many_chunks_isotropy_is_a_samples():
     rows = np.random.default_rng(0).normal(size=(4_000, 6)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    asked = Ranked(rows[:1], np.zeros((1, 1), np.int64), np.ones((1, 1), np.float32))
-    whole = describe(asked, [by_chunk("a")], rows, np.arange(4_000))
-    monkeypatch.setattr(diagnostics, "MAX_VECTORS", 1_000)
-    part = describe(asked, [by_chunk("a")], rows, np.arange(4_000))
+    whole = geometry_of(rows)
+    part = geometry_of(rows, max_vectors=1_000)
     assert part["isotropy I_B (IsoScore)"] == pytest.approx(
         whole["isotropy I_B (IsoScore)"], abs=0.02
     )

@@ -14,7 +14,6 @@ import pytest
 from engine.core.assets import asset_path
 from engine.core.errors import DatasetError
 from engine.core.figures import Interval
-from engine.lab.checks import forgetting as module
 from engine.lab.checks.forgetting import (
     general_knowledge,
     general_set,
@@ -67,7 +66,7 @@ def write_beir(folder, entries, judged):
     (folder / "qrels" / "test.tsv").write_text("\n".join(lines))
 
 
-def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path, monkeypatch):
+def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path):
     entries = {name: f"about {name}" for name in "abcdefgh"}
     write_beir(
         tmp_path / "wiki",
@@ -89,9 +88,7 @@ def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path, monkeypatch):
     found = measure_answers(questions, passages, known.right)
     assert found["hit@5"].tolist() == [0, 1]
     assert found["mrr@10"] == pytest.approx([1 / 6, 1 / 4])
-    monkeypatch.setattr(module, "MAX_PASSAGES", 4)
-    monkeypatch.setattr(module, "MAX_QUESTIONS", 1)
-    few = general_set(tmp_path / "wiki", seed=1)
+    few = general_set(tmp_path / "wiki", seed=1, max_questions=1, max_passages=4)
     assert (len(few.questions), len(few.passages)) == (1, 4)
     assert general_set(None) == general_knowledge()
 

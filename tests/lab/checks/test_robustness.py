@@ -17,7 +17,6 @@ from engine.encoders.geometry.similarity import COSINE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import products_of, rank_within
-from engine.lab.checks import robustness
 from engine.lab.checks.perturbation import CONDITIONS
 from engine.lab.checks.robustness import (
     RobustnessStudy,
@@ -105,9 +104,8 @@ def test_every_usable_query_stands_once_under_every_condition():
     assert set(masked) == {"the [MASK] number"}
 
 
-def test_a_set_of_many_queries_is_sampled_and_one_without_answers_is_none(monkeypatch):
-    monkeypatch.setattr(robustness, "MAX_QUERIES", 12)
-    trial = make_trial(query_set(), CHUNKS, terms)
+def test_a_set_of_many_queries_is_sampled_and_one_without_answers_is_none():
+    trial = make_trial(query_set(), CHUNKS, terms, max_queries=12)
     assert trial is not None
     assert trial.queries == 12
     empty = QuerySet(

@@ -16,7 +16,6 @@ from engine.core.platforms.users import is_private
 from engine.core.records import JudgedQuery, Query
 from engine.lexical.languages import language_of
 from engine.project.store import chunks as stored
-from engine.project.store import connection
 from engine.project.store.artifact_info import CorpusInfo, QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
@@ -431,32 +430,26 @@ def test_a_finished_ingest_vouches_for_the_fingerprint_until_another_begins(stor
     assert store.corpus_fingerprint() == own
 
 
-def test_only_a_large_database_is_spared_another_copy(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_large_database_is_spared_another_copy(store: Store, tmp_path: Path) -> None:
     copy = tmp_path / "project.db.bak"
     assert not store.is_fresh(store.path, copy)
     store.backup(copy)
     assert not store.is_fresh(store.path, copy)
-    monkeypatch.setattr(connection, "SMALL", 0)
-    assert store.is_fresh(store.path, copy)
+    assert store.is_fresh(store.path, copy, large=0)
     os.utime(copy, (1, 1))
-    assert not store.is_fresh(store.path, copy)
+    assert not store.is_fresh(store.path, copy, large=0)
 
 
-def test_damage_makes_the_next_run_look_at_every_page(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "SMALL", 0)
+def test_damage_makes_the_next_run_look_at_every_page(store: Store, tmp_path: Path) -> None:
     copy = store.path.with_name("project.db.bak")
     put_document(store, ["one"])
     store.backup(copy)
-    assert store.is_fresh(store.path, copy)
+    assert store.is_fresh(store.path, copy, large=0)
     with sqlite3.connect(store.path) as other:
         other.execute("UPDATE chunks SET headings = 'no JSON'")
     with fails(DamagedError, "database-damaged"):
         store.chunks()
-    assert not store.is_fresh(store.path, copy)
+    assert not store.is_fresh(store.path, copy, large=0)
 
 
 def test_backup_and_restore(store: Store, tmp_path: Path) -> None:
