@@ -118,6 +118,9 @@ def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> 
                 assert samples()
                 await pilot.press(key)
                 await until(pilot, lambda: not samples(), "the end of the process", 20)
+                await until(
+                    pilot, lambda: not pane.check_action("stop_sample", ()), "the end of the sample"
+                )
                 assert not pane.query_one(QuerySample).shown
                 assert text_of(pilot, "#sample-summary")
 
