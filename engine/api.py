@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,15 +135,16 @@ class Project:
     def search(self, query: str | Search, *, mode: str | None = None, **options: Any) -> Found:
         """Return the best chunks for `query`, best first; models stay loaded between calls.
 
-        `query`: a text, or a whole request (`engine.core.messages.search.Search`), which needs
-        nothing else. `mode`: `hybrid`, `semantic` or `keywords` (also `bm25`). `options`: the other
-        fields of a request, such as `top=3` or `types=("pdf",)`.
+        `query`: a text, or a whole request (`engine.core.messages.search.Search`). `mode`:
+        `hybrid`, `semantic` or `keywords` (also `bm25`). `options`: the other fields of a request,
+        such as `top=3` or `types=("pdf",)`; they replace those of a whole request.
         """
         from engine.search.searcher import Searcher
 
-        request = query
-        if isinstance(request, str):
-            request = Search(request, read_mode(mode), **options)
+        request = query if isinstance(query, Search) else Search(query)
+        if mode is not None:
+            options["mode"] = read_mode(mode)
+        request = replace(request, **options)
         if self._searcher is None:
             self._searcher = Searcher(self.folder)
         return self._searcher.search(request)

@@ -79,8 +79,13 @@ class TextModel:
         return len(row) - (row[-1] in self.tokenizer.all_special_ids)
 
     def pad(self, rows: Sequence[Row], longest: int = 0) -> dict[str, Tensor]:
-        """Pad token rows to (b, `longest`) tensors with their mask, or wider if a row is longer."""
-        return pad_rows({"input_ids": rows}, self.tokenizer, self.device, longest)
+        """Pad token rows to (b, `longest`) tensors with their mask, or wider if a row is longer.
+
+        The padding is on the right, whatever side the tokenizer names: vectors are the same, but in
+        a causal model padding on the left attends to no token at all, and then the gradient of
+        CUDA's fused attention is NaN in bfloat16 (docs/log/gpu.md).
+        """
+        return pad_rows({"input_ids": rows}, self.tokenizer, self.device, longest, side="right")
 
     def vectors(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
         """Return vectors float32 (b, d) of padded rows.
@@ -121,13 +126,16 @@ def encodable(text: str) -> str:
 
 
 def pad_rows(
-    inputs: Mapping[str, Sequence[Row]], tokenizer: Any, device: str, longest: int = 0
+    inputs: Mapping[str, Sequence[Row]],
+    tokenizer: Any,
+    device: str,
+    longest: int,
+    *,
+    side: str,
 ) -> dict[str, Tensor]:
     """Pad rows of `input_ids` and parallel inputs to (b, `longest`) tensors, with the mask.
 
-    The padding is on the right, whatever side the tokenizer names: vectors are the same, but in a
-    causal model padding on the left attends to no token at all, and then the gradient of CUDA's
-    fused attention is NaN in bfloat16 (docs/log/gpu.md).
+    They are wider if a row is longer. `side`: of the padding, "left" or "right".
     """
     import torch
 
@@ -136,7 +144,10 @@ def pad_rows(
     arrays = {name: np.zeros(shape, dtype=np.int64) for name in (*inputs, "attention_mask")}
     arrays["input_ids"][:] = tokenizer.pad_token_id or 0
     for row, length in enumerate(lengths):
-        arrays["attention_mask"][row, :length] = 1
+        columns = slice(0, length)
+        if side == "left":
+            columns = slice(shape[1] - length, None)
+        arrays["attention_mask"][row, columns] = 1
         for name, rows in inputs.items():
-            arrays[name][row, :length] = rows[row]
+            arrays[name][row, columns] = rows[row]
     return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}

@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import EngineError
 from engine.core.messages.project import Elsewhere, Purged, Removed
-from engine.core.platforms.files import delete_file, delete_tree
+from engine.core.platforms.files import PROBE, delete_file, delete_tree
 from engine.encoders.graph.shared_graphs import (
     forget_project,
     forget_unused_projects,
@@ -46,7 +46,7 @@ _MADE = {
     SERVERS: "list of servers that made queries or vectors",
     SETTINGS: "settings",
 }
-_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}")
+_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}", f"{PROBE}*")
 # The locks of everything that writes into a project.
 LOCKS = ("run", "stage", "sweep", "watch", "judging", "settings")
 LOCK_SECONDS = 2.0  # A stage whose run was killed ends within moments.

@@ -179,6 +179,7 @@ class ProjectFolder:
         project or other files are already there.
         """
         text = cls.check_new(path, chosen)
+        is_new = not path.exists()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.chmod(0o700)
@@ -190,8 +191,9 @@ class ProjectFolder:
                 code="write-failed",
             ) from error
         if not has_room_for_names(path, MAX_NAME):
-            with suppress(OSError):
-                path.rmdir()
+            if is_new:
+                with suppress(OSError):
+                    path.rmdir()
             raise EngineError(
                 f"{path} cannot be a project's folder.",
                 "Its path is so long that Windows would not open the files in it.",

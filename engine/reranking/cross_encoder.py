@@ -67,6 +67,7 @@ class CrossEncoder:
         """Return the scores (b,) of the pairs of `tokenize` at `places` (b,).
 
         Lengths are padded to a multiple of 16, since bfloat16 kernels are compiled for every shape.
+        The tokenizer's side counts: a score of sentence-transformers can be that of the last place.
         """
         import torch
 
@@ -76,7 +77,8 @@ class CrossEncoder:
                 rows[name] = [encoded[name][place] for place in places]
         longest = max(map(len, rows["input_ids"]))
         length = min(math.ceil(longest / LENGTH_GRID) * LENGTH_GRID, self.max_tokens)
-        inputs = pad_rows(rows, self._tokenizer, self._device, length)
+        side = self._tokenizer.padding_side
+        inputs = pad_rows(rows, self._tokenizer, self._device, length, side=side)
         with torch.inference_mode():
             logits = self._model(inputs).float()  # (b, labels)
             logit = logits[:, 0]

@@ -11,6 +11,7 @@ from fixtures.errors import fails
 
 from engine import Project
 from engine.core.errors import NotBuiltError, UsageError
+from engine.core.messages.search import Search
 
 
 def test_an_opened_project_searches_and_reports(finished: Path) -> None:
@@ -18,6 +19,8 @@ def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     found = project.search("freezer door left open", mode="bm25", top=3, paths=("incidents/**",))
     assert [hit.rank for hit in found.hits] == [1, 2, 3]
     assert all(hit.path.startswith("incidents/") for hit in found.hits)
+    request = Search("freezer door left open", "keywords", paths=("incidents/**",))  # type: ignore[arg-type]
+    assert project.search(request, top=3) == found
     assert {stage.state for stage in project.status()} == {"done"}
     assert project.counts()["judged_queries"] == 130
     assert project.skipped() == {}

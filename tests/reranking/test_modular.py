@@ -86,6 +86,42 @@ def test_its_scores_are_those_of_the_library(modular: Path, tmp_path: Path) -> N
     np.testing.assert_allclose(rough, expected, atol=0.5)
 
 
+def test_a_decoder_is_scored_at_the_last_token_of_a_pair(tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder as Library
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.cross_encoder.modules.logit_score import LogitScore
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = AutoTokenizer.from_pretrained(str(build_tiny_model(tmp_path / "tokenizer")))
+    tokenizer.padding_side = "left"
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.5,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    decoder = tmp_path / "decoder"
+    Qwen2ForCausalLM(config).save_pretrained(decoder)
+    tokenizer.save_pretrained(decoder)
+    transformer = Transformer(str(decoder), transformer_task="text-generation")
+    library = Library(
+        modules=[transformer, LogitScore(10, 11)],
+        device="cpu",
+        activation_fn=torch.nn.Identity(),
+    )
+    library.save_pretrained(str(tmp_path / "ranker"))
+    expected = library.predict([(QUERY, passage) for passage in PASSAGES])
+    folder = resolve_cross_encoder(tmp_path / "ranker", tmp_path / "cache")
+    ours = CrossEncoder(folder.path, Hardware("cpu", "float32", 1, ()))
+    np.testing.assert_allclose(ours.scores(QUERY, PASSAGES), expected, atol=1e-5)
+    assert np.ptp(expected) > 1
+
+
 def test_weights_of_a_module_are_part_of_its_name(modular: Path, tmp_path: Path) -> None:
     import shutil
 

@@ -116,14 +116,14 @@ class Searching:
 
     async def _search(self, question: Question, mode: Mode) -> None:
         started = time.perf_counter()
-        request = question.filters.build_request(
-            question.query,
-            mode,
-            facets=question.facets,
-            by_document=question.by_document,
-            by_date=question.by_date,
-        )
         try:
+            request = question.filters.build_request(
+                question.query,
+                mode,
+                facets=question.facets,
+                by_document=question.by_document,
+                by_date=question.by_date,
+            )
             found = await self._ask(request)
             answer = build_answer(question, found, started)
             self._take(question, mode, answer)

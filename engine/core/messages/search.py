@@ -171,7 +171,7 @@ class Search(Request[Found], method="search"):
 
     What is None comes from project.toml, or excludes nothing.
 
-    `mode`: `read_mode` reads the names that users type. `top`: how many hits.
+    `mode`: also by the names that users type (`read_mode`). `top`: how many hits.
     `paths`, `types`, `authors`, `languages`, `tags`: see `engine.search.filters.SearchFilter`.
     `after` (inclusive) and `before` (exclusive): dates, YYYY-MM-DD.
     `facets`: also count the documents found by type, author, tag, language, year and folder.
@@ -204,7 +204,7 @@ class Search(Request[Found], method="search"):
     rerank: bool | None = None
 
     def __post_init__(self) -> None:
-        read_mode(self.mode)
+        object.__setattr__(self, "mode", read_mode(self.mode))
         if self.top is not None and self.top < 1:
             raise UsageError(
                 f"{self.top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few"

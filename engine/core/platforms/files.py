@@ -29,7 +29,8 @@ _EXTENDED = "\\\\?\\"
 _MOUNT_POINT = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT, of junctions
 _RECALL_ON_DATA_ACCESS = 0x400000  # FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS
 _ASIDE = ".bmembed-old-"
-_PROBE = ".bmembed-try-"
+PROBE = ".bmembed-try-"
+"""Begins the names of files that only tell whether they can be made."""
 _LEFTOVER = re.compile(rf"{re.escape(_ASIDE)}[0-9a-f]{{8}}")
 _DEVICE = r"(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³]) *(?:\.[^\\/]*)?"
 _RESERVED = re.compile(_DEVICE, re.IGNORECASE)
@@ -179,7 +180,11 @@ def is_writable(folder: Path) -> bool:
     """Return whether files can be made in a folder; on Windows only an attempt tells."""
     if sys.platform != "win32":
         return os.access(folder, os.W_OK)
-    return _can_create(folder / f"{_PROBE}{secrets.token_hex(8)}")
+    try:
+        _try_to_create(folder / f"{PROBE}{secrets.token_hex(8)}")
+    except OSError:
+        return False
+    return True
 
 
 def release_pages(memory: mmap.mmap) -> None:
@@ -200,20 +205,22 @@ def open_with_viewer(path: Path) -> None:
 def has_room_for_names(folder: Path, length: int) -> bool:
     """Return whether a folder can have files whose paths within it have `length` characters.
 
-    Windows may end paths at 260, which only an attempt tells.
+    Windows may end paths at 260, which only an attempt tells. An attempt that fails for another
+    reason does not tell it.
     """
     if sys.platform != "win32":
         return True
-    return _can_create(folder / f"{_PROBE}{'x' * (length - len(_PROBE))}")
-
-
-def _can_create(path: Path) -> bool:
+    probe = folder / f"{PROBE}{'x' * (length - len(PROBE))}"
     try:
-        os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-    except OSError:
-        return False
-    remove_file(path)
+        _try_to_create(probe)
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENAMETOOLONG, errno.EINVAL)
     return True
+
+
+def _try_to_create(path: Path) -> None:
+    os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    remove_file(path)
 
 
 def reachable_path(path: str) -> str:

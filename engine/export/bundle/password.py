@@ -59,7 +59,7 @@ def is_encrypted(infos: dict[str, ZipInfo]) -> bool:
         return False
     is_compressed = any(info.compress_type for info in infos.values())
     if infos.keys() != {KEY, BODY} or infos[KEY].file_size > _MAX_KEY or is_compressed:
-        raise unsafe(f"It holds {KEY} and what no bundle holds")
+        raise unsafe(f"It holds {KEY} and files that no bundle has")
     return True
 
 

@@ -390,6 +390,17 @@ def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyP
     }
 
 
+def test_a_date_that_the_request_refuses_is_an_error_of_the_answer() -> None:
+    requests = Requests()
+    searching = Searching(requests.ask, requests.start, lambda _mode: None)
+    searching.search(Question("q", Filters(after="before 1970")), "bm25")
+    asyncio.run(requests.started["search-bm25"]())
+    answer = searching.answer("bm25")
+    assert answer is not None
+    assert "before 1970" in answer.error
+    assert requests.made == []
+
+
 def test_that_embedding_is_almost_over_is_said() -> None:
     run = RunState(current="embed", stages={"embed": StageRun("embed")})
     begun = format_embedding(run)

@@ -177,6 +177,12 @@ def test_only_an_attempt_tells_how_long_a_path_may_be(
     assert not files.has_room_for_names(tmp_path, 120)
     assert files.has_room_for_names(tmp_path, 100 - len(os.sep))
 
+    def refuse(*_arguments: object) -> int:
+        raise PermissionError(errno.EACCES, "read-only share")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert files.has_room_for_names(tmp_path, 120)  # that is no matter of length
+
 
 @pytest.mark.usefixtures("windows")
 def test_only_an_attempt_tells_whether_a_folder_is_writable(
