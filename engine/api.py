@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core import environment
 from engine.core.events import Event
 from engine.core.messages.report import SEARCH_MODES, SearchMode
-from engine.core.messages.search import Search, read_mode
+from engine.core.messages.search import Search
 from engine.core.systems import IN_USE_ALONE
 from engine.project.folder import ProjectFolder, full_path, locate
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot
@@ -143,7 +143,7 @@ class Project:
 
         request = query if isinstance(query, Search) else Search(query)
         if mode is not None:
-            options["mode"] = read_mode(mode)
+            options["mode"] = mode
         request = replace(request, **options)
         if self._searcher is None:
             self._searcher = Searcher(self.folder)
