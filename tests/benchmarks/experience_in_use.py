@@ -3,10 +3,10 @@ gains.
 
     python tests/benchmarks/experience_in_use.py --runs FOLDER/runs.jsonl [--experience FILE]
 
-`runs.jsonl` is that of `experience.py`. Each set is left out of the prior that decides on it.
-In addition to the prior, the held-out queries of the kind that was trained on decide, as in a
-project without judged questions and titles. The gain is that on the judged questions, which decide
-nothing.
+`runs.jsonl` is that of `experience.py`; runs of other recipes than the experience's do not count.
+Each set is left out of the prior that decides on it. In addition to the prior, the held-out queries
+of the kind that was trained on decide, as in a project without judged questions and titles. The
+gain is that on the judged questions, which decide nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.systems import BASE, BM25, weight_of
 from engine.encoders.choosing.shares import EQUAL
 from engine.evaluation.evidence import Evidence, RungName
-from engine.evaluation.experience import Experience, QueryOrigin, parse_experience
+from engine.evaluation.experience import Experience, QueryOrigin, Recipe, parse_experience
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import Decision, Option
 from engine.evaluation.selection import ProjectExperience, pair
@@ -61,9 +61,10 @@ def main() -> None:
     options = parser.parse_args()
     experience = parse_experience(json.loads(options.experience.read_text(encoding="utf-8")))
     lines = [json.loads(line) for line in options.runs.read_text(encoding="utf-8").splitlines()]
-    latest = {
-        (line["set"], line["kind"], line["seed"]): line for line in lines if line["kind"] in ORIGINS
-    }
+    latest = {}
+    for line in lines:
+        if line["kind"] in ORIGINS and is_of_recipe(line, experience):
+            latest[line["set"], line["kind"], line["seed"]] = line
     found = [one for line in latest.values() for one in decisions(line, experience)]
     for one in sorted(
         found, key=lambda one: (one.run["kind"], one.mode, one.run["set"], one.run["seed"])
@@ -71,6 +72,15 @@ def main() -> None:
         print(format_decision(one))
     for text in means(found):
         print(text)
+
+
+def is_of_recipe(run: Line, experience: Experience) -> bool:
+    """Return whether a run is of the recipe that the experience is about, not of another tried."""
+    config = run["config"]
+    names = {field.name for field in dataclasses.fields(Recipe)} - {"examples"}
+    examples = config["steps"] * config["queries_per_step"]
+    recipe = Recipe(**{name: config[name] for name in names}, examples=examples)
+    return recipe == experience.recipes[ORIGINS[run["kind"]]]
 
 
 def decisions(run: Line, experience: Experience) -> Iterator[InUse]:
