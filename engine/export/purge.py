@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -152,8 +153,14 @@ def _measure(path: Path) -> tuple[int, int]:
     if path.is_symlink():
         return 0, 0
     candidates = [path] if path.is_file() else path.rglob("*")
-    files = [file for file in candidates if file.is_file() and not file.is_symlink()]
-    return len(files), sum(file.stat().st_size for file in files)
+    sizes: list[int] = []
+    for file in candidates:
+        # Another process may be removing the same files.
+        with suppress(FileNotFoundError):
+            status = file.lstat()
+            if stat.S_ISREG(status.st_mode):
+                sizes.append(status.st_size)
+    return len(sizes), sum(sizes)
 
 
 def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:

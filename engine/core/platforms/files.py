@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import TypeVar
 
 RETRY_SECONDS = 2.0
@@ -36,6 +37,7 @@ _DEVICE = r"(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³]) *
 _RESERVED = re.compile(_DEVICE, re.IGNORECASE)
 _CHANGED_BY_WINDOWS = re.compile(rf"[\\/]{_DEVICE}(?:[\\/]|$)|[ .](?:[\\/]|$)", re.IGNORECASE)
 _Result = TypeVar("_Result")
+_Problem = tuple[type[BaseException], BaseException, TracebackType]
 
 
 def open_private(path: Path, flags: int) -> int:
@@ -134,17 +136,21 @@ def remove_tree(folder: Path) -> bool:
 def delete_tree(folder: Path) -> None:
     """Remove a folder; on Windows it stays whole while a file in it is in use.
 
-    There it is renamed first, so that no half of it is found. What is left of such folders, since a
-    file was opened meanwhile, is removed by the next call in the same place. Raises OSError.
+    What another process removes meanwhile is no error. On Windows the folder is renamed first, so
+    that no half of it is found. What is left of such folders, since a file was opened meanwhile, is
+    removed by the next call in the same place. Raises OSError.
     """
     if sys.platform != "win32":
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, onerror=_raise_unless_gone)
         return
     for leftover in find_leftovers(folder.parent):
         with suppress(OSError):
             shutil.rmtree(leftover, onerror=_remove_read_only)
     aside = folder.with_name(f"{_ASIDE}{secrets.token_hex(4)}")
-    rename(folder, aside)
+    try:
+        rename(folder, aside)
+    except FileNotFoundError:
+        return
     _repeat(lambda: shutil.rmtree(aside, onerror=_remove_read_only))
 
 
@@ -153,8 +159,16 @@ def find_leftovers(parent: Path) -> list[Path]:
     return [path for path in parent.glob(f"{_ASIDE}*") if _LEFTOVER.fullmatch(path.name)]
 
 
-def _remove_read_only(remove: Callable[[str], object], path: str, _problem: object) -> None:
+def _raise_unless_gone(_remove: object, _path: str, problem: _Problem) -> None:
+    """Raise what stopped a removal, unless the file is already gone."""
+    if not isinstance(problem[1], FileNotFoundError):
+        raise problem[1]
+
+
+def _remove_read_only(remove: Callable[[str], object], path: str, problem: _Problem) -> None:
     """Remove a file that is marked read-only, which Windows refuses at first."""
+    if isinstance(problem[1], FileNotFoundError):
+        return
     Path(path).chmod(stat.S_IWRITE)
     remove(path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -201,7 +202,25 @@ def test_only_an_attempt_tells_whether_a_folder_is_writable(
 
 def test_removing_what_is_not_there(tmp_path: Path) -> None:
     assert files.remove_tree(tmp_path / "artifact")
-    with pytest.raises(FileNotFoundError):
+    files.delete_tree(tmp_path / "artifact")
+
+
+def test_a_folder_can_be_removed_twice_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "artifact"
+    for number in range(40):
+        (folder / str(number)).mkdir(parents=True)
+        for name in "abcdefghij":
+            (folder / str(number) / name).write_text(name)
+    with ThreadPoolExecutor(4) as pool:
+        removals = [pool.submit(files.delete_tree, folder) for _ in range(4)]
+    for removal in removals:
+        removal.result()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_removed_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "artifact").write_text("a file")
+    with pytest.raises(NotADirectoryError):
         files.delete_tree(tmp_path / "artifact")
 
 
