@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from fixtures.errors import fails
+from fixtures.local_zone import in_zone
 
 from engine.core import events
 from engine.core import subprocesses as children
@@ -193,18 +194,11 @@ def test_wrong_stages_are_refused_before_anything_is_done(
     assert not list((project.path / "runs").iterdir())
 
 
-def test_runs_are_named_in_universal_time(
-    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead
-    time.tzset()
-    try:
+def test_runs_are_named_in_universal_time(project: ProjectFolder) -> None:
+    with in_zone("Pacific/Kiritimati"):  # 14 hours ahead
         before = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         run = pipeline.run(project, stages=[])
         after = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    finally:
-        monkeypatch.undo()
-        time.tzset()
     assert before <= run[:15] <= after
 
 
