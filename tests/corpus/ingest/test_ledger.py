@@ -549,6 +549,7 @@ def test_a_text_of_5_gb_is_left_alone(project: Path) -> None:
     assert (row.state, row.kind, numbers(row.reason)) == ("quarantined", "too large", [512])
 
 
+@pytest.mark.posix(reason="a folder holds no pipes on Windows")
 def test_a_pipe_in_a_files_place_does_not_hold_the_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
