@@ -597,6 +597,7 @@ def test_before_anything_is_read_the_command_names_the_one_that_reads(project: P
     assert (listed.stdout, f"engine run {project}" in listed.stderr) == ("", True)
 
 
+@pytest.mark.posix(reason="names hold no control characters on Windows")
 def test_the_command_lists_retries_and_exports(project: Path) -> None:
     (project.parent / "documents" / "=1+1.txt").write_bytes(bytes(range(256)))
     (project.parent / "documents" / "b\x1b[31m.txt").write_bytes(b"The tern rests.")
