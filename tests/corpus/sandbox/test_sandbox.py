@@ -4,7 +4,6 @@ one.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import random
@@ -353,8 +352,11 @@ def test_a_reading_process_is_confined_and_has_no_sockets(
 def test_a_file_that_the_system_does_not_open_is_closed(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
-    outcome = pool().read(tmp_path / "gone.txt", "txt")
-    assert (outcome.closed, outcome.reason) == (True, os.strerror(errno.ENOENT).lower())
+    path = tmp_path / "gone.txt"
+    with pytest.raises(FileNotFoundError) as error:
+        path.open()
+    outcome = pool().read(path, "txt")
+    assert (outcome.closed, outcome.reason) == (True, str(error.value.strerror).lower())
 
 
 def test_closing_ends_every_process(tmp_path: Path) -> None:
