@@ -168,7 +168,7 @@ def unused_graphs(without: Collection[Path] = ()) -> list[Path]:
     root = graphs_root()
     if not root.is_dir():
         return []
-    used = set[str]()
+    used: set[str] = set()
     for project in _read_projects():
         if project not in without:
             used.update(filter(None, map(_read_pointer, _find_pointers(project))))
