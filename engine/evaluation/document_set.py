@@ -121,7 +121,9 @@ class NearCopies:
         documents: Iterable[Document],
         chunks: Sequence[Chunk],
         queries: Iterable[DocumentQuery],
+        in_memory: int = IN_MEMORY,
     ) -> None:
+        """Index the chunks, `in_memory` of them at once."""
         queries = list(queries)
         self._chunks = chunks
         # Label → rows of the chunks that it is about.
@@ -135,16 +137,16 @@ class NearCopies:
         self._verbatim = defaultdict[str, list[int]](list)
         # Document → row and folded text of its chunks, if a link in it is a query.
         self._linking = defaultdict[int, list[tuple[int, str]]](list)
-        self._index_texts(queries)
+        self._index_texts(queries, in_memory)
 
-    def _index_texts(self, queries: Sequence[DocumentQuery]) -> None:
+    def _index_texts(self, queries: Sequence[DocumentQuery], in_memory: int) -> None:
         """Fill `_verbatim` and `_linking`, by parts of the corpus that fit into memory."""
         texts = [folded_words(query.text) for query in queries]
         wanted = {" ".join(words) for words in texts if len(words) >= MIN_VERBATIM}
         linking = {query.written_in for query in queries if query.written_in != query.document_id}
-        for start in range(0, len(self._chunks), IN_MEMORY):
+        for start in range(0, len(self._chunks), in_memory):
             folded: list[str] = []
-            for row, chunk in enumerate(self._chunks[start : start + IN_MEMORY], start):
+            for row, chunk in enumerate(self._chunks[start : start + in_memory], start):
                 text = f" {' '.join(folded_words(chunk.embedded_text))} "
                 folded.append(text)
                 if chunk.document_id in linking:
