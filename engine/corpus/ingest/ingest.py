@@ -106,18 +106,11 @@ class Ingest:
         what was read of them before.
         """
         self._former = Former(self._context, self._chunking, self._ocr, scan)
-        changed: list[ScannedFile] = []
-        unchanged = 0
-        for file in scan.files:
-            if self._former.is_changed(file):
-                changed.append(file)
-                continue
-            unchanged += 1
-            self._tally["unchanged"] += self._former.files[file.source, file.path].state == "read"
-        changed.sort(key=lambda file: file.size // _LARGE)
         if self._store.files_left():
             states = [record.state for record in self._former.files.values()]
             self._tally["unread"] = states.count("quarantined") + states.count("skipped")
+        changed = self._find_changed(scan)
+        unchanged = len(scan.files) - len(changed)
         self._pool = self._build_pool(on_cluster=bool(changed) and bool(cluster_address()))
         try:
             self._read_all(changed, unchanged if self._is_first else 0)
@@ -127,6 +120,25 @@ class Ingest:
         if more > 0 and not self.progress.left:
             lists_all = f"'engine documents {self._context.project.argument}' lists all"
             self._context.warn(f"{more:,} more not read: {lists_all}.")
+        self._remove_gone(scan)
+        return self._tally
+
+    def _find_changed(self, scan: Scan) -> list[ScannedFile]:
+        """Return the files to read, the large ones last; count the others that were read."""
+        changed: list[ScannedFile] = []
+        for file in scan.files:
+            if self._former.is_changed(file):
+                changed.append(file)
+            elif self._former.files[file.source, file.path].state == "read":
+                self._tally["unchanged"] += 1
+        changed.sort(key=lambda file: file.size // _LARGE)
+        return changed
+
+    def _remove_gone(self, scan: Scan) -> None:
+        """Remove what was read of files that are gone or have become unreadable.
+
+        Raises NoDocumentsError if nothing would be left to search.
+        """
         with self._store.transaction():
             self._tally["removed"] += forget_gone(self._context, self._former.files, scan)
             # The content of files that could not be opened stays, and they are tried again.
@@ -139,7 +151,6 @@ class Ingest:
             self._drop_unreadable()
             if not self._store.has_chunks():
                 raise nothing_left
-        return self._tally
 
     def _build_pool(self, *, on_cluster: bool) -> Pool:
         corpus = self._context.settings.corpus
