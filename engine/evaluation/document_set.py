@@ -121,7 +121,9 @@ class NearCopies:
         documents: Iterable[Document],
         chunks: Sequence[Chunk],
         queries: Iterable[DocumentQuery],
+        in_memory: int = IN_MEMORY,
     ) -> None:
+        """Index the chunks, `in_memory` of them at once."""
         queries = list(queries)
         self._chunks = chunks
         self._rows_by_label = _find_labelled(chunks, _read_names(documents), queries)
@@ -132,16 +134,16 @@ class NearCopies:
         self._rows_by_text: defaultdict[str, list[int]] = defaultdict(list)
         # Document → row and folded text of its chunks, if a link in it is a query.
         self._linking: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
-        self._index_texts(queries)
+        self._index_texts(queries, in_memory)
 
-    def _index_texts(self, queries: Sequence[DocumentQuery]) -> None:
+    def _index_texts(self, queries: Sequence[DocumentQuery], in_memory: int) -> None:
         """Fill `_rows_by_text` and `_linking`, by parts of the corpus that fit into memory."""
         texts = [folded_words(query.text) for query in queries]
         wanted = {" ".join(words) for words in texts if len(words) >= MIN_VERBATIM}
         linking = {query.written_in for query in queries if query.written_in != query.document_id}
-        for start in range(0, len(self._chunks), IN_MEMORY):
+        for start in range(0, len(self._chunks), in_memory):
             folded: list[str] = []
-            for row, chunk in enumerate(self._chunks[start : start + IN_MEMORY], start):
+            for row, chunk in enumerate(self._chunks[start : start + in_memory], start):
                 text = f" {' '.join(folded_words(chunk.embedded_text))} "
                 folded.append(text)
                 if chunk.document_id in linking:

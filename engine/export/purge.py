@@ -79,17 +79,18 @@ def found_sources(project: ProjectFolder) -> list[Path]:
     return sources
 
 
-def purge(project: ProjectFolder) -> Purged:
+def purge(project: ProjectFolder, wait: float = LOCK_SECONDS) -> Purged:
     """Remove everything that the engine has made for a project, killed exports included.
 
     It also leaves the list of recent projects. The user's files in the project's folder stay. An
-    interrupted purge can be repeated: project.toml goes last. Raises ProjectBusyError while a run
-    holds the project, ResourceError or EngineError if the system refuses.
+    interrupted purge can be repeated: project.toml goes last. Raises ProjectBusyError if a run
+    still holds the project after `wait` seconds, ResourceError or EngineError if the system
+    refuses.
     """
     root = project.path
     with ExitStack() as held:
         for name in LOCKS:
-            held.enter_context(project.locked(name, wait=LOCK_SECONDS))
+            held.enter_context(project.locked(name, wait=wait))
         elsewhere = tuple(_list_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
             if graphs_root().is_dir():

@@ -188,17 +188,19 @@ class VectorIndex:
         for name, digest in self.manifest["graphs"].items():
             if name in parts:
                 graphs[name] = digest
-        linked = list(parts)
-        linked += [graph_of(Path(name)).name for name in graphs]
-        for name in linked:
-            try:
-                os.link(self.folder / name, folder / name)
-            except OSError:  # a file system without links
-                shutil.copyfile(self.folder / name, folder / name)
+        self._link([*parts, *(graph_of(Path(name)).name for name in graphs)], folder)
         manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
         new_ids = np.concatenate(ids)
         rows = chain.from_iterable(blocks)
         return self._write(folder, manifest, new_ids, rows, gone, self.sizes)
+
+    def _link(self, names: Iterable[str], folder: Path) -> None:
+        """Put files of the index into another folder as well."""
+        for name in names:
+            try:
+                os.link(self.folder / name, folder / name)
+            except OSError:  # a file system without links
+                shutil.copyfile(self.folder / name, folder / name)
 
     @classmethod
     def _write(

@@ -253,15 +253,12 @@ def test_every_lock_that_the_engine_takes_is_known() -> None:
 
 
 @pytest.mark.parametrize("lock", ["run", "stage", "sweep", "watch", "judging", "settings"])
-def test_while_something_writes_into_it_nothing_is_removed(
-    project: Path, monkeypatch: pytest.MonkeyPatch, lock: str
-) -> None:
+def test_while_something_writes_into_it_nothing_is_removed(project: Path, lock: str) -> None:
     """A stage outlives its killed run for a moment."""
-    monkeypatch.setattr(purging, "LOCK_SECONDS", 0.2)
     folder = ProjectFolder.open(project)
     before = sorted(project.rglob("*"))
     with folder.locked(lock), pytest.raises(ProjectBusyError):
-        purge(folder)
+        purge(folder, wait=0.2)
     assert sorted(path for path in project.rglob("*") if path.suffix != ".lock") == [
         path for path in before if path.suffix != ".lock"
     ]
