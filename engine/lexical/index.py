@@ -34,7 +34,7 @@ import numpy as np
 import tantivy
 
 from engine.core.arrays import Floats, Ids, Ranking
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Weights, code_bonus, idf
@@ -124,7 +124,7 @@ class LexicalIndex:
             opened = cls(folder, manifest, index)
             count = opened._searcher.num_docs
         if readable != files:
-            weakref.finalize(opened, remove_tree, readable)
+            weakref.finalize(opened, try_remove_tree, readable)
         if count != manifest.count:
             raise damage_error(folder, f"It holds {count} chunks instead of {manifest.count}")
         return opened

@@ -219,8 +219,8 @@ class SystemLists:
 
         def find() -> KnownChunks:
             keys = self._loaded.store.chunk_keys()
-            ids = np.array([key[0] for key in keys], np.int64)
-            hashes = hash_keys([key[2] for key in keys])
+            ids = np.array([chunk_id for chunk_id, _, _ in keys], np.int64)
+            hashes = hash_keys([content_hash for _, _, content_hash in keys])
             caches: dict[str, VectorCache] = {}
             is_known = np.ones(len(ids), bool)
             for fingerprint in {pair.reference.chunks, pair.candidate.chunks}:
@@ -237,7 +237,7 @@ class SystemLists:
         if not len(known.ids):
             raise NotBuiltError(
                 "The lists of both encoders cannot be made.",
-                "Their vectors of the chunks are not kept.",
+                "The chunk vectors of both encoders are not cached.",
                 f"Run 'engine evaluate {self._loaded.project.argument} --force', which makes them.",
                 code="lists-unavailable",
                 stage="evaluate",

@@ -18,7 +18,7 @@ from posixpath import dirname, join, normpath
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from engine.core.characters import visible
+from engine.core.characters import drop_invisible
 from engine.core.records import Chunk, Document, DocumentQuery, Heading, Origin, ReadDocument
 from engine.project.store.store import Store
 
@@ -240,7 +240,7 @@ def _is_meaningful(
 
 
 def _join_lines(text: str) -> str:
-    return " ".join(visible(text).split())
+    return " ".join(drop_invisible(text).split())
 
 
 def _resolve_link(path: str, target: str) -> str:
