@@ -144,7 +144,7 @@ class RerankerTrial:
         """
         timed = BudgetedReranker(reranker, self._context.settings.search.rerank_seconds)
         texts = self._texts(queries)
-        counts = list[int]()
+        counts: list[int] = []
         timed.load()
         for row in queries.usable()[:TIMED_QUERIES]:
             passages = [texts[chunk] for chunk in self._first_chunks(queries, row, MAX_PASSAGES)]

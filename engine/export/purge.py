@@ -17,6 +17,8 @@ from engine.core.platforms.files import PROBE, delete_file, delete_tree
 from engine.encoders.graph.shared_graphs import (
     forget_project,
     forget_unused_projects,
+    graphs_root,
+    lock_graphs,
     unused_graphs,
 )
 from engine.endpoint.servers import RECORD as SERVERS
@@ -91,6 +93,9 @@ def purge(project: ProjectFolder, wait: float = LOCK_SECONDS) -> Purged:
             held.enter_context(project.locked(name, wait=wait))
         elsewhere = tuple(_list_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
+            if graphs_root().is_dir():
+                # A graph that a run is storing has no pointer yet.
+                held.enter_context(lock_graphs())
             cached = _find_cached(project)
             removed = [remove(path, GRAPH) for path in unused_graphs(without=[root, *cached])]
             removed += [remove(path, FOUND) for path in cached]

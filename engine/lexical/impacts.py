@@ -56,7 +56,7 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
 def _read_statistics(index: LexicalIndex) -> tuple[dict[str, float], float]:
     """Return idf · (k1 + 1) of each word, and the mean number of words in a chunk."""
     total = 0
-    frequencies = Counter[str]()
+    frequencies: Counter[str] = Counter()
     for _, text, _ in index.stored():
         words = text.split()
         total += len(words)

@@ -71,7 +71,7 @@ def related_documents(
     half of all documents counts only if their texts are alike: pages of a site share one, too.
     """
     keys = document_keys(documents)
-    by_title = defaultdict[object, list[int]](list)
+    by_title: defaultdict[object, list[int]] = defaultdict(list)
     labels: dict[int, tuple[object, ...]] = {}
     for document in documents:
         title = tuple(folded_words(without_marks(document.title)))

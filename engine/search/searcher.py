@@ -253,7 +253,7 @@ class Searcher:
         """Return the first `top` hits by each encoder that is not in use, base or adapted.
 
         Judges thus see more than what search finds now. An encoder without cached vectors of all
-        chunks gives no hits. Raises as `search`.
+        chunks gives no hits. Raises what `search` raises.
         """
         self._loaded.follow_repair()
         if unsearchable(query):

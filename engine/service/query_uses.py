@@ -50,13 +50,13 @@ class QueryUses:
         self.written = document_queries(store)
         self._made = store.artifact(QueriesInfo) is not None
         if self._made:
-            free = find_untrained(snapshot, chunks, self.written)
+            untrained = find_untrained(snapshot, chunks, self.written)
         else:
-            free = expected_untrained(snapshot, self.written)
+            untrained = expected_untrained(snapshot, self.written)
         self._as_evidence: set[DocumentQuery] = set()
-        for group in deciding_groups(snapshot, free, chunks):
+        for group in deciding_groups(snapshot, untrained, chunks):
             self._as_evidence.update(group)
-        self._untrained = set(free)
+        self._untrained = set(untrained)
         self._stopping: set[DocumentQuery] = set()
         self._generated_stopping: set[int] = set()
         self._find_stopping(snapshot, queries, chunks)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from fixtures.errors import error_of
 from fixtures.pipeline import ROOT, engine_here, environment
 from fixtures.shown_numbers import numbers
@@ -22,6 +22,7 @@ from platformdirs import user_state_path
 
 from engine.core.errors import ProjectBusyError
 from engine.core.messages.project import Purged
+from engine.encoders.graph.shared_graphs import graphs_root
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
 from engine.export.folder import LOCK, RECORD, remember
@@ -194,6 +195,23 @@ def test_a_damaged_project_can_be_purged(project: Path) -> None:
     (project / RECORD).write_text("{")
     purge(ProjectFolder.open(project))
     assert sorted(path.name for path in project.iterdir()) == ["documents"]
+
+
+def test_graphs_are_removed_while_no_run_stores_one(
+    project: Path, own_data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs_root().mkdir(parents=True)
+    asked = []
+
+    def find_unused(without: object) -> list[Path]:
+        with pytest.raises(Timeout):
+            FileLock(graphs_root() / ".lock", timeout=0).acquire()
+        asked.append(without)
+        return []
+
+    monkeypatch.setattr("engine.export.purge.unused_graphs", find_unused)
+    purge(ProjectFolder(project))
+    assert asked == [[project]]
 
 
 def test_a_purge_that_was_broken_off_can_be_repeated(

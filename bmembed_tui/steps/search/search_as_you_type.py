@@ -20,6 +20,7 @@ from engine.core.messages.search import MODES, Found, Judge, Mode, ReadJudgments
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
 """Starts some work in a group, and cancels what is still in progress in that group."""
+DEBOUNCE = 0.15  # seconds without a key before a search
 SERVER_PAUSE = 0.6  # seconds without a key before the query is sent to a server
 PATIENCE = 0.5
 

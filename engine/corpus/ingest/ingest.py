@@ -88,7 +88,7 @@ class Ingest:
             check=lambda: self.progress.check(),
         )
         # Counts of files, and of new chunks.
-        self._tally = Counter[str]()
+        self._tally: Counter[str] = Counter()
         self._is_first = (
             context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
         )

@@ -65,6 +65,10 @@ READER = ZipReader()
 def _read_member(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, room: Room
 ) -> Finding | None:
+    """Return a member's bytes, or why it is left out; None if it is hidden.
+
+    `room`: how much may still be unpacked.
+    """
     if refused := refuse_outside(name):
         return refused
     if is_hidden(name):
@@ -78,12 +82,11 @@ def _read_member(
         passwords = known_passwords()
     try:
         content = _read_unlocked(archive, member, room.for_member, passwords)
-        if content is None:
+        if content is None:  # no password opens it
             return LeftOut(name, "quarantined", "encrypted", explain_lock())
         return Member(name, content)
     except OverflowError:
         return room.report_too_large(name)
-    # This is also a RuntimeError, so it comes first.
     except NotImplementedError:
         reason = f"its packing method {member.compress_type} is not known"
         return LeftOut(name, "quarantined", "unsupported", reason)

@@ -69,7 +69,7 @@ class PageAnnotations:
         """
         start = time.process_time()
         page_text = ""
-        lines = dict[str, None]()
+        lines: dict[str, None] = {}
         for raw_line in self._read_lines(page, index):
             plain = remove_control_characters(raw_line.replace(LINE_END, ""))
             line = " ".join(plain.split())
@@ -87,7 +87,7 @@ class PageAnnotations:
         from pypdfium2 import raw
 
         not_shown = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_FILEATTACHMENT)
-        fields = set[str]()
+        fields: set[str] = set()
         for place in range(raw.FPDFPage_GetAnnotCount(page)):
             note = raw.FPDFPage_GetAnnot(page, place)
             if not note:
