@@ -92,7 +92,8 @@ def test_wrong_params(project: ProjectFolder, params: dict[str, Any]) -> None:
 def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -> None:
     answer = call("skipped")
     rows = [
-        (row["source"], row["path"], row["retryable"], bool(row["reason"])) for row in answer["files"]
+        (row["source"], row["path"], row["retryable"], bool(row["reason"]))
+        for row in answer["files"]
     ]
     assert rows == [("documents", "empty.txt", True, True), ("documents", "odd.qqq", False, True)]
     assert (answer["total"], answer["retryable"]) == (2, 1)

@@ -91,21 +91,19 @@ class PairScorer:
         rows, columns = np.nonzero(wanted)
         if not len(rows):
             return values
-        pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
         query_digests = [_digest(text.encode("utf-8", "surrogatepass")) for text in queries]
         chunk_digests = [_digest(text.encode("utf-8", "surrogatepass")) for text in chunks]
-        digests = [_digest(query_digests[row] + chunk_digests[column]) for row, column in pairs]
+        digests = []
+        for row, column in zip(rows, columns, strict=True):
+            digests.append(_digest(query_digests[row] + chunk_digests[column]))
         keys = np.array(digests, dtype="S32")
         _, first_places = np.unique(keys, return_index=True)
         is_missing = self.cache.find(keys[first_places]) < 0
         # In the order of the pairs, so that equal runs compute equal batches.
         missing = np.sort(first_places[is_missing])
         if len(missing):
-            texts = []
-            for number in missing:
-                row, column = pairs[number]
-                texts.append((queries[row], chunks[column]))
-            computed = self._compute(texts)
+            pairs = [(queries[rows[place]], chunks[columns[place]]) for place in missing]
+            computed = self._compute(pairs)
             # A float32 is stored as two float16: see the class.
             self.cache.append(keys[missing], computed[:, None].view(np.float16))
         cached = self.cache.read(self.cache.find(keys))
