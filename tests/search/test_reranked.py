@@ -252,7 +252,7 @@ def test_a_real_cross_encoder_orders_the_hits(
 def test_a_server_orders_the_hits(
     searcher: Searcher, project: ProjectFolder, server: RerankServer
 ) -> None:
-    configure(project, reranker=server.url)
+    configure(project, reranker=server.url, rerank_seconds=60.0)
     found = searcher.search(Search(QUERY, rerank=True))
     assert passages(found) == 6
     assert [hit.rerank_score for hit in found.hits] == sorted(
@@ -273,21 +273,26 @@ def broken(server: RerankServer, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "code"),
+    ("fault", "seconds", "code"),
     [
-        ("count", "endpoint-count"),
-        ("nan", "scores-not-finite"),
-        ("delay", "endpoint-no-answer"),
-        ("death", "endpoint-no-answer"),
-        ("refusal", "endpoint-refused"),
+        ("count", 60.0, "endpoint-count"),
+        ("nan", 60.0, "scores-not-finite"),
+        ("delay", 0.3, "endpoint-no-answer"),
+        ("death", 0.3, "endpoint-no-answer"),
+        ("refusal", 60.0, "endpoint-refused"),
     ],
 )
 def test_where_it_fails_the_hits_are_those_of_before_and_say_why(
-    searcher: Searcher, project: ProjectFolder, server: RerankServer, fault: str, code: str
+    searcher: Searcher,
+    project: ProjectFolder,
+    server: RerankServer,
+    fault: str,
+    seconds: float,
+    code: str,
 ) -> None:
     before = searcher.search(Search(QUERY))
     broken(server, fault)
-    configure(project, reranker=server.url, rerank_seconds=0.3)
+    configure(project, reranker=server.url, rerank_seconds=seconds)
     found = searcher.search(Search(QUERY, rerank=True))
     assert ids(found) == ids(before)
     assert passages(found) == 0
