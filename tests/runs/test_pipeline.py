@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from fixtures.errors import fails
 
@@ -40,14 +41,6 @@ SLEEPER = (
     "import signal, time; signal.signal(signal.SIGTERM, {handler}); print('ready', flush=True);"
     " time.sleep(60)"
 )
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.fixture
@@ -128,7 +121,7 @@ def test_a_child_that_does_not_stop_is_ended() -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == b"ready\n"
     children.end_child(child, grace_seconds=0.2)
-    assert not is_alive(child.pid)
+    assert not psutil.pid_exists(child.pid)
 
 
 def test_a_listener_that_fails_at_once_leaves_no_run_that_seems_to_go_on(
@@ -354,7 +347,7 @@ def test_a_run_can_be_cancelled_while_its_database_is_repaired(
         (("train",), ("train",), "'engine train {0} --force'"),
     ],
 )
-def test_who_cancels_is_reported_the_very_command_that_goes_on(
+def test_cancelling_reports_the_command_that_resumes(
     project: ProjectFolder, stages: tuple[str, ...], force: tuple[str, ...], command: str
 ) -> None:
     with pytest.raises(CancelledError) as caught:
@@ -405,7 +398,7 @@ def test_a_run_ends_when_its_project_is_deleted(
     with fails(StageError, "run-folder-missing"):
         pipeline.run(project, stages=("ingest",))
     deleting.join(60)
-    assert not is_alive(started[0].pid)
+    assert not psutil.pid_exists(started[0].pid)
 
 
 @pytest.mark.parametrize(
