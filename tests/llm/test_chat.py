@@ -393,7 +393,7 @@ def test_requests_that_fail_together_count_as_one_failure() -> None:
     with serving(script) as server:
         model = chat_model(server.url, concurrency=4, max_failures=2)
         found = outcomes(model, [request(name) for name in "abcd"])
-        assert {str(one) for one in found} == {"HTTP 500"}
+        assert {str(error) for error in found} == {"HTTP 500"}
         with fails(StageError, "endpoint-no-answer", 2):
             model.complete(request("e"))
 

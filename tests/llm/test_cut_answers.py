@@ -65,15 +65,15 @@ def test_wherever_an_answer_ends_it_is_read_and_its_finished_entries_are_kept(
 ) -> None:
     entry = ENTRIES[shape]
     whole = json.dumps({shape.name: [entry, entry]}, indent=indent, ensure_ascii=escaped)
-    one = json.dumps({shape.name: [entry]}, indent=indent, ensure_ascii=escaped)
+    single = json.dumps({shape.name: [entry]}, indent=indent, ensure_ascii=escaped)
     first = next(
-        n for n, (a, b) in enumerate(zip(one, whole, strict=False)) if a != b
+        n for n, (a, b) in enumerate(zip(single, whole, strict=False)) if a != b
     )  # the end of the first entry
     for place in range(len(whole) + 1):
         found = shape.closed(whole[:place])
         assert found is not None
         text, cut = found
-        entries = [one.model_dump() for one in shape.read(text)]
+        entries = [item.model_dump() for item in shape.read(text)]
         finished = entries[:-1] if cut else entries
         assert finished == [entry] * len(finished)
         assert len(finished) >= (place >= first)
@@ -109,6 +109,6 @@ def test_a_number_is_whole(number: str) -> None:
 def test_what_models_put_before_their_answer_is_taken_off() -> None:
     begun = f'<think>A fact.</think>\n```json\n{{"questions":[{PAIR}'
     text, cut = PAIRS.closed(begun)  # type: ignore[misc]
-    assert ([one.model_dump() for one in PAIRS.read(text)], cut) == ([json.loads(PAIR)], False)
+    assert ([item.model_dump() for item in PAIRS.read(text)], cut) == ([json.loads(PAIR)], False)
     assert PAIRS.closed("<think>A fact, ") is None
     assert PAIRS.closed("x" * 1_000_001) is None

@@ -153,7 +153,7 @@ def test_a_stop_ends_an_answer_at_once_and_the_process_with_it(
 
 
 def processes_of(model: FileChatModel) -> list[psutil.Process]:
-    return [one for one in psutil.Process().children() if one.pid == model.pid]
+    return [child for child in psutil.Process().children() if child.pid == model.pid]
 
 
 def test_a_stop_ends_the_loading_too(tiny_gguf_file: Path) -> None:
@@ -427,7 +427,7 @@ WEIGHT = Weight(
     ],
 )
 def test_as_many_layers_as_fit_go_to_the_gpu(free: list[int], layers: int, why: str) -> None:
-    chosen, reason = choose_layers([("Card", one) for one in free], WEIGHT)
+    chosen, reason = choose_layers([("Card", size) for size in free], WEIGHT)
     assert chosen == layers
     assert why in reason
 
@@ -441,7 +441,7 @@ def test_a_model_that_does_not_say_its_layers_goes_whole_or_not_at_all() -> None
 
 def test_llama_cpp_reports_the_free_memory_of_what_it_computes_on() -> None:
     """The processor is one of its devices; a build without GPU support knows no other."""
-    (_, name, free), *_ = [one for one in devices() if one[0] == 0]
+    (_, name, free), *_ = [device for device in devices() if device[0] == 0]
     assert name
     assert 10**6 < free < 10**14
     assert free_gpu_memory() == tuple(

@@ -77,10 +77,10 @@ def model(server: FakeEndpoint, context: int = 4096, **more: Any) -> ChatModel:
     return chat_model(server.url, "small", context, **more)
 
 
-def ask(one: ChatModel, text: str) -> Answer:
+def ask(chat: ChatModel, text: str) -> Answer:
     name = hashlib.sha256(text.encode()).hexdigest()
     return answer_about(
-        Prompted(one, "one-step", 200, 256),
+        Prompted(chat, "one-step", 200, 256),
         Chunk(1, 0, 0, len(text), text, (), 10, text, name, 7),
         "Handbook",
     )
@@ -104,15 +104,15 @@ def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str) -> None:
     heard = Heard(**{way.rstrip("_"): WAYS[way]})
     told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, reporter=told)
-        assert one.count(LONG) == len(LONG.split())
+        chat = model(server, reporter=told)
+        assert chat.count(LONG) == len(LONG.split())
         asked = len(heard.asked)
-        assert one.count("The pump stands.") == estimate_tokens("The pump stands."), (
+        assert chat.count("The pump stands.") == estimate_tokens("The pump stands."), (
             "a short one cannot be too long"
         )
-        assert one.count(LONG) == len(LONG.split())
+        assert chat.count(LONG) == len(LONG.split())
         assert len(heard.asked) == asked, "it is asked once"
-        assert one.count(LONG + " <|im_end|>") == len(LONG.split()) + 3, (
+        assert chat.count(LONG + " <|im_end|>") == len(LONG.split()) + 3, (
             "as it is sent: with control tokens taken apart"
         )
     assert [choice[:2] for choice in told.choices] == [("long chunks", "by its tokenizer")]
@@ -123,8 +123,8 @@ def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_
     heard = Heard()
     told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, reporter=told)
-        assert [one.count(LONG), one.count(LONG + " More.")] == [
+        chat = model(server, reporter=told)
+        assert [chat.count(LONG), chat.count(LONG + " More.")] == [
             estimate_tokens(LONG),
             estimate_tokens(LONG + " More."),
         ]
@@ -138,9 +138,9 @@ def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_
 def test_a_server_that_fails_to_count_is_not_asked_again() -> None:
     heard = Heard(tokenize=lambda _: Raw(503))
     with serving(good, heard) as server:
-        one = model(server)
+        chat = model(server)
         for text in (LONG, LONG + " More.", LONG + " And more.", LONG + " And so on."):
-            assert one.count(text) == estimate_tokens(text)
+            assert chat.count(text) == estimate_tokens(text)
     assert [path for path, _ in heard.asked].count("/tokenize") == 1
 
 
@@ -175,9 +175,9 @@ def test_the_servers_context_is_kept_to(
     answers: dict[str, Callable[[Request], Raw]], context: int
 ) -> None:
     with serving(good, Heard(**answers)) as server:
-        one = model(server)
-        one.count(LONG)
-        assert one.context == context
+        chat = model(server)
+        chat.count(LONG)
+        assert chat.context == context
 
 
 class Ollama(Heard):
@@ -210,9 +210,9 @@ def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(
     heard = Ollama(*rows)
     told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, reporter=told)
-        one.count(LONG)
-        assert one.context == context
+        chat = model(server, reporter=told)
+        chat.count(LONG)
+        assert chat.context == context
     assert heard.loaded == [{"model": "small", "stream": False}]
     assert ("context tokens" in {setting for setting, *_ in told.choices}) == (context < 4096)
 
@@ -221,9 +221,9 @@ def test_an_ollama_that_cuts_silently_and_has_no_known_limit_is_warned_of() -> N
     heard = Ollama({"name": "small:latest"})
     told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, reporter=told)
-        one.count(LONG)
-        assert one.context == 4096
+        chat = model(server, reporter=told)
+        chat.count(LONG)
+        assert chat.context == 4096
     setting, value, why = told.choices[0]
     assert (setting, value) == ("context tokens", 4096)
     assert "num_ctx" in str(why)
@@ -238,12 +238,12 @@ def test_a_long_chunk_is_sent_in_pieces_of_the_servers_own_tokens() -> None:
         props=lambda _: as_body({"default_generation_settings": {"n_ctx": 1024}}),
     )
     with serving(good, heard) as server:
-        one = model(server)
-        answer = ask(one, LONG)
+        chat = model(server)
+        answer = ask(chat, LONG)
         pieces = server.passages()
     assert len(answer.items) == len(THINGS) ** 2
     assert answer.problem == ""
-    assert one.context == 1024
+    assert chat.context == 1024
     assert 4 <= len(pieces) <= 12
     assert " ".join(pieces).split() == LONG.split()
     assert max(2 * len(piece.split()) for piece in pieces) <= 1024 - 256
@@ -257,8 +257,8 @@ def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_tha
         return good(request, number)
 
     with serving(script) as server:
-        one = model(server, 65_536)
-        prompted = Prompted(one, "one-step", 200, 256)
+        chat = model(server, 65_536)
+        prompted = Prompted(chat, "one-step", 200, 256)
         chunks = [
             Chunk(1, 0, 0, len(t), t, (), 10, t, f"{n:064x}", n)
             for n, t in enumerate((LONG, LONG.upper()))
@@ -276,13 +276,13 @@ def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_tha
 
 def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in_the_end() -> None:
     with serving(lambda *_: Raw(400, TOO_LONG)) as server:
-        one = model(server)
-        answer = ask(one, LONG[:3000])
+        chat = model(server)
+        answer = ask(chat, LONG[:3000])
         assert answer.problem.startswith("HTTP 400: ")
         assert not answer.items
         assert len(server.requests) == 3
         with fails(StageError, "endpoint-no-answer", 5) as caught:
-            ask(one, LONG)
+            ask(chat, LONG)
     assert "queries.context_tokens" in caught.value.to_do
 
 

@@ -62,7 +62,7 @@ def test_another_model_or_address_is_another_reranker(project: ProjectFolder) ->
         made(project, url, reranker_model="m"),
         made(project, "http://127.0.0.1:8/v1"),
     ]
-    assert len({one.fingerprint for one in names}) == 3
+    assert len({reranker.fingerprint for reranker in names}) == 3
     assert reranker_of(project, validate({})) is None
 
 

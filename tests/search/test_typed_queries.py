@@ -293,7 +293,7 @@ def test_hostile_text_is_answered(searcher: Searcher, query: str, mode: Any) -> 
 def test_hits_by_document_have_the_best_passage_and_how_many_more(searcher: Searcher) -> None:
     for mode in MODES:
         alone, grouped = (
-            search(searcher, "pump roof", mode, by_document=one) for one in (False, True)
+            search(searcher, "pump roof", mode, by_document=grouping) for grouping in (False, True)
         )
         first = {hit.id: hit.snippet for hit in reversed(alone.hits)}
         assert {hit.id: hit.snippet for hit in grouped.hits} == first

@@ -28,9 +28,11 @@ ASKED = np.array([[0.8, 0.6, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1.0]], dtype=np.float3
 
 
 def query_set(kind: str, judgments: list[Judgment]) -> QuerySet:
-    one = QuerySet(f"{kind} queries", kind, judgments, [])
-    one.rankings["base"], one.scores["base"] = rank_all(ASKED[: len(judgments)], CHUNKS, KEYS, 6)
-    return one
+    found = QuerySet(f"{kind} queries", kind, judgments, [])
+    found.rankings["base"], found.scores["base"] = rank_all(
+        ASKED[: len(judgments)], CHUNKS, KEYS, 6
+    )
+    return found
 
 
 def test_cosines_of_correct_best_and_random_chunks_by_hand() -> None:
@@ -104,8 +106,8 @@ def test_the_first_queries_that_can_be_measured_describe_an_encoder() -> None:
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
     diagnostics = EncoderDiagnostics([unanswered, heldout], KEYS, OWNERS)
     assert diagnostics.basis is heldout
-    for one in (unanswered, heldout):
-        diagnostics.take("base", one, ASKED, CHUNKS)
+    for queries in (unanswered, heldout):
+        diagnostics.take("base", queries, ASKED, CHUNKS)
     heldout.rankings["adapted"] = heldout.rankings["base"]
     heldout.scores["adapted"] = heldout.scores["base"] - 1
     diagnostics.take("adapted", heldout, ASKED, CHUNKS, Lorentz())
@@ -128,8 +130,8 @@ def test_judged_documents_describe_an_encoder_before_held_out_queries_do() -> No
     )
     heldout = query_set("synthetic", [by_chunk("a", 9), by_chunk("b", 9)])
     diagnostics = EncoderDiagnostics([judged, heldout], KEYS, OWNERS, Sampling(top=1))
-    for one in (judged, heldout):
-        diagnostics.take("base", one, ASKED, CHUNKS)
+    for queries in (judged, heldout):
+        diagnostics.take("base", queries, ASKED, CHUNKS)
     assert diagnostics.diagnostics["base"]["accuracy@1, percent"].value == 100.0, (
         "0 of the held-out ones"
     )
