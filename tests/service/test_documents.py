@@ -139,7 +139,7 @@ def test_what_was_not_read_inside_files_is_listed_and_tried_again(
     assert ingest_here(project.path)[0]["files_read"] == 1
 
 
-def test_of_many_files_left_out_the_first_are_listed_and_all_are_tried_again(
+def test_the_first_of_many_skipped_files_are_listed_and_all_are_tried_again(
     project: ProjectFolder, call: Any
 ) -> None:
     for number in range(510):

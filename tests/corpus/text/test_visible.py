@@ -80,7 +80,7 @@ def test_headings_and_pages_begin_where_they_did() -> None:
     assert found.text[22:] == "here."
 
 
-def test_what_has_none_stays_the_same_object() -> None:
+def test_a_document_without_invisible_characters_stays_the_same_object() -> None:
     document = ReadDocument("Ä", "Ö \u200c\u200d", author="Ü")
     assert remove_invisible(document) is document
 
