@@ -78,6 +78,8 @@ LONG = (
 # As in the product's own processes. Torch, which some test modules import, reads it once: spinning
 # OpenMP threads of four workers on two cores cost seven times what the trainings of tests do.
 os.environ.setdefault("OMP_WAIT_POLICY", QUIET["OMP_WAIT_POLICY"])
+# The app draws what a test looks at, and not each state in between.
+os.environ.setdefault("TEXTUAL_FPS", "15")
 restore_child_signal()  # tests ask how their processes ended, whatever started pytest
 settings.register_profile(
     "no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow]
