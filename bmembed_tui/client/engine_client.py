@@ -107,8 +107,8 @@ async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
 async def follow(heard: Callable[[Any], object], *arguments: str) -> Any:
     """Run `engine ARGUMENTS`, which writes lines of JSON; return the last of them.
 
-    `heard` is called with each line when it comes. Raises as `run_command`. Cancelling the task
-    ends the process.
+    `heard` is called with each line when it comes. Raises what `run_command` raises. Cancelling the
+    task ends the process.
     """
     line = build_engine_command(*arguments)
     process = await _spawn(line, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
@@ -242,7 +242,7 @@ class EngineClient:
         return parse_answer(kind, await self.call(request.method, **to_json(request)))
 
     async def call(self, method: str, **params: Any) -> Any:
-        """Send a request in JSON and return the answer in JSON. Raises as `ask`."""
+        """Send a request in JSON and return the answer in JSON. Raises what `ask` raises."""
         process = await self._ensure_process()
         key = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

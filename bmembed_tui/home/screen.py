@@ -76,7 +76,7 @@ class HomeScreen(Screen[None]):
         # What they do, and whether they still exist, is read later.
         self._projects = _index_by_key(map(KnownProject, read_recents()))
         self._opening = False
-        self._typed = list[events.Key]()
+        self._typed: list[events.Key] = []
         self._current_folder = find_current_folder()
 
     def compose(self) -> ComposeResult:

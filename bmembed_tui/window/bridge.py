@@ -43,11 +43,17 @@ class Bridge:
     """Connects one page with one app.
 
     The page asks for more output when it has shown the last, so that none piles up in it.
+    `wait_seconds`: how long `read` waits for output.
     """
 
     def __init__(
-        self, project: str | None, size: tuple[int, int] = (124, 36), start: Starter = AppProcess
+        self,
+        project: str | None,
+        size: tuple[int, int] = (124, 36),
+        start: Starter = AppProcess,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
+        self._wait_seconds = wait_seconds
         self._waiting = threading.Condition()
         self._size = size
         self._output: list[str] = []
@@ -60,7 +66,7 @@ class Bridge:
     def read(self) -> dict[str, Any]:
         """Return the output and messages of the app since the last call; wait a while for some."""
         with self._waiting:
-            self._waiting.wait_for(lambda: self._output or self._messages, WAIT_SECONDS)
+            self._waiting.wait_for(lambda: self._output or self._messages, self._wait_seconds)
             output = "".join(self._output)
             self._output = []
             messages = self._messages

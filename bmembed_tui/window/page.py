@@ -10,6 +10,7 @@ import base64
 import secrets
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from engine.core.errors import EngineError
@@ -17,7 +18,7 @@ from engine.core.extras import install_command
 
 _HERE = Path(__file__).parent / "page"
 _SOCKET = "this.socket=new WebSocket("
-HANDLE = "window.onresize=()=>{this.fit()}"
+_HANDLE = "window.onresize=()=>{this.fit()}"
 _WEBGL = "this.terminal.loadAddon(this.webglAddon),"
 _LINKS = "this.terminal.loadAddon(this.weblinksAddon),"
 # pywebview evaluates strings to call the page, hence 'unsafe-eval'; nothing can be loaded or sent.
@@ -39,9 +40,12 @@ class Page:
     script: str
 
 
-def build_page() -> Page:
-    """Return the page. Raises EngineError for an unknown version of the terminal's code."""
-    static = files("textual_serve") / "static"
+def build_page(static: Traversable | None = None) -> Page:
+    """Return the page. Raises EngineError for an unknown version of the terminal's code.
+
+    `static`: the folder of the terminal's code, by default that of textual-serve.
+    """
+    static = static or files("textual_serve") / "static"
     nonce = secrets.token_urlsafe(18)
     parts = {
         "policy": POLICY.format(nonce=nonce),
@@ -60,7 +64,7 @@ def build_page() -> Page:
 
 def _adapt_terminal(code: str) -> str:
     """Return the terminal's code, with its output led to the bridge."""
-    if any(code.count(part) != 1 for part in (_SOCKET, HANDLE, _WEBGL, _LINKS)):
+    if any(code.count(part) != 1 for part in (_SOCKET, _HANDLE, _WEBGL, _LINKS)):
         raise EngineError(
             "The window's terminal cannot be shown.",
             "This program does not know the installed version of textual-serve.",
@@ -70,4 +74,4 @@ def _adapt_terminal(code: str) -> str:
     code = code.replace(_SOCKET, "this.socket=new window.BridgeSocket(")
     code = code.replace(_WEBGL, "")  # the canvas does as well, and needs no graphics card
     code = code.replace(_LINKS, "")  # an address in a document must not open a page
-    return code.replace(HANDLE, f"window.bmembed=this,{HANDLE}")
+    return code.replace(_HANDLE, f"window.bmembed=this,{_HANDLE}")

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine import __version__
@@ -27,18 +28,20 @@ $link.Save()
 COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
 
 
-def install_shortcut(system: System = SYSTEM, home: Path | None = None) -> list[Path]:
-    """Write the shortcut and its icon, and return the files.
+def install_shortcut(
+    system: System = SYSTEM, home: Path | None = None, command: Sequence[str] = COMMAND
+) -> list[Path]:
+    """Write a shortcut to a command and its icon, and return the files.
 
     Raises EngineError where they cannot be written.
     """
     home = home or Path.home()
     try:
         if system == "macos":
-            return _install_on_macos(home)
+            return _install_on_macos(home, command)
         if system == "windows":
-            return _install_on_windows(home)
-        return _install_on_linux(home)
+            return _install_on_windows(home, command)
+        return _install_on_linux(home, command)
     except (OSError, subprocess.SubprocessError) as error:
         raise EngineError(
             "The shortcut could not be made.",
@@ -48,7 +51,7 @@ def install_shortcut(system: System = SYSTEM, home: Path | None = None) -> list[
         ) from error
 
 
-def _install_on_linux(home: Path) -> list[Path]:
+def _install_on_linux(home: Path, command: Sequence[str]) -> list[Path]:
     """Write to freedesktop.org's folders applications/ and icons/hicolor/ of the user's data."""
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     icons = data / "icons" / "hicolor"
@@ -60,8 +63,8 @@ def _install_on_linux(home: Path) -> list[Path]:
         _copy(source, target)
     entry = data / "applications" / f"{NAME}.desktop"
     text = (asset_path("desktop") / "bmembed.desktop").read_text(encoding="utf-8")
-    command = " ".join(_quote(part) for part in COMMAND)
-    _write(entry, re.sub(r"(?m)^Exec=.*$", lambda _match: f"Exec={command}", text))
+    quoted = " ".join(_quote(part) for part in command)
+    _write(entry, re.sub(r"(?m)^Exec=.*$", lambda _match: f"Exec={quoted}", text))
     return [entry, *copies]
 
 
@@ -76,13 +79,13 @@ def _quote(part: str) -> str:
     return part
 
 
-def _install_on_macos(home: Path) -> list[Path]:
+def _install_on_macos(home: Path, command: Sequence[str]) -> list[Path]:
     """Write an application folder that runs the command."""
     bundle = home / "Applications" / f"{NAME}.app" / "Contents"
     program = bundle / "MacOS" / NAME
     plist = bundle / "Info.plist"
     icon = bundle / "Resources" / f"{NAME}.icns"
-    _write(program, f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    _write(program, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     program.chmod(0o755)
     facts = {
         "CFBundleName": NAME,
@@ -102,20 +105,20 @@ def _install_on_macos(home: Path) -> list[Path]:
     return [plist, program, icon]
 
 
-def _install_on_windows(home: Path) -> list[Path]:
+def _install_on_windows(home: Path, command: Sequence[str]) -> list[Path]:
     """Have PowerShell write a link into the start menu, since links are binary files."""
     data = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
     link = data / "Microsoft" / "Windows" / "Start Menu" / "Programs" / f"{NAME}.lnk"
     link.parent.mkdir(parents=True, exist_ok=True)
     # pythonw.exe opens no console window.
-    program = Path(COMMAND[0]).with_name("pythonw.exe")
+    program = Path(command[0]).with_name("pythonw.exe")
     values = {
         "BMEMBED_LINK": str(link),
         "BMEMBED_PROGRAM": str(program),
-        "BMEMBED_ARGUMENTS": subprocess.list2cmdline(COMMAND[1:]),
+        "BMEMBED_ARGUMENTS": subprocess.list2cmdline(command[1:]),
     }
-    command = ["powershell", "-NoProfile", "-NonInteractive", "-Command", _LINK_SCRIPT]
-    subprocess.run(command, env={**os.environ, **values}, check=True, timeout=LINK_SECONDS)
+    write_link = ["powershell", "-NoProfile", "-NonInteractive", "-Command", _LINK_SCRIPT]
+    subprocess.run(write_link, env={**os.environ, **values}, check=True, timeout=LINK_SECONDS)
     return [link]
 
 

@@ -34,8 +34,8 @@ OnPartial = Callable[[Answer], None]
 Stop = Callable[[], bool]
 
 
-def with_model(project: ProjectFolder) -> tuple[Settings, str]:
-    """Return the settings with the answering language model as the backend, and the model's name.
+def choose_model(project: ProjectFolder) -> tuple[Settings, str]:
+    """Return the settings with the model that answers as the backend, and its name.
 
     That is the model that writes queries, or else one that project.toml names or the user has
     added. Raises SettingsError if there is no model, ModelError if its file is missing, UsageError
@@ -66,15 +66,15 @@ def answer(
     question: str,
     chunk_ids: Sequence[int],
     on_partial: OnPartial = lambda _: None,
-    stop: Stop = bool,
+    stop: Stop = lambda: False,
 ) -> Answer:
     """Answer a question from chunks, which are numbered from 1.
 
     `on_partial` gets the answer as it grows; `stop` says whether to end it. If the answer is
-    stopped or fails, what has been written stays. Without chunks, no model is asked. Raises as
-    `with_model`.
+    stopped or fails, what has been written stays. Without chunks, no model is asked. Raises what
+    `choose_model` raises.
     """
-    settings, name = with_model(project)
+    settings, name = choose_model(project)
     last = Answer(name)
 
     def keep(partial: Answer) -> None:
@@ -102,7 +102,7 @@ def _answer(
     on_partial: OnPartial,
     stop: Stop,
 ) -> Answer:
-    """Answer as `answer`, and raise any problem, and CancelledError."""
+    """Do the work of `answer`, but raise EngineError and CancelledError."""
     with closing(project.store()) as store:
         chunks = _read_chunks(store, chunk_ids)
         passages = [_format_passage(store, number, chunk) for number, chunk in enumerate(chunks, 1)]
@@ -111,13 +111,13 @@ def _answer(
             limit = settings.queries.answer_tokens
             passages = _fit_into_context(model, question, passages, limit)
             texts = [chunk.text for chunk in chunks[: len(passages)]]
-            empty = replace(empty, passages=len(passages))
-            on_partial(empty)
+            begun = replace(empty, passages=len(passages))
+            on_partial(begun)
 
             def report(text: str) -> None:
                 sentences = read_partial(text, texts)
                 if sentences:
-                    on_partial(replace(empty, sentences=sentences))
+                    on_partial(replace(begun, sentences=sentences))
 
             values = {"passages": "\n\n".join(passages), "question": question, "count": SENTENCES}
             message = load_prompt(PROMPT).filled(values)
@@ -137,7 +137,7 @@ def _answer(
                     "Ask again, or take a server that follows response_format, or another model.",
                     code="answer-unreadable",
                 ) from None
-            return replace(empty, sentences=sentences, state="cut" if reply.cut else "done")
+            return replace(begun, sentences=sentences, state="cut" if reply.cut else "done")
 
 
 def _read_chunks(store: Store, chunk_ids: Sequence[int]) -> list[Chunk]:
@@ -165,7 +165,10 @@ def _build_failure(settings: Settings, error: UnansweredError) -> StageError:
     if settings.queries.backend == "endpoint":
         to_do = "Check that the server runs and that queries.endpoint names it, then ask again."
     else:
-        to_do = "Ask again. If it is too long for the model, lower queries.context_tokens."
+        to_do = (
+            "Ask again. If the question and its passages are too long for the model, lower"
+            " queries.context_tokens."
+        )
     return StageError(
         "The language model's answer failed or broke off.",
         f"Reason: {error}.",

@@ -31,12 +31,12 @@ def ask(
     stops it. A sentence is marked if it cites no source or one that does not exist, or if its quote
     is missing or not in the source. Check for yourself that the source says what the sentence says.
     """
-    from engine.answers.answering import answer, with_model
+    from engine.answers.answering import answer, choose_model
     from engine.cli.console import show_notes
     from engine.core.messages.wire import to_json
 
     with opened(name) as project:
-        with_model(project.folder)  # raises an error without a model, before the search
+        choose_model(project.folder)  # raises an error without a model, before the search
         found = project.search(question)
         stop = threading.Event()
         printer = _Printer()

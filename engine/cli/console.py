@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -219,10 +219,16 @@ def differences_in_use(table: FigureTable, method: str) -> Differences:
 
 
 def show_study(found: Mapping[str, Any], console: Console) -> None:
-    """Print the table of a study, as its JSON gives it.
+    """Print the table of a study, as its JSON gives it, and the remarks below it.
 
     A table with more columns than fit is printed in several parts below each other.
     """
+    _show_study_table(found, console)
+    for remark in _list_study_remarks(found):
+        console.print(harmless(remark))
+
+
+def _show_study_table(found: Mapping[str, Any], console: Console) -> None:
     from engine.lab.study.tables import column_name, format_figure, format_interval
 
     names = [column_name(column) for column in found["columns"]]
@@ -240,20 +246,24 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
         for number, label in enumerate(labels):
             table.add_row(Text(label), *(Text(cells[number]) for cells in columns[start:end]))
         console.print(table)
+
+
+def _list_study_remarks(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why cells have no adapter, what the figures are of, notes and correlations."""
     for cell in found["cells"]:
         if cell["reason"]:
             name = ", ".join(filter(None, (cell["model"], cell["label"])))
-            console.print(harmless(f"{name}: no adapter, since {cell['reason']}."))
-    if (of := found["similarities_of"]) and of["columns"]:
-        console.print(f"Of {of['queries']:,} {of['name']}: {', '.join(of['columns'])}.")
-    for note in found.get("notes", ()):
-        console.print(harmless(note))
-    if general_text := found.get("general_text"):
-        console.print(harmless(f"General text: {general_text}."))
-    for one in found["correlations"]:
-        console.print(
-            f"{' and '.join(one['of'])}: r = {'–' if one['r'] is None else format(one['r'], '.3f')}"
-        )
+            yield f"{name}: no adapter, since {cell['reason']}."
+    basis = found["similarities_of"]
+    if basis and basis["columns"]:
+        yield f"Of {basis['queries']:,} {basis['name']}: {', '.join(basis['columns'])}."
+    yield from found.get("notes", ())
+    if found.get("general_text"):
+        yield f"General text: {found['general_text']}."
+    for correlation in found["correlations"]:
+        r = correlation["r"]
+        figure = "–" if r is None else f"{r:.3f}"
+        yield f"{' and '.join(correlation['of'])}: r = {figure}"
 
 
 def _parts_that_fit(

@@ -169,7 +169,7 @@ def _install_unit(name: str, yes: bool) -> None:
 
     if SYSTEM != "linux":
         raise UsageError(
-            "There is no systemd here.", "It comes with Linux.", "", code="systemd-missing"
+            "This system has no systemd.", "It is part of Linux.", "", code="systemd-missing"
         )
     project = ProjectFolder.open(name)
     path = unit_path(project)

@@ -179,12 +179,12 @@ def run_folder_missing(stage: str, folder: Path) -> EngineError:
     )
 
 
-def end_child(child: subprocess.Popen[bytes]) -> None:
+def end_child(child: subprocess.Popen[bytes], grace_seconds: float = GRACE_SECONDS) -> None:
     """End a child process, politely first, and close its pipes."""
     try:
         if child.poll() is None:
             ask_to_stop(child)
-            child.wait(GRACE_SECONDS)
+            child.wait(grace_seconds)
     except subprocess.TimeoutExpired:
         # It did not reach a safe point in time.
         pass

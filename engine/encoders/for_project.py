@@ -186,11 +186,13 @@ def _watch_server(project: ProjectFolder, encoder: Encoder) -> Encoder:
     return encoder
 
 
-def add_query_cache(project: ProjectFolder, encoder: Encoder) -> Encoder:
+def add_query_cache(
+    project: ProjectFolder, encoder: Encoder, max_files: int = MAX_QUERY_FILES
+) -> Encoder:
     """Wrap a server's encoder so that no query is sent twice.
 
     Vectors of queries are kept in the project, separate from those of chunks, which a run may be
-    writing. They are deleted when there are too many files. Nothing is kept if the cache is
+    writing. They are deleted from `max_files` files on. Nothing is kept if the cache is
     read-only.
     """
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
@@ -199,7 +201,7 @@ def add_query_cache(project: ProjectFolder, encoder: Encoder) -> Encoder:
     if not is_writable(project.path / "cache"):
         return encoder
     folder = project.path / "cache" / QUERIES
-    if sum(1 for _ in folder.glob("*/*")) >= MAX_QUERY_FILES:
+    if sum(1 for _ in folder.glob("*/*")) >= max_files:
         remove_tree(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return CachedEncoder(encoder, EmbeddingCache(folder), queries_only=True)

@@ -215,7 +215,7 @@ def _missing_folder_error(spec: str, path: Path) -> ModelError:
 def folder_facts(path: Path) -> tuple[int, int | None, int]:
     """Return (bytes of weights, dimension, longest text in tokens), as `resolve_model` would.
 
-    Raises as `resolve_model` does. Only the headers of the weights are read.
+    Raises what `resolve_model` raises. Only the headers of the weights are read.
     """
     modules, weights = _check_folder(path)
     size = sum(file.stat().st_size for file in weights)

@@ -8,7 +8,7 @@ from engine.core.errors import ModelError
 
 
 def tensor_names(path: Path) -> frozenset[str]:
-    """Return the names of the tensors in a safetensors file. Raises as `tensor_shapes` does."""
+    """Return the names of the tensors in a safetensors file. Raises what `tensor_shapes` raises."""
     return frozenset(tensor_shapes(path))
 
 

@@ -25,7 +25,7 @@ from engine.queries.from_documents import MIN_JACCARD, find_untrained, strip_chu
 from engine.queries.heldout import cap_queries, related_in
 
 MIN_VERBATIM = 3
-"""Minimum number of words that a text repeats by more than chance."""
+"""A text that repeats a query of at least this many words does so on purpose."""
 Label = frozenset[str]
 """The words of a heading, a name or a query."""
 FOLDER = ".document-queries"
@@ -63,11 +63,11 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
 
 
 def deciding_groups(
-    snapshot: ProjectSnapshot, free: Iterable[DocumentQuery], chunks: Sequence[Chunk]
+    snapshot: ProjectSnapshot, untrained: Iterable[DocumentQuery], chunks: Sequence[Chunk]
 ) -> list[tuple[DocumentQuery, ...]]:
     """Return groups of untrained queries that ask the same, at most `evaluation.max_heldout`."""
     settings = snapshot.settings
-    groups = group_by_text(free, chunks)
+    groups = group_by_text(untrained, chunks)
     keys = []
     for group in groups:
         first = group[0]
@@ -121,37 +121,36 @@ class NearCopies:
         documents: Iterable[Document],
         chunks: Sequence[Chunk],
         queries: Iterable[DocumentQuery],
+        in_memory: int = IN_MEMORY,
     ) -> None:
+        """Index the chunks, `in_memory` of them at once."""
         queries = list(queries)
         self._chunks = chunks
-        # Label → rows of the chunks that it is about.
-        self._labelled = _find_labelled(chunks, _read_names(documents), queries)
-        # Word → labels that contain it.
-        self._labels: defaultdict[str, list[Label]] = defaultdict(list)
-        for label in self._labelled:
+        self._rows_by_label = _find_labelled(chunks, _read_names(documents), queries)
+        self._labels_by_word: defaultdict[str, list[Label]] = defaultdict(list)
+        for label in self._rows_by_label:
             for word in label:
-                self._labels[word].append(label)
-        # Text of a query → rows of the chunks that contain it.
-        self._verbatim = defaultdict[str, list[int]](list)
+                self._labels_by_word[word].append(label)
+        self._rows_by_text: defaultdict[str, list[int]] = defaultdict(list)
         # Document → row and folded text of its chunks, if a link in it is a query.
-        self._linking = defaultdict[int, list[tuple[int, str]]](list)
-        self._index_texts(queries)
+        self._linking: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+        self._index_texts(queries, in_memory)
 
-    def _index_texts(self, queries: Sequence[DocumentQuery]) -> None:
-        """Fill `_verbatim` and `_linking`, by parts of the corpus that fit into memory."""
+    def _index_texts(self, queries: Sequence[DocumentQuery], in_memory: int) -> None:
+        """Fill `_rows_by_text` and `_linking`, by parts of the corpus that fit into memory."""
         texts = [folded_words(query.text) for query in queries]
         wanted = {" ".join(words) for words in texts if len(words) >= MIN_VERBATIM}
         linking = {query.written_in for query in queries if query.written_in != query.document_id}
-        for start in range(0, len(self._chunks), IN_MEMORY):
+        for start in range(0, len(self._chunks), in_memory):
             folded: list[str] = []
-            for row, chunk in enumerate(self._chunks[start : start + IN_MEMORY], start):
+            for row, chunk in enumerate(self._chunks[start : start + in_memory], start):
                 text = f" {' '.join(folded_words(chunk.embedded_text))} "
                 folded.append(text)
                 if chunk.document_id in linking:
                     self._linking[chunk.document_id].append((row, text))
             if wanted:
                 for text, occurrences in CompactTexts(folded).find(wanted).items():
-                    self._verbatim[text] += [start + row for row, _, _ in occurrences]
+                    self._rows_by_text[text] += [start + row for row, _, _ in occurrences]
 
     def find_copies(self, query: DocumentQuery) -> frozenset[int]:
         """Return the ids of chunks that say what a query asks, without those that answer it.
@@ -162,9 +161,9 @@ class NearCopies:
         """
         words = folded_words(query.text)
         text = " ".join(words)
-        rows = set(self._verbatim.get(text, ()))
+        rows = set(self._rows_by_text.get(text, ()))
         for label in self._find_similar_labels(frozenset(words)):
-            rows |= self._labelled[label]
+            rows |= self._rows_by_label[label]
         if query.written_in != query.document_id:
             for row, folded in self._linking[query.written_in]:
                 if f" {text} " in folded:
@@ -173,9 +172,9 @@ class NearCopies:
         return frozenset(chunk.id for chunk in copies if not _answers(chunk, query))
 
     def _find_similar_labels(self, wanted: Label) -> list[Label]:
-        shared = Counter[Label]()
+        shared: Counter[Label] = Counter()
         for word in wanted:
-            shared.update(self._labels.get(word, ()))
+            shared.update(self._labels_by_word.get(word, ()))
         labels = []
         for label, count in shared.items():
             is_near = count >= MIN_JACCARD * len(label | wanted)
@@ -188,7 +187,11 @@ class NearCopies:
 def _find_labelled(
     chunks: Sequence[Chunk], names: Mapping[int, set[Label]], queries: Iterable[DocumentQuery]
 ) -> dict[Label, set[int]]:
-    """Return the rows of the chunks under each heading, name of a document, and other query."""
+    """Map each label to the rows of the chunks that it is about.
+
+    These are the chunks under that heading, in a document of that title or file name, or answering
+    a query of those words. A query without a chunk is about its whole document.
+    """
     written: defaultdict[tuple[int, int | None], set[Label]] = defaultdict(set)
     for query in queries:
         written[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))

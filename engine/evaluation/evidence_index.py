@@ -26,9 +26,13 @@ _SPACES[[code for code in range(0x3001) if chr(code).isspace()]] = True
 
 
 class CompactTexts:
-    """Texts without white space, searchable for many strings at once."""
+    """Texts without white space, searchable for many strings at once.
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    `block`: the number of characters that are searched at once.
+    """
+
+    def __init__(self, texts: Sequence[str], block: int = BLOCK) -> None:
+        self._block = block
         self._lengths: list[int] = []
         self._spaces: list[NDArray[np.uint32]] = []  # offsets of the white space in each text
         border = np.array([_BORDER])
@@ -86,8 +90,8 @@ class CompactTexts:
         # The top 20 bits rule out most windows before the slower binary search.
         table = np.zeros(1 << 20, dtype=bool)
         table[anchors >> np.uint64(44)] = True
-        for start in range(0, len(self._text), BLOCK):
-            block = self._text[start : start + BLOCK + window - 1]
+        for start in range(0, len(self._text), self._block):
+            block = self._text[start : start + self._block + window - 1]
             hashes = _hash(block, window)
             likely = np.flatnonzero(table[hashes >> np.uint64(44)])
             likely_hashes = hashes[likely]

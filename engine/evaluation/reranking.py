@@ -59,7 +59,8 @@ class RerankerChoice:
 class RerankerTrial:
     """A comparison of search in one mode with and without the reranker.
 
-    `rankings` returns the present ranking (q, depth) of a set, `texts` the texts of its chunks.
+    `rankings` returns the present ranking (q, depth) of a set, `texts` the texts of its chunks. At
+    most `max_queries` of a set are reranked.
     """
 
     def __init__(
@@ -69,12 +70,14 @@ class RerankerTrial:
         rankings: Callable[[QuerySet], Ids],
         texts: Callable[[QuerySet], Texts],
         document_of: DocumentOf,
+        max_queries: int = MAX_QUERIES,
     ) -> None:
         self._context = context
         self._mode = mode
         self._document_of = document_of
         self._rankings = rankings
         self._texts = texts
+        self._max_queries = max_queries
         self._passages = 0
 
     def choose(self, sets: Sequence[QuerySet]) -> RerankerChoice | None:
@@ -141,7 +144,7 @@ class RerankerTrial:
         """
         timed = BudgetedReranker(reranker, self._context.settings.search.rerank_seconds)
         texts = self._texts(queries)
-        counts = list[int]()
+        counts: list[int] = []
         timed.load()
         for row in queries.usable()[:TIMED_QUERIES]:
             passages = [texts[chunk] for chunk in self._first_chunks(queries, row, MAX_PASSAGES)]
@@ -181,7 +184,7 @@ class RerankerTrial:
         """Return the usable rows, or a sample of those if reranking all takes too long."""
         settings = self._context.settings
         affordable = int(MAX_SECONDS / settings.search.rerank_seconds)
-        count = min(MAX_QUERIES, max(MIN_QUERIES, affordable))
+        count = min(self._max_queries, max(MIN_QUERIES, affordable))
         rows = queries.usable()
         if len(rows) <= count:
             return rows

@@ -101,7 +101,7 @@ STAGE = EvaluateStage()
 def _reranker_input(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """Return what a comparison with the reranker depends on, empty without one.
 
-    Raises as `reranker_of`.
+    Raises what `reranker_of` raises.
     """
     search = snapshot.settings.search
     if not search.reranker:

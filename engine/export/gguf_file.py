@@ -91,7 +91,7 @@ def save_gguf(model: ModelFolder, folder: Path) -> None:
     from safetensors.numpy import load_file
 
     bert = check_bert(model)
-    weights = dict[str, "NDArray[np.float32]"]()
+    weights: dict[str, NDArray[np.float32]] = {}
     names = get_tensor_name_map(MODEL_ARCH.BERT, bert.config["num_hidden_layers"])
     for name, values in load_file(model.transformer_path / "model.safetensors").items():
         if name.startswith(_UNUSED):

@@ -177,7 +177,7 @@ def available(
     Raises the first EngineError if it has none of them, or with `insist` if it lacks one.
     """
     present = []
-    errors = dict[str, EngineError]()
+    errors: dict[str, EngineError] = {}
     for name in kinds:
         try:
             if name in EXTRAS:

@@ -17,6 +17,8 @@ from engine.core.platforms.files import PROBE, delete_file, delete_tree
 from engine.encoders.graph.shared_graphs import (
     forget_project,
     forget_unused_projects,
+    graphs_root,
+    lock_graphs,
     unused_graphs,
 )
 from engine.endpoint.servers import RECORD as SERVERS
@@ -77,19 +79,23 @@ def found_sources(project: ProjectFolder) -> list[Path]:
     return sources
 
 
-def purge(project: ProjectFolder) -> Purged:
+def purge(project: ProjectFolder, wait: float = LOCK_SECONDS) -> Purged:
     """Remove everything that the engine has made for a project, killed exports included.
 
     It also leaves the list of recent projects. The user's files in the project's folder stay. An
-    interrupted purge can be repeated: project.toml goes last. Raises ProjectBusyError while a run
-    holds the project, ResourceError or EngineError if the system refuses.
+    interrupted purge can be repeated: project.toml goes last. Raises ProjectBusyError if a run
+    still holds the project after `wait` seconds, ResourceError or EngineError if the system
+    refuses.
     """
     root = project.path
     with ExitStack() as held:
         for name in LOCKS:
-            held.enter_context(project.locked(name, wait=LOCK_SECONDS))
+            held.enter_context(project.locked(name, wait=wait))
         elsewhere = tuple(_list_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
+            if graphs_root().is_dir():
+                # A graph that a run is storing has no pointer yet.
+                held.enter_context(lock_graphs())
             cached = _find_cached(project)
             removed = [remove(path, GRAPH) for path in unused_graphs(without=[root, *cached])]
             removed += [remove(path, FOUND) for path in cached]

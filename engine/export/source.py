@@ -106,7 +106,7 @@ class Source(ProjectSnapshot):
     def semantic_index(self) -> VectorIndex | None:
         """The index that only semantic search uses; None if it shares that of hybrid search.
 
-        Raises as `index`.
+        Raises what `index` raises.
         """
         from engine.vectors.index import VectorIndex
 
@@ -200,7 +200,7 @@ class Source(ProjectSnapshot):
     def adapter_weights(self) -> tuple[Path, Mapping[SearchMode, float]]:
         """Return the folder of the trained adapter, and the weight with which each mode uses it.
 
-        Raises as `adapter`.
+        Raises what `adapter` raises.
         """
         trained = self.need(AdapterInfo).info
         if not trained.adapter:

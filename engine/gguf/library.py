@@ -123,7 +123,7 @@ def add_model(
 def _check_source(source: Path, should_stop: Callable[[], bool]) -> Header:
     """Return the header of a usable language model.
 
-    Raises as `add_model`.
+    Raises what `add_model` raises.
     """
     if PART.search(source.name):
         raise UsageError(

@@ -23,8 +23,8 @@ def strip_language(term: str) -> str:
 
 def find_readings(query: QueryTerms) -> list[list[str]]:
     """Return the indexed terms, in all spellings, of each code and long number of a query."""
-    codes = defaultdict[tuple[str, ...], list[str]](list)
-    numbers = defaultdict[tuple[str, ...], list[str]](list)
+    codes: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    numbers: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for code, parts in query.codes.items():
         digits = query.digits.get(code, ())
         is_typed_as_digits = len(parts) == 1 and bool(digits)

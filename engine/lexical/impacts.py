@@ -41,7 +41,7 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
     The index is read twice, chunk by chunk, so memory grows only with the vocabulary.
     """
     total = 0
-    frequencies = Counter[str]()
+    frequencies: Counter[str] = Counter()
     for _, text, _ in index.stored():
         words = text.split()
         total += len(words)

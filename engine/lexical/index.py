@@ -276,7 +276,7 @@ class LexicalIndex:
         differ. Words with ä, ö, ü, å or ø that begin like this when spelt out are included.
         """
         spelt = spell_out(normalise(beginning))
-        stems = set[str]()
+        stems: set[str] = set()
         # German stems have o for oe.
         german = map(strip_language, self.analyse(spelt, "de"))
         for spelling in dict.fromkeys((normalise(beginning), spelt, *german)):
@@ -289,7 +289,7 @@ class LexicalIndex:
         return stems
 
     def _find_stems_as_spelt(self, beginning: str) -> set[str]:
-        stems = set[str]()
+        stems: set[str] = set()
         prefixes = self._analyzers.mark_beginnings(beginning[:2])
         beginnings = self._analyzers.mark_beginnings(beginning)
         with panics_are_damage(self.folder):
@@ -326,7 +326,7 @@ class LexicalIndex:
         """Return the ids (n,) of the chunks that contain each word, given as its possible terms."""
         clauses = []
         for terms in words:
-            by_field = defaultdict[str, list[str]](list)
+            by_field: defaultdict[str, list[str]] = defaultdict(list)
             for term in terms:
                 by_field[CODES if is_code(term) else WORDS].append(term)
             alternatives = []
@@ -353,7 +353,7 @@ class LexicalIndex:
         (terms,) = words
         if any(map(self.document_frequency, terms)):
             return []
-        terms_by_stem = defaultdict[str, list[str]](list)
+        terms_by_stem: defaultdict[str, list[str]] = defaultdict(list)
         for term in self.find_stems(word[0]):
             terms_by_stem[strip_language(term)].append(term)
         similar: dict[str, None] = {}

@@ -109,9 +109,9 @@ class Analyzers:
         Words that are stop words in any language are omitted.
         """
         query = self.main.unstemmed(text)
-        parts = set[str]()
+        parts: set[str] = set()
         # All readings of a number or day have the same parts.
-        readings = defaultdict[tuple[str, ...], set[str]](set)
+        readings: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
         for code, words in query.codes.items():
             digits = query.digits.get(code, ())
             parts.update(words, digits)

@@ -33,12 +33,12 @@ class Frame(NamedTuple):
 PLAIN = Frame("", "\n\n", "\n\nAnswer:\n")
 
 
-def render_frame(template: str, bos: str, eos: str) -> Frame | None:
+def render_frame(template: str, bos: str, eos: str, seconds: float = SECONDS) -> Frame | None:
     """Return what a template puts around any two texts, or None if it cannot be rendered.
 
     If the template has no system role, both texts go into the user's. The template comes with the
     model file, and a malicious template can hang the renderer. It is therefore rendered in a
-    sandbox, in a separate process with limits of time and memory.
+    sandbox, in a separate process with limits of time (`seconds`) and memory.
     """
     command = [sys.executable, "-P", "-m", "engine.llm.chat_template"]
     try:
@@ -46,7 +46,7 @@ def render_frame(template: str, bos: str, eos: str) -> Frame | None:
             command,
             input=json.dumps([template, bos, eos]).encode(),
             capture_output=True,
-            timeout=SECONDS,
+            timeout=seconds,
             check=True,
             env=dict(os.environ, PYTHONPATH=import_path()),
         )

@@ -89,6 +89,11 @@ def _expand(text: str) -> Path:
         ) from None
 
 
+def _make_folders(project: Path) -> None:
+    for name in FOLDERS:
+        (project / name).mkdir(mode=0o700, exist_ok=True)
+
+
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
@@ -179,7 +184,19 @@ class ProjectFolder:
         project or other files are already there.
         """
         text = cls.check_new(path, chosen)
-        is_new = not path.exists()
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        try:
+            cls._write_new(path, text)
+        except BaseException:
+            for folder in (*(path / name for name in FOLDERS), *missing):
+                with suppress(OSError, ValueError):
+                    folder.rmdir()
+            raise
+        return cls(path)
+
+    @staticmethod
+    def _write_new(path: Path, text: str) -> None:
+        """Make a project's folder and what is in it, project.toml last."""
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.chmod(0o700)
@@ -191,30 +208,20 @@ class ProjectFolder:
                 code="write-failed",
             ) from error
         if not has_room_for_names(path, MAX_NAME):
-            if is_new:
-                with suppress(OSError):
-                    path.rmdir()
             raise EngineError(
                 f"{path} cannot be a project's folder.",
                 "Its path is so long that Windows would not open the files in it.",
                 "Choose a folder with a shorter path.",
                 code="project-folder-invalid",
             )
-        folder = cls(path)
         with disk_errors(f"The project {path} could not be created."):
-            try:
-                folder._make_folders()
-                Store.create(path / "project.db").close()
-            except BaseException:
-                folder._remove_empty_folders()
-                raise
+            _make_folders(path)
+            Store.create(path / "project.db").close()
             try:
                 write_text(path / "project.toml", text)
             except BaseException:
                 (path / "project.db").unlink(missing_ok=True)
-                folder._remove_empty_folders()
                 raise
-        return folder
 
     @classmethod
     def check_new(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> str:
@@ -332,22 +339,13 @@ class ProjectFolder:
                 code="project-missing",
             )
 
-    def _make_folders(self) -> None:
-        for name in FOLDERS:
-            (self.path / name).mkdir(mode=0o700, exist_ok=True)
-
-    def _remove_empty_folders(self) -> None:
-        for name in FOLDERS:
-            with suppress(OSError):
-                (self.path / name).rmdir()
-
     def repair(self) -> Repair | None:
         """Make missing folders and replace a damaged database by its last good copy.
 
         Returns what was done to the database, None if it is sound. The caller holds the lock.
         """
         with disk_errors(f"The project {self.path} could not be repaired."):
-            self._make_folders()
+            _make_folders(self.path)
             return repair(self.path)
 
     @contextmanager

@@ -71,7 +71,7 @@ def related_documents(
     half of all documents counts only if their texts are alike: pages of a site share one, too.
     """
     keys = document_keys(documents)
-    by_title = defaultdict[object, list[int]](list)
+    by_title: defaultdict[object, list[int]] = defaultdict(list)
     labels: dict[int, tuple[object, ...]] = {}
     for document in documents:
         title = tuple(folded_words(without_marks(document.title)))
@@ -87,23 +87,32 @@ def related_documents(
         if not shared_title or (is_frequent and not _are_versions(sorted(ids), text_of)):
             ignored.add(shared_title)
     first: dict[object, int] = {}
-    parents: dict[int, int] = {}
-
-    def find_root(document_id: int) -> int:
-        while parents[document_id] != document_id:
-            parent = parents[document_id]
-            parents[document_id] = parents[parent]
-            document_id = parents[parent]
-        return document_id
-
+    groups = _Groups(sorted(keys))
     for document_id in sorted(keys):
-        parents[document_id] = document_id
         for label in labels[document_id]:
             if label not in ignored:
-                other_id = first.setdefault(label, document_id)
-                roots = (find_root(document_id), find_root(other_id))
-                parents[max(roots)] = min(roots)
-    return {document_id: find_root(document_id) for document_id in parents}
+                groups.join(document_id, first.setdefault(label, document_id))
+    return {document_id: groups.find_first(document_id) for document_id in sorted(keys)}
+
+
+class _Groups:
+    """Numbers in groups that grow together, each known by its smallest number (union-find)."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._parents = {number: number for number in numbers}
+
+    def find_first(self, number: int) -> int:
+        """Return the smallest number of a group."""
+        parents = self._parents
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
+        return number
+
+    def join(self, number: int, other: int) -> None:
+        """Make one group of those of two numbers."""
+        firsts = (self.find_first(number), self.find_first(other))
+        self._parents[max(firsts)] = min(firsts)
 
 
 def _are_versions(ids: Sequence[int], text_of: Callable[[int], str]) -> bool:

@@ -74,7 +74,7 @@ def graded_answers(
     queries from a file of their own. Empty if no import has grades.
     """
     items = graded_queries(project)
-    answers = defaultdict[str, dict[int, int]](dict)
+    answers: defaultdict[str, dict[int, int]] = defaultdict(dict)
     trained = {query.text for query in queries if query.split == "train"}
     asking: set[Split] = {"heldout"}
     if not has_validation_queries(project):

@@ -62,7 +62,7 @@ def open_model(
 def open_writer(context: StageContext) -> Prompted | NodesWriter:
     """Open the language model here, or a file's model on the nodes of a cluster.
 
-    Raises as `open_model` and `Nodes`.
+    Raises what `open_model` and `Nodes` raise.
     """
     if not cluster_address() or backend_of(context) != "gguf":
         return open_model(context, context, context.should_stop)
@@ -86,7 +86,7 @@ def open_chat(
 ) -> ChatModel:
     """Open the language model of the backend `gguf` or `endpoint` for any request.
 
-    Raises as `open_model`.
+    Raises what `open_model` raises.
     """
     settings = with_backend(snapshot).queries
     folder = snapshot.project.path

@@ -87,7 +87,7 @@ class _Sampler:
         self._check = stop_check(should_stop)
 
     def make(self) -> QuerySample:
-        """Return the sample. Raises as `sample_here`."""
+        """Return the sample. Raises what `sample_here` raises."""
         if self._backend in MODELS:
             sampled = self._ask_model()
         else:

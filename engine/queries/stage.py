@@ -24,7 +24,7 @@ from engine.project.store.artifact_info import (
     QueryBackendInfo,
 )
 from engine.project.store.artifacts import Artifact
-from engine.project.store.chunks import sample_indices
+from engine.project.store.chunks import IN_MEMORY, sample_indices
 from engine.queries import rejection
 from engine.queries.choosing import (
     AUTO,
@@ -345,7 +345,11 @@ def bm25_ranks(
 
 
 def base_ranks(
-    context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int
+    context: StageContext,
+    queries: Sequence[Query],
+    chunks: Sequence[Chunk],
+    top: int,
+    sample_size: int = IN_MEMORY,
 ) -> Ids:
     """Return the ranks of `bm25_ranks` by cosine of the base encoder.
 
@@ -358,7 +362,8 @@ def base_ranks(
     encoder = load_encoder(context)
     positions = {chunk.id: position for position, chunk in enumerate(chunks)}
     sources = np.array([positions[query.chunk_id] for query in queries])
-    sampled = sample_indices(len(chunks), context.settings.training.seed, [sources])
+    seed = context.settings.training.seed
+    sampled = sample_indices(len(chunks), seed, [sources], most=sample_size)
     sampled_chunks = [chunks[position] for position in sampled]
     passages = chunk_vectors(context, encoder, sampled_chunks, "chunks encoded")  # (N, d)
     texts = [query.text for query in queries]

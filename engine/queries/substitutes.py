@@ -106,7 +106,7 @@ def keywords(
 ) -> list[frozenset[str]]:
     """Ask which words of each query are keywords of its passage, and return them in lower case.
 
-    The set is empty if the model names none. Raises as `substitutes` does.
+    The set is empty if the model names none. Raises what `substitutes` raises.
     """
     return [frozenset(found) for found in _ask_about(context, KEYWORDS, questions, progress)]
 
@@ -120,7 +120,7 @@ def _ask_about(
     """Return the model's answer to each question; cached answers are not requested again."""
     path = context.project.path / "cache" / f"{task.name}-{language_model(context, task)}.jsonl"
     former = _read(path)
-    kept = dict[str, Found]()
+    kept: dict[str, Found] = {}
     model: ChatModel | None = None
     answers = []
     try:

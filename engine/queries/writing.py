@@ -101,7 +101,7 @@ class _GenerationRun:
         self._course = Course(Budget(settings.max_queries, settings.max_hours * HOUR))
 
     def run(self) -> Written:
-        """Ask until the budget is spent. Raises as `write_queries`."""
+        """Ask until the budget is spent. Raises what `write_queries` raises."""
         budget = self._course.budget
         self._order = self._choose_order(budget)
         answers = self._read_answers_in_order(self._order)

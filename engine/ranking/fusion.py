@@ -39,15 +39,23 @@ def rrf_parts(rankers: Sequence[Ranker], k: float = RRF_CONSTANT) -> list[Fused]
     return [(ids, _reciprocal_ranks(ids, k)) for ids, _ in _as_arrays(rankers)]
 
 
-def convex(semantic: Ranker, lexical: Ranker, weight: float, depth: int | None = None) -> Fused:
+def convex(
+    semantic: Ranker,
+    lexical: Ranker,
+    weight: float,
+    depth: int | None = None,
+    block: int = BLOCK,
+) -> Fused:
     """Fuse by weight · semantic + (1 - weight) · lexical on min-max scores.
 
     Bruch et al. 2023, TOIS 42:20. Each query's scores are mapped to [0, 1] by the lowest and
     highest score of that ranker's list (all to 1 if they are equal). A chunk absent from a list
-    counts 0 there, as the list's last chunk does; after `cross_score` none is absent. Returns
-    arrays as `rrf`. Raises ValueError if the weight is outside [0, 1].
+    counts 0 there, as the list's last chunk does; after `cross_score` none is absent. `block`
+    candidates are fused at once. Returns arrays as `rrf`. Raises ValueError if the weight is
+    outside [0, 1].
     """
-    return _fuse(convex_parts(semantic, lexical, weight), depth, _is_single([semantic, lexical]))
+    parts = convex_parts(semantic, lexical, weight)
+    return _fuse(parts, depth, _is_single([semantic, lexical]), block)
 
 
 def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused]:
@@ -132,7 +140,9 @@ def _min_max(ids: Ids, scores: Floats) -> Floats:
     return np.where(present, shares, 0.0)
 
 
-def _fuse(parts: Sequence[tuple[Ids, Floats]], depth: int | None, single: bool) -> Fused:
+def _fuse(
+    parts: Sequence[tuple[Ids, Floats]], depth: int | None, single: bool, block: int = BLOCK
+) -> Fused:
     """Rank the chunks of each query by the sums of their parts."""
     if depth is not None and depth < 1:
         raise ValueError(f"depth must be at least 1, not {depth}")
@@ -142,7 +152,7 @@ def _fuse(parts: Sequence[tuple[Ids, Floats]], depth: int | None, single: bool) 
     width = candidates if depth is None else min(depth, candidates)
     fused_ids = np.full((queries, width), -1, dtype=np.int64)
     fused_scores = np.full((queries, width), -np.inf)
-    step = max(1, BLOCK // max(1, candidates))
+    step = max(1, block // max(1, candidates))
     for start in range(0, queries, step):
         rows = slice(start, start + step)
         _fuse_block(ids[rows], gains[rows], fused_ids[rows], fused_scores[rows])

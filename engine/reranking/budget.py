@@ -63,7 +63,7 @@ class BudgetedReranker:
     def load(self) -> None:
         """Load the model and measure its pace, neither of which then counts for the first search.
 
-        Raises as `Reranker.scores`.
+        Raises what `Reranker.scores` raises.
         """
         self.reranker.load()
         if self.reranker.first_batch == 1:
@@ -138,7 +138,7 @@ def measure_speed(
 ) -> RerankerSpeed:
     """Time a loaded reranker on up to 100 passages of a project, for about a second.
 
-    `seconds`: the time limit of a search. Raises as `Reranker.scores`.
+    `seconds`: the time limit of a search. Raises what `Reranker.scores` raises.
     """
     sample = passages[:MAX_PASSAGES] or [WARM_UP] * MAX_PASSAGES
     done = 0

@@ -27,7 +27,7 @@ class Reranker(Protocol):
     first_batch: int
 
     def load(self) -> None:
-        """Load the model. Raises as `scores`."""
+        """Load the model. Raises what `scores` raises."""
 
     def scores(
         self, query: str, passages: Sequence[str], seconds: float = inf

@@ -176,7 +176,7 @@ class Run:
             # cancelled and paused.
             self._begin()
             state = "failed"
-            error = dict[str, str]()
+            error: dict[str, str] = {}
             try:
                 self._emit(RunStarted(run=self.id, stages=list(stages)))
                 if repaired := self.project.repair():

@@ -178,7 +178,10 @@ class Reranking:
         return self._reranker.get((search, settings.encoder), make)
 
     def _wait_until_loaded(self, reranker: BudgetedReranker, stop: Stop) -> bool:
-        """Return whether the model is loaded before `stop` returns true. Raises as loading."""
+        """Return whether the model is loaded before `stop` returns true.
+
+        Raises what loading raises.
+        """
         thread = ThreadPoolExecutor(1)
         load = partial(thread.submit, reranker.load)
         loading = self._loading.get(id(reranker), load)

@@ -108,12 +108,9 @@ class Searcher:
         parsed = self._typed.restrict(parsed, where)
         allowed = self._typed.find_allowed(parsed)
         parsed = self._typed.add_wording(parsed, allowed)
-        like = parsed.like_document
 
         # Rank, fuse and rerank.
-        rankings, depth = self._rank(
-            parsed, mode, top, allowed, request.by_document, request.facets
-        )
+        rankings, depth = self._rank(request, parsed, mode, top, allowed)
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
         self._add_notes(rankings, mode, parsed, where)
@@ -121,27 +118,22 @@ class Searcher:
         if request.syntax:
             suggestion, note = self._typed.suggest_correction(parsed)
             rankings.notes.append(note)
-        fusion = self._loaded.fusion(settings) if mode == "hybrid" else settings
-        fused = fuse(self._rankers.cross_score(parsed, rankings, fusion), fusion)
-        if request.by_date or like:
-            ordered = RerankedOrder(fused)
-        else:
-            ordered = self.reranking.order(mode, request.rerank, parsed.meaning, fused, stop)
+        ordered = self._order(request, mode, parsed, rankings, stop)
         rankings.notes.append(describe_problem(ordered.reranked))
-        fused = ordered.fused
-        if like:
-            fused = self._typed.put_long_first(fused, like)
-        fused = put_codes_first(fused, parsed.text, rankings, allowed)
+        fused = put_codes_first(ordered.fused, parsed.text, rankings, allowed)
         fused = fused.down_to(request.min_score)
 
         # List the hits.
         presence = Presence(self.project.path)
-        is_conditional = any(not clause.is_excluded for clause in parsed.clauses)
+        count = top
+        if request.by_date and any(not clause.is_excluded for clause in parsed.clauses):
+            # All that meet the conditions are sorted by date.
+            count = depth
         hits = self._listing.hits(
             parsed.keywords,
             rankings.by_ranker,
             fused,
-            depth if request.by_date and is_conditional else top,
+            count,
             presence,
             by_document=request.by_document,
             with_stop_words=rankings.only_stop_words,
@@ -154,7 +146,7 @@ class Searcher:
         if not hits:
             reason = self._typed.why_nothing(parsed, where, allowed, request.min_score)
             rankings.notes.append(reason)
-        elif like is None and rankings.without_words:
+        elif parsed.like_document is None and rankings.without_words:
             no_word = describe_no_word(parsed, where, allowed)
             rankings.notes.append(f"{no_word}; these are the nearest by meaning.")
         outdated = presence.notes(self.project.argument)
@@ -165,36 +157,48 @@ class Searcher:
             parsed.typed,
             mode,
             hits,
-            tuple(filter(None, rankings.notes)),
-            self._count_facets(rankings) if request.facets else {},
-            tuple(rankings.commands),
-            suggestion,
-            ordered.reranked,
-            ordered.can_rerank,
-            unknown_format(where.formats, self._loaded.documents().values()),
+            notes=tuple(filter(None, rankings.notes)),
+            facets=self._count_facets(rankings) if request.facets else {},
+            commands=tuple(rankings.commands),
+            suggestion=suggestion,
+            reranked=ordered.reranked,
+            can_rerank=ordered.can_rerank,
+            problem=unknown_format(where.formats, self._loaded.documents().values()),
         )
 
     def _rank(
-        self,
-        query: ParsedQuery,
-        mode: Mode,
-        top: int,
-        allowed: Ids | None,
-        by_document: bool,
-        all_matching: bool,
+        self, request: Search, query: ParsedQuery, mode: Mode, top: int, allowed: Ids | None
     ) -> tuple[Rankings, int]:
         """Return the rankings, and the number of chunks that each ranker was asked for.
 
-        With `by_document`, that grows until the chunks belong to `top` documents.
+        If hits are grouped by document, that grows until the chunks belong to `top` documents.
         """
         depth = max(MIN_DEPTH, 5 * top)
         while True:
-            rankings = self._rankers.rank(query, mode, depth, allowed, all_matching=all_matching)
-            if not by_document or rankings.longest < depth:
+            rankings = self._rankers.rank(query, mode, depth, allowed, all_matching=request.facets)
+            if not request.by_document or rankings.longest < depth:
                 return rankings, depth
             if self._listing.count_documents(rankings.by_ranker.values()) >= top:
                 return rankings, depth
             depth *= 10
+
+    def _order(
+        self,
+        request: Search,
+        mode: Mode,
+        parsed: ParsedQuery,
+        rankings: Rankings,
+        stop: Callable[[], bool],
+    ) -> RerankedOrder:
+        """Fuse the rankings, and rerank the best chunks unless their order is given."""
+        settings = self._loaded.settings().search
+        fusion = self._loaded.fusion(settings) if mode == "hybrid" else settings
+        fused = fuse(self._rankers.cross_score(parsed, rankings, fusion), fusion)
+        if parsed.like_document:
+            return RerankedOrder(self._typed.put_long_first(fused, parsed.like_document))
+        if request.by_date:
+            return RerankedOrder(fused)
+        return self.reranking.order(mode, request.rerank, parsed.meaning, fused, stop)
 
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
         least, reason = self._loaded.threshold()
@@ -249,7 +253,7 @@ class Searcher:
         """Return the first `top` hits by each encoder that is not in use, base or adapted.
 
         Judges thus see more than what search finds now. An encoder without cached vectors of all
-        chunks gives no hits. Raises as `search`.
+        chunks gives no hits. Raises what `search` raises.
         """
         self._loaded.follow_repair()
         if unsearchable(query):

@@ -11,6 +11,7 @@ from operator import itemgetter
 from engine.lexical.characters import LINE_WITHIN
 
 Span = tuple[int, int]
+WIDTH = 300
 _BLANK = r"\s\x00-\x1f\x7f-\x9f"  # control characters, too
 _FOLDED = re.compile(
     rf"(?=[{_BLANK}])(?:{LINE_WITHIN}|(?P<blank>[{_BLANK}]{{2,}}|\A |(?! )[{_BLANK}]))"
@@ -18,7 +19,7 @@ _FOLDED = re.compile(
 """White space and control characters to fold; a single blank between words is left alone."""
 
 
-def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, tuple[Span, ...]]:
+def snippet(text: str, matches: Sequence[Span], width: int = WIDTH) -> tuple[str, tuple[Span, ...]]:
     """Return about `width` characters of a text with the most matches, and the spans of these.
 
     `matches` are (start, end) spans in `text`, in order, without overlap. White space and control
@@ -41,12 +42,12 @@ def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, 
     return shown, tuple(marks)
 
 
-def first_shown(text: str, matches: Sequence[Span], width: int = 300) -> int:
+def first_shown(text: str, matches: Sequence[Span]) -> int:
     """Return the offset of the first match that the `snippet` of a text shows.
 
     If it shows none, the offset at which the snippet begins.
     """
-    start, end = _find_window(text, matches, max(1, width))
+    start, end = _find_window(text, matches, WIDTH)
     for first, last in matches:
         if start <= first and last <= end:
             return first

@@ -26,10 +26,13 @@ class Answering:
         }
 
     def ask(self, project: ProjectFolder, request: Ask) -> Answer:
-        """Start an answer, and stop one that is still being written. Raises as `with_model`."""
-        from engine.answers.answering import answer, with_model
+        """Start an answer, and stop one that is still being written.
 
-        _, model = with_model(project)
+        Raises what `choose_model` raises.
+        """
+        from engine.answers.answering import answer, choose_model
+
+        _, model = choose_model(project)
         stop = Event()
 
         def keep(partial: Answer) -> None:

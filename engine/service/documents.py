@@ -38,8 +38,8 @@ def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
         follow_links=corpus.follow_links,
         pictures=corpus.ocr,
     )
-    files = Counter[str]()
-    sizes = Counter[str]()
+    files: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for file in listing.files:
         files[file.format] += 1
         sizes[file.format] += file.size

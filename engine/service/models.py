@@ -46,8 +46,8 @@ def get_model(
 ) -> ModelChange:
     """Fetch a model of the catalogue and install it, or write it to `to` as a pack.
 
-    A pack of an installed model is made from the installed files. Raises as `fetch_model` and
-    `install` do, and ModelError for a model that cannot be loaded.
+    A pack of an installed model is made from the installed files. Raises what
+    `fetch_model` and `install` raise, and ModelError for a model that cannot be loaded.
     """
     entry = get_catalogue_model(name)
     if to is not None:

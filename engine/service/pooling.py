@@ -95,7 +95,7 @@ class FocusedPooler:
     def pool(self, query: str) -> tuple[PooledHit, ...]:
         """Return the differing passages, each text once, ordered by a hash of query and text.
 
-        Raises as `SystemLists.rank`.
+        Raises what `SystemLists.rank` raises.
         """
         if unsearchable(query):
             return ()

@@ -247,7 +247,7 @@ class Comparing:
     def to_judge(self, project: ProjectFolder, request: ReadQuestionsToJudge) -> QuestionsToJudge:
         """Return the passages that can change the comparison, or all hits if there is none.
 
-        Raises as `compare`.
+        Raises what `compare` raises.
         """
         preload()
         from engine.service.judging_queue import KnownAnswers, gather, name_queries, worth_judging

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.core.messages.queries import QueryUse, UnusedReason
-from engine.core.records import DocumentQuery, JudgedQuery, Query
+from engine.core.records import Chunk, DocumentQuery, JudgedQuery, Query
 from engine.corpus.text.document_queries import document_queries
 from engine.datasets.imports import has_validation_queries
 from engine.evaluation.document_set import deciding_groups
@@ -36,10 +38,8 @@ class QueryUses:
         self._backend = made_by(snapshot)
         self._use_judged = settings.evaluation.use_judged
         self._present = {chunk.id for chunk in chunks}
-        self._trained = {
-            queries[row].id
-            for row in train_rows(settings, queries, chunks, graded_of_source(snapshot))
-        }
+        rows = train_rows(settings, queries, chunks, graded_of_source(snapshot))
+        self._trained = {queries[row].id for row in rows}
         held_out = heldout_queries(snapshot, chunks)
         self._held_out = {query.id for query in held_out}
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
@@ -50,21 +50,28 @@ class QueryUses:
         self.written = document_queries(store)
         self._made = store.artifact(QueriesInfo) is not None
         if self._made:
-            free = find_untrained(snapshot, chunks, self.written)
+            untrained = find_untrained(snapshot, chunks, self.written)
         else:
-            free = expected_untrained(snapshot, self.written)
+            untrained = expected_untrained(snapshot, self.written)
         self._as_evidence: set[DocumentQuery] = set()
-        for group in deciding_groups(snapshot, free, chunks):
+        for group in deciding_groups(snapshot, untrained, chunks):
             self._as_evidence.update(group)
-        self._untrained = set(free)
+        self._untrained = set(untrained)
+        self._stopping: set[DocumentQuery] = set()
+        self._generated_stopping: set[int] = set()
+        self._find_stopping(snapshot, queries, chunks)
+
+    def _find_stopping(
+        self, snapshot: ProjectSnapshot, queries: Sequence[Query], chunks: Sequence[Chunk]
+    ) -> None:
+        """Note the queries that stop the training, if they are enough."""
+        store = snapshot.store
         stopping: list[DocumentQuery] = []
         if not has_validation_queries(snapshot.project):
             stopping = written_for_stopping(
                 queries, self.written, chunks, related_in(store, store.documents())
             )
         rows = generated_for_stopping(queries, chunks, self._backend)
-        self._stopping: set[DocumentQuery] = set()
-        self._generated_stopping: set[int] = set()
         if len(stopping) + len(rows) >= MIN_TO_STOP:
             self._stopping.update(stopping)
             self._generated_stopping.update(queries[row].id for row in rows)

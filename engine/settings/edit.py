@@ -94,8 +94,7 @@ def _edit_lines(text: str, section: str, key: str, value: Any) -> str:
     """
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.split(newline)
-    field = sections()[section].model_fields[key]
-    meaning = f"# {field.description}"
+    meaning = f"# {sections()[section].model_fields[key].description}"
     line = f"{key} = {format_toml_value(value)}"
     start = _find_line(rf"\[{section}\]\s*(#|$)", lines, 0, len(lines))
     if start is None:
@@ -105,37 +104,53 @@ def _edit_lines(text: str, section: str, key: str, value: Any) -> str:
         return text + newline.join([*head, f"[{section}]", meaning, line, ""])
     end = _find_line(r"\[", lines, start + 1, len(lines)) or len(lines)
     position = _find_line(rf"{key}\s*=", lines, start, end)
-    commented = _find_line(rf"#\s*{key}\s*=", lines, start, end)
-    if position is not None and value is not None:
-        return _edit_with_tomlkit(text, section, key, value)
+    if value is None:
+        if position is not None:
+            body = _remove_key(lines[start + 1 : end], position - start - 1, section, key)
+            # A section that has become empty is removed.
+            is_empty = not any(rest.strip() for rest in body)
+            lines[start:end] = [] if is_empty else [lines[start], *body]
+        return newline.join(lines)
     if position is not None:
-        remaining = []
-        comment = _read_comment(lines[position])
-        if comment not in ("", meaning):
-            remaining.append(comment)
-        if commented is None and is_common(field):
-            remaining.append(commented_default(key, field))
-        first = position
-        if lines[position - 1].strip() == meaning:
-            first -= 1
-        indent = _read_indent(lines[position])
-        lines[first : position + 1] = [indent + addition for addition in remaining]
-        end += len(remaining) - (position + 1 - first)
-        # Remove a section that has become empty.
-        if not any(line.strip() for line in lines[start + 1 : end]):
-            del lines[start:end]
-    elif value is not None and commented is not None:
+        return _edit_with_tomlkit(text, section, key, value)
+    commented = _find_line(_commented(key), lines, start, end)
+    if commented is not None:
         # A user's comment may only look like a key.
         with suppress(ValueError):
             meaning = _read_comment(lines[commented].lstrip("# \t")) or meaning
         indent = _read_indent(lines[commented])
         lines[commented : commented + 1] = [indent + meaning, indent + line]
-    elif value is not None:
-        last = end - 1
-        while not lines[last].strip():
-            last -= 1
-        lines[last + 1 : last + 1] = [meaning, line]
+        return newline.join(lines)
+    after = end
+    while not lines[after - 1].strip():
+        after -= 1
+    lines[after:after] = [meaning, line]
     return newline.join(lines)
+
+
+def _remove_key(body: list[str], position: int, section: str, key: str) -> list[str]:
+    """Return the lines of a section without the key at `position`.
+
+    A user's comment behind the value stays, and a common key leaves its commented default.
+    """
+    field = sections()[section].model_fields[key]
+    meaning = f"# {field.description}"
+    remaining = []
+    comment = _read_comment(body[position])
+    if comment not in ("", meaning):
+        remaining.append(comment)
+    if is_common(field) and _find_line(_commented(key), body, 0, len(body)) is None:
+        remaining.append(commented_default(key, field))
+    before = body[:position]
+    if before and before[-1].strip() == meaning:
+        before.pop()
+    indent = _read_indent(body[position])
+    return [*before, *(indent + rest for rest in remaining), *body[position + 1 :]]
+
+
+def _commented(key: str) -> str:
+    """Return the pattern of a line with a key's commented default."""
+    return rf"#\s*{key}\s*="
 
 
 def _find_line(pattern: str, lines: Sequence[str], start: int, end: int) -> int | None:

@@ -95,6 +95,8 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
     ranked_rows = rows_of_chunks(ranked.ids, row_of)
     stopping, chunks = choose_stopping_queries(context, queries, chunks, ranked_rows)
+
+    # What is learnt from, by rows of all chunks.
     ranked_rows = ranked_rows[rows]
     ranked_scores = ranked.scores[rows]
     trained = [queries[row] for row in rows]
@@ -110,9 +112,12 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     source = context.settings.training.query_source
     if config.objective == "plackett_luce" and source != "generated":
         grades = _grade_chunks(context, queries, texts, chunks, row_of)
+
+    # The chunks that are kept, among which rows get other numbers.
     needed = [positives, *_find_needed(stopping, lists, grades)]
     if config.negatives_per_query:
-        needed.append(ranked_rows[:, slice(*config.negative_ranks)])
+        first, last = config.negative_ranks
+        needed.append(ranked_rows[:, first:last])
     kept = sample_indices(len(chunks), context.settings.training.seed, needed)
     # Position of each row among the kept ones; the last one serves the padding −1.
     position = np.full(len(chunks) + 1, -1, dtype=np.int64)
@@ -121,12 +126,6 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     base_queries, base_chunks, base_heldout = _base_vectors(
         context, config, texts, kept_chunks, stopping.texts
     )
-    heldout_hard = None
-    if stopping.hard is not None:
-        heldout_hard = position[stopping.hard]
-    kept_grades = []
-    for by_row in grades:
-        kept_grades.append({int(position[row]): grade for row, grade in by_row.items()})
     if lists is not None:
         lists = replace(lists, chunks=position[lists.chunks])
     return TrainingData(
@@ -140,9 +139,9 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         base_heldout=base_heldout,
         heldout_queries=stopping.texts,
         heldout_positives=position[stopping.positives],
-        heldout_hard=heldout_hard,
+        heldout_hard=None if stopping.hard is None else position[stopping.hard],
         heldout_synthetic=stopping.synthetic,
-        grades=kept_grades,
+        grades=_renumber_grades(grades, position),
         lists=lists,
         cross_encoder=teacher_folder(context, config),
         everyday=_find_everyday(context, config, trained),
@@ -196,6 +195,16 @@ def _grade_chunks(
         by_id = graded.get(text, {})
         grades.append({row_of[chunk_id]: grade for chunk_id, grade in by_id.items()})
     return grades
+
+
+def _renumber_grades(
+    grades: Sequence[Mapping[int, int]], position: NDArray[np.int64]
+) -> list[dict[int, int]]:
+    """Return grades by the position of a row in place of the row."""
+    renumbered = []
+    for by_row in grades:
+        renumbered.append({int(position[row]): grade for row, grade in by_row.items()})
+    return renumbered
 
 
 def _find_everyday(

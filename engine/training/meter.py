@@ -10,7 +10,7 @@ import torch
 from engine.core.events import Emit, TrainStep
 
 EMIT_SECONDS = 0.25
-_MEMORY_OF_THE_PAST = 0.9
+_SMOOTHING = 0.9
 
 
 class Meter:
@@ -23,17 +23,17 @@ class Meter:
         self._process = psutil.Process()
         self._seconds = 0.0
         self._tokens = 0.0
-        self._emitted = float("-inf")
+        self._emitted_at = float("-inf")
 
     def step(self, step: int, loss: float, rate: float, tokens: int, seconds: float) -> None:
         """Record step number `step` (from 1), which took `seconds` for `tokens`."""
-        keep = _MEMORY_OF_THE_PAST if self._seconds else 0.0
+        keep = _SMOOTHING if self._seconds else 0.0
         self._seconds = keep * self._seconds + (1 - keep) * seconds
         self._tokens = keep * self._tokens + (1 - keep) * tokens
         now = time.monotonic()
-        if now - self._emitted < EMIT_SECONDS and step < self._steps:
+        if now - self._emitted_at < EMIT_SECONDS and step < self._steps:
             return
-        self._emitted = now
+        self._emitted_at = now
         self._emit(
             TrainStep(
                 step=step,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -61,16 +60,21 @@ class TrainStage(Stage):
                 command="adapt",
             )
         config = resolve_config(snapshot)
-        recipe = config.numbers() | added_inputs(snapshot.settings)
+        settings = snapshot.settings
+        recipe = config.numbers()
+        recipe["query_share"] = settings.training.query_share
+        recipe["query_source"] = settings.training.query_source
+        recipe["lists_per_query"] = settings.ranking.lists_per_query
+        recipe["keep_evidence"] = settings.ranking.keep_evidence
         # A cross-encoder counts by its content, not by its path, and only if it teaches.
         teacher = teacher_folder(snapshot, config)
         recipe["cross_encoder"] = teacher.fingerprint if teacher else ""
-        lists = snapshot.settings.ranking.model_dump(include={"m", "strategy"})
+        lists = settings.ranking.model_dump(include={"m", "strategy"})
         if config.uses_candidates:
             lists = {"candidates": config.teacher_candidates}
         elif config.uses_lists:
             lists["evidence_score"] = "own"
-        inputs = {
+        return {
             "rankings": rankings.fingerprint,
             "config": recipe,
             "base": encoder_fingerprint_of(snapshot, None, 1.0) if config.needs_vectors else "",
@@ -79,9 +83,6 @@ class TrainStage(Stage):
             "lists": lists,
             "model": model_fingerprint(snapshot),
         }
-        if config.method != "FT":
-            inputs["pre-training"] = "without titles that decide"
-        return inputs
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
         """Check that the recipe can be trained on this machine.
@@ -140,8 +141,7 @@ class TrainStage(Stage):
             summary = _publish_reason(context, reason)
             remove_tree(context.project.path / "checkpoints")
             return summary
-        info = publish_adapter(context, context.fingerprint, config, result)
-        info = replace(info, model=model_fingerprint(context))
+        info = _publish_adapter(context, config, result)
         context.store.put_artifact(Artifact(info, context.fingerprint, info.adapter or ""))
         remove_tree(context.project.path / "checkpoints")
         return {
@@ -184,7 +184,7 @@ def _report_choices(context: StageContext, config: TrainingConfig) -> None:
 
 
 def _check_memory(settings: Settings, config: TrainingConfig) -> None:
-    """Raise ResourceError if neither memory nor a GPU's can hold a training of all weights."""
+    """Raise ResourceError if a training of all weights fits neither into memory nor onto a GPU."""
     if not config.trains_all_weights or not encoder_source(settings.encoder).trains:
         return
     from engine.encoders.hardware import find_gpus, foresee_device
@@ -225,25 +225,11 @@ def _everyday_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[
     return {"everyday": fingerprint(texts=texts)}
 
 
-def added_inputs(settings: Settings) -> dict[str, Any]:
-    """Return newer settings, as far as they are set, so that earlier adapters stay up to date."""
-    changed: dict[str, Any] = {}
-    if settings.training.query_share != 1:
-        changed["query_share"] = settings.training.query_share
-    if settings.ranking.lists_per_query != 1:
-        changed["lists_per_query"] = settings.ranking.lists_per_query
-    if settings.training.query_source != "all":
-        changed["query_source"] = settings.training.query_source
-    if not settings.ranking.keep_evidence:
-        changed["keep_evidence"] = False
-    return changed
-
-
-def publish_adapter(
-    context: StageContext, name: str, config: TrainingConfig, result: TrainResult
+def _publish_adapter(
+    context: StageContext, config: TrainingConfig, result: TrainResult
 ) -> AdapterInfo:
     """Copy a trained adapter into the project, and return what is known of it."""
-    with context.project.building("adapters", name) as building:
+    with context.project.building("adapters", context.fingerprint) as building:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
         write_history(building.folder, result.history)
     return AdapterInfo(
@@ -254,6 +240,7 @@ def publish_adapter(
         seconds=result.seconds,
         adapter_scope=config.adapter_scope,
         digest=adapter_digest(context.project.path / building.name),
+        model=model_fingerprint(context),
     )
 
 

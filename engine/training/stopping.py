@@ -72,29 +72,42 @@ def choose_stopping_queries(
     value = f"{len(written)} titles and headings, {len(rows)} imported or model-written queries"
     context.choose("stopped by", value, "they are of validation documents, and none is extractive")
     row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
+    written_texts = [query.text for query in written]
+    hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)
+    if written:
+        best = rows_of_chunks(_best_by_bm25(context, written_texts), row_of)
+        hard = without_answers(best, written, chunks)
+    generated = [queries[row] for row in rows]
+    best_rows = ranked_rows[rows, :HARD_PER_QUERY].tolist()
+    ranked = pad_rows(best_rows, -1, np.int64, HARD_PER_QUERY)
+    answers = _rows_of_answers(written, chunks, row_of)
+    answers += [row_of[query.chunk_id] for query in generated]
+    stopping = StoppingQueries(
+        texts=[*written_texts, *(query.text for query in generated)],
+        positives=np.array(answers, dtype=np.int64),
+        hard=np.concatenate([hard, ranked]),
+        synthetic=bool(rows),
+    )
+    return stopping, strip_chunks(chunks, written)
+
+
+def _rows_of_answers(
+    written: Sequence[DocumentQuery], chunks: Sequence[Chunk], row_of: Mapping[int, int]
+) -> list[int]:
+    """Return the row of the chunk that answers each query.
+
+    It is the first of its document for a query that the whole document answers.
+    """
     first_row_of: dict[int, int] = {}
     for row, chunk in enumerate(chunks):
         first_row_of.setdefault(chunk.document_id, row)
-    texts = []
     answers = []
     for query in written:
-        texts.append(query.text)
         if query.chunk_id is None:
             answers.append(first_row_of[query.document_id])
         else:
             answers.append(row_of[query.chunk_id])
-    hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)
-    if written:
-        best = rows_of_chunks(_best_by_bm25(context, texts), row_of)
-        hard = without_answers(best, written, chunks)
-    for row in rows:
-        texts.append(queries[row].text)
-        answers.append(row_of[queries[row].chunk_id])
-    best_rows = ranked_rows[rows, :HARD_PER_QUERY].tolist()
-    ranked = pad_rows(best_rows, -1, np.int64, HARD_PER_QUERY)
-    positives = np.array(answers, dtype=np.int64)
-    stopping = StoppingQueries(texts, positives, np.concatenate([hard, ranked]), bool(rows))
-    return stopping, strip_chunks(chunks, written)
+    return answers
 
 
 def written_for_stopping(

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 2
 REBUILD_SHARE = 0.2
-"""Share of deleted rows, which are read for nothing, from which the index is rebuilt."""
+"""Beyond this share of deleted rows the index is rebuilt, since every search still reads them."""
+CANDIDATES_PER_HIT = 8
+"""Minimum number of candidates from graphs for each hit asked for."""
 GONE = "gone.npy"
 """File with the places of the deleted rows."""
 
@@ -151,7 +153,7 @@ class VectorIndex:
 
         A key that is added again replaces the former one. Small files are merged into the new one,
         so that there are never many. Returns None if the index must be rebuilt because many keys
-        are removed or replaced. Raises like `build`.
+        are removed or replaced. Raises what `build` raises.
         """
         import numpy as np
 
@@ -186,17 +188,19 @@ class VectorIndex:
         for name, digest in self.manifest["graphs"].items():
             if name in parts:
                 graphs[name] = digest
-        linked = list(parts)
-        linked += [graph_of(Path(name)).name for name in graphs]
-        for name in linked:
-            try:
-                os.link(self.folder / name, folder / name)
-            except OSError:  # a file system without links
-                shutil.copyfile(self.folder / name, folder / name)
+        self._link([*parts, *(graph_of(Path(name)).name for name in graphs)], folder)
         manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
         new_ids = np.concatenate(ids)
         rows = chain.from_iterable(blocks)
         return self._write(folder, manifest, new_ids, rows, gone, self.sizes)
+
+    def _link(self, names: Iterable[str], folder: Path) -> None:
+        """Put files of the index into another folder as well."""
+        for name in names:
+            try:
+                os.link(self.folder / name, folder / name)
+            except OSError:  # a file system without links
+                shutil.copyfile(self.folder / name, folder / name)
 
     @classmethod
     def _write(
@@ -219,7 +223,7 @@ class VectorIndex:
 
         parts = dict(manifest["parts"])
         graphs = dict(manifest["graphs"])
-        numbers = [int(name[5:11]) for name in parts]
+        numbers = [int(name.removeprefix("part-").removesuffix(".vec")) for name in parts]
         path = folder / f"part-{1 + max(numbers, default=0):06d}.vec"
         with disk_errors("The vector index could not be written."):
             if len(ids):
@@ -362,7 +366,7 @@ class VectorIndex:
         import numpy as np
 
         values = np.empty(len(places), np.float32)
-        for start, part in zip(self._starts, self._parts, strict=False):
+        for start, part in zip(self._starts[:-1], self._parts, strict=True):
             is_here = (places >= start) & (places < start + len(part.ids))
             here = np.flatnonzero(is_here)
             rows = places[here] - start
@@ -382,13 +386,14 @@ class VectorIndex:
 
         from engine.vectors.graph import find_candidates
 
-        wanted = max(self.sizes.candidates, 8 * k)
+        wanted = max(self.sizes.candidates, CANDIDATES_PER_HIT * k)
         graphs = []
-        for start, part in zip(self._starts, self._parts, strict=False):
+        for start, part in zip(self._starts[:-1], self._parts, strict=True):
             if part.graph:
                 graphs.append((start, part.graph))
         places, distances = find_candidates(graphs, query_row, wanted)
         is_live = self._is_live[places]
+        # The graphs hold rounded copies of the rows. The nearer half is compared exactly.
         order = np.argsort(distances[is_live])[: wanted // 2]
         nearest = places[is_live][order]
         return np.sort(np.concatenate([nearest, self._without_graph]))

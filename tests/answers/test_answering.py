@@ -18,7 +18,7 @@ from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, Request, completion, last, part, serving, user
 from fixtures.pipeline import stage_here
 
-from engine.answers.answering import answer, with_model
+from engine.answers.answering import answer, choose_model
 from engine.core.errors import ModelError, SettingsError, UsageError
 from engine.core.messages.answers import Answer, Sentence
 from engine.endpoint.servers import known_servers
@@ -245,16 +245,16 @@ def test_without_a_language_model_there_is_no_answer(asked_project: Asked):
 def test_a_file_that_is_not_there_is_an_error(asked_project: Asked):
     pytest.importorskip("llama_cpp")
     with fails(ModelError, "language-model-missing"):
-        with_model(asked_project(model="gone.gguf"))
+        choose_model(asked_project(model="gone.gguf"))
 
 
 @pytest.mark.usefixtures("without_llama")
 def test_without_llama_a_file_is_of_no_use_and_a_server_is(asked_project: Asked):
     project = asked_project(model="tiny.gguf")
     with fails(UsageError, "package-missing"):
-        with_model(project)
+        choose_model(project)
     project.change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})
-    assert with_model(project)[0].queries.backend == "endpoint"
+    assert choose_model(project)[0].queries.backend == "endpoint"
 
 
 def test_a_public_server_gets_nothing(asked_project: Asked):

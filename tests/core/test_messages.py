@@ -117,6 +117,12 @@ def test_params_are_read_strictly(kind: Any, params: dict[str, Any]) -> None:
         from_json(kind, params, strict=True)
 
 
+def test_one_condition_of_a_search_is_not_taken_apart() -> None:
+    search = Search("q", types="pdf", paths="a/**", authors=("Ada", "Ben"))  # type: ignore[arg-type]
+    assert (search.types, search.paths, search.authors) == (("pdf",), ("a/**",), ("Ada", "Ben"))
+    assert (search.tags, search.languages) == (None, None)
+
+
 def test_params_that_are_none_are_not_sent() -> None:
     found = to_json(Search("q", facets=True))
     assert found == {

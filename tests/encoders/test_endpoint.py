@@ -110,13 +110,11 @@ def test_texts_go_in_batches_with_their_prompts_and_come_back_in_order_at_unit_l
     assert len(server.requests) == 3
 
 
-def test_a_query_is_sent_once_also_by_another_process(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_is_sent_once_also_by_another_process(server: Server, tmp_path: Path) -> None:
     project = ProjectFolder.create(tmp_path / "kept", {})
 
-    def made() -> Encoder:
-        return add_query_cache(project, encoder(server.url, query_prompt="query: "))
+    def made(max_files: int = 1000) -> Encoder:
+        return add_query_cache(project, encoder(server.url, query_prompt="query: "), max_files)
 
     first = made()
     assert first.dimension == WIDTH
@@ -137,8 +135,7 @@ def test_a_query_is_sent_once_also_by_another_process(
     kept = [path for path in (project.path / "cache").rglob("*") if path.is_file()]
     assert len(kept) == 3, "of two calls, and of the model"
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
-    monkeypatch.setattr(for_project, "MAX_QUERY_FILES", 2)
-    made()
+    made(max_files=2)
     assert [path.name for path in (project.path / "cache").rglob("*") if path.is_file()] == [
         for_project.PROBES
     ]

@@ -20,6 +20,7 @@ from fixtures.shown_numbers import numbers
 from engine.core.errors import CancelledError
 from engine.core.messages.search import MODES
 from engine.corpus.ingest import ingest as corpus_ingest
+from engine.corpus.ingest.ingest import ReadingPace
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import LexicalInfo
 
@@ -360,9 +361,8 @@ def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(
 
 
 def test_an_ingest_that_was_stopped_does_not_look_done(
-    small: Path, monkeypatch: pytest.MonkeyPatch
+    small: Path,
 ) -> None:
-    monkeypatch.setattr(corpus_ingest, "FILES_PER_TRANSACTION", 1)
     for number in range(3):
         (small / "documents" / f"new-{number}.md").write_text(
             f"# New {number}\n\nPelicans may enter the yard.\n"
@@ -370,7 +370,11 @@ def test_an_ingest_that_was_stopped_does_not_look_done(
     (small / "documents" / "07.md").unlink()
     store = ProjectFolder.open(small).store()
     with pytest.raises(CancelledError):
-        ingest_here(small, lambda: any(path == "new-0.md" for _, path in store.files()))
+        ingest_here(
+            small,
+            lambda: any(path == "new-0.md" for _, path in store.files()),
+            ReadingPace(files_per_transaction=1),
+        )
     store.close()
     code, error = error_of("index", str(small))
     assert (code, error["code"], error["stage"]) == (3, "stage-unfinished", "ingest")

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from fixtures.errors import error_of
 from fixtures.pipeline import ROOT, engine_here, environment
 from fixtures.shown_numbers import numbers
@@ -22,6 +22,7 @@ from platformdirs import user_state_path
 
 from engine.core.errors import ProjectBusyError
 from engine.core.messages.project import Purged
+from engine.encoders.graph.shared_graphs import graphs_root
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
 from engine.export.folder import LOCK, RECORD, remember
@@ -196,6 +197,23 @@ def test_a_damaged_project_can_be_purged(project: Path) -> None:
     assert sorted(path.name for path in project.iterdir()) == ["documents"]
 
 
+def test_graphs_are_removed_while_no_run_stores_one(
+    project: Path, own_data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs_root().mkdir(parents=True)
+    asked = []
+
+    def find_unused(without: object) -> list[Path]:
+        with pytest.raises(Timeout):
+            FileLock(graphs_root() / ".lock", timeout=0).acquire()
+        asked.append(without)
+        return []
+
+    monkeypatch.setattr("engine.export.purge.unused_graphs", find_unused)
+    purge(ProjectFolder(project))
+    assert asked == [[project]]
+
+
 def test_a_purge_that_was_broken_off_can_be_repeated(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,15 +253,12 @@ def test_every_lock_that_the_engine_takes_is_known() -> None:
 
 
 @pytest.mark.parametrize("lock", ["run", "stage", "sweep", "watch", "judging", "settings"])
-def test_while_something_writes_into_it_nothing_is_removed(
-    project: Path, monkeypatch: pytest.MonkeyPatch, lock: str
-) -> None:
+def test_while_something_writes_into_it_nothing_is_removed(project: Path, lock: str) -> None:
     """A stage outlives its killed run for a moment."""
-    monkeypatch.setattr(purging, "LOCK_SECONDS", 0.2)
     folder = ProjectFolder.open(project)
     before = sorted(project.rglob("*"))
     with folder.locked(lock), pytest.raises(ProjectBusyError):
-        purge(folder)
+        purge(folder, wait=0.2)
     assert sorted(path for path in project.rglob("*") if path.suffix != ".lock") == [
         path for path in before if path.suffix != ".lock"
     ]

@@ -11,7 +11,6 @@ import pytest
 from fixtures.records import build_chunk, build_document
 
 from engine.core.records import Chunk, Document, DocumentQuery, Origin
-from engine.evaluation import document_set
 from engine.evaluation.document_set import NearCopies, group_by_text, judgment_of
 from engine.evaluation.judgments import clusters_of
 from engine.queries.from_documents import strip_chunk
@@ -90,8 +89,7 @@ def test_it_is_taken_out_of_chunks_that_hold_a_part_of_it_and_of_those_of_its_do
 
 
 @pytest.mark.parametrize("at_once", [3, 100])
-def test_near_copies(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_set, "IN_MEMORY", at_once)
+def test_near_copies(at_once: int) -> None:
     chunks = [
         chunk(1, 1, "Boats pay.", headings=("Fees of the harbour for boats",)),
         chunk(2, 1, "Boats pay again.", headings=("Fees of the harbour for boats",)),
@@ -107,7 +105,7 @@ def test_near_copies(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
         for row, title in enumerate(("A", "B", "C", "The fees of the harbour for boats"), 1)
     ]
     query = asked("Fees of the harbour for boats")
-    copies = NearCopies(documents, chunks, [query])
+    copies = NearCopies(documents, chunks, [query], in_memory=at_once)
     assert copies.find_copies(query) == {2, 3, 5, 7, 8}
     whole = asked("Fees of the harbour for boats", origin="title", chunk_id=None)
     assert copies.find_copies(whole) == {3, 5, 7, 8}  # every chunk of its document answers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from engine.evaluation import expected
 from engine.evaluation.query_sets import heldout_queries, rung_of
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.project.store import store as stores
 from engine.project.store.chunks import StoredChunk
 from engine.project.store.store import Store
 from engine.queries.heldout import split_documents
@@ -47,7 +47,7 @@ def test_of_a_large_corpus_no_chunk_is_read_for_it(
     project: ProjectFolder, made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = evidence(project, made)
-    monkeypatch.setattr(stores, "IN_MEMORY", 5)
+    monkeypatch.setattr(Store, "chunks", partialmethod(Store.chunks, in_memory=5))
     monkeypatch.setattr(Store, "chunk", lambda *_: pytest.fail("a chunk was read"))
     monkeypatch.setattr(Store, "each_chunk", lambda *_: pytest.fail("all chunks were read"))
     assert evidence(project, made) == whole

@@ -225,14 +225,11 @@ def test_every_occurrence_is_found_as_plain_search_finds_it(texts, needles, data
         assert index.compact_span(number, 1, 1)[0] == len("".join(text[:1].split()))
 
 
-def test_blocks_do_not_show(monkeypatch):
-    from engine.evaluation import evidence_index
-
+def test_blocks_do_not_show():
     texts = ["abc def ghi jkl mno pqr stu vwx yz " * 20, "yz abc defghi jkl"]
     needles = ["abcdefghijklmnopqrstuvwxyz", "z a", "yzabcdefghijklmnopqrstuvwxyzabcdefghijkl", "q"]
     whole = CompactTexts(texts).find(needles)
-    monkeypatch.setattr(evidence_index, "BLOCK", 37)
-    assert CompactTexts(texts).find(needles) == whole
+    assert CompactTexts(texts, block=37).find(needles) == whole
     assert len(whole["q"]) == 20
 
 

@@ -69,6 +69,7 @@ def choose(
     *sets: QuerySet,
     mode: str = "hybrid",
     stop: bool = False,
+    max_queries: int = 600,
 ) -> RerankerChoice:
     settings = validate(
         {
@@ -92,7 +93,12 @@ def choose(
         warn=warned.append,
     )
     trial = RerankerTrial(
-        context, mode, lambda one: one.rankings["now"], lambda _: TEXTS, lambda ids: ids
+        context,
+        mode,
+        lambda one: one.rankings["now"],
+        lambda _: TEXTS,
+        lambda ids: ids,
+        max_queries,
     )
     found = trial.choose(sets or (asked(),))
     assert found is not None
@@ -157,8 +163,7 @@ def test_titles_decide_where_judged_questions_are_too_few(monkeypatch: pytest.Mo
 def test_no_more_queries_are_measured_than_take_some_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reranking, "MAX_QUERIES", 60)
-    found = choose(monkeypatch, perfect)
+    found = choose(monkeypatch, perfect, max_queries=60)
     assert found.decision is not None
     assert found.decision.queries == 60
 

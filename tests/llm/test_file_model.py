@@ -32,9 +32,8 @@ from engine.gguf.hardware import (
     threads_for,
     weight_of,
 )
-from engine.llm import chat_template
 from engine.llm.chat import FileChatModel
-from engine.llm.chat_template import render_frame
+from engine.llm.chat_template import SECONDS, render_frame
 from engine.llm.prompts import Message
 from engine.llm.requests import NullReporter, Request, UnansweredError
 from engine.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
@@ -352,12 +351,9 @@ def test_a_template_without_a_system_role_gets_both_texts_from_the_user():
         ),
     ],
 )
-def test_a_template_that_cannot_be_followed_or_is_hostile_is_left_aside(
-    template: str, monkeypatch: pytest.MonkeyPatch
-):
-    if "range" in template:
-        monkeypatch.setattr(chat_template, "SECONDS", 3)
-    assert render_frame(template, "", "") is None
+def test_a_template_that_cannot_be_followed_or_is_hostile_is_left_aside(template: str):
+    seconds = 3 if "range" in template else SECONDS
+    assert render_frame(template, "", "", seconds) is None
 
 
 def test_a_hostile_template_holds_no_loading_up(tmp_path: Path):

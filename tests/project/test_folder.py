@@ -68,9 +68,14 @@ def test_a_creation_that_fails_can_be_tried_again(
 
     with monkeypatch.context() as patched:
         patched.setattr("engine.project.folder.write_text", fail)
+        for path in (tmp_path / "new", tmp_path / "of" / "mine" / "new"):
+            with fails(ResourceError, "disk-full"):
+                ProjectFolder.create(path, {})
+            assert names(tmp_path) == set()
+        (tmp_path / "of" / "new").mkdir(parents=True)
         with fails(ResourceError, "disk-full"):
-            ProjectFolder.create(tmp_path / "new", {})
-    assert names(tmp_path / "new") == set()
+            ProjectFolder.create(tmp_path / "of" / "new", {})
+        assert names(tmp_path / "of" / "new") == set()
     assert ProjectFolder.create(tmp_path / "new", {}).settings()
 
 

@@ -1,3 +1,3 @@
-from fixtures.asked_project import asked_project, indexed, no_pauses
+from fixtures.asked_project import asked_project, indexed
 
-__all__ = ["asked_project", "indexed", "no_pauses"]
+__all__ = ["asked_project", "indexed"]

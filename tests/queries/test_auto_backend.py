@@ -25,8 +25,6 @@ from engine.queries.choosing import is_extractive, made_by, resolve_backend
 from engine.queries.llm.ledger import answer_files
 from engine.training.recipe import resolve_config
 
-pytestmark = pytest.mark.usefixtures("no_pauses")
-
 
 def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(
     asked_project: Make, tmp_path: Path

@@ -160,8 +160,7 @@ def test_nobody_changes_the_queries_while_an_edit_is_made(
 ) -> None:
     """Such as the stage of a run that was killed, in its last moments."""
     store = filled(project)
-    monkeypatch.setattr("engine.project.store.connection.BUSY_SECONDS", 0.0)
-    other = project.store()
+    other = Store.open(project.path / "project.db", busy_seconds=0.0)
     real = Store.queries
 
     def queries(self: Store) -> list[Query]:

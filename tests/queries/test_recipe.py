@@ -25,7 +25,6 @@ from engine.queries.recipe import SHIPPED_PROMPTS, current_defaults
 from engine.queries.stage import STAGE
 from engine.runs.pipeline import find_due_stages
 
-pytestmark = pytest.mark.usefixtures("no_pauses")
 FORMER_KINDS = ["question", "keyword", "title", "claim"]
 
 

@@ -16,7 +16,6 @@ from engine.core.errors import CancelledError, ModelError, NotBuiltError, StageE
 from engine.core.messages.queries import QuerySample, SampledQuery
 from engine.core.messages.wire import from_json
 from engine.datasets.imports import import_queries
-from engine.llm import chat as endpoint
 from engine.llm.shapes import NOT_JSON
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
@@ -127,7 +126,7 @@ def test_a_server_that_refuses_gives_its_reason_and_no_estimate(asked_project: M
 
 
 def test_the_estimate_leaves_out_what_was_not_answered(
-    asked_project: Make, monkeypatch: pytest.MonkeyPatch
+    asked_project: Make,
 ):
     """The first chunk is refused twice at once; the second takes 0.3 s."""
 
@@ -137,7 +136,6 @@ def test_the_estimate_leaves_out_what_was_not_answered(
         time.sleep(0.3)
         return good(request, number)
 
-    monkeypatch.setattr(endpoint, "PAUSE_SECONDS", 0.001)
     with serving(script) as server:
         found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
     assert 1 in numbers(found.estimate.basis)  # chunks that were timed

@@ -12,7 +12,6 @@ from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, completion, serving, user
 
 from engine.core.errors import CancelledError, EngineError
-from engine.llm import chat
 from engine.queries.substitutes import (
     KEYWORDS,
     Question,
@@ -29,8 +28,7 @@ OTHERS = {"roof": "top of the house", "repair": "mending", "costs": "costs more"
 
 
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "PAUSE_SECONDS", 0.001)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
 
 

@@ -27,8 +27,6 @@ from engine.core.events import Progress, StageFinished, Warned
 from engine.queries.llm.ledger import answer_files
 from engine.queries.rejection import NONE_LEFT, Reason
 
-pytestmark = pytest.mark.usefixtures("no_pauses")
-
 
 def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
     with serving(good) as server:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ranking import fusion
 from engine.ranking.fusion import convex, cross_score, rrf
 
 RANKING = st.lists(st.integers(0, 30), unique=True, max_size=15)
@@ -118,13 +117,12 @@ def test_many_queries_at_once_agree_with_a_dictionary(queries, depth):
         )
 
 
-def test_blocks_do_not_show(monkeypatch):
+def test_blocks_do_not_show():
     rng = np.random.default_rng(0)
     one, two = (np.stack([rng.permutation(40)[:20] for _ in range(23)]) for _ in range(2))
     scores = -np.sort(-rng.random((23, 20)), axis=1)
     whole = convex((one, scores), (two, scores), 0.4, depth=15)
-    monkeypatch.setattr(fusion, "BLOCK", 100)
-    parts = convex((one, scores), (two, scores), 0.4, depth=15)
+    parts = convex((one, scores), (two, scores), 0.4, depth=15, block=100)
     assert (whole[0] == parts[0]).all()
     assert (whole[1] == parts[1]).all()
 

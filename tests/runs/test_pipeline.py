@@ -120,15 +120,14 @@ def test_no_child_outlives_a_disk_that_is_full(
     assert [child.poll() is None for child in started] == [False]
 
 
-def test_a_child_that_does_not_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "GRACE_SECONDS", 0.2)
+def test_a_child_that_does_not_stop_is_ended() -> None:
     code = SLEEPER.format(handler="signal.SIG_IGN")
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert child.stdout is not None
     assert child.stdout.readline() == b"ready\n"
-    children.end_child(child)
+    children.end_child(child, grace_seconds=0.2)
     assert not is_alive(child.pid)
 
 

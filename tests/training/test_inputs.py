@@ -156,20 +156,17 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     assert inputs() != inputs(false_negatives="drop")
 
 
-def test_settings_that_came_later_leave_adapters_of_before_up_to_date(
-    project: Path, tiny: ModelFolder
-) -> None:
-    before = stage.STAGE.inputs(snapshot(project, tiny))
-    assert not {"query_share", "lists_per_query"} & before["config"].keys()
-    assert stage.STAGE.inputs(snapshot(project, tiny, query_share=1.0)) == before
-    assert (
-        stage.STAGE.inputs(snapshot(project, tiny, query_share=0.5))["config"]["query_share"] == 0.5
-    )
+def test_what_selects_queries_and_lists_is_an_input(project: Path, tiny: ModelFolder) -> None:
+    before = stage.STAGE.inputs(snapshot(project, tiny))["config"]
+    assert (before["query_share"], before["query_source"]) == (1.0, "all")
+    assert (before["lists_per_query"], before["keep_evidence"]) == (1, True)
+    half = stage.STAGE.inputs(snapshot(project, tiny, query_share=0.5))["config"]
+    assert half == {**before, "query_share": 0.5}
     several = snapshot(project, tiny)
     several.settings = validate(
         {**several.settings.model_dump(exclude_none=True), "ranking": {"lists_per_query": 4}}
     )
-    assert stage.STAGE.inputs(several)["config"]["lists_per_query"] == 4
+    assert stage.STAGE.inputs(several)["config"] == {**before, "lists_per_query": 4}
 
 
 def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:

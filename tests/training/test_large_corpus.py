@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partialmethod
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,6 @@ from engine.encoders import for_project
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store import chunks
-from engine.project.store import store as stores
 from engine.project.store.store import Store
 from engine.queries.stage import base_ranks
 from engine.training.data import TrainingData
@@ -55,7 +55,7 @@ def test_training_reads_some_chunks_of_many_and_those_that_its_queries_need(
     read = set[int]()
     one = Store.chunk
     monkeypatch.setattr(chunks, "IN_MEMORY", FEW)
-    monkeypatch.setattr(stores, "IN_MEMORY", FEW)
+    monkeypatch.setattr(Store, "chunks", partialmethod(Store.chunks, in_memory=FEW))
     monkeypatch.setattr(Store, "chunk", lambda store, key: read.add(key) or one(store, key))
     monkeypatch.setattr(Store, "each_chunk", lambda _store: pytest.fail("all chunks were read"))
     found = data_of(project, **recipe)
@@ -96,14 +96,17 @@ def test_the_rank_by_meaning_is_estimated_by_some_chunks_of_many(
         return np.column_stack([np.cos(angles), np.sin(angles)])
 
     encoder = SimpleNamespace(encode_queries=lambda texts, _: np.array([[1.0, 0.0]] * len(texts)))
-    monkeypatch.setattr(chunks, "IN_MEMORY", compared)
     monkeypatch.setattr(for_project, "load_encoder", lambda _: encoder)
     monkeypatch.setattr(for_project, "chunk_vectors", vectors)
     context: Any = SimpleNamespace(
         settings=SimpleNamespace(training=SimpleNamespace(seed=0)), check_stop=lambda: None
     )
     ranks = base_ranks(
-        context, [Query("q", "question", n + 1, 1, "") for n in wanted], passages, 400
+        context,
+        [Query("q", "question", n + 1, 1, "") for n in wanted],
+        passages,
+        400,
+        sample_size=compared,
     )
     if compared == 400:
         assert ranks.tolist() == [1, 41, 201, 400]

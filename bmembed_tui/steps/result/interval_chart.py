@@ -35,11 +35,7 @@ def draw_interval_chart(figures: Sequence[Figure], width: int) -> Content:
         intervals = [f" {draw_interval(figure.interval, low, high, plot)} " for figure in figures]
     else:
         intervals = _format_intervals(figures)
-        gap_room = width - name_width - 7 - len(intervals[0])
-        if max(map(len, gaps)) > gap_room:
-            gaps = [gap.replace("[+", "[").replace(", +", ",").replace(", ", ",") for gap in gaps]
-        if max(map(len, gaps)) > gap_room:
-            gaps = [gap.partition(" [")[0] for gap in gaps]
+        gaps = _shorten_gaps(gaps, width - name_width - 7 - len(intervals[0]))
     lines = []
     for figure, interval, gap in zip(figures, intervals, gaps, strict=True):
         verdict = figure.gap.verdict if figure.gap else ""
@@ -53,6 +49,16 @@ def draw_interval_chart(figures: Sequence[Figure], width: int) -> Content:
         )
         lines.append(line)
     return Content("\n").join(lines)
+
+
+def _shorten_gaps(gaps: list[str], room: int) -> list[str]:
+    """Return differences in `room` cells: without plus signs, else without intervals."""
+    if max(map(len, gaps)) <= room:
+        return gaps
+    shorter = [gap.replace("[+", "[").replace(", +", ",").replace(", ", ",") for gap in gaps]
+    if max(map(len, shorter)) <= room:
+        return shorter
+    return [gap.partition(" [")[0] for gap in gaps]
 
 
 def _format_intervals(figures: Sequence[Figure]) -> list[str]:

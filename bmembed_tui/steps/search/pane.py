@@ -14,7 +14,7 @@ from bmembed_tui.steps.search.hit_actions import ANSWER_KEYS
 from bmembed_tui.steps.search.hit_list import HitList, QueryInput, Results
 from bmembed_tui.steps.search.model import ALL, NAMES
 from bmembed_tui.steps.search.reranker import RerankerActions
-from bmembed_tui.steps.search.search_as_you_type import SERVER_PAUSE
+from bmembed_tui.steps.search.search_as_you_type import DEBOUNCE, SERVER_PAUSE
 from bmembed_tui.steps.search.view import KEYS
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.safe import SafeOptions
@@ -23,7 +23,6 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.messages.queries import ReadExamples
 from engine.core.text import visible
 
-DEBOUNCE = 0.15  # seconds without a key before a search
 AGAIN = 5.0  # seconds between two searches while documents are being embedded
 NEED_INDEX = ("improve", "filters", "ask", "rerank", "choose_reranker")
 SETTLE = 0.3  # seconds without a new answer before the judgments of its hits are read

@@ -20,8 +20,9 @@ from engine.core.messages.search import MODES, Found, Judge, Mode, ReadJudgments
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
 """Starts some work in a group, and cancels what is still in progress in that group."""
+DEBOUNCE = 0.15  # seconds without a key before a search
 SERVER_PAUSE = 0.6  # seconds without a key before the query is sent to a server
-PATIENCE = 0.5  # seconds without an answer after which keyword search answers instead
+PATIENCE = 0.5
 
 
 class Searching:
@@ -30,13 +31,16 @@ class Searching:
     `changed(mode)` is called for each new answer. `encoder`: `""` before the first search,
     `loading`, or `ready`. The searches of a mode form a series, so that the engine can skip those
     that a newer one has replaced. `rerank_pause`: seconds without a key before hits are sent to a
-    server.
+    server. `patience`: seconds without an answer after which keyword search answers instead.
     """
 
-    def __init__(self, ask: Ask, start: Start, changed: Callable[[str], None]) -> None:
+    def __init__(
+        self, ask: Ask, start: Start, changed: Callable[[str], None], patience: float = PATIENCE
+    ) -> None:
         self._ask = ask
         self._start = start
         self.changed = changed
+        self._patience = patience
         self.question = Question("")
         self.answers: dict[str, Answer] = {}
         self.pending: set[str] = set()
@@ -90,7 +94,7 @@ class Searching:
 
     async def _fall_back_to_keywords(self, question: Question) -> None:
         """Search by keywords if the other modes have not answered after a while."""
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(self._patience)
         if question == self.question and self.pending:
             self._uses_keywords = True
             if not self._is_answered("bm25"):

@@ -172,7 +172,8 @@ class Search(Request[Found], method="search"):
     What is None comes from project.toml, or excludes nothing.
 
     `mode`: also by the names that users type (`read_mode`). `top`: how many hits.
-    `paths`, `types`, `authors`, `languages`, `tags`: see `engine.search.filters.SearchFilter`.
+    `paths`, `types`, `authors`, `languages`, `tags`: see `engine.search.filters.SearchFilter`; one
+    text stands for itself alone.
     `after` (inclusive) and `before` (exclusive): dates, YYYY-MM-DD.
     `facets`: also count the documents found by type, author, tag, language, year and folder.
     `series`: a search that still waits when a newer one of its series comes is superseded.
@@ -205,6 +206,9 @@ class Search(Request[Found], method="search"):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mode", read_mode(self.mode))
+        for name in ("paths", "types", "authors", "languages", "tags"):
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, (getattr(self, name),))
         if self.top is not None and self.top < 1:
             raise UsageError(
                 f"{self.top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few"

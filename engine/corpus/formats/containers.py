@@ -45,7 +45,7 @@ def replace_parts(
 ) -> bytes:
     """Return a package with parts changed or added, except those whose names begin with `without`.
 
-    Raises as reading the parts does.
+    Raises what reading the parts raises.
     """
     file = BytesIO()
     with zipfile.ZipFile(file, "w") as written:
@@ -120,7 +120,7 @@ class CompoundFile:
 def open_compound(content: bytes) -> CompoundFile:
     """Open bytes as a compound file, the same one for the same bytes until `forget_containers`.
 
-    Raises as `CompoundFile`.
+    Raises what `CompoundFile` raises.
     """
     return CompoundFile(content)
 

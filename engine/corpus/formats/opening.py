@@ -78,8 +78,8 @@ def read_everything(
     """Yield the documents of a file and of all files inside it, and what is left out, in order.
 
     `begin` is called with each member before it is read; members in `without` are skipped. What
-    cannot be read inside the file is left out with its reason. Raises as `Reader.read` if the file
-    itself cannot be read.
+    cannot be read inside the file is left out with its reason. Raises what `Reader.read` raises if
+    the file itself cannot be read.
     """
     try:
         yield from _Opening(frozenset(without), begin, limits).open_file(path, format)

@@ -91,7 +91,7 @@ class _Lists:
             style = _read_child(self._abstract[abstract], "numStyleLink")
             abstract = self._by_style.get(style, abstract)
         levels = _read_levels(self._abstract.get(abstract, ()))
-        starts = dict[int, int]()
+        starts: dict[int, int] = {}
         for override in node.iterchildren(f"{_W}lvlOverride"):
             levels |= _read_levels(override)
             start = parse_whole_number(_read_child(override, "startOverride"), -1)

@@ -7,7 +7,7 @@ import os
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -36,14 +36,25 @@ from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.files import FileRecord, PartRecord
 
-FILES_PER_TRANSACTION = 50
-SECONDS_PER_TRANSACTION = 1.0
-# Number of unread files that a run or a first reading names; `engine documents` lists all.
-MAX_NAMED = 20
-# In a new project, what was read in this time is indexed before the rest is read.
-FIRST_SECONDS = 20.0
 # Files of this many bytes or more are read after the others, the smaller first.
 _LARGE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPace:
+    """How often the reading writes and reports.
+
+    A transaction ends after `files_per_transaction` or `seconds_per_transaction`. `first_seconds`:
+    in a new project, what was read in this time is indexed before the rest is read. A file that
+    takes `slow_seconds` is named, and of unread files the first `max_named`; `engine documents`
+    lists all.
+    """
+
+    files_per_transaction: int = 50
+    seconds_per_transaction: float = 1.0
+    first_seconds: float = 20.0
+    slow_seconds: float = 5.0
+    max_named: int = 20
 
 
 class _Enough(Exception):
@@ -54,7 +65,12 @@ class Ingest:
     """A comparison of scanned files with the database, which reads the difference."""
 
     def __init__(
-        self, context: StageContext, tokenizer: Path, chunking: str, ocr: Tesseract | None
+        self,
+        context: StageContext,
+        tokenizer: Path,
+        chunking: str,
+        ocr: Tesseract | None,
+        pace: ReadingPace,
     ) -> None:
         from engine.corpus.chunking.chunking import Chunker
 
@@ -63,6 +79,7 @@ class Ingest:
         self._store = context.store
         self._chunking = chunking
         self._ocr = ocr
+        self._pace = pace
         self._chunker = Chunker(
             tokenizer,
             chunk_tokens=corpus.chunk_tokens,
@@ -71,11 +88,11 @@ class Ingest:
             check=lambda: self.progress.check(),
         )
         # Counts of files, and of new chunks.
-        self._tally = Counter[str]()
+        self._tally: Counter[str] = Counter()
         self._is_first = (
             context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
         )
-        self.progress = FileProgress(context, 0, 0)
+        self.progress = FileProgress(context, 0, 0, pace.slow_seconds)
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
@@ -89,27 +106,39 @@ class Ingest:
         what was read of them before.
         """
         self._former = Former(self._context, self._chunking, self._ocr, scan)
-        changed: list[ScannedFile] = []
-        unchanged = 0
-        for file in scan.files:
-            if self._former.is_changed(file):
-                changed.append(file)
-                continue
-            unchanged += 1
-            self._tally["unchanged"] += self._former.files[file.source, file.path].state == "read"
-        changed.sort(key=lambda file: file.size // _LARGE)
         if self._store.files_left():
             states = [record.state for record in self._former.files.values()]
             self._tally["unread"] = states.count("quarantined") + states.count("skipped")
+        changed = self._find_changed(scan)
+        unchanged = len(scan.files) - len(changed)
         self._pool = self._build_pool(on_cluster=bool(changed) and bool(cluster_address()))
         try:
             self._read_all(changed, unchanged if self._is_first else 0)
         finally:
             self._pool.close()
-        more = self._tally["unread"] - MAX_NAMED
+        more = self._tally["unread"] - self._pace.max_named
         if more > 0 and not self.progress.left:
             lists_all = f"'engine documents {self._context.project.argument}' lists all"
             self._context.warn(f"{more:,} more not read: {lists_all}.")
+        self._remove_gone(scan)
+        return self._tally
+
+    def _find_changed(self, scan: Scan) -> list[ScannedFile]:
+        """Return the files to read, the large ones last; count the others that were read."""
+        changed: list[ScannedFile] = []
+        for file in scan.files:
+            if self._former.is_changed(file):
+                changed.append(file)
+            elif self._former.files[file.source, file.path].state == "read":
+                self._tally["unchanged"] += 1
+        changed.sort(key=lambda file: file.size // _LARGE)
+        return changed
+
+    def _remove_gone(self, scan: Scan) -> None:
+        """Remove what was read of files that are gone or have become unreadable.
+
+        Raises NoDocumentsError if nothing would be left to search.
+        """
         with self._store.transaction():
             self._tally["removed"] += forget_gone(self._context, self._former.files, scan)
             # The content of files that could not be opened stays, and they are tried again.
@@ -122,7 +151,6 @@ class Ingest:
             self._drop_unreadable()
             if not self._store.has_chunks():
                 raise nothing_left
-        return self._tally
 
     def _build_pool(self, *, on_cluster: bool) -> Pool:
         corpus = self._context.settings.corpus
@@ -144,7 +172,10 @@ class Ingest:
     def _read_all(self, changed: list[ScannedFile], done: int) -> None:
         """Read what changed; `done` is the number of files that already count as done."""
         batch: list[ExaminedFile] = []
-        self.progress = progress = FileProgress(self._context, done, done + len(changed))
+        pace = self._pace
+        total = done + len(changed)
+        progress = FileProgress(self._context, done, total, pace.slow_seconds)
+        self.progress = progress
         started = time.monotonic()
         last_written = started
         chunks_before = self._store.counts()["chunks"] if self._is_first else 0
@@ -164,11 +195,11 @@ class Ingest:
             position = progress.done - done + len(batch)
             progress.turn_to(changed[position].path if position < len(changed) else "")
             progress.check()
-            is_overdue = time.monotonic() - last_written > SECONDS_PER_TRANSACTION
-            if is_overdue or len(batch) >= FILES_PER_TRANSACTION:
+            is_overdue = time.monotonic() - last_written > pace.seconds_per_transaction
+            if is_overdue or len(batch) >= pace.files_per_transaction:
                 write_batch()
             doubled = self._is_first and self._tally["new_chunks"] >= max(1, chunks_before)
-            if doubled and time.monotonic() - started >= FIRST_SECONDS:
+            if doubled and time.monotonic() - started >= pace.first_seconds:
                 raise _Enough
 
         with suppress(_Enough):
@@ -265,7 +296,7 @@ class Ingest:
     def _report_unread(self, record: FileRecord, former: FileRecord | None) -> None:
         if former is None or (former.state, former.reason) != (record.state, record.reason):
             self._tally["unread"] += 1
-            if self._tally["unread"] <= MAX_NAMED:
+            if self._tally["unread"] <= self._pace.max_named:
                 self._context.warn(f"{record.path} was not read: {record.reason}")
 
     def _store_documents(

@@ -6,18 +6,16 @@ import time
 
 from engine.project.stage import StageContext
 
-# A file that takes longer than this is named.
-SLOW_SECONDS = 5.0
-
 
 class FileProgress:
-    """A report of how many files are done, which names a file that takes long.
+    """A report of how many files are done, which names a file that takes `slow_seconds`.
 
     `done` counts files of earlier runs.
     """
 
-    def __init__(self, context: StageContext, done: int, total: int) -> None:
+    def __init__(self, context: StageContext, done: int, total: int, slow_seconds: float) -> None:
         self._context = context
+        self._slow_seconds = slow_seconds
         self.done = done
         self.total = total
         self._path = ""
@@ -45,6 +43,6 @@ class FileProgress:
         Raises CancelledError.
         """
         self._context.check_stop()
-        if self._path and time.monotonic() - self._since >= SLOW_SECONDS:
+        if self._path and time.monotonic() - self._since >= self._slow_seconds:
             self._since = time.monotonic()
             self._context.progress(self.done, self.total, "files", self._path)

@@ -19,7 +19,7 @@ from engine.corpus.ingest.former import (
     ocr_mark,
     passwords_mark,
 )
-from engine.corpus.ingest.ingest import Ingest
+from engine.corpus.ingest.ingest import Ingest, ReadingPace
 from engine.corpus.scan.scan import Scan, Skipped, is_bare, scan
 from engine.datasets.imports import import_neighbouring_judgments
 from engine.encoders.kinds.chosen import base_source, warnings_of
@@ -50,6 +50,9 @@ class IngestStage(Stage):
     artifact = CorpusInfo
     # Only a look at the folder shows whether anything changed.
     always = True
+
+    def __init__(self, pace: ReadingPace | None = None) -> None:
+        self._pace = pace or ReadingPace()
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """Return all inputs except the files, which the stage compares one by one."""
@@ -100,7 +103,7 @@ class IngestStage(Stage):
         chunking = fingerprint(tokenizer=tokenizer_mark, version=VERSION, **chunk_settings)
         tesseract = choose_tesseract(context)
         _report_left_out(context, result)
-        ingest = Ingest(context, tokenizer, chunking, tesseract)
+        ingest = Ingest(context, tokenizer, chunking, tesseract, self._pace)
         tally = ingest.read_changes(result)
         left = ingest.progress.left
         if not left:

@@ -28,7 +28,6 @@ from engine.core.text import size_text
 from engine.corpus.sandbox.outcome import (
     HEADER,
     MAX_FRAME,
-    MOST_NAMES,
     Limits,
     Outcome,
     decode_finding,
@@ -177,7 +176,7 @@ class Child:
             case "begin":
                 begun = text_of(message["member"])
                 self._named += len(begun)
-                if self._named > MOST_NAMES:
+                if self._named > self._limits.names:
                     raise ValueError("more names than a file may hold")
                 if self.member and not begun.startswith(f"{self.member}/"):
                     done.add(self.member)
@@ -185,7 +184,7 @@ class Child:
             case "picture":
                 self._recognise(message)
             case "document" | "left out":
-                outcome.keep(decode_finding(message))
+                outcome.keep(decode_finding(message), self._limits)
             case "failed":
                 if message["kind"] == "out of memory":
                     raise WorkerDiedError("out of memory", self._out_of_memory())

@@ -41,7 +41,7 @@ class NodesPool(Pool):
     ) -> None:
         """Connect to the nodes.
 
-        Raises as `Nodes`.
+        Raises what `Nodes` raises.
         """
         self.nodes = Nodes[_Sent, Outcome | None](
             open_reading, (limits, passwords), check, one_a_core=True

@@ -17,14 +17,6 @@ from engine.corpus.formats import LeftOut
 # A text of 64 M characters fits, and any picture.
 MAX_FRAME = 2**29
 HEADER = struct.Struct(">I")
-MOST_TEXT = 2**29
-MOST_FINDINGS = 2**18
-"""Maximum number of characters, and of findings, for a file.
-
-A reading process that keeps to its own limits never sends more.
-"""
-# Total length in characters of the names of what is inside a file.
-MOST_NAMES = 2**26
 # Dates lie in the years 1 to 9999.
 _EARLIEST = -62_135_596_800
 _LATEST = 253_402_300_799
@@ -38,7 +30,9 @@ class Limits:
     """Limits of each reading process: address space in bytes, and files until it is renewed.
 
     `seconds` are for a file, or one part of it; a whole file has `whole` times as many, and one
-    more for each MB. `ocr_seconds` are for the OCR of a file.
+    more for each MB. `ocr_seconds` are for the OCR of a file. A process that keeps to the limits of
+    its readers never sends more for a file than `findings`, `text` characters, and `names`
+    characters in the names of what is inside it.
     """
 
     memory: int = 2 * 2**30
@@ -46,6 +40,9 @@ class Limits:
     files: int = 10_000
     ocr_seconds: int = 1800
     whole: int = 20
+    text: int = 2**29
+    findings: int = 2**18
+    names: int = 2**26
 
     def of_whole(self, size: int) -> float:
         """Return the seconds for a file of `size` bytes with all that is inside it, without OCR."""
@@ -68,13 +65,13 @@ class Outcome:
     _seen: set[str] = field(default_factory=set)
     _characters: int = 0
 
-    def keep(self, found: ReadDocument | LeftOut) -> None:
+    def keep(self, found: ReadDocument | LeftOut, limits: Limits) -> None:
         """Add a finding, unless it is already known, as when a file is read a second time."""
         if found.member in self._seen:
             return
         self._seen.add(found.member)
         self._characters += len(found.text) if isinstance(found, ReadDocument) else 0
-        if self._characters > MOST_TEXT or len(self._seen) > MOST_FINDINGS:
+        if self._characters > limits.text or len(self._seen) > limits.findings:
             raise ValueError("more than a file may hold")
         if isinstance(found, LeftOut):
             self.left_out.append(found)

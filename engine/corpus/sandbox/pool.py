@@ -21,7 +21,6 @@ Result = TypeVar("Result")
 _WAITING = 4
 # Items per process, including those that are done while the first takes long.
 _AHEAD = 64
-# Total weight of results that wait for an earlier item.
 MAX_HELD = 2**26
 # Results per wake-up.
 _TOGETHER = 8
@@ -91,12 +90,15 @@ class Pool:
         items: Iterable[Item],
         while_waiting: Callable[[], None] = lambda: None,
         weight: Callable[[Result], int] = lambda _: 0,
+        max_held: int = MAX_HELD,
+        wake_seconds: float = WAKE_SECONDS,
     ) -> Iterator[Result]:
         """Yield `work` of each item in order, done in the pool's threads ahead of the consumer.
 
-        `work` may call `read`. The sum of `weight`, in characters, of finished results that wait is
-        bounded. `while_waiting` is called now and then, and may raise. Only one `map` may run at a
-        time. Raises CancelledError if the pool is closed before all items are begun.
+        `work` may call `read`. No more items are handed over while the sum of `weight`, in
+        characters, of finished results that wait exceeds `max_held`. `while_waiting` is called
+        every `wake_seconds`, and may raise. Only one `map` may run at a time. Raises CancelledError
+        if the pool is closed before all items are begun.
         """
         turns: deque[Future[Result]] = deque()
         source = iter(items)
@@ -105,13 +107,13 @@ class Pool:
         def hand_over() -> None:
             done = [turn for turn in turns if turn.done()]
             held = sum(weight(turn.result()) for turn in done if turn.exception() is None)
+            if held > max_held or self._closed:
+                return
+            unfinished = len(turns) - len(done)
             room = min(
-                _WAITING * self._processes - len(turns) + len(done),
-                _AHEAD * self._processes - len(turns),
+                _WAITING * self._processes - unfinished, _AHEAD * self._processes - len(turns)
             )
-            for item in itertools.islice(
-                source, max(0, room) if held <= MAX_HELD and not self._closed else 0
-            ):
+            for item in itertools.islice(source, max(0, room)):
                 turns.append(self._threads.submit(work, item))
 
         try:
@@ -127,7 +129,7 @@ class Pool:
                 # small file.
                 for turn in (left[:_TOGETHER][-1], left[len(left) // 2]):
                     turn.add_done_callback(lambda _: done_next.set())
-                if not done_next.wait(WAKE_SECONDS):
+                if not done_next.wait(wake_seconds):
                     while_waiting()
                 done_next.clear()
             if self._closed:
@@ -174,7 +176,8 @@ class Pool:
                 crashes += 1
                 if child.member:
                     without.append(child.member)
-                    outcome.keep(LeftOut(child.member, "quarantined", death.kind, death.reason))
+                    lost = LeftOut(child.member, "quarantined", death.kind, death.reason)
+                    outcome.keep(lost, self._limits)
                 if not child.member or crashes >= _MAX_CRASHES:
                     outcome.give_up(death.kind, death.reason)
                     return outcome

@@ -115,7 +115,7 @@ def document_queries(store: Store) -> list[DocumentQuery]:
     by_id = {document.id: document for document in documents}
     by_path = {(document.source, document.path): document.id for document in documents}
     distinct: dict[tuple[str, int, int | None], DocumentQuery] = {}
-    answers = defaultdict[str, set[object]](set)
+    answers: defaultdict[str, set[object]] = defaultdict(set)
     links_last = sorted(store.document_queries(), key=lambda query: query.origin == "link")
     for query in links_last:
         if query.origin == "link":
@@ -413,7 +413,7 @@ def _find_glossaries(read: ReadDocument, path: str) -> list[tuple[int, int]]:
 def _find_marked(read: ReadDocument) -> Iterator[_Candidate]:
     """Yield what the file itself marks as a caption or a term, at its place in the text."""
     lines = f"\n{read.text}\n"
-    next_start = defaultdict[Origin, int](int)
+    next_start: defaultdict[Origin, int] = defaultdict(int)
     for mark in read.marked:
         if mark.origin == "link":
             continue

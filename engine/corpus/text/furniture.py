@@ -93,7 +93,7 @@ def _find_furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
     Each page's outermost line comes first.
     """
     edge = _Edge()
-    counts = Counter[str]()
+    counts: Counter[str] = Counter()
     pages_by_line: dict[_NumberedLine, list[int]] = defaultdict(list)
     for lines, page in zip(edges, numbers, strict=True):
         counts.update(set(filter(None, lines)))

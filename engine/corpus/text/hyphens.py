@@ -52,7 +52,7 @@ def join_split_words(pages: Sequence[str]) -> list[str]:
     """Return the pages of a document with split words joined."""
     if not any(BREAK in page for page in pages):
         return list(pages)
-    counts = Counter[str]()
+    counts: Counter[str] = Counter()
     for page in pages:
         counts.update(map(str.lower, _WORD.findall(page)))
     joiner = _WordJoiner(counts)

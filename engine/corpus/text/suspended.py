@@ -62,7 +62,7 @@ def language_of(words: Mapping[str, int]) -> str:
 
     Empty if no language is known. `words` counts the words of the text, in lower case.
     """
-    counts = Counter[str]()
+    counts: Counter[str] = Counter()
     for code, language in _read_words().languages.items():
         counts[code] = sum(words.get(word, 0) for word in language.common)
     commonest, count = counts.most_common(1)[0]

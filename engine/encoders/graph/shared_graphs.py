@@ -99,7 +99,7 @@ def use_shared_graph(index: Path, encoder: str) -> bool:
     if not folder.is_dir():
         return False
     try:
-        with _lock_graphs():
+        with lock_graphs():
             facts = read_facts(folder)
             if facts is None or facts["encoder"] != encoder:
                 return False
@@ -122,7 +122,7 @@ def publish_graph(index: Path, encoder: str) -> None:
         return
     name = graph_name(encoder)
     try:
-        with _lock_graphs():
+        with lock_graphs():
             folder = graphs_root() / name
             if read_facts(folder) is None:
                 remove_tree(folder)
@@ -168,7 +168,7 @@ def unused_graphs(without: Collection[Path] = ()) -> list[Path]:
     root = graphs_root()
     if not root.is_dir():
         return []
-    used = set[str]()
+    used: set[str] = set()
     for project in _read_projects():
         if project not in without:
             used.update(filter(None, map(_read_pointer, _find_pointers(project))))
@@ -248,7 +248,7 @@ def _remove_unused() -> None:
 
 
 @contextmanager
-def _lock_graphs() -> Iterator[None]:
+def lock_graphs() -> Iterator[None]:
     """Create the folder of the graphs if it is missing, and lock it for this process.
 
     Raises OSError.

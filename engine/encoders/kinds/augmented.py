@@ -96,7 +96,7 @@ class AugmentedSource(EncoderSource):
         weight: float = 1.0,
         report: Report = unheard,
     ) -> Encoder:
-        """Load both models, or only the black box without an adapter. Raises as both kinds do."""
+        """Load both models, or only the black box without an adapter. Raises what both raise."""
         black_box = self.black_box.load(max_tokens, report=report)
         if adapter is None or weight == 0:
             return black_box

@@ -69,7 +69,7 @@ def _with_prompts(model: ModelFolder, chosen: EncoderSettings) -> ModelFolder:
 
 
 def model_path(named: str) -> Path:
-    """Return the file or folder of a model on this machine. Raises as `encoder_source` does."""
+    """Return the file or folder of a model on this machine. Raises what `encoder_source` raises."""
     if is_gguf(named):
         from engine.gguf.file import gguf_file
 
@@ -78,7 +78,7 @@ def model_path(named: str) -> Path:
 
 
 def named_model(named: str) -> str:
-    """Return a local model's name as the settings write it. Raises as `encoder_source` does."""
+    """Return a local model's name as the settings write it. Raises what `encoder_source` raises."""
     if named == DEFAULT_MODEL:
         return named
     return str(model_path(named))

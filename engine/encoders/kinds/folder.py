@@ -68,7 +68,7 @@ class FolderSource(EncoderSource):
     ) -> Encoder:
         """Load the model on the device and in the precision chosen for this machine.
 
-        Raises as `TransformerEncoder.load` does.
+        Raises what `TransformerEncoder.load` raises.
         """
         from engine.encoders.hardware import choose_hardware
         from engine.encoders.transformer import TransformerEncoder

@@ -92,7 +92,7 @@ def compare_encoders(
     CancelledError.
     """
     settings = project.settings()
-    trials = dict[str, EncoderTrial | EngineError]()
+    trials: dict[str, EncoderTrial | EngineError] = {}
     with project.locked():
         for name in dict.fromkeys((OWN, *named)):
             begin(name)

@@ -141,7 +141,7 @@ def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> Choi
 
 
 def _comparable_adapter(snapshot: ProjectSnapshot) -> AdapterInfo:
-    """Return the adapter that was trained last. Raises as `choose_pair`."""
+    """Return the adapter that was trained last. Raises what `choose_pair` raises."""
     trained = snapshot.store.artifact(AdapterInfo)
     source = encoder_source(snapshot.settings.encoder)
     models = ("", source.fingerprint)

@@ -190,7 +190,7 @@ def list_entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
 
     Raises InputError for what no bundle contains.
     """
-    infos = dict[str, ZipInfo]()
+    infos: dict[str, ZipInfo] = {}
     for info in archive.infolist():
         name = info.orig_filename
         kind = stat.S_IFMT(info.external_attr >> 16)
@@ -242,7 +242,7 @@ def _check_names(manifest: Manifest) -> None:
     """Refuse names that collide, also on disks that ignore case or forms of letters."""
     if len(manifest.folders) > MAX_FOLDERS:
         raise unsafe(f"It lists {len(manifest.folders):,} folders without files")
-    spelled = dict[str, str]()
+    spelled: dict[str, str] = {}
     for name in (*manifest.files, *manifest.folders, *manifest.models.values()):
         check_name(name)
         parts = name.split("/")

@@ -228,7 +228,7 @@ def _choose_models(
     Raises ModelError for a missing model if models are `wanted`.
     """
     chosen = info or settings.encoder
-    models = dict[str, tuple[str, Path]]()
+    models: dict[str, tuple[str, Path]] = {}
     roles = {
         "model": "" if chosen.endpoint else chosen.model,
         "small_model": chosen.small_model,

@@ -219,28 +219,23 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
     passages unasked. The next evaluation decides.
     """
     settings = project.settings()
-    chosen = settings.encoder
     with closing(project.store(check=True)) as store:
         for artifact in store.artifacts().values():
             for folder in filter(None, (artifact.folder, *artifact.info.folders_read)):
                 check_name(folder)
         vectors = store.artifact(VectorsInfo)
         if model:
-            named = vectors.info.model if vectors else chosen.model
+            named = vectors.info.model if vectors else settings.encoder.model
             moved = {**moved, named: str(Path(model).expanduser().absolute())}
-        models = {"model": chosen.model, "small_model": chosen.small_model}
-        changes = {
-            f"encoder.{key}": moved[named] for key, named in models.items() if named in moved
-        }
-        forgotten = [*_ALLOW_PUBLIC]
+        changes: dict[str, str | None] = dict.fromkeys(_ALLOW_PUBLIC)
+        if settings.encoder.model in moved:
+            changes["encoder.model"] = moved[settings.encoder.model]
+        if settings.encoder.small_model in moved:
+            changes["encoder.small_model"] = moved[settings.encoder.small_model]
         if is_server(settings.search.reranker):
-            forgotten.append("search.rerank")
-        project.change_settings({**changes, **dict.fromkeys(forgotten)})
-        evaluation = store.artifact(EvaluationInfo)
-        has_reranker = evaluation is not None and evaluation.info.reranker is not None
-        if evaluation is not None and has_reranker and is_server(settings.search.reranker):
-            without = replace(evaluation.info, reranker=None)
-            store.put_artifact(replace(evaluation, info=without, fingerprint=""))
+            changes["search.rerank"] = None
+            _forget_reranker(store)
+        project.change_settings(changes)
         for index in (vectors, store.artifact(SemanticVectorsInfo)):
             if index is not None and moved:
                 info = index.info
@@ -249,6 +244,14 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
                 renamed = replace(info, model=model, small_model=small_model)
                 store.put_artifact(replace(index, info=renamed))
     (project.path / "settings.lock").unlink(missing_ok=True)
+
+
+def _forget_reranker(store: Store) -> None:
+    """Remove the verdict on a reranker from the evaluation, which is then outdated."""
+    evaluation = store.artifact(EvaluationInfo)
+    if evaluation is not None and evaluation.info.reranker is not None:
+        without = replace(evaluation.info, reranker=None)
+        store.put_artifact(replace(evaluation, info=without, fingerprint=""))
 
 
 def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:

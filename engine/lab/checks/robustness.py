@@ -227,19 +227,9 @@ def measure_trial(
 
     All conditions share the same bootstrap resamples.
     """
-    count = len(trial.conditions)
-    values: dict[str, dict[str, NDArray[np.float64]]] = {}
-    for system, ids in rankings.items():
-        by_metric = measure(ids, trial.perturbed.judgments, document_of)
-        for index in range(count):
-            values[_key(index, system)] = {}
-        for metric in METRICS:
-            if metric in by_metric:
-                blocks = by_metric[metric].reshape(count, trial.queries)
-                for index in range(count):
-                    values[_key(index, system)][metric] = blocks[index]
+    values = _measure_conditions(trial, rankings, document_of)
     pairs = {}
-    for index in range(1, count):
+    for index in range(1, len(trial.conditions)):
         for system in rankings:
             clean = _key(0, system)
             pairs[_key(index, system), clean] = tuple(values[clean])
@@ -340,6 +330,21 @@ def _answer_passages(
                 passage = chunk.text
         passages.append(passage)
     return passages
+
+
+def _measure_conditions(
+    trial: Trial, rankings: Rankings, document_of: DocumentOf
+) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """Return system under a condition (`_key`) → metric → values of the queries (q,)."""
+    count = len(trial.conditions)
+    values: dict[str, dict[str, NDArray[np.float64]]] = {}
+    for system, ids in rankings.items():
+        by_metric = measure(ids, trial.perturbed.judgments, document_of)
+        measured = [metric for metric in METRICS if metric in by_metric]
+        for index in range(count):
+            block = slice(index * trial.queries, (index + 1) * trial.queries)
+            values[_key(index, system)] = {metric: by_metric[metric][block] for metric in measured}
+    return values
 
 
 def _key(index: int, system: str) -> str:

@@ -33,7 +33,7 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
     than `MIN_COUNT`, and neighbours of a cosine below `MIN_COSINE`, are left out.
     """
     rows = [words_of(text) for text in texts]
-    counts = Counter[str]()
+    counts: Counter[str] = Counter()
     for row in rows:
         counts.update(row)
     stems = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -244,6 +244,15 @@ def merged_ndcg(
     return merged
 
 
+def _learn_transformations(vectors: Floats) -> dict[str, Callable[[Floats], Floats]]:
+    """Return the transformations that the vectors of chunks teach, by name."""
+    return {
+        "standardised": standardise(vectors),
+        "whitened": whiten(vectors),
+        "PCA": remove_top(vectors, max(1, vectors.shape[1] // 100)),
+    }
+
+
 def transformed_systems(context: StageContext, options: LabOptions) -> dict[str, dict[str, Any]]:
     """Return the figures of encoders with transformed vectors ("… evaluated", tables 3, 5 and 7).
 
@@ -278,12 +287,7 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
         if similarities:
             accuracy = accuracy_of(similarities, judgments)
             systems[candidate.name][f"accuracy@{sampling.top}{ALL}"] = accuracy
-        transformations = {
-            "standardised": standardise(vectors),
-            "whitened": whiten(vectors),
-            "PCA": remove_top(vectors, max(1, vectors.shape[1] // 100)),
-        }
-        for name, transform in transformations.items():
+        for name, transform in _learn_transformations(vectors).items():
             transformed = transform(vectors)
             ranked, similarities = compare(transform(queries), transformed)
             figures = describe(ranked, similarities, judgments, transformed, sampling)

@@ -150,11 +150,11 @@ class ChunkTables(ArtifactTables):
         self._rows(f"{NOTE_CONTENTS} WHERE id = ?", (document_id,))
         return len(fresh)
 
-    def each_chunk(self) -> Iterator[Chunk]:
-        """Yield all live chunks in order of id, with `BLOCK` of them in memory."""
+    def each_chunk(self, block: int = BLOCK) -> Iterator[Chunk]:
+        """Yield all live chunks in order of id, with `block` of them in memory."""
         last = -1
         sql = f"SELECT {_CHUNK} FROM chunks WHERE live AND id > ? ORDER BY id LIMIT ?"
-        while rows := self._rows(sql, (last, BLOCK)):
+        while rows := self._rows(sql, (last, block)):
             yield from map(self._chunk, rows)
             last = rows[-1][_CHUNK.split(", ").index("id")]
 

@@ -25,7 +25,6 @@ from engine.project.store.schema import SCHEMA, SCHEMA_VERSION
 
 # How long a read-only process waits for a writer that sets up the WAL.
 SETTLE_SECONDS = 5.0
-# How long a writer waits for another.
 BUSY_SECONDS = 30.0
 # Bytes from which copying and checking take notable time: 10 s a GB.
 LARGE = 100_000_000
@@ -85,8 +84,10 @@ class Database:
         return cls(connection, path)
 
     @classmethod
-    def open(cls, path: Path, *, check: bool = False) -> Self:
+    def open(cls, path: Path, *, check: bool = False, busy_seconds: float = BUSY_SECONDS) -> Self:
         """Open project.db; with `check`, verify every page first.
+
+        `busy_seconds`: how long it waits for another writer.
 
         Raises DamagedError, and UsageError for a newer version's database.
         """
@@ -102,7 +103,7 @@ class Database:
         with guarded(path):
             while True:
                 try:
-                    connection = connect(path)
+                    connection = connect(path, busy_seconds)
                     _check_or_close(connection, path, check)
                     return cls(connection, path)
                 except sqlite3.OperationalError as error:
@@ -220,9 +221,9 @@ class Database:
                 raise
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Open a file with the project's pragmas."""
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
     try:
         connection.create_function("sha256", 1, _sha256, deterministic=True)
         connection.execute("PRAGMA journal_mode = WAL")

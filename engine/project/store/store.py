@@ -30,13 +30,13 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
 
     _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
 
-    def chunks(self) -> list[Chunk]:
+    def chunks(self, in_memory: int = IN_MEMORY) -> list[Chunk]:
         """Return all live chunks in order of id.
 
-        More than `IN_MEMORY` are read on access, while the store is open.
+        More than `in_memory` are read on access, while the store is open.
         """
         keys = self.chunk_keys()
-        if len(keys) <= IN_MEMORY:
+        if len(keys) <= in_memory:
             return list(self.each_chunk())
         return [StoredChunk.of(*key, self.chunk) for key in keys]
 

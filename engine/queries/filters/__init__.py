@@ -1,1 +1,1 @@
-"""Filters that every query passes, whoever wrote it."""
+"""Filters of training queries; `quality` looks only at those that a language model wrote."""

@@ -247,7 +247,7 @@ class _RepetitionCheck:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        self._earlier = defaultdict[tuple[int, str], list[_Earlier]](list)
+        self._earlier: defaultdict[tuple[int, str], list[_Earlier]] = defaultdict(list)
 
     def __call__(self, query: Query) -> str:
         """Return the earlier query that a query repeats, or an empty text."""

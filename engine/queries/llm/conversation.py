@@ -180,38 +180,41 @@ class _ChunkConversation:
             self._drop(pair.question, pair.evidence, reason, kind)
 
     def _ask_in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> None:
-        events = self._ask("events", EVENTS, values, len(kinds))
-        events = _put_fine_grained_first(events, len(kinds))
-        usable_events = []
-        for event in events.finished:
-            if verbatim(event.context, self._chunk.text):
-                usable_events.append(event)
-            else:
-                self._drop(event.event, event.context, _choose_reason(event.context))
-        for event, reason in events.left_out():
-            self._drop(event.event, event.context, reason)
-        if not usable_events:
+        """Ask for events, then for a question about each event whose words the chunk has."""
+        events = self._find_events(values, len(kinds))
+        if not events:
             return
-        values["events"] = "\n".join(_list_events(usable_events, kinds))
+        values["events"] = "\n".join(_list_events(events, kinds))
         values["passage"] = self._asker.shorten_for_second_step(values["passage"])
-        questions = self._ask("questions", QUESTIONS, values, len(usable_events))
+        questions = self._ask("questions", QUESTIONS, values, len(events))
+        # The model numbers events from 1.
+        evidence = {number: event.context for number, event in enumerate(events, 1)}
         asked: dict[int, str] = {}
         unasked = [(questions.cut, Reason.CUT)] if questions.cut else []
         for entry in (*questions.finished, *questions.more):
-            if not 0 < entry.event <= len(usable_events):
+            if entry.event not in evidence:
                 unasked.append((entry, Reason.NO_FACT))
             elif entry.event in asked:
                 unasked.append((entry, Reason.MORE))
             else:
                 asked[entry.event] = entry.question
         for number, question in sorted(asked.items()):
-            index = number - 1
-            self._take(question, usable_events[index].context, kinds[index])
+            self._take(question, evidence[number], kinds[number - 1])
         for entry, reason in unasked:
-            evidence = ""
-            if 0 < entry.event <= len(usable_events):
-                evidence = usable_events[entry.event - 1].context
-            self._drop(entry.question, evidence, reason)
+            self._drop(entry.question, evidence.get(entry.event, ""), reason)
+
+    def _find_events(self, values: dict[str, Any], most: int) -> list[Any]:
+        """Ask for events; return those whose words the chunk has."""
+        entries = _put_fine_grained_first(self._ask("events", EVENTS, values, most), most)
+        usable_events = []
+        for event in entries.finished:
+            if verbatim(event.context, self._chunk.text):
+                usable_events.append(event)
+            else:
+                self._drop(event.event, event.context, _choose_reason(event.context))
+        for event, reason in entries.left_out():
+            self._drop(event.event, event.context, reason)
+        return usable_events
 
     def _ask(self, prompt: str, shape: Shape[Any], values: dict[str, Any], most: int) -> _Entries:
         """Return the entries of an answer.

@@ -41,7 +41,7 @@ def covering_order(
     places.sort(key=lambda place: seeded_key(seed, chunks[place]))
     check()
     turns: Counter[tuple[int, int]] = Counter()
-    queues = defaultdict[int, list[tuple[int, int, int]]](list)
+    queues: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for number, cluster in enumerate(_find_clusters(vectors[places], seed).tolist()):
         place = places[number]
         document = (cluster, chunks[place].document_id)

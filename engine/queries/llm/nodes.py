@@ -32,7 +32,7 @@ class NodesWriter:
     ) -> None:
         """Send the model to all nodes.
 
-        Raises as `Nodes` and `FileChatModel` do.
+        Raises what `Nodes` and `FileChatModel` raise.
         """
         self.model = path.name
         self.nodes = Nodes[Passage, _Numbered](

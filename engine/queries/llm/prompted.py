@@ -72,8 +72,8 @@ class Prompted:
         """Yield the number and the answer of each passage as it arrives, not in order.
 
         The next passage is taken from `passages` whenever the model has room. The seconds of an
-        answer are its share of the time, while several are written at once. Raises as
-        `ChatModel.complete` does.
+        answer are its share of the time, while several are written at once. Raises what
+        `ChatModel.complete` raises.
         """
         waiting = iter(passages)
         numbers: dict[Future[Answer], int] = {}

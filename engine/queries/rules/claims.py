@@ -23,6 +23,7 @@ _DASHED = re.compile(r"\s+[—–-]\s+[^—–]{3,120}?\s+[—–-]\s+")
 _MARKS = re.compile(r"[\"“”«»„]|(?<!\w)['‘’]|(?<![sS])['‘’](?!\w)|[*_`|#]+")
 _SPACE = re.compile(r"\s+")
 _END = " \t\n.!?…,;:-–—。！？"
+_MIN_WORDS = 5
 _SUBORDINATE = ("though", "although", "so", "because", "if", "while")
 MIN_WORDS = 4
 MAX_WORDS = 26
@@ -113,18 +114,18 @@ def clean(sentence: str, language: Language) -> str:
     return re.sub(r"\s+([,.;:!?])", r"\1", text).strip(_END + "([")
 
 
-def without_tail(text: str, language: Language, least: int = 5) -> str:
-    """Return a text up to its first subordinate tail, if at least `least` words remain."""
+def without_tail(text: str, language: Language) -> str:
+    """Return a text up to its first subordinate tail, if at least five words remain."""
     if not language.relatives:
         return text
     shorter = _compile_tail(language.relatives).sub("", text).strip(_END)
-    return shorter if len(shorter.split()) >= least else text
+    return shorter if len(shorter.split()) >= _MIN_WORDS else text
 
 
-def without_lead(text: str, least: int = 5) -> str:
-    """Return a text without a short phrase before its first comma, if `least` words follow."""
+def without_lead(text: str) -> str:
+    """Return a text without a short phrase before its first comma, if five words follow."""
     lead, comma, rest = text.partition(", ")
-    is_short = len(lead.split()) <= 6 and len(rest.split()) >= least
+    is_short = len(lead.split()) <= 6 and len(rest.split()) >= _MIN_WORDS
     if comma and is_short and "," not in rest[:40]:
         return rest
     return text

@@ -56,6 +56,7 @@ _COUNT = re.compile(
 )
 _SAYING = english_words("verbs_of_saying")
 _BE_HAVE = ("is", "are", "was", "were", "has", "have")
+_MODAL = ("can", "could", "may", "must", "shall", "should")
 _REPORTING = word_set("given presented discussed described shown made found used noted reported")
 _CUT_BEFORE = (PREPOSITIONS - word_set("of per up down out off to than")) | word_set(
     "and or which that who but because if"
@@ -179,18 +180,23 @@ def _ask_openly(clause: Clause, rng: random.Random) -> Iterator[Question]:
     if clause.verb and is_action and rest.split():
         word = "how" if rng.random() < 0.7 else "why"
         yield _ask(word, clause, rest, "open", 0.6 + rng.random())
-    elif not clause.verb and clause.auxiliary in ("can", "could", "may", "must", "shall", "should"):
-        word = "must" if clause.auxiliary == "shall" else clause.auxiliary
-        text = _finish(f"{word} {clause.subject} {rest}")
-        yield Question(text, "polar", 0.9 + rng.random())
-        first = rest.split()[0] if rest else ""
-        if verb_form(first) is not None and first != "be":
-            text = _finish(f"how {word} {clause.subject} {rest}")
-            yield Question(text, "open", 0.5 + rng.random())
+    elif not clause.verb and clause.auxiliary in _MODAL:
+        yield from _ask_with_modal(clause, rest, rng)
     elif clause.auxiliary in _BE_HAVE and rest and _names_event(rest.split()[0]):
         word = "how" if rng.random() < 0.5 else "why"
         yield _ask(word, clause, rest, "open", 0.4 + rng.random())
     yield _ask("", clause, rest, "polar", 0.2 + rng.random() * 0.5)
+
+
+def _ask_with_modal(clause: Clause, rest: str, rng: random.Random) -> Iterator[Question]:
+    """Yield questions such as *can X swim* and *how can X swim*."""
+    word = "must" if clause.auxiliary == "shall" else clause.auxiliary
+    text = _finish(f"{word} {clause.subject} {rest}")
+    yield Question(text, "polar", 0.9 + rng.random())
+    first = rest.split()[0] if rest else ""
+    if verb_form(first) is not None and first != "be":
+        text = _finish(f"how {word} {clause.subject} {rest}")
+        yield Question(text, "open", 0.5 + rng.random())
 
 
 def _names_event(word: str) -> bool:

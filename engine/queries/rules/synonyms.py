@@ -12,6 +12,7 @@ from engine.queries.rules.tokens import Token, tokenize
 from engine.queries.rules.verbs import AUXILIARIES, inflect, verb_form
 from engine.queries.rules.vocabulary import ENGLISH, word_lists, word_set
 
+_MAX_CHANGES = 3
 _BEFORE_BASE = word_set("to will would shall should can could may might must not")
 _DETERMINERS = word_set("a an the this that these those its his her their no any some each every")
 
@@ -31,10 +32,9 @@ def paraphrase(
     statistics: TermStatistics,
     rng: random.Random,
     share: float = 0.6,
-    most: int = 3,
     begin: int = 1,
 ) -> str:
-    """Replace up to `most` everyday words by synonyms, each with probability `share`.
+    """Replace up to three everyday words by synonyms, each with probability `share`.
 
     Names, codes, neighbours of capitalised words and tokens before `begin` are left alone. With
     probability one half, an abbreviation is spelled out as in the corpus, or the reverse.
@@ -48,7 +48,7 @@ def paraphrase(
     changes: dict[int, str] = {}
     for position in places:
         synonym = _find_synonym(tokens, position, rng)
-        if synonym is None or len(changes) >= most:
+        if synonym is None or len(changes) >= _MAX_CHANGES:
             continue
         if rng.random() < share and synonym.split()[0] not in present:
             changes[position] = synonym

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+# Steps of a bisection.
+_ROUNDS = 50
 _EXCLUDED = -1e9
 
 
@@ -30,7 +32,7 @@ def entropy(logits: Tensor) -> Tensor:
     return -(log_p.exp() * log_p).sum(1)
 
 
-def temperatures_for_entropy(logits: Tensor, target: float, *, rounds: int = 50) -> Tensor:
+def temperatures_for_entropy(logits: Tensor, target: float) -> Tensor:
     """Return per row (n,) the temperature t at which softmax(logits / t) has `target` nats.
 
     The entropy grows with t from log(number of maxima) to log(m); a target outside that range is
@@ -44,7 +46,7 @@ def temperatures_for_entropy(logits: Tensor, target: float, *, rounds: int = 50)
     log_spread = spread.clamp_min(1e-9).log()
     low = log_spread + math.log(1e-3)
     high = log_spread + math.log(1e4)
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         middle = (low + high) / 2
         temperatures = middle.exp().unsqueeze(1)
         too_low = entropy(logits / temperatures) < target

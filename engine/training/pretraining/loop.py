@@ -61,7 +61,7 @@ def masked_gradients(
         return loss.item(), [gradient.float() for gradient in gradients]
 
     value = 0.0
-    total = list[Tensor]()
+    total: list[Tensor] = []
     # Gradients are added as they come in, as in `grad_cache`.
     for part, gradients in workers.in_order(compute, batches):
         value += part

@@ -17,7 +17,6 @@ from rich.style import Style
 
 from bmembed_tui.client.progress import format_bar
 from bmembed_tui.client.run_state import RunState, StageRun
-from bmembed_tui.steps.search import search_as_you_type
 from bmembed_tui.steps.search.explanation import (
     BAR_COLUMNS,
     format_adapter,
@@ -347,11 +346,10 @@ def test_which_ranker_alone_answered_is_said_where_the_mode_asks_for_another() -
     )
 
 
-def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_as_you_type, "PATIENCE", 0.0)
+def test_the_newest_question_wins_and_bm25_stands_in() -> None:
     requests = Requests()
     changed = []
-    searching = Searching(requests.ask, requests.start, changed.append)
+    searching = Searching(requests.ask, requests.start, changed.append, patience=0.0)
     searching.warm_up()
     searching.search(Question("old"), "hybrid")
     assert set(requests.started) == {"warm", "search-hybrid", "search-bm25"}

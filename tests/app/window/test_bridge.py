@@ -65,9 +65,8 @@ class Page:
 
 
 @pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
-    monkeypatch.setattr("bmembed_tui.window.bridge.WAIT_SECONDS", 1.0)
-    made = Page(Bridge(None))
+def page() -> Iterator[Page]:
+    made = Page(Bridge(None, wait_seconds=1.0))
     yield made
     made.bridge.close()
 

@@ -6,17 +6,19 @@ import importlib.util
 import io
 import json
 import re
+import shutil
 import struct
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from fixtures.pipeline import environment
 
 from bmembed_tui.window import desktop, libraries, system
-from bmembed_tui.window import page as pages
+from bmembed_tui.window.page import build_page
 from engine.core.errors import EngineError
 from engine.core.platforms import SYSTEM
 
@@ -222,7 +224,7 @@ def test_a_call_that_the_page_never_takes_an_answer_of_does_not_keep_the_process
 
 @needs_terminal
 def test_the_page_loads_and_sends_nothing() -> None:
-    page = pages.page()
+    page = build_page()
     text = page.html
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
@@ -235,7 +237,7 @@ def test_the_page_loads_and_sends_nothing() -> None:
     )
     (nonce,) = re.findall(r"<script nonce=\"([^\"]+)\">", text)
     assert rules["script-src"] == f"'nonce-{nonce}' 'unsafe-eval'"
-    assert nonce not in pages.page().html
+    assert nonce not in build_page().html
     outside = text.split("<script", 1)[0]
     assert not re.search(r"(?:src|href)\s*=|@import|url\((?!\s*[\"']?data:)", outside)
     assert "new WebSocket" not in page.script
@@ -246,10 +248,13 @@ def test_the_page_loads_and_sends_nothing() -> None:
 
 
 @needs_terminal
-def test_an_unknown_terminal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "HANDLE", "no such code")
+def test_an_unknown_terminal_is_refused(tmp_path: Path) -> None:
+    static = shutil.copytree(str(files("textual_serve") / "static"), tmp_path / "static")
+    terminal = static / "js" / "textual.js"
+    code = terminal.read_text("utf-8")
+    terminal.write_text(code.replace("window.onresize=()=>{this.fit()}", "no such code"), "utf-8")
     with pytest.raises(EngineError) as caught:
-        pages.page()
+        build_page(static)
     assert caught.value.code == "window-unavailable"
 
 

@@ -21,12 +21,8 @@ from engine.core.errors import EngineError
 
 def test_a_shortcut_on_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    monkeypatch.setattr(
-        shortcut,
-        "COMMAND",
-        ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop", 'a"$b\\'),
-    )
-    entry, *icons = shortcut.install_shortcut("linux", tmp_path)
+    command = ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop", 'a"$b\\')
+    entry, *icons = shortcut.install_shortcut("linux", tmp_path, command)
     assert entry == tmp_path / ".local/share/applications/bmembed.desktop"
     text = entry.read_text("utf-8")
     assert (
@@ -110,10 +106,8 @@ def test_the_icons_are_pictures_of_every_size_that_systems_show() -> None:
 )
 def test_the_desktop_entry_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setattr(
-        shortcut, "COMMAND", ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop")
-    )
-    entry, *_ = shortcut.install_shortcut("linux", tmp_path)
+    command = ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop")
+    entry, *_ = shortcut.install_shortcut("linux", tmp_path, command)
     for file in (entry, asset_path("desktop") / "bmembed.desktop"):
         done = subprocess.run(
             ["desktop-file-validate", str(file)], capture_output=True, text=True, check=False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import stat
 import zipfile
@@ -16,8 +17,9 @@ from fixtures.read_files import opened
 from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
-from engine.corpus import formats as readers
-from engine.corpus.formats import LeftOut, UnreadableFileError
+from engine.corpus.formats import MAX_FILE, Finding, LeftOut, Member, UnreadableFileError
+from engine.corpus.formats.archives.members import ArchiveLimits
+from engine.corpus.formats.archives.zipped import ZipReader
 from engine.corpus.formats.containers import CompoundFile
 from engine.corpus.formats.opening import FileLimits, read_everything
 from engine.corpus.scan.formats import FORMATS, ending_of
@@ -87,16 +89,22 @@ def test_a_bomb_is_refused_by_the_size_that_it_declares(tmp_path: Path) -> None:
     ]
 
 
-def test_of_an_archive_above_the_limit_what_fits_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from engine.corpus.formats.archives import members, zipped
+def unzipped(path: Path, content: bytes, limits: ArchiveLimits) -> list[Finding]:
+    return list(ZipReader(limits).read(path, content))
 
-    for module in (members, zipped):
-        monkeypatch.setattr(module, "MAX_UNPACKED", 2**20)
+
+def name_and_kind(finding: Finding) -> tuple[str, str]:
+    if isinstance(finding, LeftOut):
+        return finding.member, finding.kind
+    assert isinstance(finding, Member)
+    return finding.path, ""
+
+
+def test_of_an_archive_above_the_limit_what_fits_is_read(tmp_path: Path) -> None:
     files = {"a.txt": "x " * 2**18, "b.txt": "y " * 2**19, "c.txt": "fine"}
-    found = opened(tmp_path, "a.zip", office.zipped(files))
-    assert [(item.member, getattr(item, "kind", "")) for item in found] == [
+    limits = ArchiveLimits(unpacked=2**20)
+    found = unzipped(tmp_path / "a.zip", office.zipped(files), limits)
+    assert [name_and_kind(item) for item in found] == [
         ("a.txt", ""),
         ("b.txt", "too large"),
         ("c.txt", ""),
@@ -105,14 +113,10 @@ def test_of_an_archive_above_the_limit_what_fits_is_read(
     assert numbers(found[1].reason) == [1]
 
 
-def test_a_bomb_that_lies_about_its_size_is_stopped_while_it_unpacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from engine.corpus.formats.archives import zipped
-
-    monkeypatch.setattr(zipped, "MAX_MEMBER", 2**20)
-    found = opened(tmp_path, "a.zip", office.zipped({"a.txt": "fine", "b.txt": "x" * 3 * 2**20}))
-    assert [(item.member, getattr(item, "kind", "")) for item in found] == [
+def test_a_bomb_that_lies_about_its_size_is_stopped_while_it_unpacks(tmp_path: Path) -> None:
+    content = office.zipped({"a.txt": "fine", "b.txt": "x" * 3 * 2**20})
+    found = unzipped(tmp_path / "a.zip", content, ArchiveLimits(member=2**20))
+    assert [name_and_kind(item) for item in found] == [
         ("a.txt", ""),
         ("b.txt", "too large"),
     ]
@@ -201,12 +205,12 @@ def test_a_mailbox_unpacks_nothing_however_large_it_is(tmp_path: Path) -> None:
     assert {getattr(item, "kind", "") for item in found} == {"", "too large"}
 
 
-def test_an_office_file_above_the_limit_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(readers, "MAX_FILE", 1000)
+def test_an_office_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.docx"
+    path.write_bytes(office.docx())
+    os.truncate(path, MAX_FILE + 1)
     with unreadable("too large"):
-        opened(tmp_path, "a.docx", office.docx())
+        list(read_everything(path, "docx"))
 
 
 def test_a_fault_of_a_reader_is_a_reason_like_any_other(

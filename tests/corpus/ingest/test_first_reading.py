@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from fixtures.pipeline import ingest_here, stages_in_this_process
 
 from engine.api import Project
 from engine.core.events import Event, EventLog, Progress, StageFinished, Warned
-from engine.corpus.ingest import ingest, progress
+from engine.corpus.ingest import ingest
+from engine.corpus.ingest.ingest import ReadingPace
+from engine.corpus.ingest.stage import IngestStage
 from engine.corpus.sandbox.pool import Pool
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -20,12 +23,8 @@ from engine.runs.pipeline import WORDS, run, stage_status
 LARGE = "The pelican boards at dawn. " * 40_000
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the time of the first reading were always over."""
-    monkeypatch.setattr(ingest, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(ingest, "FILES_PER_TRANSACTION", 2)
-    monkeypatch.setattr(ingest, "SECONDS_PER_TRANSACTION", 1000.0)
+# As if the time of the first reading were always over.
+AT_ONCE = ReadingPace(first_seconds=0.0, files_per_transaction=2, seconds_per_transaction=1000.0)
 
 
 @pytest.fixture
@@ -46,7 +45,9 @@ def paths_as_read(project: ProjectFolder) -> list[str]:
         return [one.path for one in sorted(store.documents(), key=lambda one: one.id)]
 
 
-def run_words(project: ProjectFolder, *stages: str) -> list[tuple[str, int, int]]:
+def run_words(
+    project: ProjectFolder, *stages: str, pace: ReadingPace = AT_ONCE
+) -> list[tuple[str, int, int]]:
     """(stage, files left, hits for a word of the nine small files) at each end of a stage."""
     seen = []
 
@@ -58,12 +59,11 @@ def run_words(project: ProjectFolder, *stages: str) -> list[tuple[str, int, int]
                 hits = []
             seen.append((event.stage, event.summary.get("files_left", 0), len(hits)))
 
-    with stages_in_this_process():
+    with stages_in_this_process({"ingest": IngestStage(pace)}):
         run(project, stages=stages or WORDS, on_event=note)
     return seen
 
 
-@pytest.mark.usefixtures("at_once")
 def test_each_time_that_the_chunks_have_doubled_they_are_indexed_and_the_large_file_comes_last(
     project: ProjectFolder,
 ) -> None:
@@ -98,20 +98,18 @@ def test_a_file_that_takes_long_does_not_keep_what_was_read_from_search(
         closing.set()
         close(pool)
 
-    monkeypatch.setattr(ingest, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(ingest, "hash_file", hash_file)
     monkeypatch.setattr(Pool, "close", note)
-    first, then, *_, last = run_words(project)
+    first, then, *_, last = run_words(project, pace=ReadingPace(first_seconds=0.0))
     assert first[1] >= 1
     assert then == ("index", 0, 10 - first[1])
     assert last == ("index", 0, 9)
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_run_that_is_stopped_in_between_is_not_up_to_date_and_goes_on(
     project: ProjectFolder,
 ) -> None:
-    summary, _ = ingest_here(project.path)
+    summary, _ = ingest_here(project.path, pace=AT_ONCE)
     assert (summary["files_read"], summary["files_left"]) == (2, 8)
     with closing(project.store()) as store:
         status = stage_status(ProjectSnapshot(project, project.settings(), store), "ingest")
@@ -125,7 +123,6 @@ def test_a_run_that_is_stopped_in_between_is_not_up_to_date_and_goes_on(
         )
 
 
-@pytest.mark.usefixtures("at_once")
 def test_what_is_added_to_a_project_that_can_be_searched_is_read_at_once(
     project: ProjectFolder,
 ) -> None:
@@ -137,11 +134,9 @@ def test_what_is_added_to_a_project_that_can_be_searched_is_read_at_once(
     assert run_words(project) == [("ingest", 0, 0), ("index", 0, 18)]
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_reading_in_rounds_names_unread_files_and_other_warnings_once(
-    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+    project: ProjectFolder,
 ) -> None:
-    monkeypatch.setattr(ingest, "MAX_NAMED", 3)
     project.change_settings({"corpus.chunk_tokens": 512, "encoder.max_tokens": 128})
     for number in range(9):
         (project.path.parent / "documents" / f"a{number}.txt").write_text(" ")
@@ -154,7 +149,7 @@ def test_a_reading_in_rounds_names_unread_files_and_other_warnings_once(
         if isinstance(event, Warned) and event.stage == "ingest":
             warned.append(event.text)
 
-    with stages_in_this_process():
+    with stages_in_this_process({"ingest": IngestStage(replace(AT_ONCE, max_named=3))}):
         run(project, stages=WORDS, on_event=note)
     assert rounds > 2
     assert (
@@ -167,7 +162,6 @@ def test_a_reading_in_rounds_names_unread_files_and_other_warnings_once(
 def test_the_file_that_takes_long_is_named(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "SLOW_SECONDS", 0.3)
     hashed = ingest.hash_file
     named = threading.Event()
     files = list[str]()
@@ -183,9 +177,9 @@ def test_the_file_that_takes_long_is_named(
                 named.set()
 
     monkeypatch.setattr(ingest, "hash_file", hash_file)
-    monkeypatch.setattr(ingest, "SECONDS_PER_TRANSACTION", 0.0)
     seen = EventLog.__call__
     monkeypatch.setattr(EventLog, "__call__", lambda log, event: (note(event), seen(log, event))[1])
-    with stages_in_this_process():
+    pace = ReadingPace(slow_seconds=0.3, seconds_per_transaction=0.0)
+    with stages_in_this_process({"ingest": IngestStage(pace)}):
         run(project, stages=["ingest"])
     assert "a.txt" in files

@@ -26,7 +26,7 @@ from engine.core.errors import InputError, NoDocumentsError
 from engine.core.messages.documents import FileOutcome
 from engine.core.messages.search import Search
 from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS
-from engine.corpus.ingest import ingest
+from engine.corpus.ingest.ingest import ReadingPace
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -187,10 +187,7 @@ def test_what_is_inside_files_that_were_not_read_is_counted_by_the_run_as_by_the
         assert {path for _, path, _ in store.unread_parts()} == inside
 
 
-def test_unreadable_files_are_counted_while_others_are_read(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ingest, "FILES_PER_TRANSACTION", 1)
+def test_unreadable_files_are_counted_while_others_are_read(project: Path) -> None:
     seen: list[int] = []
 
     def should_stop() -> bool:
@@ -198,7 +195,7 @@ def test_unreadable_files_are_counted_while_others_are_read(
             seen.append(store.counts()["quarantined"])
         return False
 
-    ingest_here(project, should_stop)
+    ingest_here(project, should_stop, ReadingPace(files_per_transaction=1))
     assert set(range(4)) <= set(seen)
 
 
@@ -233,11 +230,8 @@ def test_a_retry_reads_quarantined_files_and_files_with_such_parts_again(project
     assert ledger(project)["mail.eml/locked.docx"].kind == "encrypted"
 
 
-def test_a_run_names_some_of_many_files_that_it_cannot_read(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.corpus.ingest.ingest.MAX_NAMED", 2)
-    done, warnings = ingest_here(project)
+def test_a_run_names_some_of_many_files_that_it_cannot_read(project: Path) -> None:
+    done, warnings = ingest_here(project, pace=ReadingPace(max_named=2))
     assert done["files_quarantined"] == 4
     assert [numbers(text)[0] for text in warnings[2:]] == [2]
 

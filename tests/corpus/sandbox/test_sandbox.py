@@ -29,8 +29,6 @@ from fixtures.shown_numbers import numbers
 import engine
 from engine.core.records import Marked
 from engine.corpus.formats import LeftOut
-from engine.corpus.sandbox import outcome as outcome_module
-from engine.corpus.sandbox import pool as pooling
 from engine.corpus.sandbox.outcome import Limits, Outcome, as_message, decode_finding
 from engine.corpus.sandbox.pool import Pool
 
@@ -85,15 +83,15 @@ def test_a_slow_item_leaves_no_other_process_idle(pool: Callable[..., Pool]) -> 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_takes_long_each_item_is_done_once_and_in_order(
-    pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch, seed: int
+    pool: Callable[..., Pool], seed: int
 ) -> None:
     """Slow and fast work and takers by turns; results that weigh more than may be held.
 
     Nobody waits to be woken by the clock.
     """
     rng = random.Random(seed)
-    monkeypatch.setattr(pooling, "MAX_HELD", rng.choice([0, 3, 2**26]))
-    monkeypatch.setattr(pooling, "WAKE_SECONDS", 30.0 if seed % 2 else 0.1)
+    max_held = rng.choice([0, 3, 2**26])
+    wake_seconds = 30.0 if seed % 2 else 0.1
     shares = [rng.choice([0.0, 0.05, 0.5]) for _ in range(2)]
     done: list[int] = []
 
@@ -104,7 +102,10 @@ def test_whatever_takes_long_each_item_is_done_once_and_in_order(
 
     taken: list[int] = []
     count = rng.choice([0, 1, 7, 200])
-    for result in pool(rng.choice([1, 2, 5])).map(work, range(count), weight=lambda _: 1):
+    results = pool(rng.choice([1, 2, 5])).map(
+        work, range(count), weight=lambda _: 1, max_held=max_held, wake_seconds=wake_seconds
+    )
+    for result in results:
         time.sleep(rng.random() / 500 if rng.random() < shares[1] else 0)
         taken.append(result)
     assert taken == [*range(count)]
@@ -417,16 +418,13 @@ def test_nonsense_from_a_reading_process_is_not_believed(
             decode_finding({**left, **change})
 
 
-def test_a_reading_process_cannot_say_more_than_a_file_may_hold(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(outcome_module, "MOST_TEXT", 5)
-    monkeypatch.setattr(outcome_module, "MOST_FINDINGS", 3)
+def test_a_reading_process_cannot_say_more_than_a_file_may_hold() -> None:
+    limits = Limits(text=5, findings=3)
     outcome = Outcome()
     for number in range(3):
-        outcome.keep(LeftOut(f"{number}", "skipped", "binary", ""))
+        outcome.keep(LeftOut(f"{number}", "skipped", "binary", ""), limits)
     with pytest.raises(ValueError, match="more than"):
-        outcome.keep(LeftOut("3", "skipped", "binary", ""))
+        outcome.keep(LeftOut("3", "skipped", "binary", ""), limits)
 
 
 @pytest.mark.parametrize(
@@ -444,10 +442,9 @@ def test_names_and_reasons_are_texts_of_a_length_that_is_bounded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("engine.corpus.sandbox.child.MOST_NAMES", 10)
     answers = SimpleNamespace(loads=lambda _: message, dumps=json.dumps)
     monkeypatch.setattr("engine.corpus.sandbox.child.json", answers)
-    outcome = pool().read(write(tmp_path / "a.txt", b"pelican"), "txt")
+    outcome = pool(names=10).read(write(tmp_path / "a.txt", b"pelican"), "txt")
     assert (outcome.kind, outcome.documents, outcome.closed) == ("damaged", [], False)
 
 

@@ -11,14 +11,13 @@ from fixtures.stored import chunk, document, put_document, put_file
 
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk
-from engine.project.store import store as stores
 from engine.project.store.chunks import sample_indices
 from engine.project.store.store import Store
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """From two chunks on a corpus is large. The ids of those that are read."""
+    """The ids of the chunks that are read."""
     ids = list[int]()
     read = Store.chunk
 
@@ -26,7 +25,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ids.append(key)
         return read(store, key)
 
-    monkeypatch.setattr(stores, "IN_MEMORY", 1)
     monkeypatch.setattr(Store, "chunk", noted)
     return ids
 
@@ -35,7 +33,7 @@ def test_chunks_of_many_are_read_when_they_are_wanted(store: Store, asked: list[
     row = store.put_document(put_file(store), document())
     store.replace_chunks(row, [chunk(0, "one"), chunk(1, "two", "Heading\n"), chunk(2, "three")])
     whole = list(store.each_chunk())
-    found = store.chunks()
+    found = store.chunks(in_memory=1)
     keys = [(one.id, one.document_id, one.content_hash) for one in found]
     assert keys == [(one.id, one.document_id, one.content_hash) for one in whole]
     assert asked == []
@@ -48,10 +46,10 @@ def test_chunks_of_many_are_read_when_they_are_wanted(store: Store, asked: list[
     assert (changed.id, changed.text, changed.embedded_text) == (whole[2].id, "three", "other")
 
 
-def test_a_chunk_that_is_gone_is_damage(store: Store, asked: list[int]) -> None:
+def test_a_chunk_that_is_gone_is_damage(store: Store) -> None:
     row = store.put_document(put_file(store), document())
     store.replace_chunks(row, [chunk(0, "one"), chunk(1, "two")])
-    first, _ = store.chunks()
+    first, _ = store.chunks(in_memory=1)
     store.drop_document(row)
     store.purge_dead()
     with fails(DamagedError, "database-damaged", str(first.id)):

@@ -213,11 +213,8 @@ def test_a_reader_works_during_a_writers_transaction(store: Store, tmp_path: Pat
     reader.close()
 
 
-def test_a_second_writer_that_must_wait_too_long_fails(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.project.store.connection.BUSY_SECONDS", 0.02)
-    other = Store.open(tmp_path / "project.db")
+def test_a_second_writer_that_must_wait_too_long_fails(store: Store, tmp_path: Path) -> None:
+    other = Store.open(tmp_path / "project.db", busy_seconds=0.02)
     with store.transaction():
         put_file(store)
         with fails(EngineError, "project-busy") as caught:

@@ -15,7 +15,6 @@ from engine.core.errors import DamagedError, EngineError, InputError
 from engine.core.platforms.users import is_private
 from engine.core.records import JudgedQuery, Query
 from engine.lexical.languages import language_of
-from engine.project.store import chunks as stored
 from engine.project.store.artifact_info import CorpusInfo, QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
@@ -402,14 +401,11 @@ def test_create_in_a_missing_folder(tmp_path: Path) -> None:
         Store.create(tmp_path / "missing" / "project.db")
 
 
-def test_chunks_come_one_after_the_other_as_all_at_once(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stored, "BLOCK", 2)
+def test_chunks_come_one_after_the_other_as_all_at_once(store: Store) -> None:
     row = put_document(store, ["one", "two", "three", "four", "five"])
     store.replace_chunks(row, [chunk(0, "one"), chunk(1, "three"), chunk(2, "five")])
-    assert [one.text for one in store.each_chunk()] == ["one", "three", "five"]
-    assert list(store.each_chunk()) == store.chunks()
+    assert [one.text for one in store.each_chunk(2)] == ["one", "three", "five"]
+    assert list(store.each_chunk(2)) == store.chunks()
 
 
 def test_owners_are_those_of_chunks_that_are_found(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from engine.corpus.formats import LeftOut
 from engine.corpus.formats.recognition import MAX_UNPACKED
@@ -40,16 +41,40 @@ def report_bomb(name: str, size: int) -> LeftOut:
     return LeftOut(name, "quarantined", "too large", reason)
 
 
-def report_too_large(name: str, left: int) -> LeftOut:
-    """Report a member that is too large.
+@dataclass(frozen=True, slots=True)
+class ArchiveLimits:
+    """How many bytes a member, and a whole archive, may unpack to."""
 
-    It is larger than a member may be, or than what is `left` of all that an archive may unpack to.
-    """
-    if left >= MAX_MEMBER:
-        reason = f"it unpacks to more than {MAX_MEMBER // 2**20:,} MB"
-    else:
-        reason = f"the archive unpacks to more than {MAX_UNPACKED // 2**20:,} MB"
-    return LeftOut(name, "quarantined", "too large", reason)
+    member: int = MAX_MEMBER
+    unpacked: int = MAX_UNPACKED
+
+
+LIMITS = ArchiveLimits()
+
+
+class Room:
+    """How many bytes an archive may still unpack to."""
+
+    def __init__(self, limits: ArchiveLimits) -> None:
+        self._limits = limits
+        self._left = limits.unpacked
+
+    @property
+    def for_member(self) -> int:
+        """The number of bytes that the next member may have."""
+        return min(self._left, self._limits.member)
+
+    def take(self, size: int) -> None:
+        """Note that a member of `size` bytes was unpacked."""
+        self._left -= size
+
+    def report_too_large(self, name: str) -> LeftOut:
+        """Report a member that has more bytes than it may."""
+        if self._left >= self._limits.member:
+            reason = f"it unpacks to more than {self._limits.member // 2**20:,} MB"
+        else:
+            reason = f"the archive unpacks to more than {self._limits.unpacked // 2**20:,} MB"
+        return LeftOut(name, "quarantined", "too large", reason)
 
 
 def read_bounded(read: Callable[[int], bytes], most: int) -> bytes:

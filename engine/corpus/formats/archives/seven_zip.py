@@ -10,27 +10,28 @@ from typing import IO, Any
 from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
     HIDDEN_ONLY,
-    MAX_MEMBER,
+    LIMITS,
     NO_FILES,
+    ArchiveLimits,
+    Room,
     is_hidden,
     refuse_outside,
     report_bomb,
     report_link,
-    report_too_large,
 )
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.locked import explain_lock, known_passwords
-from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
+from engine.corpus.formats.recognition import is_bomb
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
-
-# Number of bytes that are unpacked before their files are read.
-AT_ONCE = MAX_MEMBER
 
 
 class SevenZipReader:
     """A reader of .7z files."""
 
     formats = frozenset({"7z"})
+
+    def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
+        self._limits = limits
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
@@ -44,20 +45,20 @@ class SevenZipReader:
             if not members:
                 raise UnreadableFileError(path, NO_FILES, "empty")
             accepted: list[tuple[str, int]] = []
-            left = MAX_UNPACKED
+            room = Room(self._limits)
             are_all_hidden = True
             for member in members:
-                refused = _refuse(member, size, left)
+                refused = _refuse(member, size, room)
                 if refused is not None:
                     are_all_hidden = False
                     yield refused
                 elif not is_hidden(member.filename):
                     are_all_hidden = False
-                    left -= member.uncompressed
+                    room.take(member.uncompressed)
                     accepted.append((member.filename, member.uncompressed))
             if are_all_hidden:
                 raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
-            yield from _unpack(file, password, accepted)
+            yield from _unpack(file, password, accepted, self._limits.member)
 
 
 READER = SevenZipReader()
@@ -101,13 +102,14 @@ def _is_password(file: IO[bytes], archive: Any, password: str) -> bool:
     smallest = min(files, key=lambda member: member.uncompressed, default=None)
     if smallest is None:
         return True
-    if smallest.uncompressed > AT_ONCE:
+    size = smallest.uncompressed
+    if size > LIMITS.member:
         return False
-    finding = next(_unpack(file, password, [(smallest.filename, smallest.uncompressed)]), None)
+    finding = next(_unpack(file, password, [(smallest.filename, size)], size), None)
     return isinstance(finding, Member)
 
 
-def _refuse(member: Any, size: int, left: int) -> LeftOut | None:
+def _refuse(member: Any, size: int, room: Room) -> LeftOut | None:
     """Return why a member is left out before it is unpacked, or None."""
     name = member.filename
     if refused := refuse_outside(name):
@@ -118,15 +120,15 @@ def _refuse(member: Any, size: int, left: int) -> LeftOut | None:
         return report_link(name)
     if is_bomb(size, member.uncompressed):
         return report_bomb(name, member.uncompressed)
-    if member.uncompressed > min(left, MAX_MEMBER):
-        return report_too_large(name, left)
+    if member.uncompressed > room.for_member:
+        return room.report_too_large(name)
     return None
 
 
 def _unpack(
-    file: IO[bytes], password: str | None, members: Sequence[tuple[str, int]]
+    file: IO[bytes], password: str | None, members: Sequence[tuple[str, int]], at_once: int
 ) -> Iterator[Finding]:
-    """Yield the files of these names and sizes, several at once.
+    """Yield the files of these names and sizes, of `at_once` bytes at a time.
 
     They are packed together, and each start begins from the beginning of the archive.
     """
@@ -138,7 +140,7 @@ def _unpack(
             # The file is not read: its name alone says why.
             yield Member(name, b"")
             continue
-        if batch and held + size > AT_ONCE:
+        if batch and held + size > at_once:
             yield from _unpack_batch(file, password, batch)
             batch = []
             held = 0

@@ -20,18 +20,19 @@ from typing import IO, Any, cast
 from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
     HIDDEN_ONLY,
-    MAX_MEMBER,
+    LIMITS,
     NO_FILES,
+    ArchiveLimits,
+    Room,
     is_hidden,
     read_bounded,
     refuse_outside,
     report_bomb,
     report_link,
-    report_too_large,
 )
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.plain import guess_encoding_of_names
-from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
+from engine.corpus.formats.recognition import is_bomb
 from engine.corpus.scan.formats import COMPRESSED
 
 _DAMAGED = (
@@ -52,6 +53,9 @@ class TarReader:
 
     formats = frozenset({"tar"})
 
+    def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
+        self._limits = limits
+
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
@@ -65,10 +69,11 @@ class TarReader:
             except _list_errors(kind) as error:
                 raise UnreadableFileError(path, describe_damage(error)) from error
             content = cast(IO[bytes], BufferedReader(pieces))
+            room = Room(self._limits)
             if kind and not _is_archive(pieces.head):
-                yield _read_only_file(path, content, size, kind)
+                yield _read_only_file(path, content, size, kind, room)
             else:
-                yield from _read_members(path, content, size, kind)
+                yield from _read_members(path, content, size, kind, room)
 
 
 READER = TarReader()
@@ -147,13 +152,13 @@ def _is_archive(head: bytes) -> bool:
     return True
 
 
-def _read_only_file(path: Path, content: IO[bytes], size: int, kind: str) -> Finding:
+def _read_only_file(path: Path, content: IO[bytes], size: int, kind: str, room: Room) -> Finding:
     """Return a single compressed file, named like the whole without the ending."""
     name = path.stem
     try:
-        unpacked = read_bounded(content.read, MAX_MEMBER)
+        unpacked = read_bounded(content.read, room.for_member)
     except OverflowError:
-        return report_too_large(name, MAX_MEMBER)
+        return room.report_too_large(name)
     except _list_errors(kind) as error:
         raise UnreadableFileError(path, describe_damage(error)) from error
     if is_bomb(size, len(unpacked)):
@@ -161,12 +166,13 @@ def _read_only_file(path: Path, content: IO[bytes], size: int, kind: str) -> Fin
     return Member(name, unpacked)
 
 
-def _read_members(path: Path, content: IO[bytes], size: int, kind: str) -> Iterator[Finding]:
+def _read_members(
+    path: Path, content: IO[bytes], size: int, kind: str, room: Room
+) -> Iterator[Finding]:
     """Yield the files of an archive.
 
     What follows damage is lost, what precedes it is not.
     """
-    left = MAX_UNPACKED
     has_files = False
     are_all_hidden = True
     try:
@@ -181,11 +187,11 @@ def _read_members(path: Path, content: IO[bytes], size: int, kind: str) -> Itera
                         _REST, "quarantined", "too large", "it comes after a decompression bomb"
                     )
                     return
-                finding = _read_member(archive, member, left)
+                finding = _read_member(archive, member, room)
                 if finding is not None:
                     are_all_hidden = False
                     if isinstance(finding, Member):
-                        left -= len(finding.data)
+                        room.take(len(finding.data))
                     yield finding
     except _list_errors(kind) as error:
         if are_all_hidden:
@@ -196,7 +202,7 @@ def _read_members(path: Path, content: IO[bytes], size: int, kind: str) -> Itera
         raise UnreadableFileError(path, HIDDEN_ONLY if has_files else NO_FILES, "empty")
 
 
-def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> Finding | None:
+def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, room: Room) -> Finding | None:
     name = _decode_name(member.name)
     if refused := refuse_outside(name):
         return refused
@@ -207,8 +213,8 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -
         return report_link(name)
     if not member.isfile():
         return LeftOut(name, "skipped", "unsupported", "a device or a pipe, not a file")
-    if member.size > min(left, MAX_MEMBER):
-        return report_too_large(name, left)
+    if member.size > room.for_member:
+        return room.report_too_large(name)
     file = archive.extractfile(member)
     if file is None:
         content = b""

@@ -11,19 +11,20 @@ from pathlib import Path
 from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
     HIDDEN_ONLY,
-    MAX_MEMBER,
+    LIMITS,
     NO_FILES,
+    ArchiveLimits,
+    Room,
     is_hidden,
     read_bounded,
     refuse_outside,
     report_bomb,
     report_link,
-    report_too_large,
 )
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.locked import explain_lock, known_passwords
 from engine.corpus.formats.plain import guess_encoding_of_names
-from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb, open_zip
+from engine.corpus.formats.recognition import is_bomb, open_zip
 
 _ENCRYPTED = 1
 _UTF8_NAME = 0x800
@@ -36,20 +37,23 @@ class ZipReader:
 
     formats = frozenset({"zip"})
 
+    def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
+        self._limits = limits
+
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with open_zip(path, data) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             if not members:
                 raise UnreadableFileError(path, NO_FILES, "empty")
-            left = MAX_UNPACKED
+            room = Room(self._limits)
             are_all_hidden = True
             for member, name in zip(members, decode_names(members), strict=True):
-                finding = _read_member(archive, member, name, left)
+                finding = _read_member(archive, member, name, room)
                 if finding is not None:
                     are_all_hidden = False
                     if isinstance(finding, Member):
-                        left -= len(finding.data)
+                        room.take(len(finding.data))
                     yield finding
             if are_all_hidden:
                 raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
@@ -59,8 +63,12 @@ READER = ZipReader()
 
 
 def _read_member(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: int
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, room: Room
 ) -> Finding | None:
+    """Return a member's bytes, or why it is left out; None if it is hidden.
+
+    `room`: how much may still be unpacked.
+    """
     if refused := refuse_outside(name):
         return refused
     if is_hidden(name):
@@ -73,13 +81,12 @@ def _read_member(
     if member.flag_bits & _ENCRYPTED:
         passwords = known_passwords()
     try:
-        content = _read_unlocked(archive, member, min(left, MAX_MEMBER), passwords)
-        if content is None:
+        content = _read_unlocked(archive, member, room.for_member, passwords)
+        if content is None:  # no password opens it
             return LeftOut(name, "quarantined", "encrypted", explain_lock())
         return Member(name, content)
     except OverflowError:
-        return report_too_large(name, left)
-    # This is also a RuntimeError, so it comes first.
+        return room.report_too_large(name)
     except NotImplementedError:
         reason = f"its packing method {member.compress_type} is not known"
         return LeftOut(name, "quarantined", "unsupported", reason)

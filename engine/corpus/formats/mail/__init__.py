@@ -114,18 +114,24 @@ class MailReader:
 
 
 class MailboxReader:
-    """A reader of a mailbox (mbox), in which every mail is a document, named by its number."""
+    """A reader of a mailbox (mbox), in which every mail is a document, named by its number.
+
+    Of each mail the first `max_length` bytes are read.
+    """
 
     formats = frozenset({"mbox"})
+
+    def __init__(self, max_length: int = MAX_MAIL_LENGTH) -> None:
+        self._max_length = max_length
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
             number = 0
-            for number, mail in enumerate(_split_mailbox(file), 1):
+            for number, mail in enumerate(_split_mailbox(file, self._max_length), 1):
                 yield Member(f"{number:04}.eml", mail)
-                if len(mail) >= MAX_MAIL_LENGTH:
-                    why = f"of a mail only the first {MAX_MAIL_LENGTH // 2**20} MB are read"
+                if len(mail) >= self._max_length:
+                    why = f"of a mail only the first {self._max_length // 2**20} MB are read"
                     yield LeftOut(f"{number:04}.eml/rest", "quarantined", "too large", why)
         if not number:
             raise UnreadableFileError(path, "not a mailbox: no mail begins in it", "damaged")
@@ -134,7 +140,7 @@ class MailboxReader:
 READERS = (MailReader(), MailboxReader())
 
 
-def _split_mailbox(file: BinaryIO) -> Iterator[bytes]:
+def _split_mailbox(file: BinaryIO, max_length: int) -> Iterator[bytes]:
     """Yield every mail of a mailbox, without the line that separates it from the previous mail.
 
     That is a line `From …` that the header of a mail follows.
@@ -153,7 +159,7 @@ def _split_mailbox(file: BinaryIO) -> Iterator[bytes]:
             lines = []
             size = 0
             has_begun = True
-        elif size < MAX_MAIL_LENGTH:
+        elif size < max_length:
             if line.startswith(b">") and line.lstrip(b">").startswith(b"From "):
                 line = line[1:]
             lines.append(line)

@@ -79,7 +79,7 @@ class FieldDecoder:
     """
 
     def __init__(self, message: Message) -> None:
-        codecs = dict[str, None]()
+        codecs: dict[str, None] = {}
         undeclared: list[bytes] = []
         for part in message.walk():
             charset = str(part.get_content_charset(""))
@@ -104,8 +104,8 @@ class FieldDecoder:
 
     def decode(self, value: str, *, is_first: bool = True) -> str:
         """Return a raw value as shown, on one line, with its encoded words decoded if possible."""
-        pieces = list[str]()
-        words = list[EncodedWord]()
+        pieces: list[str] = []
+        words: list[EncodedWord] = []
         end = 0
         for match in _WORD.finditer(value):
             word = EncodedWord(match[1].lower(), match[2].lower(), match[3] or match[4] or "")
@@ -171,7 +171,7 @@ class FieldDecoder:
 
         Some programs split a character between two words, so their bytes are joined first.
         """
-        texts = list[str]()
+        texts: list[str] = []
         for charset, same in groupby(words, lambda word: word.charset):
             texts.append(self._decode_bytes(b"".join(_decode_word_bytes(same)), charset))
         return "".join(texts)

@@ -25,7 +25,7 @@ from engine.corpus.formats import (
     report_failed_text,
 )
 from engine.corpus.formats.locked import explain_lock
-from engine.corpus.formats.pdf.forms import PageAnnotations, open_form
+from engine.corpus.formats.pdf.forms import ANNOTATION_SECONDS, PageAnnotations, open_form
 from engine.corpus.formats.pdf.outline import find_headings, read_outline
 from engine.corpus.formats.pdf.pdfium import (
     LockedError,
@@ -60,12 +60,15 @@ class PdfReader:
 
     formats = frozenset({"pdf"})
 
+    def __init__(self, annotation_seconds: float = ANNOTATION_SECONDS) -> None:
+        self._annotation_seconds = annotation_seconds
+
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)
         with closing(_open(path, content)) as document:
             with open_form(document) as form:
-                annotations = PageAnnotations(form)
+                annotations = PageAnnotations(form, self._annotation_seconds)
                 pages = _read_pages(document, annotations)
             failed: UnreadableFileError | None = None
             try:

@@ -15,8 +15,7 @@ from engine.corpus.formats.pdf.pdfium import remove_control_characters
 from engine.corpus.text.blocks import find_missing_lines
 from engine.corpus.text.hyphens import BREAK, LINE_END
 
-# Seconds of work for a file. The more fields a form has, the longer PDFium looks for each.
-PATIENCE = 10.0
+ANNOTATION_SECONDS = 10.0
 # Maximum size in bytes of one value.
 _MAX_VALUE_LENGTH = 2**24
 # Maximum number of options of one list.
@@ -51,15 +50,17 @@ def open_form(document: Any) -> Iterator[Any]:
 class PageAnnotations:
     """A reader of the filled fields and the comments of a document's pages.
 
-    `form` is as `open_form` returns it. `is_complete` tells that so far there was time for
-    everything. `pinned` holds the indexes of pages and of the notes on them that are files.
+    `form` is as `open_form` returns it. Reading a document's annotations ends after `seconds` of
+    work: the more fields a form has, the longer PDFium looks for each. `is_complete` tells that so
+    far there was time for everything. `pinned` holds the indexes of pages and of the notes on them
+    that are files.
     """
 
-    def __init__(self, form: Any) -> None:
+    def __init__(self, form: Any, seconds: float) -> None:
         self.is_complete = True
         self.pinned: list[tuple[int, int]] = []
         self._form = form
-        self._left = PATIENCE
+        self._left = seconds
 
     def read(self, page: Any, index: int, text: str) -> str:
         """Return a line `name: value` for each filled field of a page, and one for each comment.
@@ -68,7 +69,7 @@ class PageAnnotations:
         """
         start = time.process_time()
         page_text = ""
-        lines = dict[str, None]()
+        lines: dict[str, None] = {}
         for raw_line in self._read_lines(page, index):
             plain = remove_control_characters(raw_line.replace(LINE_END, ""))
             line = " ".join(plain.split())
@@ -86,7 +87,7 @@ class PageAnnotations:
         from pypdfium2 import raw
 
         not_shown = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_FILEATTACHMENT)
-        fields = set[str]()
+        fields: set[str] = set()
         for place in range(raw.FPDFPage_GetAnnotCount(page)):
             note = raw.FPDFPage_GetAnnot(page, place)
             if not note:

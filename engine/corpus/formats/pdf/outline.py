@@ -67,8 +67,8 @@ def _find_in_text(
 ) -> Iterator[Heading]:
     left = _MAX_SEARCHED
     # Where the search in each page goes on, and the words of each page.
-    starts = dict[int, int]()
-    words_of_page = dict[int, set[str]]()
+    starts: dict[int, int] = {}
+    words_of_page: dict[int, set[str]] = {}
     for bookmark in bookmarks:
         start, end = places.get(bookmark.page, (0, 0))
         if bookmark.page not in words_of_page:

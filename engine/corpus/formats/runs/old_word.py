@@ -204,25 +204,7 @@ def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piec
     letters: dict[str, str] = {}
     for run, piece in _find_overlaps(runs, pieces):
         codec = "cp1252" if piece.width == 1 else "utf-16-le"
-        end = min(run.end, piece.end, len(stream)) - piece.width + 1
-        start = max(run.start, piece.start)
-        raised = ""
-        if run.is_raised and not run.font and not run.symbol:
-            before = stream[max(piece.start, start - _BEFORE) : start].decode(codec, "replace")
-            text = stream[start : end + piece.width - 1].decode(codec, "replace")
-            raised = write_superscript(text, before)
-            if len(raised) != len(text):
-                continue
-        for at in range(start, end, piece.width):
-            char = stream[at : at + piece.width].decode(codec, "replace")
-            if char < " " and not run.symbol:
-                continue
-            if raised:
-                symbol = raised[(at - start) // piece.width]
-            else:
-                symbol = run.symbol or show_symbols(run.font, char) or " "
-            if symbol == char:
-                continue
+        for at, symbol in _find_symbols(stream, run, piece, codec):
             if piece.width == 1 or ord(symbol) > 0xFFFF:
                 if symbol not in letters:
                     letters[symbol] = _take_letter(symbol, free)
@@ -234,6 +216,29 @@ def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piec
         letter: symbol for symbol, letter in letters.items() if letter not in (" ", symbol)
     }
     return ShownSymbols(_replace_stream(content, bytes(written)), stand_ins)
+
+
+def _find_symbols(stream: bytes, run: _Run, piece: _Piece, codec: str) -> Iterator[tuple[int, str]]:
+    """Yield the place of each character of a run that shows another one, and what it shows."""
+    end = min(run.end, piece.end, len(stream)) - piece.width + 1
+    start = max(run.start, piece.start)
+    raised = ""
+    if run.is_raised and not run.font and not run.symbol:
+        before = stream[max(piece.start, start - _BEFORE) : start].decode(codec, "replace")
+        text = stream[start : end + piece.width - 1].decode(codec, "replace")
+        raised = write_superscript(text, before)
+        if len(raised) != len(text):
+            return
+    for at in range(start, end, piece.width):
+        char = stream[at : at + piece.width].decode(codec, "replace")
+        if char < " " and not run.symbol:
+            continue
+        if raised:
+            symbol = raised[(at - start) // piece.width]
+        else:
+            symbol = run.symbol or show_symbols(run.font, char) or " "
+        if symbol != char:
+            yield at, symbol
 
 
 def _find_overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _Piece]]:

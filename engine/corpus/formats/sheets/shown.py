@@ -269,31 +269,37 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
     end = slash + 1
     while end < len(tokens) and (tokens[end].kind == "digit" or tokens[end].text.isdecimal()):
         end += 1
-    below = "".join(token.text for token in tokens[slash + 1 : end])
+    below = _join_text(tokens[slash + 1 : end])
     if start == slash or not below:
         return ""
     whole_tokens = tokens[:start]
-    has_whole = any(token.kind == "digit" for token in whole_tokens)
-    whole = 0
-    if has_whole:
-        whole = int(number)
-    part = Fraction(number) - whole
-    if below.isdecimal() and int(below):
-        under = int(below)
-        above = int(part * under + Fraction(1, 2))
-    else:
-        above, under = _find_convergent(part, 10 ** min(len(below), 9) - 1)
-    if has_whole and above == under:
+    tail = _join_text(tokens[end:])
+    if not any(token.kind == "digit" for token in whole_tokens):
+        above, under = _choose_fraction(Fraction(number), below)
+        return f"{_join_text(whole_tokens)}{above}/{under}{tail}"
+    whole = int(number)
+    above, under = _choose_fraction(Fraction(number) - whole, below)
+    if above == under:
         whole += 1
         above = 0
-    tail = "".join(token.text for token in tokens[end:])
-    if has_whole and not above:
+    if not above:
         return _write_decimal(Decimal(whole), [*whole_tokens[:-1], Token("digit", "0")]) + tail
-    if has_whole:
-        before = _write_decimal(Decimal(whole), whole_tokens)
-    else:
-        before = "".join(token.text for token in whole_tokens)
-    return f"{before}{above}/{under}{tail}"
+    return f"{_write_decimal(Decimal(whole), whole_tokens)}{above}/{under}{tail}"
+
+
+def _join_text(tokens: Sequence[Token]) -> str:
+    return "".join(token.text for token in tokens)
+
+
+def _choose_fraction(part: Fraction, below: str) -> tuple[int, int]:
+    """Return the fraction next to a number whose format has `below` under its slash.
+
+    That is the divisor, or as many places as the divisor may have digits.
+    """
+    if below.isdecimal() and int(below):
+        under = int(below)
+        return int(part * under + Fraction(1, 2)), under
+    return _find_convergent(part, 10 ** min(len(below), 9) - 1)
 
 
 def _find_convergent(number: Fraction, most: int) -> tuple[int, int]:

@@ -23,7 +23,7 @@ def represent_workbook(workbook: Any, content: bytes) -> str:
     """Return the JSON of a workbook as office_oxide represents it.
 
     If the workbook is too large for that, each sheet is one table with its rows as `plain`, a list
-    of texts for each. Raises as office_oxide does, and as `open_package`.
+    of texts for each. Raises what office_oxide and `open_package` raise.
     """
     plain = workbook.plain_text()
     lines = plain.split("\n")

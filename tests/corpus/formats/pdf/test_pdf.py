@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import LeftOut, Member, pictures
 from engine.corpus.formats.pdf import PdfReader
-from engine.corpus.formats.pdf import forms as pdf_beside
 from engine.corpus.formats.pdf.pdfium import convert_date, open_page, open_pdf, read_page_text
 
 
@@ -337,11 +336,9 @@ def test_long_lists_that_are_shown_often_take_no_long_time() -> None:
     assert document.text == "The pelican.\n\nBerth: berth 5"
 
 
-def test_where_notes_take_too_long_the_text_is_kept_and_that_is_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pdf_beside, "PATIENCE", 0.0)
-    document, left = read(with_notes(*[b"/Subtype/Text/Contents(Who signs this?)"] * 3000))
+def test_where_notes_take_too_long_the_text_is_kept_and_that_is_reported() -> None:
+    content = with_notes(*[b"/Subtype/Text/Contents(Who signs this?)"] * 3000)
+    document, left = PdfReader(annotation_seconds=0.0).read(Path("a.pdf"), content)
     assert isinstance(document, ReadDocument)
     assert document.text.startswith("The pelican.")
     assert isinstance(left, LeftOut)
