@@ -19,6 +19,8 @@ from fixtures.pipeline import (
     engine_here,
 )
 from fixtures.preloaded import STARTER
+from fixtures.rerank_server import RerankServer, reranking
+from fixtures.tiny_gguf import build_tiny_gguf
 from fixtures.tiny_model import build_tiny_model
 from fixtures.user_folders import DATA, USER_FOLDERS
 from hypothesis import HealthCheck, settings
@@ -27,6 +29,7 @@ from engine.core.environment import QUIET
 from engine.core.platforms import SYSTEM
 from engine.core.platforms.processes import restore_child_signal
 from engine.encoders.deferred import pause_collection
+from engine.evaluation.reporting import charts
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -77,6 +80,8 @@ LONG = (
 # As in the product's own processes. Torch, which some test modules import, reads it once: spinning
 # OpenMP threads of four workers on two cores cost seven times what the trainings of tests do.
 os.environ.setdefault("OMP_WAIT_POLICY", QUIET["OMP_WAIT_POLICY"])
+# The app draws what a test looks at, and not each state in between.
+os.environ.setdefault("TEXTUAL_FPS", "15")
 restore_child_signal()  # tests ask how their processes ended, whatever started pytest
 settings.register_profile(
     "no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -159,6 +164,22 @@ def how_processes_start(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
         monkeypatch.setattr(STARTER, "forks_code", True)
 
 
+@pytest.fixture(autouse=True)
+def charts_are_left_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages that this process writes have empty charts, except in tests marked `charts`.
+
+    Drawing takes matplotlib most of the time of an evaluation of a small project. Evaluations in
+    processes of their own have their charts.
+    """
+    if not request.node.get_closest_marker("charts"):
+        monkeypatch.setattr(charts, "draw_svg", leave_empty)
+
+
+def leave_empty(title: str, height: float, draw: object) -> str:
+    """Stand in for `draw_svg`."""
+    return "<svg></svg>"
+
+
 @pytest.fixture
 def own_data_folder(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
@@ -181,6 +202,12 @@ def shared_data() -> Path:
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder that tests must not change."""
     return made_once(tmp_path_factory, "tiny", build_tiny_model)
+
+
+@pytest.fixture(scope="module")
+def tiny_gguf_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model's file of random weights that tests must not change."""
+    return build_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
 
 
 @pytest.fixture(scope="session")
@@ -230,6 +257,20 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made = Store.create(tmp_path / "project.db")
     yield made
     made.close()
+
+
+@pytest.fixture
+def rerank_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
+    """A server of a reranker that is asked again after 10 ms."""
+    monkeypatch.setattr("engine.endpoint.model_server.PAUSE_SECONDS", 0.01)
+    with reranking() as server:
+        yield server
+
+
+@pytest.fixture
+def no_endpoint_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests to a server of language models carry no key of the user's."""
+    monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
 
 
 @pytest.fixture

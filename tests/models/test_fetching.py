@@ -94,7 +94,7 @@ def test_a_connection_that_broke_off_is_resumed(hub: StandInHub) -> None:
     assert verify_model(NAME).revision == COMMIT
 
 
-def test_what_has_come_is_used_by_the_next_call(
+def test_the_next_call_resumes_an_interrupted_fetch(
     hub: StandInHub, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.stalled.add("model.safetensors")

@@ -350,7 +350,7 @@ def test_a_run_can_be_cancelled_while_its_database_is_repaired(
         (("train",), ("train",), "'engine train {0} --force'"),
     ],
 )
-def test_who_cancels_is_reported_the_very_command_that_goes_on(
+def test_cancelling_reports_the_command_that_resumes(
     project: ProjectFolder, stages: tuple[str, ...], force: tuple[str, ...], command: str
 ) -> None:
     with pytest.raises(CancelledError) as caught:

@@ -31,7 +31,7 @@ def test_a_run_that_has_reported_nothing_yet(tmp_path: Path) -> None:
     assert read_progress(tmp_path) == RunProgress()
 
 
-def test_each_stage_begins_anew(tmp_path: Path, log: events.EventLog) -> None:
+def test_each_stage_starts_again_at_zero(tmp_path: Path, log: events.EventLog) -> None:
     log(events.StageStarted(stage="rank", fingerprint="f", reason="not built yet"))
     log(events.Progress(stage="rank", done=30, total=300, unit="queries"))
     assert read_progress(tmp_path) == RunProgress("rank", "", 30, 300, "queries")
@@ -57,7 +57,7 @@ def test_pausing_waiting_and_resuming(tmp_path: Path, log: events.EventLog) -> N
     assert read_progress(tmp_path) == RunProgress("evaluate", "waiting")
 
 
-def test_of_a_long_log_the_end_is_read(tmp_path: Path, log: events.EventLog) -> None:
+def test_only_the_end_of_a_long_log_is_read(tmp_path: Path, log: events.EventLog) -> None:
     (tmp_path / "stage.json").write_text('{"stage": "train", "pid": 1}')
     for _ in range(50):
         log(STEP)
@@ -133,7 +133,7 @@ def test_the_lines_for_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("state", "called"), [("skipped", "skipped"), ("quarantined", "unreadable")]
 )
-def test_of_many_files_that_were_not_read_ten_are_shown(
+def test_ten_of_many_skipped_files_are_shown(
     count: int, more: int, state: str, called: str
 ) -> None:
     lines = shown(**{state: {f"{number}.bin": "no text" for number in range(count)}})[3:]

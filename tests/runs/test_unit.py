@@ -84,7 +84,7 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.posix(reason="systemd comes with Linux")
-def test_it_is_shown_and_written(project: ProjectFolder) -> None:
+def test_the_unit_is_shown_and_written(project: ProjectFolder) -> None:
     name = str(project.path)
     path = unit_path(project)
     done = engine_here("watch", name, "--install", "--yes")

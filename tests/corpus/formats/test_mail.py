@@ -120,7 +120,7 @@ def test_every_part_of_a_mail_is_shown(tmp_path: Path) -> None:
         ("鹈鹕在码头\n上休息。", "<p>鹈鹕在码头上休息。</p>", "鹈鹕在码头\n上休息。"),
     ],
 )
-def test_of_two_forms_the_plain_one_is_shown_where_it_has_as_much(
+def test_the_plain_alternative_is_preferred_if_it_holds_as_much_text(
     tmp_path: Path, plain: str, page: str, shown: str
 ) -> None:
     both = several(

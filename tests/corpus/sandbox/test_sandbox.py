@@ -141,7 +141,7 @@ def test_texts_that_wait_for_a_slow_item_are_bounded(pool: Callable[..., Pool]) 
     assert [*taken] == [*range(1, 60)]
 
 
-def test_what_is_done_is_not_held_back_for_what_is_not(pool: Callable[..., Pool]) -> None:
+def test_finished_results_do_not_wait_for_unfinished_ones(pool: Callable[..., Pool]) -> None:
     """The second item ends when the first was taken."""
     taken = threading.Event()
     results = pool(2).map(lambda number: number or taken.wait(20), [1, 0])
