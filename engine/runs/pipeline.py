@@ -42,7 +42,7 @@ from engine.core.events import (
 )
 from engine.core.messages.offer import FEWER, MIN_TO_DECIDE
 from engine.core.messages.project import UP_TO_DATE, StageState
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.core.platforms.processes import describe_exit_code
 from engine.core.platforms.stopping import ask_to_stop
 from engine.core.subprocesses import (
@@ -450,7 +450,7 @@ class Run:
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
             # A clock that was set back gives this run an old name.
             if folder != self.folder:
-                remove_tree(folder)
+                try_remove_tree(folder)
 
 
 def find_folders_in_use(store: Store) -> set[str]:

@@ -29,11 +29,12 @@ from fixtures.tiny_gguf import build_tiny_gguf, cut_to
 from engine.core.errors import CancelledError, ModelError, ResourceError, UsageError
 from engine.core.messages.queries import ModelFile
 from engine.gguf import library as gguf_library
-from engine.gguf.file import content_identity, gguf_file, own_folder
+from engine.gguf.file import content_identity, find_gguf_file
 from engine.gguf.hardware import Weight, weight_of
 from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
 from engine.gguf.library import WORKSPACE, add_model, list_models
 from engine.gguf.places import OWN, own_models
+from engine.models.installed import models_folder
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueryBackendInfo
 from engine.queries.choosing import resolve_backend
@@ -154,7 +155,7 @@ def test_a_damaged_file_is_refused_with_its_true_reason(
         add_model(path)
     assert caught.value.why == model.problem
     assert "queries." not in caught.value.to_do, "no project is asked about"
-    assert not own_folder().exists()
+    assert not models_folder().exists()
 
 
 def test_bytes_at_random_never_break_the_reader(tiny_gguf_file: Path, tmp_path: Path) -> None:
@@ -270,24 +271,24 @@ def test_an_added_file_is_a_private_copy_and_is_found_by_its_name(
     added = add_model(blob)
     assert (added.name, added.parent, added.read_bytes()) == (
         "tiny-F32.gguf",
-        own_folder(),
+        models_folder(),
         tiny_gguf_file.read_bytes(),
     )
     assert added.stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in own_folder().iterdir()] == ["tiny-F32.gguf"]
+    assert [path.name for path in models_folder().iterdir()] == ["tiny-F32.gguf"]
     assert add_model(blob) == added
     other = build_tiny_gguf(home / "tiny-F32.gguf", context=99)
     with fails(UsageError, "target-exists"):
         add_model(other)
     project.change_settings({"queries.model": "tiny-F32.gguf"})
-    assert gguf_file(project.path, project.settings().queries.model) == added
+    assert find_gguf_file(project.path, project.settings().queries.model) == added
 
 
 def test_a_link_stays_a_link(home: Path, tiny_gguf_file: Path) -> None:
     added = add_model(tiny_gguf_file, link=True)
     assert added.is_symlink()
     assert added.samefile(tiny_gguf_file)
-    assert [path.name for path in own_folder().iterdir()] == ["tiny.gguf"]
+    assert [path.name for path in models_folder().iterdir()] == ["tiny.gguf"]
 
 
 def test_a_full_disk_leaves_nothing_behind(
@@ -297,7 +298,7 @@ def test_a_full_disk_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
     disk_filler: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(gguf_library, "own_folder", lambda: small_disk / "models")
+    monkeypatch.setattr(gguf_library, "models_folder", lambda: small_disk / "models")
     disk_filler(small_disk, leave=100_000)
     with fails(ResourceError, "disk-full"):
         add_model(tiny_gguf_file)
@@ -311,8 +312,8 @@ def test_a_full_disk_leaves_nothing_behind(
 
 def test_a_stop_is_heard_while_copying(home: Path, tiny_gguf_file: Path) -> None:
     with pytest.raises(CancelledError):
-        add_model(tiny_gguf_file, should_stop=lambda: own_folder().exists())
-    assert list(own_folder().iterdir()) == []
+        add_model(tiny_gguf_file, should_stop=lambda: models_folder().exists())
+    assert list(models_folder().iterdir()) == []
 
 
 def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
@@ -327,7 +328,7 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
     started = subprocess.Popen(
         command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    temporary = own_folder() / ".tmp-big.gguf"
+    temporary = models_folder() / ".tmp-big.gguf"
     try:
         end = time.monotonic() + 60
         while (
@@ -339,11 +340,11 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
     finally:
         os.kill(started.pid, signal.SIGKILL)
         started.wait()
-    assert [path.name for path in own_folder().iterdir()] == [".tmp-big.gguf"]
+    assert [path.name for path in models_folder().iterdir()] == [".tmp-big.gguf"]
     assert listed() == []
     shutil.copy(tiny_gguf_file, big)
     add_model(big)
-    assert [path.name for path in own_folder().iterdir()] == ["big.gguf"]
+    assert [path.name for path in models_folder().iterdir()] == ["big.gguf"]
 
 
 def test_the_command_lists_adds_and_refuses(home: Path, tiny_gguf_file: Path) -> None:
@@ -351,7 +352,7 @@ def test_the_command_lists_adds_and_refuses(home: Path, tiny_gguf_file: Path) ->
     assert {row["place"] for row in rows} == {"bundled", "catalogue"}
     put(tiny_gguf_file, home, ".lmstudio/models/a\x1b[31m.gguf")
     done = engine_here("models", "add", str(tiny_gguf_file), "--name", "ours")
-    assert done.stdout == f"{own_folder() / 'ours.gguf'}\n"
+    assert done.stdout == f"{models_folder() / 'ours.gguf'}\n"
     rows = json.loads(engine_here("models", "--json").stdout)
     files = [row for row in rows if row["kind"] == "language model" and row["here"]]
     assert [(row["place"], row["fits"]) for row in files] == [(OWN, True), ("LM Studio", True)]
@@ -394,7 +395,7 @@ def test_a_vocabulary_alone_is_no_model(home: Path, monkeypatch: pytest.MonkeyPa
     path = build_tiny_gguf(home / "vocabulary.gguf")
     with fails(ModelError, "language-model-unsupported"):
         add_model(path)
-    put(path, own_folder() / "vocabulary.gguf")
+    put(path, models_folder() / "vocabulary.gguf")
     assert own_models() == []
 
 
@@ -447,9 +448,9 @@ def test_a_model_in_parts_that_lacks_one_is_reported_and_never_chosen_by_itself(
     )
     with fails(ModelError, "language-model-invalid", "m-00002-of-00003.gguf"):
         query_recipe(snapshot)
-    put(parts[0], own_folder() / parts[0].name)
+    put(parts[0], models_folder() / parts[0].name)
     kept = SimpleNamespace(
-        info=QueryBackendInfo("gguf", "", str(own_folder() / parts[0].name), "0" * 16)
+        info=QueryBackendInfo("gguf", "", str(models_folder() / parts[0].name), "0" * 16)
     )
     store: Any = SimpleNamespace(artifact=lambda _kind: kept)
     found = resolve_backend(Settings(queries=QuerySettings(backend="auto")), store, present=True)

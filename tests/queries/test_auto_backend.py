@@ -17,7 +17,8 @@ from engine.core.errors import CancelledError, ModelError
 from engine.core.events import Choice as Told
 from engine.core.messages.project import UP_TO_DATE
 from engine.core.records import Query
-from engine.gguf.file import content_identity, own_folder
+from engine.gguf.file import content_identity
+from engine.models.installed import models_folder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueryBackendInfo
@@ -119,16 +120,16 @@ def auto(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def added(name: str) -> Path:
-    own_folder().mkdir(parents=True, exist_ok=True)
-    return build_tiny_gguf(own_folder() / name)
+    models_folder().mkdir(parents=True, exist_ok=True)
+    return build_tiny_gguf(models_folder() / name)
 
 
 def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generator(
     auto: Auto,
 ) -> None:
     assert auto.resolve_backend().backend == "extractive"
-    own_folder().mkdir(parents=True)
-    (own_folder() / "broken.gguf").write_bytes(b"GGUF")
+    models_folder().mkdir(parents=True)
+    (models_folder() / "broken.gguf").write_bytes(b"GGUF")
     assert auto.resolve_backend().backend == "extractive"
     path = added("ours.gguf")
     choice = auto.resolve_backend()

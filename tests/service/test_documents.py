@@ -92,10 +92,11 @@ def test_wrong_params(project: ProjectFolder, params: dict[str, Any]) -> None:
 def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -> None:
     answer = call("skipped")
     rows = [
-        (row["source"], row["path"], row["known"], bool(row["reason"])) for row in answer["files"]
+        (row["source"], row["path"], row["retryable"], bool(row["reason"]))
+        for row in answer["files"]
     ]
     assert rows == [("documents", "empty.txt", True, True), ("documents", "odd.qqq", False, True)]
-    assert (answer["total"], answer["known"]) == (2, 1)
+    assert (answer["total"], answer["retryable"]) == (2, 1)
     wanted = [
         {"source": "documents", "path": name}
         for name in ("empty.txt", "odd.qqq", "incidents/none.md")
@@ -126,14 +127,14 @@ def test_what_was_not_read_inside_files_is_listed_and_tried_again(
     (project.path / "documents" / "mail.eml").write_bytes(mail)
     ingest_here(project.path)
     answer = call("skipped")
-    assert [(row["path"], row["known"]) for row in answer["files"]] == [
+    assert [(row["path"], row["retryable"]) for row in answer["files"]] == [
         ("empty.txt", True),
         ("mail.eml/locked.docx", True),
         ("mail.eml/photo.jpg", True),
         ("odd.qqq", False),
     ]
     assert answer["files"][1]["reason"] == NO_PASSWORD
-    assert (answer["known"], answer["total"]) == (3, 4)
+    assert (answer["retryable"], answer["total"]) == (3, 4)
     assert call("retry") == {"forgotten": 2}
     assert ingest_here(project.path)[0]["files_read"] == 1
 
@@ -145,8 +146,8 @@ def test_the_first_of_many_skipped_files_are_listed_and_all_are_tried_again(
         (project.path / "documents" / f"many-{number:03}.txt").touch()
     ingest_here(project.path)
     answer = call("skipped")
-    assert (len(answer["files"]), answer["known"], answer["total"]) == (500, 511, 512)
-    assert all(row["known"] for row in answer["files"])
+    assert (len(answer["files"]), answer["retryable"], answer["total"]) == (500, 511, 512)
+    assert all(row["retryable"] for row in answer["files"])
     assert call("retry") == {"forgotten": 511}
 
 
