@@ -29,6 +29,7 @@ from engine.core.environment import QUIET
 from engine.core.platforms import SYSTEM
 from engine.core.platforms.processes import restore_child_signal
 from engine.encoders.deferred import pause_collection
+from engine.evaluation.reporting import charts
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -79,6 +80,8 @@ LONG = (
 # As in the product's own processes. Torch, which some test modules import, reads it once: spinning
 # OpenMP threads of four workers on two cores cost seven times what the trainings of tests do.
 os.environ.setdefault("OMP_WAIT_POLICY", QUIET["OMP_WAIT_POLICY"])
+# The app draws what a test looks at, and not each state in between.
+os.environ.setdefault("TEXTUAL_FPS", "15")
 restore_child_signal()  # tests ask how their processes ended, whatever started pytest
 settings.register_profile(
     "no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -159,6 +162,22 @@ def how_processes_start(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
         monkeypatch.setattr(STARTER, "enabled", False)
     if request.node.get_closest_marker("warm"):
         monkeypatch.setattr(STARTER, "forks_code", True)
+
+
+@pytest.fixture(autouse=True)
+def charts_are_left_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages that this process writes have empty charts, except in tests marked `charts`.
+
+    Drawing takes matplotlib most of the time of an evaluation of a small project. Evaluations in
+    processes of their own have their charts.
+    """
+    if not request.node.get_closest_marker("charts"):
+        monkeypatch.setattr(charts, "draw_svg", leave_empty)
+
+
+def leave_empty(title: str, height: float, draw: object) -> str:
+    """Stand in for `draw_svg`."""
+    return "<svg></svg>"
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json, stoppable
+from engine.core.platforms.processes import quote_argument
 from engine.core.text import about_count, harmless, size_text
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _take(project: Project, trial: EncoderTrial, name: str) -> None:
     print(
         harmless(
             f"{trial.name} is the encoder now. Search stays as it is until its vectors are there:"
-            f" engine run {shlex.quote(name)}"
+            f" engine run {quote_argument(name)}"
         ),
         file=sys.stderr,
     )
@@ -121,7 +121,7 @@ def _show_proposal(proposal: EncoderProposal, project: str) -> None:
         print(harmless(f"{proposal.model} was. {proposal.purpose}"))
     if not proposal.here:
         print(f"    engine models get {proposal.model}    ({size_text(proposal.size)})")
-    print(f"    engine config set {shlex.quote(project)} encoder.model {proposal.model}")
+    print(f"    engine config set {quote_argument(project)} encoder.model {proposal.model}")
 
 
 def _files(name: str | None) -> list[EncoderFile]:
@@ -147,7 +147,7 @@ def _config_command(project: str, key: str, value: object) -> str:
         words = ["unset", *setting]
     else:
         words = ["set", *setting, str(value)]
-    return f"engine config {shlex.join(words)}"
+    return f"engine config {' '.join(map(quote_argument, words))}"
 
 
 def _format_cost(trial: EncoderTrial) -> str:
@@ -182,7 +182,8 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
     if table is None:
         return
     print(
-        f"To use an encoder, run the commands below it, then 'engine run {shlex.quote(project)}'."
+        "To use an encoder, run the commands below it, then"
+        f" 'engine run {quote_argument(project)}'."
     )
     print(
         f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals,"

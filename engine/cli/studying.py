@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.app import AsJson, ProjectName, Texts, app, assigned, opened, print_json, stoppable
+from engine.core.platforms.processes import quote_argument
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -226,11 +226,11 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
     for name, place in zip(request.names, _choose_places(request), strict=True):
         is_beir = (Path(name).expanduser() / "corpus.jsonl").is_file()
         if request.queries and not is_beir:
-            file = shlex.quote(str(request.queries[0]))
+            file = quote_argument(str(request.queries[0]))
             raise UsageError(
                 f"{name} is a project, which has training queries.",
                 "--queries gives them to a BEIR folder.",
-                f"Run 'engine import-queries {shlex.quote(name)} {file}' first.",
+                f"Run 'engine import-queries {quote_argument(name)} {file}' first.",
                 code="queries-of-a-project",
             )
         of_data: dict[str, Any] = {}
@@ -480,7 +480,7 @@ def _announce(work: StudyRun, name: str) -> None:
     print(text, file=sys.stderr)
     if work.workspace.judged_since:
         text = "The judged questions have changed since this began; it still uses the earlier ones."
-        print(f"{text} To start again, add --force ({shlex.quote(name)}).", file=sys.stderr)
+        print(f"{text} To start again, add --force ({quote_argument(name)}).", file=sys.stderr)
 
 
 def _list(name: str | None, as_json: bool) -> None:

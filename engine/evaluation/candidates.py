@@ -21,17 +21,23 @@ if TYPE_CHECKING:
 class Candidate:
     """The base encoder with an adapter at an interpolation weight: base, adapted, or between.
 
-    `scope` says which texts the adapter was trained for. All methods may raise CancelledError
-    between two batches.
+    `scope` says which texts the adapter was trained for. `base`: the base encoder if it is loaded
+    already. All methods may raise CancelledError between two batches.
     """
 
     def __init__(
-        self, context: StageContext, adapter: Path | None, scope: str, weight: float
+        self,
+        context: StageContext,
+        adapter: Path | None,
+        scope: str,
+        weight: float,
+        base: Encoder | None = None,
     ) -> None:
         self.name = candidate_name(weight)
         self._context = context
         self._scope = scope
         self._weight = weight
+        self._base = base
         self._adapter: Path | None = None
         if weight:
             self._adapter = adapter
@@ -62,4 +68,6 @@ class Candidate:
         return self._load(adapter)
 
     def _load(self, adapter: Path | None) -> Encoder:
+        if adapter is None and self._base is not None:
+            return self._base
         return load_encoder(self._context, adapter, self._weight or 1.0)

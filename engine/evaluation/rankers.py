@@ -16,6 +16,7 @@ import numpy as np
 from engine.core.arrays import Floats, Ids
 from engine.core.records import Chunk
 from engine.core.systems import BM25
+from engine.encoders.for_project import chunk_adapter, load_encoder
 from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.evaluation.candidates import Candidate
 from engine.metrics.relevance import pad_rows
@@ -24,6 +25,7 @@ from engine.project.store.artifact_info import AdapterInfo, LexicalInfo
 from engine.ranking.nearest import BLOCK, rank_all
 
 if TYPE_CHECKING:
+    from engine.encoders.encoder import Encoder
     from engine.evaluation.query_sets import QuerySet
     from engine.lexical.index import LexicalIndex
 
@@ -132,7 +134,15 @@ class Rankers:
     def candidate(self, weight: float) -> Candidate:
         """Return the encoder at an interpolation weight of the trained adapter."""
         scope = self._context.need(AdapterInfo).info.adapter_scope
-        return Candidate(self._context, self.adapter, scope, weight)
+        base = None
+        if chunk_adapter(self.adapter, scope) is None:
+            base = self._base_encoder
+        return Candidate(self._context, self.adapter, scope, weight, base)
+
+    @cached_property
+    def _base_encoder(self) -> Encoder:
+        """The base encoder: that of all candidates' chunks if queries alone were adapted."""
+        return load_encoder(self._context)
 
     def nearest(
         self, queries: Floats, chunks: Floats, among: Among, similarity: Similarity = COSINE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -30,6 +29,7 @@ from engine.core.platforms.files import (
     try_remove_tree,
 )
 from engine.core.platforms.locks import holder_file, is_held
+from engine.core.platforms.processes import quote_argument
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -281,8 +281,8 @@ class ProjectFolder:
     def argument(self) -> str:
         """The project as a quoted command-line argument: its name, or its path if elsewhere."""
         if self.path.parent == projects_root():
-            return shlex.quote(self.name)
-        return shlex.quote(str(self.path))
+            return quote_argument(self.name)
+        return quote_argument(str(self.path))
 
     @property
     def name(self) -> str:

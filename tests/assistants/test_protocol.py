@@ -8,12 +8,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fixtures.assistants import answers, called, request, session
 from fixtures.pipeline import ROOT, environment
-from mcp import Client
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 TOOLS = {"search", "fetch", "get", "similar", "facets", "status"}
 WITHOUT_SOCKETS = (sys.executable, str(Path(__file__).with_name("without_sockets.py")))

@@ -20,8 +20,8 @@ from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, envir
 from lxml import html
 
 from engine.cli.app import GROUPS
+from engine.core.dates import day
 from engine.core.systems import label_of
-from engine.core.text import day
 from engine.project.folder import ProjectFolder, projects_root
 
 COMMANDS = (

@@ -27,6 +27,8 @@ from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import gates_of, tables_of, verdict_of
 from engine.project.folder import ProjectFolder
 
+pytestmark = pytest.mark.charts
+
 DOCUMENTED = ROOT / "docs" / "report.md"
 TEMPLATE = ROOT / "assets" / "report" / "report.html.j2"
 SHAPES = ("interval", "difference", "decision")

@@ -14,7 +14,7 @@ import pytest
 from fixtures.pipeline import stage_here
 
 from engine.core.errors import CancelledError
-from engine.evaluation import candidates
+from engine.evaluation import candidates, rankers
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import (
     Rankers,
@@ -133,3 +133,31 @@ def test_a_run_is_cancelled_between_two_batches_of_queries(monkeypatch: pytest.M
     with pytest.raises(CancelledError):
         candidates.Candidate(context, None, "both", 0.0).query_vectors(["query"] * 10)
     assert batches == [1, 2, 3]
+
+
+@pytest.mark.parametrize("scope", ["queries", "both"])
+def test_the_base_encoder_is_loaded_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scope: str
+) -> None:
+    adapters: list[Path | None] = []
+
+    def load_encoder(_context: Any, adapter: Path | None = None, _weight: float = 1.0) -> Any:
+        adapters.append(adapter)
+        return SimpleNamespace(encode_chunks=lambda texts, _progress: [adapter] * len(texts))
+
+    info = SimpleNamespace(adapter="adapters/a", adapter_scope=scope)
+    context: Any = SimpleNamespace(
+        need=lambda _kind: SimpleNamespace(info=info),
+        project=SimpleNamespace(path=tmp_path),
+        settings=SimpleNamespace(evaluation=SimpleNamespace(interpolation_weights=[0.5])),
+    )
+    for module in (candidates, rankers):
+        monkeypatch.setattr(module, "load_encoder", load_encoder)
+    compared = Rankers(context, [])
+    of_chunks = [compared.candidate(weight).passage_vectors(["a"]) for weight in compared.weights]
+    trained = tmp_path / "adapters" / "a"
+    assert adapters == [None, trained, trained]
+    if scope == "queries":
+        assert of_chunks == [[None], [None], [None]]
+    else:
+        assert of_chunks == [[None], [trained], [trained]]

@@ -66,7 +66,7 @@ def queries(project: ProjectFolder) -> list[str]:
     """
     written = [
         json.loads(line)["query"]
-        for line in (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines()[:45]
+        for line in (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines()[:20]
     ]
     with closing(project.store()) as store:
         codes = re.findall(r"\b[A-Z]{2,}-\d+\b", " ".join(chunk.text for chunk in store.chunks()))
@@ -78,7 +78,7 @@ def queries(project: ProjectFolder) -> list[str]:
         "the the",
         "failed pump",
     ]
-    assert len(found) > 50
+    assert len(found) > 25
     return found
 
 
@@ -200,7 +200,7 @@ def test_the_first_ten_hits_are_the_same(
     search = searching(folder, server, monkeypatch)
     found = own_hits(mode)
     assert {query: search(query) for query in queries} == found
-    assert sum(len(hits) == TOP for hits in found.values()) > 45
+    assert sum(len(hits) == TOP for hits in found.values()) > 20
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*"))
     # its own sum, whose least score is not 0, swaps some that are near
     if (target, mode) == (

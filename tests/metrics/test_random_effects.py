@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from scipy import stats
 
 from engine.metrics.random_effects import (
     MIN_COLLECTIONS,
@@ -25,10 +24,14 @@ the normal one.
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 6, 10, 30])
 def test_quantiles_of_t_are_those_of_scipy(degrees: int) -> None:
+    from scipy import stats
+
     assert t_quantile(0.8, degrees) == pytest.approx(stats.t.ppf(0.8, degrees), rel=1e-12)
 
 
 def test_the_tail_of_a_prediction_is_that_of_t() -> None:
+    from scipy import stats
+
     # three collections: the normal distribution has 20 % where t with one degree of freedom has
     # them
     found = predicted_effect([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])

@@ -44,7 +44,11 @@ def document(tmp_path: Path) -> Make:
         ("a.txt/b", True),
         ("caf\\xe9.txt", True),
         ("a\0.txt", True),
-        ("in/" + "x" * 5000, True),
+        pytest.param(
+            "in/" + "x" * 5000,
+            True,
+            marks=pytest.mark.posix(reason="a name that is too long is one of no file on Windows"),
+        ),
     ],
 )
 def test_a_document_is_there_where_its_file_is_or_what_holds_it(

@@ -244,7 +244,7 @@ def test_a_real_cross_encoder_orders_the_hits(
 def test_a_server_orders_the_hits(
     searcher: Searcher, project: ProjectFolder, rerank_server: RerankServer
 ) -> None:
-    configure(project, reranker=rerank_server.url)
+    configure(project, reranker=rerank_server.url, rerank_seconds=60.0)
     found = searcher.search(Search(QUERY, rerank=True))
     assert passages(found) == 6
     assert [hit.rerank_score for hit in found.hits] == sorted(
@@ -265,21 +265,26 @@ def broken(rerank_server: RerankServer, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "code"),
+    ("fault", "seconds", "code"),
     [
-        ("count", "endpoint-count"),
-        ("nan", "scores-not-finite"),
-        ("delay", "endpoint-no-answer"),
-        ("death", "endpoint-no-answer"),
-        ("refusal", "endpoint-refused"),
+        ("count", 60.0, "endpoint-count"),
+        ("nan", 60.0, "scores-not-finite"),
+        ("delay", 0.3, "endpoint-no-answer"),
+        ("death", 0.3, "endpoint-no-answer"),
+        ("refusal", 60.0, "endpoint-refused"),
     ],
 )
 def test_a_failing_reranker_leaves_the_former_hits_and_says_why(
-    searcher: Searcher, project: ProjectFolder, rerank_server: RerankServer, fault: str, code: str
+    searcher: Searcher,
+    project: ProjectFolder,
+    rerank_server: RerankServer,
+    fault: str,
+    seconds: float,
+    code: str,
 ) -> None:
     before = searcher.search(Search(QUERY))
     broken(rerank_server, fault)
-    configure(project, reranker=rerank_server.url, rerank_seconds=0.3)
+    configure(project, reranker=rerank_server.url, rerank_seconds=seconds)
     found = searcher.search(Search(QUERY, rerank=True))
     assert ids(found) == ids(before)
     assert passages(found) == 0

@@ -419,6 +419,7 @@ def test_a_superseded_notification_is_not_answered(project: ProjectFolder, slow:
 # a repair
 
 
+@pytest.mark.posix(reason="an open database cannot be replaced on Windows")
 def test_a_database_that_a_repair_has_replaced_is_opened_again(
     indexed: Any, project: ProjectFolder
 ) -> None:

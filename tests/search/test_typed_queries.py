@@ -15,10 +15,10 @@ from fixtures.found import build_hit
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.dates import day
 from engine.core.disk import write_text
 from engine.core.errors import NotBuiltError
 from engine.core.messages.search import MODES, Found, Search
-from engine.core.text import day
 from engine.lexical.index import LexicalIndex
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.artifacts import Artifact

@@ -113,7 +113,7 @@ def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -
     )
     file = project.path / "documents" / "empty.txt"
     former = file.stat()
-    file.write_text("ab\n")  # as long as before, and with the former time
+    file.write_bytes(b"ab\n")  # as long as before, and with the former time
     os.utime(file, ns=(former.st_atime_ns, former.st_mtime_ns))
     summary, _ = ingest_here(project.path)
     assert (summary["files_read"], summary["documents"]) == (1, 5)

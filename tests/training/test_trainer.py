@@ -68,6 +68,7 @@ def test_training_learns(
         eval_every=20,
         learning_rate=5e-3,
         negatives_per_query=4,
+        micro_batch_tokens=4096,
     )
     _, early, late = result.history
     assert late["loss"] < early["loss"]

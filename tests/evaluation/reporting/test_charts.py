@@ -27,6 +27,8 @@ from engine.evaluation.reporting.charts import (
 )
 from engine.evaluation.reporting.svg import WIDTH
 
+pytestmark = pytest.mark.charts
+
 ROOT = Path(__file__).resolve().parents[3]
 STYLE = (ROOT / "assets" / "report" / "style.css.j2").read_text(encoding="utf-8")
 PAIR = [Line(name, [(0, 5), (1, 6)], number, [(4, 6), (5, 7)]) for number, name in enumerate("ab")]

@@ -30,6 +30,8 @@ from engine.evaluation.reporting.verdict import (
     verdict_of,
 )
 
+pytestmark = pytest.mark.charts
+
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
 )

@@ -22,6 +22,8 @@ from engine.lab.checks.measuring import LabFigures
 from engine.lab.checks.page import build_data, render_lab
 from engine.lab.checks.robustness import METRICS, Robustness, Row, Synonyms
 
+pytestmark = pytest.mark.charts
+
 
 def page_of(tmp_path: Path, data: ReportData | None = None, **parts: Any) -> html.HtmlElement:
     """The page of an evaluation's encoders, with these parts."""

@@ -20,6 +20,8 @@ from engine.lab.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, write_stud
 from engine.lab.study.tables import format_figure
 from engine.settings.load import validate
 
+pytestmark = pytest.mark.charts
+
 EVIL = "<script>alert(1)</script>"
 TOLD = {"same_as": None, "error": None}
 
