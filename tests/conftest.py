@@ -19,6 +19,8 @@ from fixtures.pipeline import (
     engine_here,
 )
 from fixtures.preloaded import STARTER
+from fixtures.rerank_server import RerankServer, reranking
+from fixtures.tiny_gguf import build_tiny_gguf
 from fixtures.tiny_model import build_tiny_model
 from fixtures.user_folders import DATA, USER_FOLDERS
 from hypothesis import HealthCheck, settings
@@ -202,6 +204,12 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_once(tmp_path_factory, "tiny", build_tiny_model)
 
 
+@pytest.fixture(scope="module")
+def tiny_gguf_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model's file of random weights that tests must not change."""
+    return build_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
 @pytest.fixture(scope="session")
 def new_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
     """A small real project: a few of the sample's documents and its judged questions.
@@ -249,6 +257,20 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made = Store.create(tmp_path / "project.db")
     yield made
     made.close()
+
+
+@pytest.fixture
+def rerank_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
+    """A server of a reranker that is asked again after 10 ms."""
+    monkeypatch.setattr("engine.endpoint.model_server.PAUSE_SECONDS", 0.01)
+    with reranking() as server:
+        yield server
+
+
+@pytest.fixture
+def no_endpoint_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests to a server of language models carry no key of the user's."""
+    monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
 
 
 @pytest.fixture

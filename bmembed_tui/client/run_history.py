@@ -6,6 +6,7 @@ It holds the last result of each stage and the curve of the training.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from bmembed_tui.client.run_state import RunState, StageRun
@@ -83,14 +84,11 @@ class History:
         earlier = self.newest
         if earlier.fingerprint != run.fingerprint or earlier.finished:
             return curve
+        if not curve.held_out and curve.steps and curve.steps[0].step == 1:
+            # It began from the start again.
+            return curve
         first_steps = [points[0].step for points in (curve.steps, curve.held_out) if points]
-        first = min(first_steps, default=None)
-        if first is None:
-            curve.steps[:0] = earlier.steps
-            curve.held_out[:0] = earlier.held_out
-            return curve
-        if not curve.held_out and curve.steps[0].step == 1:  # it began from the start again
-            return curve
+        first = min(first_steps, default=inf)
         curve.steps[:0] = [point for point in earlier.steps if point.step < first]
         curve.held_out[:0] = [check for check in earlier.held_out if check.step < first]
         return curve

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from bmembed_tui.client.run_state import RunState
+from engine.core.disk import get_file_size
 from engine.core.errors import EngineError
 from engine.core.events import Event, Progress, TrainStep, decode
 from engine.project.control import run_records
@@ -114,7 +115,7 @@ class RunWatch:
             more = await self._read_batch()
 
     async def _follow(self) -> None:
-        history_size = _get_size(self.folder / EVENTS)
+        history_size = get_file_size(self.folder / EVENTS)
         last_call = -POLL_SECONDS
         while True:
             more = await self._read_batch()
@@ -142,13 +143,6 @@ class RunWatch:
             self.state.apply_all(events)
             self._changed = self._changed or bool(events)
         return more
-
-
-def _get_size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def find_newest_run(project: Path) -> Path | None:

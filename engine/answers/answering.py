@@ -11,7 +11,7 @@ from engine.core.errors import CancelledError, EngineError, SettingsError, Stage
 from engine.core.extras import check_llm
 from engine.core.messages.answers import Answer
 from engine.core.records import Chunk
-from engine.gguf.file import gguf_file
+from engine.gguf.file import find_gguf_file
 from engine.gguf.places import own_models
 from engine.llm.chat import ChatModel
 from engine.llm.prompts import load_prompt, place_of
@@ -51,7 +51,7 @@ def choose_model(project: ProjectFolder) -> tuple[Settings, str]:
         return settings, settings.queries.endpoint_model or settings.queries.endpoint
     if choice.backend == "gguf" or own_models():
         check_llm()
-        return settings, gguf_file(project.path, settings.queries.model).name
+        return settings, find_gguf_file(project.path, settings.queries.model).name
     raise SettingsError(
         "There is no language model to answer with.",
         f"{choice.reason[0].upper()}{choice.reason[1:]}.",

@@ -15,11 +15,11 @@ from typing import Any
 from urllib.parse import quote
 
 from engine.assistants.served import ServedProject, label_projects, no_project
+from engine.core.dates import day
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import MAX_FACETS, Found, Hit, Search, read_mode
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Document
-from engine.core.text import day
 from engine.search.filters import date_of
 
 LINES = 200

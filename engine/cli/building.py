@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -27,6 +26,7 @@ from engine.cli.app import (
     print_line,
     stoppable,
 )
+from engine.core.platforms.processes import quote_argument
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -87,7 +87,7 @@ def new(
     print(made.path)
     if proposal:
         _show_proposal(proposal, name)
-    print(f"Next: engine run {shlex.quote(name)}", file=sys.stderr)
+    print(f"Next: engine run {quote_argument(name)}", file=sys.stderr)
 
 
 def _propose(sources: list[Path]) -> EncoderProposal | None:
@@ -122,7 +122,7 @@ def _show_proposal(proposal: EncoderProposal, name: str) -> None:
         note = (
             f"{languages} {why} ({size_text(proposal.size)}) and use it:\n"
             f"  engine models get {proposal.model}\n"
-            f"  engine config set {shlex.quote(name)} encoder.model {proposal.model}"
+            f"  engine config set {quote_argument(name)} encoder.model {proposal.model}"
         )
     print(note, file=sys.stderr)
 
@@ -216,14 +216,14 @@ def _run(
         if detach:
             return _detach(project, name, stages, force, as_json)
         execute(project, stages, force, as_json, verbose)
-        quoted = shlex.quote(name)
+        quoted = quote_argument(name)
         if not as_json and "embed" in stages:
             offer = f"engine adapt {quoted} --dry-run, which says whether adapting may help"
             if "evaluate" in stages:
                 more = f"engine report {quoted}"
             else:
                 more = offer
-            print(f"Next: engine search {quoted} 'your question', or {more}", file=sys.stderr)
+            print(f'Next: engine search {quoted} "your question", or {more}', file=sys.stderr)
             if "train" in stages:
                 _offer_teacher(project, quoted)
 
@@ -267,7 +267,7 @@ def _detach(
     if as_json:
         print_line(begun)
         return
-    quoted = shlex.quote(name)
+    quoted = quote_argument(name)
     print(begun.run)
     print(
         f"It runs in the background. Next: engine status {quoted}, or engine cancel {quoted}",
@@ -464,7 +464,7 @@ def demo(
         if os.environ.get("MAKELEVEL"):
             again = "make demo"
         else:
-            again = f"engine demo --project {shlex.quote(project)}"
+            again = f"engine demo --project {quote_argument(project)}"
         error.to_do = f"Run '{again}' to resume."
         raise
     console = output()
@@ -485,4 +485,4 @@ def demo(
         )
     sample.close()
     print(f"\nProject: {sample.path}\nReport:  {found.folder / 'report.html'}")
-    print(f"Next:    engine search {shlex.quote(project)} 'your question'")
+    print(f'Next:    engine search {quote_argument(project)} "your question"')

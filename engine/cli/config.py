@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.app import AsJson, Group, ProjectName, app, opened, print_json
+from engine.core.platforms.processes import quote_argument
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def list_settings(
         print(harmless(f"{sign}{setting.key} = {setting.text}"))
     others = len(settings) - len(shown)
     if others:
-        command = f"engine config list {shlex.quote(name)} --all"
+        command = f"engine config list {quote_argument(name)} --all"
         print(f"{others} others have their defaults. To list them, too: {command}", file=sys.stderr)
 
 
@@ -194,7 +194,7 @@ def _change(name: str, key: str, value: Any) -> None:
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
         settings = change_settings(project.folder, {key: value})
-        remarks = list(_find_remarks(project.folder, settings, key, shlex.quote(name)))
+        remarks = list(_find_remarks(project.folder, settings, key, quote_argument(name)))
     after = _format_value(name, key)
     change = "unchanged" if after == before else f"was {before}"
     print(harmless(f"{key} = {after} ({change})"), file=sys.stderr)

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from engine.core.dates import day
 from engine.core.errors import CancelledError, EngineError
 from engine.core.messages.report import (
     IMPORTED_SET,
@@ -35,7 +36,7 @@ from engine.core.systems import (
     find_twins,
     label_of,
 )
-from engine.core.text import day, duration, harmless, metric_name, short_names
+from engine.core.text import duration, harmless, metric_name, short_names
 
 if TYPE_CHECKING:
     from engine.core.figures import Difference, Differences, FigureTable, Interval

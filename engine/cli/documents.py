@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ import typer
 from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, print_json
 from engine.core.messages.documents import STATE_WORDS, FileOutcome
 from engine.core.platforms import SYSTEM
+from engine.core.platforms.processes import quote_argument
 from engine.core.text import harmless
 
 # The states of files, and what users call them.
@@ -52,7 +52,8 @@ def documents(
         if action == "retry":
             count = project.retry(path or ())
             print(
-                f"{count} will be read again. Next: engine run {shlex.quote(name)}", file=sys.stderr
+                f"{count} will be read again. Next: engine run {quote_argument(name)}",
+                file=sys.stderr,
             )
             return
         all_files = project.documents()
@@ -72,7 +73,8 @@ def documents(
             print("No file matches.", file=sys.stderr)
         elif not rows:
             print(
-                f"Nothing has been read yet. Run 'engine run {shlex.quote(name)}'.", file=sys.stderr
+                f"Nothing has been read yet. Run 'engine run {quote_argument(name)}'.",
+                file=sys.stderr,
             )
         if not has_ocr and any(row.kind == "needs OCR" for row in rows):
             print(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json, stoppable
+from engine.core.platforms.processes import quote_argument
 from engine.core.text import about_count, harmless, size_text
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _take(project: Project, trial: EncoderTrial, name: str) -> None:
     print(
         harmless(
             f"{trial.name} is the encoder now. Search stays as it is until its vectors are there:"
-            f" engine run {shlex.quote(name)}"
+            f" engine run {quote_argument(name)}"
         ),
         file=sys.stderr,
     )
@@ -121,7 +121,7 @@ def _show_proposal(proposal: EncoderProposal, project: str) -> None:
         print(harmless(f"{proposal.model} was. {proposal.purpose}"))
     if not proposal.here:
         print(f"    engine models get {proposal.model}    ({size_text(proposal.size)})")
-    print(f"    engine config set {shlex.quote(project)} encoder.model {proposal.model}")
+    print(f"    engine config set {quote_argument(project)} encoder.model {proposal.model}")
 
 
 def _files(name: str | None) -> list[EncoderFile]:
@@ -147,42 +147,43 @@ def _config_command(project: str, key: str, value: object) -> str:
         words = ["unset", *setting]
     else:
         words = ["set", *setting, str(value)]
-    return f"engine config {shlex.join(words)}"
+    return f"engine config {' '.join(map(quote_argument, words))}"
+
+
+def _format_cost(trial: EncoderTrial) -> str:
+    """Say how large an encoder's vectors are, how fast it is, and how much memory it takes."""
+    memory = size_text(trial.memory) if trial.memory else "memory of its server"
+    return (
+        f"{trial.dimension} dimensions · {trial.texts_per_second:,.1f} texts/s ·"
+        f" {1000 * trial.query_seconds:,.0f} ms a query · {memory}"
+    )
 
 
 def _show_comparison(found: EncoderComparison, project: str) -> None:
     from engine.core.messages.report import EVIDENCE
 
     table = found.table
-    for one in found.results:
-        if one.error:
-            failed = f"  ✗ {one.error.what} {one.error.why}"
-        else:
-            failed = ""
-        print(harmless(f"{one.named or 'the encoder of the project'}{failed}"))
-        if (trial := one.trial) is None or table is None:
+    for result in found.results:
+        failed = f"  ✗ {result.error.what} {result.error.why}" if result.error else ""
+        print(harmless(f"{result.named or 'the encoder of the project'}{failed}"))
+        if result.trial is None or table is None:
             continue
-        for way, figure in table.systems[one.named].items():
-            line = f"    {way:8} {figure.value:.1f} ({figure.low:.1f} to {figure.high:.1f})"
-            if gap := table.differences.get(one.named, {}).get(way):
+        for mode, figure in table.systems[result.named].items():
+            line = f"    {mode:8} {figure.value:.1f} ({figure.low:.1f} to {figure.high:.1f})"
+            gap = table.differences.get(result.named, {}).get(mode)
+            if gap:
                 line += f"  {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
-                line += "" if found.needed else f": {gap.format_verdict}{gap.format_needed}"
+            if gap and not found.needed:
+                line += f": {gap.format_verdict}{gap.format_needed}"
             print(line)
-        if trial.memory:
-            memory = size_text(trial.memory)
-        else:
-            memory = "memory of its server"
-        cost = (
-            f"{trial.texts_per_second:,.1f} texts/s · {1000 * trial.query_seconds:,.0f} ms a query"
-            f" · {memory}"
-        )
-        print(f"    {trial.dimension} dimensions · {cost}")
-        for key, value in trial.changes.items():
+        print(f"    {_format_cost(result.trial)}")
+        for key, value in result.trial.changes.items():
             print(harmless(f"    {_config_command(project, key, value)}"))
     if table is None:
         return
     print(
-        f"To use an encoder, run the commands below it, then 'engine run {shlex.quote(project)}'."
+        "To use an encoder, run the commands below it, then"
+        f" 'engine run {quote_argument(project)}'."
     )
     print(
         f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals,"

@@ -5,7 +5,6 @@ Commands fetch, add, check and remove models.
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.cli.app import AsJson, app, print_json, print_line, stoppable
+from engine.core.platforms.processes import quote_argument
 from engine.core.text import harmless, size_text
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _say_next(action: str, changed: ModelChange, is_pack: bool) -> None:
     else:
         name = changed.path.name if changed.kind == "language model" else changed.name
         note = "To use it in a project:"
-        commands = _list_uses(changed.kind, shlex.quote(name))
+        commands = _list_uses(changed.kind, quote_argument(name))
     print(harmless(note), file=sys.stderr)
     for command in commands:
         print(harmless(f"  {command}"), file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.messages.documents import STATE_WORDS
 from engine.core.messages.project import RunRecord, StageState
 from engine.core.messages.report import SearchMode, Standing
+from engine.core.platforms.processes import quote_argument
 from engine.project.store.artifact_info import InUseInfo
 from engine.runs.progress import ResumePoint, RunProgress
 
@@ -141,7 +141,7 @@ def _resumes_at(project: Project) -> ResumePoint | None:
 
 def as_text(found: Status, name: str) -> Iterator[str]:
     """Return the lines for a terminal. File names in them may still hold control characters."""
-    quoted = shlex.quote(name)
+    quoted = quote_argument(name)
     yield f"{found.project}  (running)" if found.running else str(found.project)
     counts = {
         STATE_WORDS.get(key, key.replace("_", " ")): count for key, count in found.counts.items()
@@ -227,7 +227,7 @@ def to_refresh(stale: Sequence[str], name: str) -> str:
     from engine.project.stage import SEARCH
 
     command = "run" if set(stale) <= set(SEARCH) else "adapt"
-    return f"'engine {command} {shlex.quote(name)}' brings them up to date"
+    return f"'engine {command} {quote_argument(name)}' brings them up to date"
 
 
 def _format_in_use(in_use: InUse) -> Iterator[str]:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.app import AsJson, ProjectName, Texts, app, assigned, opened, print_json, stoppable
+from engine.core.platforms.processes import quote_argument
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -204,6 +204,18 @@ def _make_all(request: _Request, force: bool) -> None:
         raise failed
 
 
+def _choose_places(request: _Request) -> list[Path | None]:
+    """Return the folder of each data set's study, named by the end of its path if several."""
+    output = request.output
+    if output is None or len(request.names) == 1:
+        return [output] * len(request.names)
+    ends = [Path(name).name for name in request.names]
+    places: list[Path | None] = []
+    for number, end in enumerate(ends, 1):
+        places.append(output / (f"{end}-{number}" if ends.count(end) > 1 else end))
+    return places
+
+
 def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[dict[str, Any]]:
     """Make a study of each of the data sets, and return what the pages' JSON says."""
     from engine.core.errors import UsageError
@@ -211,31 +223,23 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
     from engine.lab.study.workspace import basis_of
 
     found: list[dict[str, Any]] = []
-    names = request.names
-    output = request.output
-    queries = request.queries
-    ends = [Path(name).name for name in names]
-    for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
-        place = output
-        if output and len(names) > 1:
-            place = output / (f"{end}-{number}" if ends.count(end) > 1 else end)
+    for name, place in zip(request.names, _choose_places(request), strict=True):
         is_beir = (Path(name).expanduser() / "corpus.jsonl").is_file()
-        if queries and not is_beir:
+        if request.queries and not is_beir:
+            file = quote_argument(str(request.queries[0]))
             raise UsageError(
                 f"{name} is a project, which has training queries.",
                 "--queries gives them to a BEIR folder.",
-                f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries[0]))}'"
-                " first.",
+                f"Run 'engine import-queries {quote_argument(name)} {file}' first.",
                 code="queries-of-a-project",
             )
         of_data: dict[str, Any] = {}
-        if is_beir:
-            of_data = {
-                key: one
-                for key, one in request.settings.items()
-                if key.partition(".")[0] in DATA_SECTIONS
-            }
-        of_trainings = {key: one for key, one in request.settings.items() if key not in of_data}
+        of_trainings: dict[str, Any] = {}
+        for key, value in request.settings.items():
+            if is_beir and key.partition(".")[0] in DATA_SECTIONS:
+                of_data[key] = value
+            else:
+                of_trainings[key] = value
         with _project(name, place, request, of_data) as project:
             basis, chunks = basis_of(project.folder)
             cells = study_cells(
@@ -463,8 +467,10 @@ def _announce(work: StudyRun, name: str) -> None:
     twins = sum(twin_of(work.cells, cell) is not None for cell in work.cells)
     done = len(work.cells) - len(left) - twins
     parts = [f"{len(left)} to train and measure"]
-    parts += [f"{done} finished before"] if done else []
-    parts += [f"{twins} identical to another"] if twins else []
+    if done:
+        parts.append(f"{done} finished before")
+    if twins:
+        parts.append(f"{twins} identical to another")
     text = f"{len(work.cells)} cells: {', '.join(parts)}."
     if left:
         with closing(work.project.store()) as store:
@@ -474,7 +480,7 @@ def _announce(work: StudyRun, name: str) -> None:
     print(text, file=sys.stderr)
     if work.workspace.judged_since:
         text = "The judged questions have changed since this began; it still uses the earlier ones."
-        print(f"{text} To start again, add --force ({shlex.quote(name)}).", file=sys.stderr)
+        print(f"{text} To start again, add --force ({quote_argument(name)}).", file=sys.stderr)
 
 
 def _list(name: str | None, as_json: bool) -> None:

@@ -43,7 +43,7 @@ def _is_whole(text: str) -> bool:
     return True
 
 
-def visible(text: str) -> str:
+def drop_invisible(text: str) -> str:
     """Return a text without invisible characters.
 
     A word that a soft hyphen splits at a line's end is joined, and the line then ends after it.

@@ -16,12 +16,12 @@ from typing import BinaryIO
 from engine.core.errors import EngineError, ResourceError, reason_of
 from engine.core.platforms.files import (
     open_private,
-    remove_tree,
     rename,
     replace,
     set_group,
     set_mode,
     sync,
+    try_remove_tree,
 )
 
 _digests: dict[tuple[int, ...], str] = {}
@@ -127,7 +127,7 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
 
     On an exception it is removed.
     """
-    remove_tree(temporary)
+    try_remove_tree(temporary)
     temporary.mkdir(mode=0o700, parents=True)
     try:
         yield temporary
@@ -136,7 +136,7 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
         sync_tree(temporary)
         rename(temporary, final)
     except BaseException:
-        remove_tree(temporary)
+        try_remove_tree(temporary)
         raise
     sync(final.parent)
 
@@ -184,3 +184,12 @@ def write_tree(files: Mapping[str, bytes], folder: Path) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
+
+
+def get_file_size(path: Path) -> int:
+    """Return the bytes of a file; 0 for anything else, and for a file that was just removed."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from engine.core.environment import prepare_process
 from engine.core.errors import CancelledError, EngineError, ResourceError, StageError
@@ -25,8 +25,8 @@ from engine.core.platforms.processes import (
 )
 from engine.core.platforms.stopping import ask_to_stop, obey_parent, take_input
 
-# Characters of each part of an error: a pipe that nobody reads yet holds 64 KiB.
 TEXT_SENT = 2000
+"""Maximum number of characters of each part of an error."""
 GRACE_SECONDS = 5.0
 POLL_SECONDS = 0.05
 
@@ -57,8 +57,33 @@ def python_command(module: str, *arguments: str) -> list[str]:
     return [*python_program(), "-P", "-m", module, *arguments]
 
 
+class ChildOutput:
+    """The standard output of a child process, read while it runs.
+
+    A child whose output nobody reads waits once the pipe is full: on Windows it holds 4 KiB.
+    """
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._content = b""
+        self._reader = threading.Thread(target=self._read, args=(child.stdout,), daemon=True)
+        self._reader.start()
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        with suppress(ValueError):  # closed, as the child was killed
+            self._content = pipe.read()
+
+    def is_open(self) -> bool:
+        """Return whether the child may still write."""
+        return self._reader.is_alive()
+
+    def read(self) -> bytes:
+        """Return all of it, once it has ended."""
+        self._reader.join()
+        return self._content
+
+
 def to_dict(error: EngineError) -> dict[str, str]:
-    """Return `error.as_dict()` with texts short enough for a pipe that nobody reads yet."""
+    """Return `error.as_dict()` with its texts cut short."""
     return {name: text[:TEXT_SENT] for name, text in error.as_dict().items()}
 
 
@@ -79,12 +104,10 @@ def run_in_subprocess(
     """
     pipe = subprocess.PIPE
     child = spawn(module, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=stderr)
-    reader = threading.Thread(target=lambda: output.extend(child.stdout or ()), daemon=True)
-    output: list[bytes] = []
-    reader.start()
+    output = ChildOutput(child)
     stopped = False
     try:
-        while reader.is_alive() or child.poll() is None:
+        while output.is_open() or child.poll() is None:
             if should_stop() and not stopped:
                 ask_to_stop(child)
                 stopped = True
@@ -92,7 +115,7 @@ def run_in_subprocess(
     finally:
         end_child(child)
     try:
-        answer = json.loads(b"".join(output))
+        answer = json.loads(output.read())
     except ValueError:
         if stopped:
             raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.") from None

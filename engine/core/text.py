@@ -7,8 +7,6 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from engine.core.errors import UsageError
-
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 _METRICS = (
     ("hit", "Hit"),
@@ -19,31 +17,6 @@ _METRICS = (
     ("recall", "Recall"),
     ("multihop", "several passages"),
 )
-
-
-def day(seconds: float | None) -> str:
-    """Return the local day of a timestamp as YYYY-MM-DD; empty for None."""
-    from datetime import UTC, datetime
-
-    if seconds is None:
-        return ""
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        return ""
-
-
-def read_day(text: str) -> float:
-    """Return the seconds since the epoch of `YYYY-MM-DD`, in local time. Raises UsageError."""
-    from datetime import UTC, datetime
-
-    try:
-        moment = datetime.fromisoformat(text)
-        # The conversion to UTC rejects moments that cannot be represented there.
-        return moment.astimezone(UTC).timestamp()
-    except (ValueError, OverflowError, OSError):
-        to_do = "Write it as YYYY-MM-DD, such as 2031-04-30."
-        raise UsageError(f"'{text}' is not a date.", "", to_do, code="date-invalid") from None
 
 
 def duration(seconds: float) -> str:

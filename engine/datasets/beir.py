@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.core.characters import clean, visible
+from engine.core.characters import clean, drop_invisible
 from engine.core.errors import DatasetError
 from engine.core.records import WRITTEN_KINDS, FurtherAnswer, JudgedQuery, QueryKind, ReadDocument
 
@@ -310,7 +310,7 @@ def _read_text(row: dict[str, Any], key: str, place: str, default: str | None = 
         raise MalformedError(place, f"the key '{key}' is missing")
     if not isinstance(value, str):
         raise MalformedError(place, f"the key '{key}' is not a string")
-    return visible(clean(value))
+    return drop_invisible(clean(value))
 
 
 def _read_evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[str, ...]:
@@ -323,7 +323,7 @@ def _read_evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tu
         values = [values]
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise MalformedError(place, f"the key '{key}' is neither a string nor a list of strings")
-    return tuple(visible(clean(value)) for value in values if value.strip())
+    return tuple(drop_invisible(clean(value)) for value in values if value.strip())
 
 
 def _unreadable(path: Path, error: OSError) -> DatasetError:

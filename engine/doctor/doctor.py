@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from engine.core.disk import is_shared
+from engine.core.disk import get_file_size, is_shared
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Finding
 from engine.doctor.findings import (
@@ -21,7 +21,6 @@ from engine.doctor.findings import (
     examine_gpu,
     examine_reranker,
     examine_vector_index,
-    get_file_size,
 )
 from engine.doctor.installed import examine_extra, examine_files, examine_packages
 from engine.encoders.kinds.chosen import is_gguf

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import stat
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.disk import is_shared
+from engine.core.disk import get_file_size, is_shared
 from engine.core.errors import EngineError
 from engine.core.messages.offer import TeacherCost
 from engine.core.messages.project import Finding
@@ -145,15 +143,6 @@ def measure_corpus(project: ProjectFolder) -> tuple[int, int]:
     return chunks, sum(map(get_file_size, files))
 
 
-def get_file_size(path: Path) -> int:
-    """Return the bytes of a file; 0 for anything else, and for a file that was just removed."""
-    try:
-        status = path.stat()
-    except OSError:
-        return 0
-    return status.st_size if stat.S_ISREG(status.st_mode) else 0
-
-
 def _compare_memory(
     model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int
 ) -> Finding:
@@ -218,9 +207,10 @@ def estimate_training_memory(
 ) -> int:
     """Return the bytes that the largest stage takes on its device.
 
-    `free`: the bytes that are free there; 0 gives the least that the stage needs. A step's graphs
-    are kept up to `graph_memory_mb`; beyond it, only those of the micro-batches that run in
-    parallel. On a GPU, both share what the weights leave free.
+    `free`: the bytes that are free there; 0 gives the least that the stage needs. A step's
+    graphs take what all its texts need, but at most `graph_memory_mb` or, if that is more, what
+    the micro-batches need that run in parallel. On a GPU they are planned for the memory that
+    the weights leave free.
     """
     is_on_gpu = hardware.device != "cpu"
     weights = size.parameters * WEIGHT_BYTES[hardware.dtype]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from engine.core.errors import CancelledError, EngineError
-from engine.core.platforms.files import release_pages, remove_file, remove_tree
+from engine.core.platforms.files import release_pages, try_remove_file, try_remove_tree
 from engine.encoders.encoder import Unfinished
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
@@ -49,7 +49,7 @@ class VectorCache:
         if not reading:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for leftover in folder.glob(".shard-*.part"):
-                remove_file(leftover)
+                try_remove_file(leftover)
         for path in sorted(folder.glob("shard-[0-9]*.vec")):
             self._open(path)
 
@@ -57,7 +57,7 @@ class VectorCache:
         shard = read_hashes(path)
         if shard is None or shard[1] != self.dimension:
             if not self.reading:
-                remove_file(path)
+                try_remove_file(path)
             self.damaged += 1
             return
         hashes, _ = shard
@@ -155,7 +155,7 @@ class EmbeddingCache:
             is_encoder = path.is_dir() and _FINGERPRINT.fullmatch(path.name)
             if is_encoder and path.name not in keep:
                 self._open.pop(path.name, None)
-                remove_tree(path)
+                try_remove_tree(path)
                 dropped += 1
         return dropped
 

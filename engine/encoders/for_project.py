@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import UsageError
 from engine.core.extras import check_llm
-from engine.core.platforms.files import is_writable, remove_tree
+from engine.core.platforms.files import is_writable, try_remove_tree
 from engine.core.records import Chunk
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder
@@ -202,7 +202,7 @@ def add_query_cache(
         return encoder
     folder = project.path / "cache" / QUERIES
     if sum(1 for _ in folder.glob("*/*")) >= max_files:
-        remove_tree(folder)
+        try_remove_tree(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return CachedEncoder(encoder, EmbeddingCache(folder), queries_only=True)
 

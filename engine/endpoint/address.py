@@ -55,7 +55,8 @@ class Address:
     ) -> Address:
         """Parse an address, which `setting` names in errors.
 
-        Raises SettingsError for an invalid address, and for a public one given as numbers.
+        Raises SettingsError for an invalid address, and for a public IP address without
+        `allow_public`.
         """
         try:
             parts = urlsplit(url)
@@ -75,9 +76,9 @@ class Address:
         if not text.isascii() or any(char <= " " for char in text):
             raise _no_address(setting, url, "It holds characters that an address cannot have.")
         address = cls(parts.scheme, parts.hostname, port, path, allow_public, setting)
-        # A name is no number: it is checked when it is resolved.
+        # A host name is no IP address (ValueError): it is checked once it is resolved.
         with suppress(ValueError):
-            address.check_number(parts.hostname)
+            address.check_ip_address(parts.hostname)
         return address
 
     @property
@@ -86,14 +87,14 @@ class Address:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
-    def check_number(self, number: str) -> str:
+    def check_ip_address(self, ip: str) -> str:
         """Return a resolved address of the host.
 
         Raises SettingsError if it is public and that is not allowed.
         """
-        if self.allow_public or is_private(number):
-            return number
-        where = number if number == self.host else f"{self.host} ({number})"
+        if self.allow_public or is_private(ip):
+            return ip
+        where = ip if ip == self.host else f"{self.host} ({ip})"
         raise SettingsError(
             f"The endpoint {where} is outside this machine and private networks.",
             "The documents' text would be sent there.",
@@ -102,11 +103,11 @@ class Address:
             code="endpoint-public",
         )
 
-    def keeps_secret(self, number: str) -> bool:
+    def keeps_secret(self, ip: str) -> bool:
         """Return whether nobody on the way to a resolved address can read what is sent."""
         if self.scheme == "https" or self.socket_path:
             return True
-        return ipaddress.ip_address(number.partition("%")[0]).is_loopback
+        return ipaddress.ip_address(ip.partition("%")[0]).is_loopback
 
     @property
     def root(self) -> str:
@@ -138,9 +139,9 @@ def is_server(named: str) -> bool:
     return named.startswith(("http://", "https://"))
 
 
-def is_private(number: str) -> bool:
+def is_private(ip: str) -> bool:
     """Return whether an IP address belongs to this machine or a private network."""
-    address = ipaddress.ip_address(number.partition("%")[0])
+    address = ipaddress.ip_address(ip.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     return any(address in network for network in _PRIVATE)
@@ -162,8 +163,8 @@ def _no_address(setting: str, url: str, why: str) -> SettingsError:
     )
 
 
-def server_key() -> str:
-    """Return the key, empty if there is none.
+def read_server_key() -> str:
+    """Return the key for model servers from the environment, empty if there is none.
 
     Raises SettingsError for one that no header can hold; the error does not show it.
     """

@@ -206,7 +206,7 @@ async def _resolve(address: Address) -> list[str]:
         return [address.host]
     loop = asyncio.get_running_loop()
     entries = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(address.check_number(str(entry[4][0])) for entry in entries))
+    return list(dict.fromkeys(address.check_ip_address(str(entry[4][0])) for entry in entries))
 
 
 @cache

@@ -30,8 +30,8 @@ DECIDING = 2 / 3
 def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, int]:
     """Return the expected number of queries of each rung that may decide.
 
-    If the training queries are not `made` yet, assumes at least one from every document; the
-    estimate of document-written queries is then an upper bound.
+    If the training queries are not `made` yet, assumes at least one from every document: there may
+    then be more document-written queries than estimated.
     """
     store = snapshot.store
     settings = snapshot.settings.evaluation

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import InputError, UsageError, reason_of
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.core.platforms.locks import is_held
 from engine.core.platforms.users import user_number
 from engine.project.folder import ProjectFolder
@@ -88,7 +88,7 @@ def complete_or_absent(
     """
     former = known_exports(project)
     for leftover in unfinished_exports(project):
-        remove_tree(leftover)
+        try_remove_tree(leftover)
     with disk_errors(f"The export to {target} could not be written."), workplace(target) as work:
         remember(project, target, kinds)
         try:
@@ -111,14 +111,14 @@ def workplace(target: Path) -> Iterator[Path]:
     from filelock import FileLock
 
     for leftover in _find_leftovers(target):
-        remove_tree(leftover)
+        try_remove_tree(leftover)
     folder = target.with_name(f".{target.name[:LETTERS_OF_NAME]}.{secrets.token_hex(4)}.part")
     folder.mkdir(mode=0o700)
     try:
         with FileLock(folder / LOCK, mode=0o600):
             yield folder
     finally:
-        remove_tree(folder)
+        try_remove_tree(folder)
 
 
 def _find_leftovers(target: Path) -> Iterator[Path]:

@@ -37,7 +37,7 @@ def write_qdrant(source: Source, folder: Path) -> None:
         )
     numbers: dict[str, int] = {}
     with closing(CollectionPersistence(str(place / "collection" / COLLECTION))) as file:
-        # An export counts only when all of it is synced.
+        # The finished export is synced as a whole before it gets its name.
         file.storage.execute("PRAGMA synchronous = OFF")
         file.storage.execute("PRAGMA journal_mode = OFF")
         for block in read_blocks(source):

@@ -47,10 +47,11 @@ def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
     import numpy as np
 
     target.mkdir()
-    keys, stored = index.stored()
-    owners = source.store.owners_of(keys.tolist())
+    all_keys, stored = index.stored()
+    keys = all_keys.tolist()
+    owners = source.store.owners_of(keys)
     documents = {document.id: document for document in source.store.documents()}
-    places = [row for row, key in enumerate(keys.tolist()) if owners.get(key) in documents]
+    places = [row for row, key in enumerate(keys) if owners.get(key) in documents]
     with (
         (target / "vectors.npy").open("wb") as rows,
         (target / "ids.jsonl").open("w", encoding="utf-8") as lines,
@@ -59,10 +60,12 @@ def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
         np.lib.format.write_array_header_1_0(rows, header)
         for first in range(0, len(places), _BLOCK):
             block = places[first : first + _BLOCK]
+            vectors = index.form.vectors(stored[block])
             # A memory map would crash on a full disk.
-            rows.write(index.form.vectors(stored[block]).astype("<f4").tobytes())
-            chunks = source.store.chunks_by_id(keys[block].tolist())
-            for key in keys[block].tolist():
+            rows.write(vectors.astype("<f4").tobytes())
+            block_keys = [keys[place] for place in block]
+            chunks = source.store.chunks_by_id(block_keys)
+            for key in block_keys:
                 fields = fields_of(chunks[key], documents[owners[key]])
                 label = {name: fields[name] for name in _LABEL}
                 lines.write(json.dumps(label, ensure_ascii=False) + "\n")

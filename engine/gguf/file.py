@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.core.errors import ModelError, SettingsError
-from engine.models.installed import find_installed_folder, own_folder, read_installed
+from engine.models.installed import find_installed_folder, models_folder, read_installed
 
 PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 _LFS = b"version https://git-lfs"
@@ -19,13 +19,13 @@ BLOCK = 1 << 16
 BLOCKS = 32
 
 
-def gguf_file(folder: Path, named: str) -> Path:
+def find_gguf_file(folder: Path, model: str) -> Path:
     """Return the file that queries.model names.
 
-    `named`: a path (a relative one starts at the project's `folder`), or a name in the folder of
+    `model`: a path (a relative one starts at the project's `folder`), or a name in the folder of
     `engine models add`. Raises SettingsError if it is empty, ModelError if the file cannot be one.
     """
-    if not named:
+    if not model:
         raise SettingsError(
             "The backend gguf needs a language model.",
             "queries.model in project.toml is empty.",
@@ -33,13 +33,13 @@ def gguf_file(folder: Path, named: str) -> Path:
             code="language-model-not-chosen",
         )
     try:
-        path = (folder / Path(named).expanduser()).absolute()
-        if not path.exists() and Path(named).name == named:
-            path = _find_added(named) or path
+        path = (folder / Path(model).expanduser()).absolute()
+        if not path.exists() and Path(model).name == model:
+            path = _find_added(model) or path
         check_gguf(path)
     except (ValueError, RuntimeError) as error:
         # The path is invalid, or the home folder is unknown.
-        raise unusable(named, f"{error}") from None
+        raise unusable(model, f"{error}") from None
     return path
 
 
@@ -52,7 +52,7 @@ def _find_added(named: str) -> Path | None:
         model = None
     if model and model.kind == "language model":
         return model.path
-    added = own_folder() / named
+    added = models_folder() / named
     return added if added.is_file() else None
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.core.disk import check_room, disk_errors, replace_file
-from engine.core.errors import CancelledError, InputError, ModelError, UsageError
+from engine.core.errors import InputError, ModelError, UsageError
 from engine.core.extras import describe_missing
 from engine.core.messages.queries import ModelFile
 from engine.core.platforms.files import sync
@@ -19,7 +19,8 @@ from engine.gguf.file import PART
 from engine.gguf.hardware import Weight
 from engine.gguf.header import Header, not_a_writer, read_header
 from engine.gguf.places import Found, find_models
-from engine.models.installed import own_folder
+from engine.models.files import check_stop
+from engine.models.installed import models_folder
 
 BLOCK = 1 << 20
 CHECK = "engine.gguf.llama"
@@ -80,7 +81,7 @@ def _sha256(path: Path, should_stop: Callable[[], bool]) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(BLOCK):
-            _check_stop(should_stop)
+            check_stop(should_stop)
             digest.update(block)
     return digest.hexdigest()
 
@@ -106,7 +107,7 @@ def add_model(
             "Name another GGUF file of a language model, or get this one again. Nothing was added."
         )
         raise
-    target = own_folder() / _file_name(name or source.name, header)
+    target = models_folder() / _file_name(name or source.name, header)
     with disk_errors(f"{target} could not be written."):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.path.lexists(target):
@@ -189,7 +190,7 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
     check_room(target.parent, size, "use --link")
     with source.open("rb") as old, replace_file(target, temporary) as new:
         while block := old.read(BLOCK):
-            _check_stop(should_stop)
+            check_stop(should_stop)
             new.write(block)
         if new.tell() != size:
             raise InputError(
@@ -198,8 +199,3 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
                 "Try again when it is complete.",
                 code="file-changed",
             )
-
-
-def _check_stop(should_stop: Callable[[], bool]) -> None:
-    if should_stop():
-        raise CancelledError("Cancelled.", to_do="Nothing was changed.")

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from engine.gguf.file import PART, parts_of
-from engine.models.installed import own_folder
+from engine.models.installed import models_folder
 
 OWN = "own folder"
 NAMED = "settings"
@@ -41,7 +41,7 @@ def own_models() -> list[Path]:
     from engine.gguf.header import read_header
 
     paths = []
-    for model in sorted(_files(own_folder(), OWN), key=lambda model: model.path.name):
+    for model in sorted(_files(models_folder(), OWN), key=lambda model: model.path.name):
         with suppress(ModelError):
             if read_header(model.path).writes:
                 paths.append(model.path)
@@ -68,7 +68,7 @@ def find_models(folders: Iterable[Path] = ()) -> list[Found]:
 
 
 def _search_usual_places(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
-    yield from _files(own_folder(), OWN)
+    yield from _files(models_folder(), OWN)
     for folder in (home / ".lmstudio", home / ".cache" / "lm-studio", lm_studio(home)):
         yield from _files(folder / "models", "LM Studio")
     for folder in _ollama(environment, home):

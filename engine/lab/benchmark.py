@@ -14,7 +14,7 @@ from typing import Any
 from engine.api import Project
 from engine.core.errors import CancelledError, DatasetError, UsageError
 from engine.core.events import Event, StageFinished
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.datasets.beir import read_beir_judgments, read_training_queries
 from engine.datasets.imports import imported_queries
 from engine.settings.load import validate
@@ -64,7 +64,7 @@ def benchmark(
         raise
     finally:
         if keep is None:
-            remove_tree(place.parent)
+            try_remove_tree(place.parent)
 
 
 def beir_project(

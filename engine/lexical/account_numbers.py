@@ -28,8 +28,8 @@ _LENGTHS = {
     29: "ru",
 }
 _MIN_DIGITS = 8
-_IS_IBAN = re.compile(rf"[a-z]{{2}}({_MARK})?\d{_MARK}?\d[a-z0-9{_MARK[1:-1]}]+")
-_BETWEEN_KINDS = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
+_GROUPED_IBAN = re.compile(rf"[a-z]{{2}}(?P<apart>{_MARK})?\d{_MARK}?\d[a-z0-9{_MARK[1:-1]}]+")
+_LETTER_DIGIT_BOUNDARY = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
 
 
 def _build_pattern() -> str:
@@ -51,25 +51,26 @@ HINT = (
 
 
 def read_account_number(compound: str) -> tuple[str, ...]:
-    """Return the codes of an IBAN in groups: as it is typed, if without blanks, and as one word.
+    """Return the codes of an IBAN in groups, or nothing for any other compound.
 
-    `compound` is in lower case. Empty for other compounds, and for a number whose country stands
-    apart and whose check digits are wrong.
+    `compound` is in lower case. The codes are the number as one word, preceded by the number as
+    typed if that has no blanks. A number whose country stands apart needs right check digits.
     """
-    match = _IS_IBAN.fullmatch(compound)
+    match = _GROUPED_IBAN.fullmatch(compound)
     if not match:
         return ()
     characters = "".join(char for char in compound if char.isalnum())
+    # Written as one word, it has no groups to read.
     if len(characters) == len(compound):
         return ()
     if sum(map(str.isdigit, characters[4:])) < _MIN_DIGITS:
         return ()
-    if not _has_known_length(characters) or (match[1] and not _is_valid(characters)):
+    if not _has_known_length(characters) or (match["apart"] and not _is_valid(characters)):
         return ()
-    codes = [_BETWEEN_KINDS.sub("-", characters)]
+    codes = [_LETTER_DIGIT_BOUNDARY.sub("-", characters)]
     if not any(blank in compound for blank in _BLANK):
         typed = re.sub("[\u2010\u2011]", "-", compound)
-        codes.insert(0, _BETWEEN_KINDS.sub("-", typed))
+        codes.insert(0, _LETTER_DIGIT_BOUNDARY.sub("-", typed))
     return tuple(dict.fromkeys(codes))
 
 

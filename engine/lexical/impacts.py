@@ -40,16 +40,7 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
 
     The index is read twice, chunk by chunk, so memory grows only with the vocabulary.
     """
-    total = 0
-    frequencies: Counter[str] = Counter()
-    for _, text, _ in index.stored():
-        words = text.split()
-        total += len(words)
-        frequencies.update(set(words))
-    counts = np.fromiter(frequencies.values(), np.int64, len(frequencies))
-    idf_by_word = idf(counts, index.count) * (K1 + 1)
-    gains = dict(zip(frequencies, idf_by_word.tolist(), strict=True))
-    mean = total / max(index.count, 1)
+    gains, mean = _read_statistics(index)
     for key, text, code_text in index.stored():
         words = text.split()
         codes = code_text.split()
@@ -60,6 +51,19 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
         impacts |= dict.fromkeys(codes, 1.0)
         codes_and_numbers = dict.fromkeys((*codes, *filter(is_number, words)))
         yield ChunkTerms(key, text, tuple(codes_and_numbers), impacts)
+
+
+def _read_statistics(index: LexicalIndex) -> tuple[dict[str, float], float]:
+    """Return idf · (k1 + 1) of each word, and the mean number of words in a chunk."""
+    total = 0
+    frequencies: Counter[str] = Counter()
+    for _, text, _ in index.stored():
+        words = text.split()
+        total += len(words)
+        frequencies.update(set(words))
+    counts = np.fromiter(frequencies.values(), np.int64, len(frequencies))
+    gains = idf(counts, index.count) * (K1 + 1)
+    return dict(zip(frequencies, gains.tolist(), strict=True)), total / max(index.count, 1)
 
 
 def query_weights(index: LexicalIndex, text: str) -> dict[str, float]:

@@ -34,7 +34,7 @@ import numpy as np
 import tantivy
 
 from engine.core.arrays import Floats, Ids, Ranking
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Weights, code_bonus, idf
@@ -124,7 +124,7 @@ class LexicalIndex:
             opened = cls(folder, manifest, index)
             count = opened._searcher.num_docs
         if readable != files:
-            weakref.finalize(opened, remove_tree, readable)
+            weakref.finalize(opened, try_remove_tree, readable)
         if count != manifest.count:
             raise damage_error(folder, f"It holds {count} chunks instead of {manifest.count}")
         return opened
@@ -375,20 +375,23 @@ class LexicalIndex:
         terms = self.query_terms(text, bonus=True)
         if not len(ids) or not (terms.words or terms.codes):
             return np.zeros(len(ids), np.float32)
-        # A term_set_query would look through all ids.
         keys = ids.tolist()
-        alternatives = []
-        for key in keys:
-            query = tantivy.Query.term_query(self._index.schema, ID, key, "basic")
-            alternatives.append((tantivy.Occur.Should, query))
-        has_id = tantivy.Query.boolean_query(alternatives)
         clauses = [
             (tantivy.Occur.Must, self._build_query(terms)),
-            (tantivy.Occur.Must, tantivy.Query.const_score_query(has_id, 0.0)),
+            (tantivy.Occur.Must, self._build_id_query(keys)),
         ]
         hit_ids, scores = self._find_hits(tantivy.Query.boolean_query(clauses), len(ids))
         by_id = dict(zip(hit_ids.tolist(), scores.tolist(), strict=True))
         return np.array([by_id.get(key, 0.0) for key in keys], np.float32)
+
+    def _build_id_query(self, keys: Iterable[int]) -> tantivy.Query:
+        """Return a query for chunks by their ids, which adds nothing to a score."""
+        # A term_set_query would look through all ids.
+        alternatives = []
+        for key in keys:
+            query = tantivy.Query.term_query(self._index.schema, ID, key, "basic")
+            alternatives.append((tantivy.Occur.Should, query))
+        return tantivy.Query.const_score_query(tantivy.Query.boolean_query(alternatives), 0.0)
 
     def scores_many(self, texts: Sequence[str], ids: Ids) -> Floats:
         """Return `scores` for many texts (q) and their `ids` (q, n): float32 (q, n).

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, SettingsError, nearest, reason_of
-from engine.core.platforms.files import delete_tree, remove_tree
+from engine.core.platforms.files import delete_tree, try_remove_tree
 from engine.core.records import Chunk
 from engine.core.text import language_name
 from engine.lexical.filenames import build_search_label
@@ -130,7 +130,7 @@ def index_without(
     first = context.project.path / "lexical" / name
     folder = first
     number = 1
-    while not remove_tree(folder):
+    while not try_remove_tree(folder):
         number += 1
         folder = first.with_name(f"{name}-{number}")
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from engine.core.disk import file_sha256, remembered_sha256, write_text
 from engine.core.errors import DamagedError, ResourceError
-from engine.core.platforms.files import is_writable, remove_tree
+from engine.core.platforms.files import is_writable, try_remove_tree
 from engine.core.platforms.processes import is_alive
 
 FORMAT_VERSION = 1
@@ -83,7 +83,7 @@ def ensure_lockable(folder: Path) -> Path:
     prefix = f"{_COPY}{os.getpid()}-"
     try:
         copy = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        atexit.register(remove_tree, copy)
+        atexit.register(try_remove_tree, copy)
         for path in files:
             shutil.copyfile(path, copy / path.name)
     except OSError as error:
@@ -101,7 +101,7 @@ def drop_stale_copies(place: Path) -> None:
     for path in place.glob(f"{_COPY}*"):
         process_id = path.name.removeprefix(_COPY).partition("-")[0]
         if process_id.isdecimal() and not is_alive(int(process_id)):
-            remove_tree(path)
+            try_remove_tree(path)
 
 
 def describe_files(

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from engine.core.errors import EngineError, StageError
 from engine.core.extras import check_llm
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.core.platforms.processes import describe_exit_code
 from engine.core.platforms.sockets import has_unix_sockets
 from engine.core.subprocesses import GRACE_SECONDS, spawn
@@ -183,4 +183,4 @@ def _end(process: subprocess.Popen[bytes], folder: str) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
-    remove_tree(Path(folder))
+    try_remove_tree(Path(folder))

@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 
 from engine.core.disk import check_room, disk_errors
 from engine.core.errors import EngineError, ModelError, UsageError, first_line
-from engine.core.platforms.files import remove_tree, replace
+from engine.core.platforms.files import replace, try_remove_tree
 from engine.models.catalogue import CatalogueModel
 from engine.models.files import ModelPart, altered_error, check_part, check_stop, choose_parts
-from engine.models.installed import PARTIAL, InstalledModel, own_folder, remove_empty_partial
+from engine.models.installed import PARTIAL, InstalledModel, models_folder, remove_empty_partial
 from engine.models.policy import check_fetching_allowed
 
 if TYPE_CHECKING:
@@ -120,18 +120,18 @@ def fetch_model(
 
 def _prepare_partial(name: str, commit: str) -> Path:
     """Return the folder in which a model is collected, without files of another commit."""
-    folder = own_folder() / PARTIAL / f"{name}@{commit}"
+    folder = models_folder() / PARTIAL / f"{name}@{commit}"
     with disk_errors(f"{folder} could not be written."):
         for other in folder.parent.glob(f"{name}@*"):
             if other != folder:
-                remove_tree(other)
+                try_remove_tree(other)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def discard(folder: Path) -> None:
     """Remove what was fetched."""
-    remove_tree(folder)
+    try_remove_tree(folder)
     remove_empty_partial()
 
 

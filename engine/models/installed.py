@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.core.disk import disk_errors, sync_tree, write_text
 from engine.core.errors import ModelError, UsageError
-from engine.core.platforms.files import delete_file, delete_tree, remove_tree, rename, sync
+from engine.core.platforms.files import delete_file, delete_tree, rename, sync, try_remove_tree
 from engine.models.catalogue import KINDS, CatalogueModel, Kind, find_model
 from engine.models.files import ModelPart, altered_error, check_name, check_part
 
@@ -47,7 +47,7 @@ class InstalledModel:
     @property
     def folder(self) -> Path:
         """The folder of the model."""
-        return own_folder() / self.name
+        return models_folder() / self.name
 
     @property
     def path(self) -> Path:
@@ -58,7 +58,7 @@ class InstalledModel:
         return self.folder
 
 
-def own_folder() -> Path:
+def models_folder() -> Path:
     """Return the folder of models that `engine models get` and `add` fill.
 
     It is in the user's data folder.
@@ -70,7 +70,7 @@ def own_folder() -> Path:
 
 def free_space() -> int:
     """Return the free bytes of the disk that models are kept on."""
-    folder = own_folder()
+    folder = models_folder()
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
@@ -138,7 +138,7 @@ def read_installed(name: str) -> InstalledModel | None:
     """Return an installed model by its name, or None if it is missing or has no manifest."""
     if not _NAME.fullmatch(name):
         return None
-    file = own_folder() / name / MANIFEST
+    file = models_folder() / name / MANIFEST
     try:
         return parse_manifest(file.read_bytes())
     except (OSError, ModelError):
@@ -147,7 +147,7 @@ def read_installed(name: str) -> InstalledModel | None:
 
 def list_installed() -> list[InstalledModel]:
     """List the installed models that have a manifest, by name."""
-    folder = own_folder()
+    folder = models_folder()
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     return [model for model in map(read_installed, names) if model is not None]
 
@@ -161,7 +161,7 @@ def find_installed_folder(name: str) -> Path | None:
     if entry := find_model(name):
         names.append(entry.name)
     for candidate in names:
-        folder = own_folder() / candidate
+        folder = models_folder() / candidate
         if _NAME.fullmatch(candidate) and folder.is_dir():
             return folder
     return None
@@ -169,7 +169,7 @@ def find_installed_folder(name: str) -> Path | None:
 
 def find_entry_of(folder: Path) -> CatalogueModel | None:
     """Return the catalogue's entry of an installed model, or None for other folders."""
-    if folder.parent != own_folder():
+    if folder.parent != models_folder():
         return None
     installed = read_installed(folder.name)
     if installed and installed.repository:
@@ -180,20 +180,20 @@ def find_entry_of(folder: Path) -> CatalogueModel | None:
 @contextmanager
 def staged_folder(name: str) -> Iterator[Path]:
     """Yield an empty folder for a model that is being copied; it is removed if the block fails."""
-    folder = own_folder() / PARTIAL / f"{name}.{os.getpid()}"
+    folder = models_folder() / PARTIAL / f"{name}.{os.getpid()}"
     with disk_errors(f"{folder} could not be written."):
-        remove_tree(folder)
+        try_remove_tree(folder)
         folder.mkdir(mode=0o700, parents=True)
     try:
         yield folder
     finally:
-        remove_tree(folder)
+        try_remove_tree(folder)
         remove_empty_partial()
 
 
 def remove_empty_partial() -> None:
     """Remove the folder of incomplete models if it is empty."""
-    partial = own_folder() / PARTIAL
+    partial = models_folder() / PARTIAL
     if partial.is_dir() and not any(partial.iterdir()):
         partial.rmdir()
 
@@ -215,10 +215,10 @@ def install(folder: Path, model: InstalledModel) -> Path:
 def check_target(name: str) -> None:
     """Raise UsageError if a model of that name is installed."""
     check_model_name(name)
-    if os.path.lexists(own_folder() / name):
+    if os.path.lexists(models_folder() / name):
         raise UsageError(
             f"There is a model {name} already.",
-            f"It lies in {own_folder() / name}.",
+            f"It lies in {models_folder() / name}.",
             f"To fetch it again, remove it first: 'engine models remove {name}'.",
             code="target-exists",
         )
@@ -241,12 +241,12 @@ def remove(name: str) -> Path:
 
     Raises UsageError if there is none.
     """
-    path = own_folder() / check_model_name(name)
+    path = models_folder() / check_model_name(name)
     is_file = path.suffix.lower() == ".gguf" and (path.is_file() or path.is_symlink())
     if not is_file and not (path / MANIFEST).is_file():
         raise UsageError(
             f"There is no model {name} to remove.",
-            f"Only models in {own_folder()} are removed.",
+            f"Only models in {models_folder()} are removed.",
             "'engine models' lists them.",
             code="model-missing",
         )
@@ -254,11 +254,11 @@ def remove(name: str) -> Path:
         if is_file:
             delete_file(path)
         else:
-            grave = own_folder() / PARTIAL / f"removed-{name}"
-            grave.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            remove_tree(grave)
             # A half-deleted model must not be found.
-            rename(path, grave)
-            delete_tree(grave)
+            removed = models_folder() / PARTIAL / f"removed-{name}"
+            removed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try_remove_tree(removed)
+            rename(path, removed)
+            delete_tree(removed)
             remove_empty_partial()
     return path

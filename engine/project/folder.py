@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,8 +22,14 @@ from engine.core.errors import (
     reason_of,
 )
 from engine.core.platforms import SYSTEM
-from engine.core.platforms.files import has_room_for_names, is_reserved, remove_file, remove_tree
+from engine.core.platforms.files import (
+    has_room_for_names,
+    is_reserved,
+    try_remove_file,
+    try_remove_tree,
+)
 from engine.core.platforms.locks import holder_file, is_held
+from engine.core.platforms.processes import quote_argument
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -276,8 +281,8 @@ class ProjectFolder:
     def argument(self) -> str:
         """The project as a quoted command-line argument: its name, or its path if elsewhere."""
         if self.path.parent == projects_root():
-            return shlex.quote(self.name)
-        return shlex.quote(str(self.path))
+            return quote_argument(self.name)
+        return quote_argument(str(self.path))
 
     @property
     def name(self) -> str:
@@ -372,7 +377,7 @@ class ProjectFolder:
             yield
         finally:
             if holder_file(path) != path:
-                remove_file(holder_file(path))
+                try_remove_file(holder_file(path))
             lock.release()
 
     def _explain_busy(self, name: str) -> ProjectBusyError:
@@ -465,4 +470,4 @@ class ProjectFolder:
             for folder in (self.path / root).iterdir():
                 is_kept = f"{root}/{folder.name}" in in_use or folder.name.startswith(KEPT)
                 if folder.is_dir() and not is_kept:
-                    remove_tree(folder)
+                    try_remove_tree(folder)

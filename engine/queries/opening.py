@@ -66,12 +66,12 @@ def open_writer(context: StageContext) -> Prompted | NodesWriter:
     """
     if not cluster_address() or backend_of(context) != "gguf":
         return open_model(context, context, context.should_stop)
-    from engine.gguf.file import gguf_file
+    from engine.gguf.file import find_gguf_file
     from engine.queries.llm.nodes import NodesWriter
 
     settings = with_backend(context).queries
     seed = context.settings.training.seed
-    file = gguf_file(context.project.path, settings.model)
+    file = find_gguf_file(context.project.path, settings.model)
     writer = NodesWriter(file, settings, seed, context.check_stop)
     context.choose(
         "writing",
@@ -92,18 +92,18 @@ def open_chat(
     folder = snapshot.project.path
     check = stop_check(should_stop)
     if backend_of(snapshot) == "gguf":
-        from engine.gguf.file import gguf_file
+        from engine.gguf.file import find_gguf_file
         from engine.llm.chat import FileChatModel
 
-        file = gguf_file(folder, settings.model)
+        file = find_gguf_file(folder, settings.model)
         return FileChatModel(file, settings.context_tokens, reporter, check)
-    from engine.endpoint.address import server_key
+    from engine.endpoint.address import read_server_key
     from engine.endpoint.client import Client
     from engine.endpoint.servers import note_server
     from engine.llm.chat import ChatModel
 
     address = _read_address(snapshot)
-    client = Client(address, server_key(), lambda: note_server(folder, address.url))
+    client = Client(address, read_server_key(), lambda: note_server(folder, address.url))
     concurrency = settings.concurrency or 1
     reporter.choose(
         "answers at once",
@@ -162,11 +162,11 @@ def check_kinds(snapshot: ProjectSnapshot) -> None:
 
 def _identify_file(snapshot: ProjectSnapshot) -> str:
     """Return the identity of a model's file; if it is gone, that from when it made the queries."""
-    from engine.gguf.file import content_identity, gguf_file
+    from engine.gguf.file import content_identity, find_gguf_file
 
     name = snapshot.settings.queries.model
     try:
-        return content_identity(gguf_file(snapshot.project.path, name))
+        return content_identity(find_gguf_file(snapshot.project.path, name))
     except ModelError:
         queries = snapshot.store.artifact(QueriesInfo)
         writer = queries.info.writer if queries else None

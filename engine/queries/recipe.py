@@ -154,7 +154,7 @@ def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, An
     settings = with_defaults(snapshot.settings, defaults).queries
     return {
         "model": model_identity(snapshot),
-        "prompts": [_find_prompt_version(name, defaults) for name in _list_prompts(settings)],
+        "prompts": [_find_prompt_version(name, defaults) for name in settings.prompt_names],
         "version": defaults["conversation"],
         "per_chunk": settings.per_chunk,
         "kinds": settings.kinds,
@@ -162,14 +162,6 @@ def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, An
         "answer_tokens": settings.answer_tokens,
         "seed": snapshot.settings.training.seed,
     }
-
-
-def _list_prompts(settings: QuerySettings) -> list[str]:
-    if settings.prompt == "two-step":
-        return ["events", "questions"]
-    if "everyday" in settings.kinds:
-        return ["one-step", "everyday"]
-    return ["one-step"]
 
 
 def _find_prompt_version(name: str, defaults: Defaults) -> str:

@@ -155,21 +155,25 @@ class _Sampler:
         if self._backend not in EXTRACTIVE:
             chunks = self._choose_chunks(lambda chunk: chunk.id in imported)
             return [Sampled(chunk, imported[chunk.id], 0.0) for chunk in chunks]
-        start = time.monotonic()
-        table = TermStatistics.from_chunks(self._chunks, check=self._check)
-        seed = self._snapshot.settings.training.seed
-        language = language_of(corpus_language(self._snapshot))
-        writer = Writer(table, language, self._settings.kinds, self._settings.per_chunk, seed)
-        self._loading_seconds = time.monotonic() - start
+        writer = self._prepare_writer()
         sampled = []
         for chunk in self._choose_chunks():
             self._check()
             start = time.monotonic()
             queries = writer.write(chunk, self._titles.get(chunk.document_id, ""))
             seconds = time.monotonic() - start
-            queries += imported[chunk.id]
-            sampled.append(Sampled(chunk, queries, seconds))
+            sampled.append(Sampled(chunk, [*queries, *imported[chunk.id]], seconds))
         return sampled
+
+    def _prepare_writer(self) -> Writer:
+        """Return the built-in generator, and note how long its preparation took."""
+        start = time.monotonic()
+        table = TermStatistics.from_chunks(self._chunks, check=self._check)
+        seed = self._snapshot.settings.training.seed
+        language = language_of(corpus_language(self._snapshot))
+        writer = Writer(table, language, self._settings.kinds, self._settings.per_chunk, seed)
+        self._loading_seconds = time.monotonic() - start
+        return writer
 
     def _apply_filters(self, sampled: Sequence[Sampled]) -> Iterator[SampledChunk]:
         """Yield the chunks and their queries, with the reasons why a run would reject some."""

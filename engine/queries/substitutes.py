@@ -166,9 +166,9 @@ def _name(snapshot: ProjectSnapshot) -> str:
     settings = with_backend(snapshot).queries
     if backend_of(snapshot) == "endpoint":
         return settings.endpoint_model or f"at {settings.endpoint}"
-    from engine.gguf.file import gguf_file
+    from engine.gguf.file import find_gguf_file
 
-    return gguf_file(snapshot.project.path, settings.model).name
+    return find_gguf_file(snapshot.project.path, settings.model).name
 
 
 def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Found | None:

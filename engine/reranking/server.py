@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from engine.core.disk import disk_errors, json_sha256
 from engine.core.errors import EngineError
 from engine.encoders.text_model import encodable
-from engine.endpoint.address import Address, server_key
+from engine.endpoint.address import Address, read_server_key
 from engine.endpoint.client import Client, NoAnswerError
 from engine.endpoint.model_server import ModelServer
 from engine.endpoint.servers import note_server
@@ -59,7 +59,7 @@ class ServerReranker:
         self._project = project
         self._model = chosen.reranker_model
         self._server = ModelServer(
-            client=Client(self._address, server_key()),
+            client=Client(self._address, read_server_key()),
             path="rerank",
             kind="reranking server",
             seconds=SECONDS,

@@ -42,10 +42,11 @@ from engine.core.events import (
 )
 from engine.core.messages.offer import FEWER, MIN_TO_DECIDE
 from engine.core.messages.project import UP_TO_DATE, StageState
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.core.platforms.processes import describe_exit_code
 from engine.core.platforms.stopping import ask_to_stop
 from engine.core.subprocesses import (
+    ChildOutput,
     crash_error,
     end_child,
     run_folder_missing,
@@ -409,6 +410,7 @@ class Run:
     def _wait_for_child(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
         """Pass on events until the child ends; return (told to stop, its answer)."""
         write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
+        output = ChildOutput(child)
         asked = False
         while child.poll() is None:
             if self._stopping() and not asked:
@@ -418,8 +420,7 @@ class Run:
                 raise run_folder_missing(stage, self.folder)
             self.relay()
             time.sleep(POLL_SECONDS)
-        assert child.stdout is not None
-        answer = child.stdout.read().decode("utf-8", "replace")
+        answer = output.read().decode("utf-8", "replace")
         self.relay()
         return asked, answer
 
@@ -450,7 +451,7 @@ class Run:
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
             # A clock that was set back gives this run an old name.
             if folder != self.folder:
-                remove_tree(folder)
+                try_remove_tree(folder)
 
 
 def find_folders_in_use(store: Store) -> set[str]:

@@ -6,15 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from engine.core.dates import day, read_day, to_local
 from engine.core.errors import UsageError, unknown_name
 from engine.core.messages.search import MAX_FACETS, Search
 from engine.core.records import Document
-from engine.core.text import day, read_day
 from engine.corpus.scan.formats import FORMATS, PICTURES, STREAMED, ending_of
 from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
 
@@ -287,8 +286,7 @@ def _name_language(code: str) -> str:
 def _read_year(document: Document) -> str:
     """Return the year of a document's date, in the user's time zone."""
     seconds = max(-6e10, min(date_of(document), 2e11))
-    moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
-    return f"{moment.astimezone():%Y}"
+    return f"{to_local(seconds):%Y}"
 
 
 def _count_tags(documents: list[Document]) -> Counter[str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from engine.core.dates import day
 from engine.core.messages.search import Hit, Ranked
 from engine.core.records import Chunk, Document
-from engine.core.text import day
 from engine.search.fusing import Fused, Ranking
 from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence

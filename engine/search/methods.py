@@ -22,20 +22,20 @@ Task = Callable[[ThreadSearcher], Any]
 
 
 def _search(request: Search) -> Task:
-    return lambda own: own.ready().search(request, own.is_wanted)
+    return lambda searcher: searcher.ready().search(request, searcher.is_wanted)
 
 
 def _warm_up(request: WarmUp) -> Task:
-    def task(own: ThreadSearcher) -> bool:
-        own.ready().warm_up(request.mode or "hybrid")
+    def task(searcher: ThreadSearcher) -> bool:
+        searcher.ready().warm_up(request.mode or "hybrid")
         return True
 
     return task
 
 
 def _read_document(request: ReadDocument) -> Task:
-    def task(own: ThreadSearcher) -> DocumentText:
-        document = own.look().document(request.document_id)
+    def task(searcher: ThreadSearcher) -> DocumentText:
+        document = searcher.look().document(request.document_id)
         if document is None:
             raise UsageError(
                 f"There is no document {request.document_id}.",
@@ -51,14 +51,14 @@ def _read_document(request: ReadDocument) -> Task:
 
 
 def _explain(request: Explain) -> Task:
-    return lambda own: own.ready().explain(request.query, request.chunk_ids, request.mode)
+    return lambda searcher: searcher.ready().explain(request.query, request.chunk_ids, request.mode)
 
 
 HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {
     Search: _search,
     WarmUp: _warm_up,
     Explain: _explain,
-    MeasureReranker: lambda _: lambda own: own.ready().reranking.measure_speed(),
+    MeasureReranker: lambda _: lambda searcher: searcher.ready().reranking.measure_speed(),
     ReadDocument: _read_document,
     Ping: lambda _: lambda _own: "pong",
 }
@@ -76,26 +76,26 @@ def read_request(method: str, params: dict[str, Any]) -> Request[Any]:
 def task_of(request: Request[Any]) -> Task:
     """Return the task that a request asks for; its result is JSON."""
     task = HANDLERS[type(request)](request)
-    return lambda own: to_json(task(own))
+    return lambda searcher: to_json(task(searcher))
 
 
-def is_light(request: Request[Any], own: ThreadSearcher) -> bool:
+def is_light(request: Request[Any], searcher: ThreadSearcher) -> bool:
     """Return whether a request needs neither the encoder nor the reranker.
 
-    Such a request must not wait for them. `own`: the searcher of the calling thread.
+    Such a request must not wait for them. `searcher`: the searcher of the calling thread.
     """
     if isinstance(request, Search):
-        return request.mode == "bm25" and not _may_rerank(request.rerank, own)
+        return request.mode == "bm25" and not _may_rerank(request.rerank, searcher)
     if isinstance(request, Explain | WarmUp):
         return request.mode == "bm25"
     return isinstance(request, Ping | ReadDocument)
 
 
-def _may_rerank(rerank: bool | None, own: ThreadSearcher) -> bool:
+def _may_rerank(rerank: bool | None, searcher: ThreadSearcher) -> bool:
     if rerank is not None:
         return rerank
     try:
-        has_reranker = bool(own.project.settings().search.reranker)
-        return has_reranker and own.look().may_rerank("bm25")
+        has_reranker = bool(searcher.project.settings().search.reranker)
+        return has_reranker and searcher.look().may_rerank("bm25")
     except EngineError:  # the search reports it
         return False

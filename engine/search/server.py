@@ -46,12 +46,13 @@ class Server:
         self._reading = ThreadSearcher(project)
         self._extra = dict(extra or {})
         self._answers = Answers(output)
-        self.waiting: dict[tuple[str, bool], Ticket] = {}
-        self._turns = threading.Lock()
-        self._own = {light: ThreadSearcher(project) for light in (True, False)}
-        self._searching = {light: Worker(own.close) for light, own in self._own.items()}
-        for light, own in self._own.items():
-            own.is_wanted = self._searching[light].has_more
+        self._waiting: dict[tuple[str, bool], Ticket] = {}
+        self._series_lock = threading.Lock()
+        self._searchers = {light: ThreadSearcher(project) for light in (True, False)}
+        self._searching: dict[bool, Worker] = {}
+        for light, searcher in self._searchers.items():
+            self._searching[light] = Worker(searcher.close)
+            searcher.is_wanted = self._searching[light].has_more
         self._other = Worker()
 
     def serve(self, lines: Iterable[str] | IO[bytes]) -> None:
@@ -114,34 +115,35 @@ class Server:
 
     def _queue_search(self, key: Any, request: Request[Any]) -> None:
         light = is_light(request, self._reading)
-        own = self._own[light]
+        searcher = self._searchers[light]
         task = task_of(request)
 
         def job() -> None:
-            self._run(key, lambda: task(own))
+            self._run(key, lambda: task(searcher))
 
         if isinstance(request, Search) and request.series is not None:
             job = self._add_to_series(Ticket(key), (request.series, light), job)
         self._searching[light].put(job)
 
     def _add_to_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:
-        """Supersede the waiting search of a series.
+        """Return a job that runs `job` unless a newer search of its series arrives first.
 
-        Returns a job that does nothing if it is itself superseded before its turn.
+        `series`: its name, and whether its searches are light. An older search that still waits
+        is answered as superseded.
         """
-        with self._turns:
-            former = self.waiting.get(series)
-            self.waiting[series] = ticket
+        with self._series_lock:
+            former = self._waiting.get(series)
+            self._waiting[series] = ticket
             if former is not None:
                 former.superseded = True
         if former is not None:
             self._answers.give(former.key, error=(SUPERSEDED, "superseded", None))
 
         def run_unless_superseded() -> None:
-            with self._turns:
+            with self._series_lock:
                 if ticket.superseded:
                     return
-                del self.waiting[series]
+                del self._waiting[series]
             job()
 
         return run_unless_superseded

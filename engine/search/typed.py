@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.core.characters import visible
+from engine.core.characters import drop_invisible
 from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.corpus.scan.formats import STREAMED
@@ -72,7 +72,7 @@ class TypedQueries:
         `syntax`: the query may contain operators.
         """
         encodable = typed.encode("utf-8", "replace").decode()  # without half surrogate pairs
-        text = visible(encodable)
+        text = drop_invisible(encodable)
         if not syntax:
             return ParsedQuery(text, text)
         query = parse(text)

@@ -68,8 +68,8 @@ def skipped(project: ProjectFolder, _request: messages.ReadSkipped) -> messages.
         files = unsearched(store)
         for source, path, reason in store.unread_parts():
             files.append(messages.Unread(source, path, reason, True))
-    files.sort(key=lambda file: (not file.known, file.path, file.source))
-    retryable = sum(file.known for file in files)
+    files.sort(key=lambda file: (not file.retryable, file.path, file.source))
+    retryable = sum(file.retryable for file in files)
     return messages.UnreadFiles(tuple(files[:SKIPPED_SHOWN]), len(files), retryable)
 
 

@@ -165,7 +165,7 @@ def find_uses() -> dict[Path, list[str]]:
 def _list_named_models(folder: Path) -> Iterator[Path]:
     """Yield the local models that a project's settings name, as far as they can be read."""
     from engine.encoders.kinds.chosen import model_path
-    from engine.gguf.file import gguf_file
+    from engine.gguf.file import find_gguf_file
     from engine.models.installed import find_installed_folder
 
     try:
@@ -181,7 +181,7 @@ def _list_named_models(folder: Path) -> Iterator[Path]:
             yield real_path(model_path(named))
     if settings.queries.model:
         with suppress(EngineError, OSError, ValueError):
-            yield real_path(gguf_file(folder, settings.queries.model))
+            yield real_path(find_gguf_file(folder, settings.queries.model))
     for named in filter(None, [settings.search.reranker, settings.training.cross_encoder]):
         with suppress(OSError, ValueError, RuntimeError):
             path = folder / Path(named).expanduser()

@@ -21,7 +21,7 @@ from engine.models.installed import (
     check_model_name,
     check_target,
     install,
-    own_folder,
+    models_folder,
     read_installed,
     remove,
     staged_folder,
@@ -174,7 +174,7 @@ def remove_model(name: str) -> Path:
     if installed:
         path = installed.path
     else:
-        path = own_folder() / name
+        path = models_folder() / name
     projects = find_uses().get(real_path(path), [])
     if projects:
         raise UsageError(
@@ -195,7 +195,7 @@ def verify_model(name: str, should_stop: Stop = _never_stop) -> ModelChange:
     if model is None:
         raise UsageError(
             f"There is no model {name} that could be checked.",
-            f"In {own_folder()}, it has no list of digests.",
+            f"In {models_folder()}, it has no list of digests.",
             "'engine models' lists them. Models that were added before have none; add them again.",
             code="model-missing",
         )

@@ -44,7 +44,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         if counts["judged"] < needed["judged"] and advised:
             needed["judged"] = advised  # the report advises a few more, as a margin
         rung = _choose_rung(counts, needed)
-        megabytes = _index_megabytes(snapshot)
+        index_megabytes = _index_megabytes(snapshot)
         expects = _has_experience(snapshot)
         helps: list[Help] = []
         if not counts["model"] and not counts["imported"]:
@@ -60,21 +60,21 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         if teacher and not teacher.chosen:
             helps.append("teacher")
     return AdaptationOffer(
-        dict(forecast.seconds) if forecast else {},
-        tuple(forecast.unknown) if forecast else (),
-        rung,
-        counts[rung],
-        needed[rung],
-        DIFFERENCE,
-        needed["judged"],
-        tuple(helps),
-        not due,
-        max(counts.values()) >= MIN_TO_DECIDE,
-        advised not in (None, TYPICAL),
-        rung != "document" or is_generated,
-        expects,
-        megabytes,
-        teacher,
+        seconds=dict(forecast.seconds) if forecast else {},
+        unknown=tuple(forecast.unknown) if forecast else (),
+        rung=rung,
+        queries=counts[rung],
+        needed=needed[rung],
+        points=DIFFERENCE,
+        judged_needed=needed["judged"],
+        helps=tuple(helps),
+        up_to_date=not due,
+        possible=max(counts.values()) >= MIN_TO_DECIDE,
+        measured=advised not in (None, TYPICAL),
+        counted=rung != "document" or is_generated,
+        expects=expects,
+        index_megabytes=index_megabytes,
+        teacher=teacher,
     )
 
 

@@ -107,12 +107,9 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
     listed_queries.sort(key=lambda query: ORIGINS.index(query.origin))
     counts = Counter(query.origin for query in listed_queries)
     counts_by_use: dict[str, dict[messages.QueryUse, int]] = {}
-    uses_by_origin = Counter((query.origin, query.use) for query in listed_queries)
     for name in counts:
-        counts_by_use[name] = {}
-        for use in USES:
-            if uses_by_origin[name, use]:
-                counts_by_use[name][use] = uses_by_origin[name, use]
+        uses = Counter(query.use for query in listed_queries if query.origin == name)
+        counts_by_use[name] = {use: uses[use] for use in USES if uses[use]}
     if origin is not None:
         listed_queries = [query for query in listed_queries if query.origin == origin]
     return messages.QueriesByOrigin(dict(counts), counts_by_use, tuple(listed_queries))

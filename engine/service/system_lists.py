@@ -209,35 +209,35 @@ class SystemLists:
 
         return self._chosen.get((self._loaded.state, repr(snapshot.settings)), choose)
 
-    def _find_known_chunks(self, pair: SystemPair) -> KnownChunks:
-        """Return the chunks with vectors of both encoders. Raises NotBuiltError without any."""
+    def _read_known_chunks(self, pair: SystemPair) -> KnownChunks:
+        """Look up all chunks in the caches of both encoders."""
         import numpy as np
 
         from engine.encoders.embedding_cache import EmbeddingCache, VectorCache, hash_keys
 
         folder = self._loaded.project.path / "cache"
+        keys = self._loaded.store.chunk_keys()
+        ids = np.array([chunk_id for chunk_id, _, _ in keys], np.int64)
+        hashes = hash_keys([content_hash for _, _, content_hash in keys])
+        caches: dict[str, VectorCache] = {}
+        is_known = np.ones(len(ids), bool)
+        for fingerprint in {pair.reference.chunks, pair.candidate.chunks}:
+            width = EmbeddingCache(folder).read_width(fingerprint)
+            cache = VectorCache(folder / fingerprint, width, reading=True)
+            is_known &= cache.find(hashes) >= 0
+            caches[fingerprint] = cache
+        known_hashes = hashes[is_known]
+        places = {name: cache.find(known_hashes) for name, cache in caches.items()}
+        missing = int((~is_known).sum())
+        return KnownChunks(ids[is_known], caches, places, missing)
 
-        def find() -> KnownChunks:
-            keys = self._loaded.store.chunk_keys()
-            ids = np.array([key[0] for key in keys], np.int64)
-            hashes = hash_keys([key[2] for key in keys])
-            caches: dict[str, VectorCache] = {}
-            is_known = np.ones(len(ids), bool)
-            for fingerprint in {pair.reference.chunks, pair.candidate.chunks}:
-                width = EmbeddingCache(folder).read_width(fingerprint)
-                cache = VectorCache(folder / fingerprint, width, reading=True)
-                is_known &= cache.find(hashes) >= 0
-                caches[fingerprint] = cache
-            known_hashes = hashes[is_known]
-            places = {name: cache.find(known_hashes) for name, cache in caches.items()}
-            missing = int((~is_known).sum())
-            return KnownChunks(ids[is_known], caches, places, missing)
-
-        known = self._chunks.get((self._loaded.state, pair), find)
+    def _find_known_chunks(self, pair: SystemPair) -> KnownChunks:
+        """Return the chunks with vectors of both encoders. Raises NotBuiltError without any."""
+        known = self._chunks.get((self._loaded.state, pair), lambda: self._read_known_chunks(pair))
         if not len(known.ids):
             raise NotBuiltError(
                 "The lists of both encoders cannot be made.",
-                "Their vectors of the chunks are not kept.",
+                "The chunk vectors of both encoders are not cached.",
                 f"Run 'engine evaluate {self._loaded.project.argument} --force', which makes them.",
                 code="lists-unavailable",
                 stage="evaluate",

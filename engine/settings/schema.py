@@ -219,6 +219,15 @@ class QuerySettings(Section):
         le=1000,
     )
 
+    @property
+    def prompt_names(self) -> list[str]:
+        """The prompts that a model gets, in order."""
+        if self.prompt == "two-step":
+            return ["events", "questions"]
+        if "everyday" in self.kinds:
+            return ["one-step", "everyday"]
+        return ["one-step"]
+
 
 class RankingSettings(Section):
     """BM25 rankings to learn from."""

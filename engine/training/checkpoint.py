@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.disk import complete_folder, disk_errors
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -99,12 +99,12 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
     with disk_errors(f"The training checkpoint in {folder} could not be written."):
         folder.mkdir(parents=True, exist_ok=True)
         for torn in folder.glob(".writing-*"):
-            remove_tree(torn)
+            try_remove_tree(torn)
         final = folder / f"step-{state.step:08d}"
         if _load(final, key) is not None:
             return
         # What is there is torn, or belongs to another training.
-        remove_tree(final)
+        try_remove_tree(final)
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         payload = serialise(plain)
         digest = hashlib.sha256(payload).hexdigest()
@@ -116,7 +116,7 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         checkpoints = _find_folders(folder)
         kept = [path for path in checkpoints if path.name <= final.name][:KEPT]
         for old in set(checkpoints) - set(kept):
-            remove_tree(old)
+            try_remove_tree(old)
 
 
 def load_newest(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.datasets.imports import graded_queries, imports_fingerprint
 from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.for_project import (
@@ -139,11 +139,11 @@ class TrainStage(Stage):
         result, reason = learn(context, model, data, config, hardware, checkpoints)
         if result is None:
             summary = _publish_reason(context, reason)
-            remove_tree(context.project.path / "checkpoints")
+            try_remove_tree(context.project.path / "checkpoints")
             return summary
         info = _publish_adapter(context, config, result)
         context.store.put_artifact(Artifact(info, context.fingerprint, info.adapter or ""))
-        remove_tree(context.project.path / "checkpoints")
+        try_remove_tree(context.project.path / "checkpoints")
         return {
             "adapter": info.adapter,
             "reason": "",

@@ -17,7 +17,7 @@ from engine.training.heldout import HeldOutPool, build_pool
 from engine.training.job import Job
 from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepare
 from engine.training.model.augmentation import Loss, add_black_box, require_vectors
-from engine.training.model.lora import read_start
+from engine.training.model.lora import read_initial_tensors
 from engine.training.model.student import Rows
 from engine.training.objectives.objective import Objective, PairScores
 from engine.training.objectives.pair_scores import pair_scores
@@ -84,7 +84,7 @@ class _Training(Loop):
         if self.job.start is not None:
             tensors: dict[str, Tensor] = {}
             if self.peers.leads:
-                tensors = read_start(self.job.start, self.student.masters)
+                tensors = read_initial_tensors(self.job.start, self.student.masters)
             self.student.load(self.peers.decide(tensors))
             self.best = self.student.snapshot()
         return self._repeat()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.encoders.embedding_cache import CachedRows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import VectorsInfo
@@ -127,4 +127,4 @@ class PartialIndex:
         context.store.put_artifact(self._present)
         if replaced is not None and replaced.fingerprint == INCOMPLETE:
             # Searchers that still use it have it mapped.
-            remove_tree(context.project.path / replaced.folder)
+            try_remove_tree(context.project.path / replaced.folder)

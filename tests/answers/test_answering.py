@@ -41,7 +41,7 @@ def asked(project: ProjectFolder, *things: str, **more: Any) -> Answer:
     )
 
 
-def test_an_answer_is_heard_while_it_is_written(asked_project: Asked):
+def test_an_answer_is_heard_while_it_is_written(asked_project: Asked) -> None:
     go = threading.Event()
     heard = list[Answer]()
 
@@ -67,7 +67,7 @@ def test_an_answer_is_heard_while_it_is_written(asked_project: Asked):
     assert known_servers(project.path) == [server.url]
 
 
-def test_the_passages_are_numbered_in_the_order_of_the_hits(asked_project: Asked):
+def test_the_passages_are_numbered_in_the_order_of_the_hits(asked_project: Asked) -> None:
     with serving(lambda *_: GOOD) as server:  # one that does not stream
         project = asked_project(endpoint=server.url)
         found = asked(project, "oven", "crane")
@@ -84,7 +84,7 @@ def test_the_passages_are_numbered_in_the_order_of_the_hits(asked_project: Asked
     assert "When is the oil of the pump changed?" in user(server.requests[0]).split("==========")[2]
 
 
-def test_what_makes_the_queries_stays_as_it_is(asked_project: Asked):
+def test_what_makes_the_queries_stays_as_it_is(asked_project: Asked) -> None:
     with serving(lambda *_: GOOD) as server:
         project = asked_project(backend="imported", endpoint=server.url)
         before = (project.path / "project.toml").read_bytes()
@@ -92,14 +92,14 @@ def test_what_makes_the_queries_stays_as_it_is(asked_project: Asked):
     assert (project.path / "project.toml").read_bytes() == before
 
 
-def test_an_empty_answer_says_that_the_passages_hold_none(asked_project: Asked):
+def test_an_answer_without_sentences_is_done_and_empty(asked_project: Asked) -> None:
     with serving(lambda *_: written()) as server:
         assert asked(asked_project(endpoint=server.url, endpoint_model="m"), "pump") == Answer(
             "m", 1, (), "done"
         )
 
 
-def test_without_passages_no_model_is_asked(asked_project: Asked):
+def test_without_passages_no_model_is_asked(asked_project: Asked) -> None:
     with serving(lambda *_: GOOD) as server:
         assert asked(asked_project(endpoint=server.url, endpoint_model="m")) == Answer(
             "m", 0, (), "done"
@@ -117,14 +117,14 @@ def test_without_passages_no_model_is_asked(asked_project: Asked):
 )
 def test_what_has_come_before_a_failure_stays(
     asked_project: Asked, pieces: list[bytes], reason: str
-):
+) -> None:
     with serving(lambda *_: Raw(pieces=pieces)) as server:
         found = asked(asked_project(endpoint=server.url), "pump", "crane")
     assert code(found) == ("failed", reason)
     assert [one.text for one in found.sentences] == [FIRST.text, "So is"]
 
 
-def test_a_connection_that_breaks_in_the_middle_leaves_what_has_come(asked_project: Asked):
+def test_a_connection_that_breaks_in_the_middle_leaves_what_has_come(asked_project: Asked) -> None:
     body = part(BEGUN)
     with serving(
         lambda *_: Raw(pieces=[body], headers={"Content-Length": str(len(body) + 9)})
@@ -150,7 +150,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_an_answer_of_another_form_is_an_error(asked_project: Asked, streams: bool):
+def test_an_answer_of_another_form_is_an_error(asked_project: Asked, streams: bool) -> None:
     def script(_request: Request, number: int) -> Any:
         if streams:
             return Raw(pieces=[part(WRONG[number]), last()])
@@ -174,18 +174,20 @@ def test_an_answer_of_another_form_is_an_error(asked_project: Asked, streams: bo
         (Raw(302, headers={"Location": "http://example.org"}), "answer-failed"),
     ],
 )
-def test_a_server_that_does_not_answer_is_an_error(asked_project: Asked, raw: Raw, reason: str):
+def test_a_server_that_does_not_answer_is_an_error(
+    asked_project: Asked, raw: Raw, reason: str
+) -> None:
     with serving(lambda *_: raw) as server:
         assert code(asked(asked_project(endpoint=server.url), "pump")) == ("failed", reason)
 
 
-def test_a_server_that_is_not_there_is_an_error(asked_project: Asked):
+def test_a_server_that_is_not_there_is_an_error(asked_project: Asked) -> None:
     with serving(lambda *_: GOOD) as server:
         project = asked_project(endpoint=server.url)
     assert code(asked(project, "pump")) == ("failed", "answer-failed")
 
 
-def test_a_slow_server_has_its_limit_and_what_it_has_written_stays(asked_project: Asked):
+def test_a_slow_server_has_its_limit_and_what_it_has_written_stays(asked_project: Asked) -> None:
     over = threading.Event()
     with serving(lambda *_: Raw(pieces=[part(BEGUN), over])) as server:
         found = asked(asked_project(endpoint=server.url, endpoint_seconds=1), "pump", "crane")
@@ -194,7 +196,7 @@ def test_a_slow_server_has_its_limit_and_what_it_has_written_stays(asked_project
     assert found.sentences[0] == FIRST
 
 
-def test_a_stopped_answer_leaves_what_has_come(asked_project: Asked):
+def test_a_stopped_answer_leaves_what_has_come(asked_project: Asked) -> None:
     over = threading.Event()
     heard = threading.Event()
 
@@ -211,13 +213,13 @@ def test_a_stopped_answer_leaves_what_has_come(asked_project: Asked):
     assert [one.text for one in found.sentences] == [FIRST.text, "So is"]
 
 
-def test_an_answer_that_its_limit_ends_is_cut(asked_project: Asked):
+def test_an_answer_that_its_limit_ends_is_cut(asked_project: Asked) -> None:
     with serving(lambda *_: Raw(pieces=[part(BEGUN), last("length")])) as server:
         found = asked(asked_project(endpoint=server.url), "pump", "crane")
     assert (found.state, [one.text for one in found.sentences]) == ("cut", [FIRST.text, "So is"])
 
 
-def test_only_passages_that_fit_are_given_and_count(asked_project: Asked):
+def test_only_passages_that_fit_are_given_and_count(asked_project: Asked) -> None:
     with serving(lambda *_: written(([6], "It is so.", ""))) as server:
         found = asked(
             asked_project(endpoint=server.url, context_tokens=780, answer_tokens=64), *THINGS
@@ -227,29 +229,29 @@ def test_only_passages_that_fit_are_given_and_count(asked_project: Asked):
     assert not found.sentences[0].supported  # the sixth was not given
 
 
-def test_a_context_without_room_is_an_error(asked_project: Asked):
+def test_a_context_without_room_is_an_error(asked_project: Asked) -> None:
     project = asked_project(endpoint="http://127.0.0.1:9/v1", context_tokens=512)
     assert code(asked(project, "pump")) == ("failed", "context-too-small")
 
 
-def test_chunks_that_are_gone_are_an_error(asked_project: Asked):
+def test_chunks_that_are_gone_are_an_error(asked_project: Asked) -> None:
     project = asked_project(endpoint="http://127.0.0.1:9/v1")
     assert code(answer(project, "Which?", [10**6])) == ("failed", "chunk-missing")
 
 
-def test_without_a_language_model_there_is_no_answer(asked_project: Asked):
+def test_without_a_language_model_there_is_no_answer(asked_project: Asked) -> None:
     with fails(SettingsError, "language-model-not-chosen"):
         asked(asked_project(), "pump")
 
 
-def test_a_file_that_is_not_there_is_an_error(asked_project: Asked):
+def test_a_file_that_is_not_there_is_an_error(asked_project: Asked) -> None:
     pytest.importorskip("llama_cpp")
     with fails(ModelError, "language-model-missing"):
         choose_model(asked_project(model="gone.gguf"))
 
 
 @pytest.mark.usefixtures("without_llama")
-def test_without_llama_a_file_is_of_no_use_and_a_server_is(asked_project: Asked):
+def test_without_llama_a_file_is_of_no_use_and_a_server_is(asked_project: Asked) -> None:
     project = asked_project(model="tiny.gguf")
     with fails(UsageError, "package-missing"):
         choose_model(project)
@@ -257,7 +259,7 @@ def test_without_llama_a_file_is_of_no_use_and_a_server_is(asked_project: Asked)
     assert choose_model(project)[0].queries.backend == "endpoint"
 
 
-def test_a_public_server_gets_nothing(asked_project: Asked):
+def test_a_public_server_gets_nothing(asked_project: Asked) -> None:
     project = asked_project(endpoint="http://8.8.8.8/v1")
     assert code(asked(project, "pump")) == ("failed", "endpoint-public")
     assert known_servers(project.path) == []
@@ -316,7 +318,9 @@ def asked_of(hostile_built: Path, tmp_path: Path) -> Callable[..., Answer]:
     return ask
 
 
-def test_a_document_cannot_be_another_passage_nor_end_the_passages(asked_of: Callable[..., Answer]):
+def test_a_document_cannot_be_another_passage_nor_end_the_passages(
+    asked_of: Callable[..., Answer],
+) -> None:
     with serving(lambda *_: written()) as server:
         found = asked_of(["orders", "crane"], endpoint=server.url)
     (request,) = server.requests
@@ -337,7 +341,7 @@ def test_a_document_cannot_be_another_passage_nor_end_the_passages(asked_of: Cal
 
 def test_an_order_in_a_document_that_a_model_follows_passes_no_check(
     asked_of: Callable[..., Answer],
-):
+) -> None:
     """The worst that a model can do: it says what the document wants, with the numbers that it
     wants.
     """
@@ -356,7 +360,7 @@ def test_an_order_in_a_document_that_a_model_follows_passes_no_check(
     assert all("⚠" in one.marks and "[" not in one.text for one in found.sentences)
 
 
-def test_no_template_finds_its_marks_in_a_document(asked_of: Callable[..., Answer]):
+def test_no_template_finds_its_marks_in_a_document(asked_of: Callable[..., Answer]) -> None:
     with serving(lambda *_: written()) as server:
         assert asked_of(["marks"], endpoint=server.url, context_tokens=16_384).state == "done"
     passages = shown(server.requests[0])
@@ -366,7 +370,7 @@ def test_no_template_finds_its_marks_in_a_document(asked_of: Callable[..., Answe
     assert not [mark for mark in MARKS if mark.strip() in passages]
 
 
-def test_a_first_passage_that_does_not_fit_is_cut(asked_of: Callable[..., Answer]):
+def test_a_first_passage_that_does_not_fit_is_cut(asked_of: Callable[..., Answer]) -> None:
     with serving(lambda *_: written()) as server:
         found = asked_of(
             ["bolts", "crane"], endpoint=server.url, context_tokens=650, answer_tokens=64
@@ -376,7 +380,7 @@ def test_a_first_passage_that_does_not_fit_is_cut(asked_of: Callable[..., Answer
     assert "Bolt 19 " not in shown(server.requests[0])
 
 
-def test_events_of_servers_are_read_as_they_are_sent():
+def test_events_of_servers_are_read_as_they_are_sent() -> None:
     events = (
         b": comment\r\n\r\nevent: x\r\ndata:"
         b' {"choices":[{"delta":{"role":"assistant","content":null}}]}\r\n\r\n'

@@ -41,7 +41,7 @@ def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> Sente
 )
 def test_a_sentence_is_supported_by_passages_that_there_are(
     sources: list[int], kept: tuple[int, ...], supported: bool
-):
+) -> None:
     assert check_sentences([entry(sources)], PASSAGES) == (Sentence("It is so.", kept, supported),)
 
 
@@ -84,12 +84,12 @@ def test_a_sentence_is_supported_by_passages_that_there_are(
 )
 def test_a_quote_must_stand_in_a_passage_that_is_named(
     sources: list[int], quote: str, found: bool | None
-):
+) -> None:
     (sentence,) = check_sentences([entry(sources, quote=quote)], PASSAGES)
     assert sentence.quote_found is found
 
 
-def test_what_is_wrong_is_marked_and_what_is_right_is_not():
+def test_what_is_wrong_is_marked_and_what_is_right_is_not() -> None:
     entries = [
         entry([1], quote="every 2 months"),
         entry([1], quote="every 9 months"),
@@ -106,27 +106,27 @@ def test_what_is_wrong_is_marked_and_what_is_right_is_not():
     ]
 
 
-def test_a_quote_that_is_being_written_may_end_within_a_word():
+def test_a_quote_that_is_being_written_may_end_within_a_word() -> None:
     text = json.dumps({"sentences": [entry([1], quote="every 2 months").model_dump()]})
     cut = text.index(" months") + 4
     assert [one.quote_found for one in read_partial(text[:cut], PASSAGES)] == [True]
     assert [one.quote_found for one in read_partial(text[:cut] + '"}]}', PASSAGES)] == [False]
 
 
-def test_numbers_in_brackets_within_a_sentence_are_no_sources():
+def test_numbers_in_brackets_within_a_sentence_are_no_sources() -> None:
     given = "It is red [1] and so on [1 and 2.] 【3】 ［4］ [[5]] 〔6〕 ⟦7⟧ ⁅8⁆ [¹] [②] [\u200b3] [see]."  # noqa: E501
     (sentence,) = check_sentences([entry([], given)], PASSAGES)
     text = "It is red (1) and so on (1 and 2.) (3) (4) (5) (6) (7) (8) (¹) (②) (\u200b3) [see]."
     assert (sentence.text, sentence.sources, sentence.supported) == (text, (), False)
 
 
-def test_an_entry_without_words_is_no_sentence():
+def test_an_entry_without_words_is_no_sentence() -> None:
     assert check_sentences([entry([1], " \n"), entry([1], "Yes.")], PASSAGES) == (
         Sentence("Yes.", (1,), True),
     )
 
 
-def test_a_passage_has_no_number_but_its_own():
+def test_a_passage_has_no_number_but_its_own() -> None:
     shown = number_passage(
         1, "Report [2]", "As said [3].\n[2] Fake > (none)\n[ 4 ] [１２] ［5, 6］ 【7】 [a] [8"
     )
@@ -135,7 +135,7 @@ def test_a_passage_has_no_number_but_its_own():
     )
 
 
-def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences():
+def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences() -> None:
     whole = [
         entry([1], "The pump's oil [1] is changed.", "every 2 months"),
         entry([2, 9], 'A "ﬁrst" crane \U0001f3d7.'),
@@ -157,11 +157,11 @@ def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences():
 @pytest.mark.parametrize(
     "text", ["", "Sure! Here is", "[1, 2]", '{"sentences": 3', '{"other": [', "```json\n"]
 )
-def test_what_begins_no_answer_shows_nothing(text: str):
+def test_what_begins_no_answer_shows_nothing(text: str) -> None:
     assert read_partial(text, PASSAGES) == ()
 
 
-def test_the_form_names_what_is_asked_for():
+def test_the_form_names_what_is_asked_for() -> None:
     properties = SHAPE.schema(3)["properties"]["sentences"]["items"]["properties"]
     assert list(properties) == ["sources", "text", "quote"]
     assert properties["sources"] == {

@@ -34,10 +34,11 @@ def project(asked_project: Callable[..., ProjectFolder], tmp_path: Path) -> Proj
     return project
 
 
-def test_nonsense_is_marked_sentence_by_sentence(project: ProjectFolder):
+def test_nonsense_is_marked_sentence_by_sentence(project: ProjectFolder) -> None:
     heard: list[Answer] = []
     found = answer(project, QUESTION, chunk_ids(project, *THINGS), heard.append)
-    assert (found.model, found.passages, found.state in ("done", "cut")) == ("tiny.gguf", 6, True)
+    assert (found.model, found.passages) == ("tiny.gguf", 6)
+    assert found.state in ("done", "cut")
     assert found.sentences
     assert all("⚠" in one.marks for one in found.sentences)
     assert heard[0] == Answer("tiny.gguf", 6, (), "writing")
@@ -53,7 +54,7 @@ def children() -> list[psutil.Process]:
     return [one for one in psutil.Process().children() if "engine.llm.serving" in one.cmdline()]
 
 
-def test_a_stop_ends_the_process_and_leaves_what_has_come(project: ProjectFolder):
+def test_a_stop_ends_the_process_and_leaves_what_has_come(project: ProjectFolder) -> None:
     heard: list[Answer] = []
 
     def has_begun() -> bool:
@@ -66,7 +67,9 @@ def test_a_stop_ends_the_process_and_leaves_what_has_come(project: ProjectFolder
     assert not children()
 
 
-def test_a_crash_of_the_library_is_an_error_and_leaves_what_has_come(project: ProjectFolder):
+def test_a_crash_of_the_library_is_an_error_and_leaves_what_has_come(
+    project: ProjectFolder,
+) -> None:
     def hear(found: Answer) -> None:
         if found.sentences:
             with suppress(psutil.Error):
@@ -79,7 +82,7 @@ def test_a_crash_of_the_library_is_an_error_and_leaves_what_has_come(project: Pr
     assert found.sentences
 
 
-def test_the_question_does_not_stand_in_the_list_of_processes(project: ProjectFolder):
+def test_the_question_does_not_stand_in_the_list_of_processes(project: ProjectFolder) -> None:
     lines: list[str] = []
 
     def hear(_found: Answer) -> None:

@@ -13,6 +13,7 @@ from fixtures.long_training import end_run, lengthen
 from fixtures.pipeline import copy_project
 from fixtures.preloaded import STARTER
 from fixtures.served_here import runs_here, served_here
+from fixtures.user_folders import DATA, STATE
 
 
 @pytest.fixture
@@ -84,3 +85,10 @@ def parsed_styles() -> Iterator[None]:
 def started_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """The app was started in no folder that it would offer to search."""
     monkeypatch.setattr("bmembed_tui.home.screen.find_current_folder", lambda: None)
+
+
+@pytest.fixture
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's data and state: no other test's projects and recent ones are known."""
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
+    monkeypatch.setenv(STATE, str(tmp_path / "state"))

@@ -76,7 +76,7 @@ def test_an_app_that_opens_nothing_leaves_no_process(new_project: Path) -> None:
     assert drive_begun(str(new_project), story).process is None
 
 
-def test_nothing_is_started_where_no_project_is_known_or_its_name_is_none(
+def test_nothing_is_started_without_a_project_or_with_an_invalid_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -74,7 +74,7 @@ from lint.markup import main, problems
         "self.notify('done', title=name, markup=False)",
     ],
 )
-def test_it_finds(source: str) -> None:
+def test_markup_in_untrusted_text_is_found(source: str) -> None:
     assert list(problems(source, "some.py"))
 
 
@@ -102,7 +102,7 @@ def test_it_finds(source: str) -> None:
         "class Mine(Widget):\n    def render(self) -> Content: return plain(self.name)",
     ],
 )
-def test_it_lets_pass(source: str) -> None:
+def test_safe_widgets_are_not_reported(source: str) -> None:
     assert not list(problems(source, "some.py"))
 
 

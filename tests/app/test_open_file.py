@@ -57,7 +57,7 @@ def at_page_7(
     return Answer(question, by, tuple(replace(hit, page=7) for hit in hits), *others, **named)
 
 
-def test_search_and_result_open_beside_the_loop(
+def test_search_and_result_do_not_block_the_event_loop(
     calls: Calls, looks: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     play_record(monkeypatch, tmp_path)

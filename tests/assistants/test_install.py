@@ -63,7 +63,7 @@ def problem(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("client", PLACES)
-def test_where_there_is_no_file_one_is_made(home: Path, notes: Path, client: str) -> None:
+def test_a_missing_file_is_created(home: Path, notes: Path, client: str) -> None:
     shown = engine_here("mcp", str(notes), "--install", client, "--yes").stdout
     path = home / PLACES[client]
     servers = read(path)["mcp_servers" if client == "codex" else "mcpServers"]
@@ -213,7 +213,7 @@ def test_a_file_that_changes_while_the_user_looks_is_left_alone(home: Path, note
     assert path.read_text() == '{"a": 2}\n'
 
 
-def test_of_a_link_the_file_that_it_names_is_changed(home: Path, notes: Path) -> None:
+def test_the_target_of_a_link_is_changed(home: Path, notes: Path) -> None:
     real = home / "dotfiles.json"
     real.write_text("{}")
     (home / ".claude.json").symlink_to(real)

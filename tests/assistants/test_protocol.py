@@ -32,11 +32,9 @@ def test_the_sdk_s_client_finds_and_reads(handbook: Path, mode: str, revision: s
         for tool in tools.values():
             hints = tool.annotations
             assert hints is not None
-            assert (hints.read_only_hint, hints.open_world_hint, hints.destructive_hint) == (
-                True,
-                False,
-                False,
-            )
+            assert hints.read_only_hint is True
+            assert hints.open_world_hint is False
+            assert hints.destructive_hint is False
             assert tool.output_schema
         found = await client.call_tool(
             "search", {"query": "who repairs the roof"}

@@ -70,7 +70,7 @@ def test_an_answer_is_printed_once_with_its_numbers_marks_and_sources(asked_proj
 
 
 @pytest.mark.parametrize("query", ["zyx", QUERY])
-def test_where_there_is_no_answer_it_says_so(asked_project: Asked, query: str) -> None:
+def test_a_question_without_an_answer_says_so(asked_project: Asked, query: str) -> None:
     """No hits: the model is not asked. No sentences: the passages hold no answer."""
     with serving(lambda *_: written()) as server:
         done = engine_here("ask", str(asked_project(endpoint=server.url).path), query)

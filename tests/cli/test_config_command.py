@@ -40,11 +40,9 @@ def test_a_value_is_set_read_and_unset(project: ProjectFolder) -> None:
     former = file.read_text()
     assert config("get", project, "search.mode").stdout == "hybrid\n"
     (changed,) = config("set", project, "search.mode", "bm25").stderr.splitlines()
-    assert [part in changed for part in ("search.mode", '"keywords"', '"hybrid"')] == [
-        True,
-        True,
-        True,
-    ]
+    assert "search.mode" in changed
+    assert '"keywords"' in changed
+    assert '"hybrid"' in changed
     config("set", project, "corpus.exclude", "drafts/**, *.tmp")
     config("set", project, "queries.endpoint_model", "7")
     assert config("get", project, "search.mode").stdout == "keywords\n"

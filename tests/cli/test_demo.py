@@ -37,7 +37,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, *sets: QuerySetReport) -> str | None
     return found.text if found is not None else None
 
 
-def test_of_questions_that_only_measure_the_best_answered_is_shown(
+def test_the_best_answered_of_the_measuring_questions_is_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     judged = query_set("judged", change("judged", 0.0, 100.0))
@@ -51,7 +51,7 @@ def test_of_questions_that_only_measure_the_best_answered_is_shown(
     assert chosen(monkeypatch, judged, query_set("measuring")) == "judged"
 
 
-def test_where_nothing_is_newly_answered_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_newly_answered_queries_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(monkeypatch) is None
     assert chosen(monkeypatch, query_set("judged", change("found before", 30.0, 100.0))) is None
     assert (
@@ -64,9 +64,7 @@ def test_where_nothing_is_newly_answered_nothing_is_shown(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("width", "side_by_side"), [(80, False), (120, True)])
-def test_both_lists_are_shown_side_by_side_where_there_is_room(
-    width: int, *, side_by_side: bool
-) -> None:
+def test_both_lists_are_shown_side_by_side_if_they_fit(width: int, *, side_by_side: bool) -> None:
     out = io.StringIO()
     show_change(change("who", 0.0, 63.0), "Now in use", Console(file=out, width=width))
     lines = out.getvalue().splitlines()

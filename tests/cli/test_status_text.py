@@ -38,11 +38,15 @@ def test_hybrid_search_has_the_shares_of_keywords_and_meaning(
 
 def test_each_mode_has_its_encoder_and_its_standing(tmp_path: Path) -> None:
     semantic, hybrid = lines_in_use(tmp_path, ADAPTED, replace(ADAPTED, standing="expected"))
-    assert ["semantic" in semantic, "hybrid" in hybrid] == [True, True]
-    assert [label_of("adapted") in line for line in (semantic, hybrid)] == [True, True]
-    assert [STANDINGS["proved"] in semantic, STANDINGS["expected"] in hybrid] == [True, True]
+    assert "semantic" in semantic
+    assert "hybrid" in hybrid
+    assert label_of("adapted") in semantic
+    assert label_of("adapted") in hybrid
+    assert STANDINGS["proved"] in semantic
+    assert STANDINGS["expected"] in hybrid
     (semantic, hybrid) = lines_in_use(tmp_path, ADAPTED, BASE)
-    assert [label_of("adapted") in line for line in (semantic, hybrid)] == [True, False]
+    assert label_of("adapted") in semantic
+    assert label_of("adapted") not in hybrid
 
 
 def stage_lines(tmp_path: Path, **states: str) -> list[list[str]]:

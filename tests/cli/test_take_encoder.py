@@ -101,7 +101,7 @@ def test_at_a_terminal_one_key_takes_it(
     assert "large" in question
 
 
-def test_where_nothing_is_proved_nothing_is_taken(
+def test_without_proof_no_candidate_is_chosen(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = comparison(small=(3.0, "no difference shown"))

@@ -129,9 +129,11 @@ def test_a_project_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
 def test_to_compare_encoders_takes_a_project_and_encoders() -> None:
     for arguments in (("compare",), ("compare", "sample"), ("list", "sample", "e5")):
         code, error = error_of("encoders", *arguments)
-        assert (code, error["code"], arguments[0] in error["what"]) == (2, "wrong-use", True)
+        assert (code, error["code"]) == (2, "wrong-use")
+        assert arguments[0] in error["what"]
     code, error = error_of("config", "get", "sample")
-    assert (code, "engine config list" in error["to_do"]) == (2, True)
+    assert code == 2
+    assert "engine config list" in error["to_do"]
 
 
 def test_the_end_of_a_watch_is_said(
@@ -154,7 +156,7 @@ def test_a_status_breaks_no_words_at_the_edge(
     assert {*broken.split()} - {*whole.split()} <= {part for part in broken.split() if part in path}
 
 
-def test_of_archives_the_file_itself_is_printed_and_once(tmp_path: Path) -> None:
+def test_files_of_archives_are_printed_as_the_archive_once(tmp_path: Path) -> None:
     documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "doors.zip").write_bytes(
@@ -181,7 +183,7 @@ def test_a_project_without_an_index_says_what_to_do_when_all_are_searched(
     assert "engine run" in done.stderr
 
 
-def test_that_no_query_was_left_out_is_not_that_there_are_none(
+def test_no_rejected_queries_reads_differently_from_no_queries(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.api.Project.queries", lambda *_: [])

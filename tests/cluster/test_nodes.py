@@ -270,7 +270,7 @@ def refusal(project: Path, address: str, **environ: str) -> str:
     return str(json.loads(done.stderr.splitlines()[-1])["code"])
 
 
-def test_where_there_is_no_cluster(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_a_cluster(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "127.0.0.1:9")
     with fails(UsageError, "cluster-not-found", "127.0.0.1:9"):
         Nodes[int, int](open_slow_squares, 0.0, never)

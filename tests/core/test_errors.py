@@ -103,7 +103,7 @@ def test_an_error_reads_as_its_three_sentences(kind: type[EngineError]) -> None:
     assert str(kind("It broke.", "", "Mend it.")) == "It broke.\nMend it."
 
 
-def test_of_another_library_s_error_the_first_line_counts() -> None:
+def test_the_first_line_of_another_library_s_error_counts() -> None:
     assert first_line(RuntimeError("\n no such file \nat line 3")) == "no such file "
     assert first_line(MemoryError()) == "MemoryError"
 

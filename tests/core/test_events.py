@@ -106,7 +106,7 @@ def test_numbers_of_numpy_and_unknown_objects_do_not_end_a_run() -> None:
         '{"event": "progress", "stage": "tra',
     ],
 )
-def test_what_is_not_an_event_is_none(line: str) -> None:
+def test_an_invalid_line_decodes_to_no_event(line: str) -> None:
     assert decode(line) is None
 
 

@@ -50,10 +50,8 @@ def test_a_package_that_cannot_be_imported_is_missing(monkeypatch: pytest.Monkey
     assert "absent-package" in describe_missing("llm")
     with pytest.raises(UsageError) as error:
         check_extra("llm", "It cannot be used")
-    assert (error.value.code, install_command("llm") in error.value.to_do) == (
-        "package-missing",
-        True,
-    )
+    assert error.value.code == "package-missing"
+    assert install_command("llm") in error.value.to_do
     monkeypatch.setitem(EXTRAS, "llm", {"json": "present"})
     assert (missing_packages("llm"), describe_missing("llm")) == ([], "")
     check_extra("llm", "It cannot be used")

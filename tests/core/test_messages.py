@@ -88,7 +88,7 @@ def test_keys_of_a_later_version_are_passed_over() -> None:
         ({"headings": "One"}, r"hits\[0\]\.headings\b"),
     ],
 )
-def test_what_is_wrong_is_named(change: dict[str, Any], reported: str) -> None:
+def test_the_error_names_what_is_wrong(change: dict[str, Any], reported: str) -> None:
     data = to_json(Found("q", "hybrid", (hit(),)))
     data["hits"][0] |= change
     with pytest.raises(MessageError, match=reported):
@@ -123,7 +123,7 @@ def test_one_condition_of_a_search_is_not_taken_apart() -> None:
     assert (search.tags, search.languages) == (None, None)
 
 
-def test_params_that_are_none_are_not_sent() -> None:
+def test_parameters_of_none_are_not_sent() -> None:
     found = to_json(Search("q", facets=True))
     assert found == {
         "query": "q",

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from datetime import datetime
 from pathlib import Path
 
 import pytest
-from fixtures.errors import fails
-from hypothesis import given
-from hypothesis import strategies as st
 
-from engine.core.errors import UsageError
 from engine.core.text import (
     about_count,
     approximate_duration,
     duration,
     estimate_line,
     metric_name,
-    read_day,
     short_names,
 )
 
@@ -117,27 +110,3 @@ def test_a_metric_has_a_name_that_people_know() -> None:
         "MAP",
     ]
     assert "multihop" not in metric_name("map@10 (multihop)")
-
-
-def test_a_date_is_midnight_local_time() -> None:
-    assert read_day("2031-04-30") == datetime(2031, 4, 30).timestamp()
-    assert read_day("2031-04-30T12:00:00+00:00") == 1_935_316_800.0
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "today", "2031-13-01", "30.04.2031", "2031-04-31", "0001-01-01T00:00:00+14:00", "\ud800"],
-)
-def test_what_is_not_a_date(text: str) -> None:
-    with fails(UsageError, "date-invalid"):
-        read_day(text)
-
-
-@given(
-    text=st.text()
-    | st.dates().map(str)
-    | st.datetimes(timezones=st.none() | st.timezones()).map(str)
-)
-def test_any_date_works_or_is_an_error(text: str) -> None:
-    with contextlib.suppress(UsageError):
-        assert isinstance(read_day(text), float)

@@ -97,7 +97,8 @@ def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:
         (finding,) = about(examine(), "permissions")
     finally:
         (folder / "recent.json").unlink()
-    assert (finding.state, str(folder / "recent.json") in finding.found) == ("problem", True)
+    assert finding.state == "problem"
+    assert str(folder / "recent.json") in finding.found
 
 
 def test_documents_in_the_project_folder_are_the_users_own_affair(project: ProjectFolder) -> None:

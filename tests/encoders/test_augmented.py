@@ -89,7 +89,7 @@ def test_a_black_box_is_asked_once_for_each_text_as_query_and_as_chunk(tmp_path:
     assert again.similarity is COSINE
 
 
-def test_both_encoders_are_heard_and_their_progress_is_one(tmp_path: Path) -> None:
+def test_both_encoders_are_heard_and_their_progress_is_one() -> None:
     small = Counting()
     black_box = Counting()
     seen = list[int]()

@@ -145,7 +145,7 @@ def test_the_width_is_asked_for_where_nothing_was_encoded_yet(server: Server) ->
     assert encoder(server.url).dimension == WIDTH
 
 
-def test_what_is_lost_on_the_way_is_sent_again(server: Server) -> None:
+def test_requests_lost_on_the_way_are_sent_again(server: Server) -> None:
     with spoiling(server.url, [DROP, ERROR, CUT, DELAY, HALF_OPEN]) as proxy:
         made = encoder(proxy.url, endpoint_batch=7, endpoint_seconds=2)
         np.testing.assert_allclose(made.encode_chunks(TEXTS), unit(TEXTS), atol=1e-6)
@@ -262,7 +262,7 @@ def test_answers_that_cannot_be_used(server: Server, body: Raw, code: str) -> No
     assert error.value.code == code
 
 
-def test_who_stops_does_not_wait_for_the_answer(server: Server) -> None:
+def test_stopping_does_not_wait_for_the_answer(server: Server) -> None:
     def stop(_done: int) -> None:
         raise CancelledError("stopped")
 
@@ -395,7 +395,7 @@ def indexed(project: ProjectFolder) -> tuple[AdapterInfo | None, np.ndarray, lis
     return adapter and adapter.info, rows[order], [texts[keys[place]] for place in order]
 
 
-def test_a_small_model_trains_beside_a_server_that_fails_and_nothing_is_lost(
+def test_a_small_model_trains_with_a_failing_server_and_nothing_is_lost(
     server: Server, project: ProjectFolder, tmp_path: Path
 ) -> None:
     project.change_settings(

@@ -189,7 +189,7 @@ def test_its_death_is_an_error(model: Path) -> None:
     )
 
 
-def test_a_vector_does_not_depend_on_the_texts_beside_it(model: Path) -> None:
+def test_a_vector_does_not_depend_on_the_other_texts_of_its_batch(model: Path) -> None:
     made = encoder(model)
     together = made.encode_chunks(TEXTS)
     alone = np.concatenate([made.encode_chunks([text]) for text in TEXTS])
@@ -205,7 +205,7 @@ def test_numbers_that_are_not_finite_are_an_error(model: Path, tmp_path: Path) -
     assert error.value.code == "vectors-not-finite"
 
 
-def test_who_stops_waits_for_a_few_texts_at_most(model: Path) -> None:
+def test_stopping_waits_for_a_few_texts_at_most(model: Path) -> None:
     done: list[int] = []
 
     def stop(count: int) -> None:

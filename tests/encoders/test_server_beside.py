@@ -155,7 +155,7 @@ def test_who_may_only_read_searches_before_a_run_has_kept_anything(
     assert not [path for path in (project.path / "cache").rglob("*") if path.is_file()]
 
 
-def test_a_server_that_dies_leaves_no_vectors_of_its_own_among_the_joined(
+def test_a_server_that_dies_leaves_no_vectors_among_the_joined(
     server: Server, project: ProjectFolder, adapter: Path, small: Encoder, context: StageContext
 ) -> None:
     source = encoder_source(project.settings().encoder, WIDTH)

@@ -42,7 +42,7 @@ def states(project: Path) -> dict[str, str]:
         opened.close()
 
 
-def test_queries_made_anew_within_the_threshold_are_never_joined_to_former_rankings(
+def test_queries_made_again_within_the_threshold_are_never_joined_to_former_rankings(
     project: Path,
 ) -> None:
     set_key(project, "corpus.retrain_threshold", 0.9)
@@ -222,7 +222,7 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
 
 
 @pytest.mark.slow
-def test_nothing_is_embedded_anew_for_another_adapter_for_queries(project: Path) -> None:
+def test_nothing_is_embedded_again_for_another_adapter_for_queries(project: Path) -> None:
     set_key(project, "training.adapter_scope", "queries")
     set_key(project, "training.seed", 7)
     told = [

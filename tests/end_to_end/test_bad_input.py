@@ -109,7 +109,7 @@ def test_a_corpus_of_three_words_is_searchable(
     )
 
 
-def test_unreadable_files_beside_good_ones_are_warned_of_once_and_listed(small: Path) -> None:
+def test_unreadable_files_among_good_ones_are_warned_of_once_and_listed(small: Path) -> None:
     documents = small / "documents"
     (documents / "noise.txt").write_bytes(NOISE)
     (documents / "empty.md").write_bytes(b"")
@@ -197,7 +197,7 @@ def test_damaged_indexes_are_noted_by_search_and_rebuilt_by_the_next_run(project
     assert hits(project)
 
 
-def test_a_damaged_adapter_is_trained_anew(project: Path) -> None:
+def test_a_damaged_adapter_is_trained_again(project: Path) -> None:
     (weights,) = project.glob("adapters/*/adapter_model.safetensors")
     os.truncate(weights, 3000)
     assert stages("train", str(project))["train"] != "skipped"

@@ -223,7 +223,7 @@ def test_a_benchmark_can_be_stopped_by_its_caller(
         ("training.steps", "settings-no-value", ("training.steps=60",)),
     ],
 )
-def test_the_command_refuses_a_setting_that_is_none(
+def test_the_command_refuses_an_invalid_setting(
     dataset: Path, change: str, code: str, values: tuple[str, ...]
 ) -> None:
     status, error = error_of("benchmark", str(dataset), "--set", change)

@@ -20,8 +20,8 @@ from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, envir
 from lxml import html
 
 from engine.cli.app import GROUPS
+from engine.core.dates import day
 from engine.core.systems import label_of
-from engine.core.text import day
 from engine.project.folder import ProjectFolder, projects_root
 
 COMMANDS = (
@@ -362,7 +362,7 @@ def test_paths_of_what_is_found_in_one_project_and_in_all(finished: Path, tmp_pa
     assert found["found"]["hits"]
 
 
-def test_that_nothing_was_found_goes_to_standard_error(finished: Path) -> None:
+def test_the_note_without_hits_goes_to_standard_error(finished: Path) -> None:
     done = engine_here("search", str(finished), "qqqqzzzz", "--mode", "bm25")
     assert done.stdout == ""
     assert "Nothing" in done.stderr

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from fixtures.pipeline import engine_here, environment
 
@@ -43,14 +44,6 @@ def wait_for(
         assert run.poll() is None, run.communicate()[1]
         time.sleep(0.05)
     raise AssertionError(f"no {wanted.__name__} came")
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_hits_piped_are_whole_lines(finished: Path) -> None:
@@ -181,7 +174,7 @@ def test_cancel_lock_and_resume(project: Path) -> None:
     assert stdout == ""
     assert "Traceback" not in stderr
     assert json.loads((folder / "run.json").read_text())["state"] == "cancelled"
-    assert not is_alive(json.loads((folder / "stage.json").read_text())["pid"])
+    assert not psutil.pid_exists(json.loads((folder / "stage.json").read_text())["pid"])
     told = engine_here("train", str(project), "--json").stdout
     steps = [
         line["step"] for line in map(json.loads, told.splitlines()) if line["event"] == "train_step"
@@ -255,7 +248,7 @@ def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> 
     assert "Stopping" in stderr
     assert "Traceback" not in stderr
     assert json.loads((made / "run.json").read_text())["state"] == "cancelled"
-    assert not is_alive(json.loads((made / "stage.json").read_text())["pid"])
+    assert not psutil.pid_exists(json.loads((made / "stage.json").read_text())["pid"])
     assert json.loads(
         engine_here("search", str(project), "freezer", "--mode", "bm25", "--json").stdout
     )["hits"]

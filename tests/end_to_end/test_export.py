@@ -170,7 +170,7 @@ def test_the_adapter_gives_the_vectors_in_use_with_peft(
     assert f"weight w = {strength}" in (made.folder / "adapter" / "README.md").read_text("utf-8")
 
 
-def test_of_an_adapter_for_queries_both_encoders_come_with_cards_of_their_own(
+def test_an_adapter_for_queries_exports_both_encoders_with_model_cards(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(1.0, "queries")
@@ -228,7 +228,7 @@ def test_where_base_is_in_use_the_model_is_the_base(
     ]
 
 
-def test_vectors_stand_beside_what_they_belong_to(
+def test_exported_vectors_belong_to_the_exported_chunks(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(1.0, "both")
@@ -508,7 +508,7 @@ def test_llama_cpp_gives_the_same_vectors(everything: tuple[ProjectFolder, Expor
         assert "GGUF" in (made.folder / name / "README.md").read_text("utf-8")
 
 
-def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
+def test_an_unavailable_kind_is_refused_by_name_and_left_out_otherwise(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = importlib.util.find_spec

@@ -168,7 +168,7 @@ def test_a_query_of_stop_words_finds_what_it_can_and_says_what_is_left_out(
         ("IT77X0542811101000000123457", "", True),
     ],
 )
-def test_numbers_that_begin_with_a_stop_word_are_none(
+def test_numbers_that_begin_with_a_stop_word_are_looked_for_as_numbers(
     searching: Callable[[Path], Find],
     folder_of: Callable[[dict[str, str]], Path],
     query: str,
@@ -188,7 +188,7 @@ def test_numbers_that_begin_with_a_stop_word_are_none(
 
 
 @pytest.mark.parametrize("query", ["Werkstatt man", "harbour", "zebra"])
-def test_nothing_is_said_of_stop_words_beside_others(
+def test_no_note_mentions_stop_words_of_a_query_with_other_words(
     searching: Callable[[Path], Find], folder_of: Callable[[dict[str, str]], Path], query: str
 ) -> None:
     found = searching(folder_of(STOP_WORDS))(query)

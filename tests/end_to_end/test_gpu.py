@@ -1,7 +1,7 @@
 """The whole run on a GPU gives what the CPU gives.
 
-Where there is no CUDA GPU it is an emulated one: then no tensor is where another one of its
-operation is not.
+Without a CUDA GPU an emulated one is used, which fails if an operation's tensors lie on
+different devices.
 
 Losses and vectors are compared, not weights, in which two processors differ (`check_same_encoder`).
 """

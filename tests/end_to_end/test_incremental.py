@@ -97,7 +97,7 @@ def test_one_changed_file_is_all_that_is_read_indexed_and_embedded(project: Path
     assert paths(project, "zanzibar everything")[0] == "policies/new.txt"
 
 
-def test_an_updated_index_finds_what_one_built_anew_does(project: Path) -> None:
+def test_an_updated_index_finds_the_same_as_a_rebuilt_one(project: Path) -> None:
     set_threshold(project, 0.9)
     documents = project / "documents"
     for round_ in ("first", "second"):
@@ -245,7 +245,7 @@ def test_below_the_threshold_the_adapter_is_kept_and_the_reason_shown(project: P
     assert states == {**dict.fromkeys(states, "done"), "embed": "stale"}
 
 
-def test_above_the_threshold_the_adapter_is_made_anew(project: Path) -> None:
+def test_above_the_threshold_the_adapter_is_trained_again(project: Path) -> None:
     set_threshold(project, 0.001)
     shutil.rmtree(project / "documents" / "incidents")
     engine_here("ingest", str(project))
@@ -403,7 +403,7 @@ def test_an_ingest_that_is_stopped_before_it_changes_anything_leaves_the_project
     assert summary("index", str(small)) == {}
 
 
-def test_an_index_of_another_version_or_built_by_force_is_built_anew(small: Path) -> None:
+def test_an_index_of_another_version_or_built_by_force_is_rebuilt(small: Path) -> None:
     from engine.project.folder import ProjectFolder
 
     assert summary("index", str(small), "--force")["updated"] is False
@@ -504,7 +504,7 @@ def test_a_language_that_is_set_is_that_of_all_documents(small: Path) -> None:
     assert paths(small, "Kündigungsfristen") == []
 
 
-def test_languages_that_an_older_version_found_are_found_anew(small: Path) -> None:
+def test_languages_that_an_older_version_found_are_determined_again(small: Path) -> None:
     (small / "documents" / "brief.txt").write_text(GERMAN)
     summary("ingest", str(small))
     summary("index", str(small))

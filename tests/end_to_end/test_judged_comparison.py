@@ -104,7 +104,7 @@ def answer_lists(project: ProjectFolder, judge: Callable[..., Any], better: bool
     return len(letters)
 
 
-def test_what_people_prefer_comes_into_use(
+def test_a_preferred_candidate_comes_into_use(
     adapted: ProjectFolder, judge: Callable[..., Any]
 ) -> None:
     assert evaluation(adapted).hybrid.name == "base"
@@ -120,7 +120,7 @@ def test_what_people_prefer_comes_into_use(
     assert evaluation(adapted).semantic.name == "base", "they compared hybrid search"
 
 
-def test_what_people_do_not_prefer_is_not_in_use_whatever_experience_foresees(
+def test_a_candidate_that_people_do_not_prefer_is_never_used(
     adapted: ProjectFolder, judge: Callable[..., Any]
 ) -> None:
     answer_lists(adapted, judge, better=False)

@@ -128,7 +128,7 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("way", ["purge", "export"])
-def test_a_record_that_names_other_folders_removes_none(
+def test_a_record_that_names_other_folders_removes_nothing(
     project: Path, tmp_path: Path, way: str
 ) -> None:
     """Such as a project that came from somebody else, or whose record is damaged.
@@ -166,7 +166,7 @@ def test_the_list_of_recents_forgets_it_alone(project: Path) -> None:
     file.unlink()
 
 
-def test_where_else_text_may_be_is_listed(project: Path) -> None:
+def test_places_that_may_still_hold_text_are_listed(project: Path) -> None:
     fault = user_state_path("bmembed", appauthor=False) / "fault-20300101-000000.txt"
     fault.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fault.write_text("x")

@@ -155,7 +155,7 @@ def describes(key: Path_, unit: str, path: Path_, value: Any) -> bool:
     )  # a shape or a list that this time is not there
 
 
-def test_report_json_is_what_its_page_describes(report):
+def test_report_json_is_what_its_page_describes(report) -> None:
     described = documented()
     found = list(leaves(report))
     assert len(described) > 150
@@ -289,7 +289,7 @@ def marked(report: dict[str, Any]) -> dict[str, Any]:
     [lambda report: report, marked],
     ids=["as it is", "a number of its own at every place"],
 )
-def test_every_number_on_the_page_stands_in_report_json(report, change):
+def test_every_number_on_the_page_stands_in_report_json(report, change) -> None:
     changed = change(report)
     known = roundings(changed)
     numbers = list(shown(render(changed, TEMPLATE), changed))
@@ -297,7 +297,7 @@ def test_every_number_on_the_page_stands_in_report_json(report, change):
     assert not {number: text for number, text in numbers if number not in known}
 
 
-def test_a_number_that_is_not_in_report_json_is_noticed(report):
+def test_a_number_that_is_not_in_report_json_is_noticed(report) -> None:
     page = render(marked(report), TEMPLATE).replace(
         "queries measured", "queries measured in 12.5 ways", 1
     )

@@ -24,7 +24,7 @@ def state(project: Path) -> str:
     return str(next(one["state"] for one in stages if one["stage"] == "evaluate"))
 
 
-def test_it_is_measured_and_there_for_who_asks(project: Path, tmp_path: Path) -> None:
+def test_a_reranker_is_measured_and_used_on_request(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
     assert error_of("search", str(project), QUERY, "--rerank")[1]["code"] == "reranker-not-chosen"
     before = json.loads(engine_here("search", str(project), QUERY, "--json").stdout)

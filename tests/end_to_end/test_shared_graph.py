@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import copy_documents, engine_here
+from fixtures.project_files import total_size
 
 from engine.encoders.graph.graph_files import FILES, FOLDER, MODEL
 from engine.encoders.graph.query_graph import QueryGraph, is_settled
@@ -83,10 +84,6 @@ def scores(project: Path) -> dict[int, float]:
     return {hit["chunk_id"]: hit["score"] for hit in json.loads(found)["hits"]}
 
 
-def size_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def test_a_second_project_takes_no_room_for_it(
     machine: Machine, make_project: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -99,11 +96,11 @@ def test_a_second_project_takes_no_room_for_it(
     assert [(path, path.stat().st_mtime_ns) for path in machine.graphs] == [(graph, written)]
     for project in (machine.project, second):
         assert [path.name for path in (index_of(project) / FOLDER).iterdir()] == [POINTER]
-        assert size_of(index_of(project) / FOLDER) < 200
+        assert total_size(index_of(project) / FOLDER) < 200
         assert QueryGraph.open(index_of(project), encoder_of(project)) is not None
 
     size = extent(ProjectFolder(second))[1]
-    assert size < size_of(second) + 1000, "the graph stays for the other project"
+    assert size < total_size(second) + 1000, "the graph stays for the other project"
     assert GRAPH not in {one.what for one in purge(ProjectFolder(second)).removed}
     assert machine.graphs == [graph]
     (purged,) = [one for one in purge(ProjectFolder(machine.project)).removed if one.what == GRAPH]

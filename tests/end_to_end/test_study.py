@@ -70,7 +70,7 @@ def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(
         assert found["rows"][0]["values"][name] == adapted[name]
 
 
-def test_mafin_beside_the_project_s_encoder(project: Path, tmp_path: Path) -> None:
+def test_mafin_is_measured_next_to_the_project_s_encoder(project: Path, tmp_path: Path) -> None:
     small = build_tiny_model(tmp_path / "small", seed=3)
     beside = ("--set", f"encoder.small_model={small}", "--set", "training.epochs=1")
     code = engine_here("study", "mafin-t1", str(project), check=False).returncode

@@ -30,7 +30,7 @@ from engine.endpoint.client import Client
         ("fe80::1%eth0", False),
     ],
 )
-def test_which_numbers_are_private(number: str, private: bool):
+def test_which_numbers_are_private(number: str, private: bool) -> None:
     assert is_private(number) is private
 
 
@@ -45,19 +45,19 @@ def test_which_numbers_are_private(number: str, private: bool):
         ("https", "8.8.8.8", True),
     ],
 )
-def test_where_a_key_cannot_be_read_on_the_way(scheme: str, number: str, kept: bool):
+def test_where_a_key_cannot_be_read_on_the_way(scheme: str, number: str, kept: bool) -> None:
     assert Address.parse(f"{scheme}://models.example/v1").keeps_secret(number) is kept
 
 
 @pytest.mark.parametrize("url", ["http://8.8.8.8/v1", "https://[2001:4860:4860::8888]:8443/v1"])
-def test_a_public_address_is_refused_unless_allowed(url: str):
+def test_a_public_address_is_refused_unless_allowed(url: str) -> None:
     with fails(SettingsError, "endpoint-public") as caught:
         Address.parse(url)
     assert "queries.endpoint_allow_public" in caught.value.to_do
     assert Address.parse(url, allow_public=True).host in url
 
 
-def test_a_name_is_judged_by_where_it_leads(monkeypatch: pytest.MonkeyPatch):
+def test_a_name_is_judged_by_where_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     def resolve(*_: object, **__: object) -> list[object]:
         return [(2, 1, 6, "", (number, 80)) for number in ("127.0.0.1", "93.184.216.34")]
 
@@ -90,7 +90,7 @@ def test_a_name_is_judged_by_where_it_leads(monkeypatch: pytest.MonkeyPatch):
         "http://bücher.example/",
     ],
 )
-def test_what_is_no_address(url: str):
+def test_what_is_no_address(url: str) -> None:
     with pytest.raises(SettingsError):
         Address.parse(url)
 
@@ -107,13 +107,13 @@ def test_what_is_no_address(url: str):
         "http://me:a@hunter2@host",
     ],
 )
-def test_a_password_in_an_address_is_refused_and_not_repeated(url: str):
+def test_a_password_in_an_address_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(SettingsError) as caught:
         Address.parse(url)
     assert "hunter2" not in str(caught.value)
 
 
-def test_the_whole_address_of_completions_may_be_given_too():
+def test_the_whole_address_of_completions_may_be_given_too() -> None:
     assert (
         Address.parse("http://127.0.0.1:8080/v1/chat/completions").url == "http://127.0.0.1:8080/v1"
     )

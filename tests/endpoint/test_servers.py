@@ -23,7 +23,7 @@ def send(url: str, path: str, body: dict[str, Any] | None, note: Callable[[], ob
     return Client(Address.parse(url), note=note).send(path, body, seconds=60)
 
 
-def test_each_server_is_kept_once_and_for_the_user_alone(tmp_path: Path):
+def test_each_server_is_kept_once_and_for_the_user_alone(tmp_path: Path) -> None:
     for url in ("http://10.0.0.1/v1", "http://10.0.0.2/v1", "http://10.0.0.1/v1"):
         note_server(tmp_path, url)
     assert known_servers(tmp_path) == ["http://10.0.0.1/v1", "http://10.0.0.2/v1"]
@@ -31,13 +31,13 @@ def test_each_server_is_kept_once_and_for_the_user_alone(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"[1, ", b"{}", b"[1]", b"\xff"])
-def test_a_record_that_is_gone_or_damaged_names_none(tmp_path: Path, content: bytes | None):
+def test_a_missing_or_damaged_record_names_no_server(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / RECORD).write_bytes(content)
     assert known_servers(tmp_path) == []
 
 
-def test_nothing_is_sent_where_it_cannot_be_kept():
+def test_nothing_is_sent_where_it_cannot_be_kept() -> None:
     def full() -> None:
         raise OSError(28, "No space left on device")
 
@@ -47,7 +47,7 @@ def test_nothing_is_sent_where_it_cannot_be_kept():
         assert server.requests == []
 
 
-def test_a_look_sends_no_text_and_a_server_that_is_gone_gets_none():
+def test_a_probe_or_a_missing_server_records_no_sent_text() -> None:
     told: list[str] = []
     with serving(good) as server:
         send(server.url, "/props", None, lambda: told.append("look"))
@@ -56,7 +56,7 @@ def test_a_look_sends_no_text_and_a_server_that_is_gone_gets_none():
     assert told == []
 
 
-def test_a_message_is_kept_by_who_asks():
+def test_a_message_is_kept_by_who_asks() -> None:
     told: list[str] = []
     with serving(lambda *_: '{"questions": []}') as server:
         model = chat_model(server.url, note=lambda: told.append("sent"))

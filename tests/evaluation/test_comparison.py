@@ -30,12 +30,12 @@ def by_chunk(key: str, *chunks: int) -> Judgment:
     )
 
 
-def test_chunks_collapse_to_documents_by_their_best_chunk():
+def test_chunks_collapse_to_documents_by_their_best_chunk() -> None:
     ids = np.array([[31, 12, 30, 11, 55], [7, 8, -1, -1, -1]])
     assert collapse(ids, document_of).tolist() == [[3, 1, 5, -1, -1], [0, -1, -1, -1, -1]]
 
 
-def test_figures_by_hand_in_percent():
+def test_figures_by_hand_in_percent() -> None:
     judgments = [by_chunk("a", 1), by_chunk("b", 2, 3)]
     systems = {"base": [[1, 9], [9, 2]], "other": [[9, 8], [2, 3]]}
     found = compare(systems, judgments, document_of, samples=200)
@@ -49,7 +49,7 @@ def test_figures_by_hand_in_percent():
     assert "base" not in found.table.differences
 
 
-def test_queries_of_the_document_with_most_are_counted():
+def test_queries_of_the_document_with_most_are_counted() -> None:
     judgments = [
         replace(by_chunk(key, 1), source=source)
         for key, source in zip("abcd", (7, 8, 7, 7), strict=True)
@@ -63,7 +63,7 @@ def test_queries_of_the_document_with_most_are_counted():
     )
 
 
-def test_document_judgments_are_measured_on_documents():
+def test_document_judgments_are_measured_on_documents() -> None:
     judgment = Judgment("q", "text", "document", {3: 2, 5: 1})
     found = compare({"base": [[31, 30, 32, 55, 12]]}, [judgment], document_of, samples=10)
     assert found.table.systems["base"]["ndcg@10"].value == pytest.approx(100.0)
@@ -71,7 +71,7 @@ def test_document_judgments_are_measured_on_documents():
     assert MULTIHOP not in found.table.systems["base"]
 
 
-def test_queries_without_an_answer_in_the_corpus_are_left_out():
+def test_queries_without_an_answer_in_the_corpus_are_left_out() -> None:
     empty = Judgment("lost", "text", "chunk", {}, {}, 1, ("gone",))
     found = compare({"base": [[4], [1]]}, [empty, by_chunk("a", 1)], document_of, samples=10)
     assert (found.keys, found.table.left_out) == (("a",), 1)
@@ -80,7 +80,7 @@ def test_queries_without_an_answer_in_the_corpus_are_left_out():
         compare({"base": [[4]]}, [empty], document_of)
 
 
-def test_a_clear_gain_is_called_better_and_the_json_form_says_so():
+def test_a_clear_gain_is_called_better_and_the_json_form_says_so() -> None:
     judgments = [by_chunk(str(row), 1) for row in range(40)]
     base = [[1] if row % 4 == 0 else [2] for row in range(40)]
     better = [[1] if row % 4 else [2] for row in range(40)]
@@ -97,14 +97,14 @@ def test_a_clear_gain_is_called_better_and_the_json_form_says_so():
     assert table["differences"]["adapted"]["hit@1"]["value"] == 50.0
 
 
-def test_misfits_are_refused():
+def test_misfits_are_refused() -> None:
     with pytest.raises(ValueError, match="'base'"):
         compare({"adapted": [[1]]}, [by_chunk("a", 1)], document_of)
     with pytest.raises(ValueError, match="for 1 judgments"):
         compare({"base": [[1], [2]]}, [by_chunk("a", 1)], document_of)
 
 
-def test_pairs_are_compared_with_each_other_not_with_base():
+def test_pairs_are_compared_with_each_other_not_with_base() -> None:
     judgments = [by_chunk(str(row), 1) for row in range(40)]
     right = [[1]] * 40
     wrong = [[2]] * 40
@@ -121,7 +121,7 @@ def test_pairs_are_compared_with_each_other_not_with_base():
     assert found.table.differences["one"]["hit@1"].value == -50.0
 
 
-def test_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation():
+def test_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation() -> None:
     judgments = [by_chunk(str(row), 1) for row in range(40)]
     right = [[1]] * 40
     half = [[1] if row % 2 else [2] for row in range(40)]
@@ -144,7 +144,7 @@ def test_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation():
     assert from_json(FigureTable, json.loads(json.dumps(asdict(found.table)))) == found.table
 
 
-def test_equal_systems_need_no_number_of_queries():
+def test_equal_systems_need_no_number_of_queries() -> None:
     found = compare(
         {"base": [[1]] * 9, "same": [[1]] * 9}, [by_chunk(str(n), 1) for n in range(9)], document_of
     )

@@ -77,9 +77,7 @@ def test_several_queries_go_together() -> None:
     assert strip_chunk(chunk(1, 1, TEXT), queries).embedded_text == TEXT[25:]
 
 
-def test_it_is_taken_out_of_chunks_that_hold_a_part_of_it_and_of_those_of_its_document_alone() -> (
-    None
-):
+def test_a_query_is_removed_from_the_chunks_of_its_document_that_hold_a_part_of_it() -> None:
     assert (
         strip_chunk(chunk(2, 1, "for visitors\nBoats pay.", 7), [PLACED]).embedded_text
         == "\nBoats pay."

@@ -33,7 +33,7 @@ def with_one_lost(variance: float) -> int:
     return math.ceil(half + math.sqrt(half**2 + 4906))
 
 
-def test_queries_needed_follow_the_system_that_varies_most():
+def test_queries_needed_follow_the_system_that_varies_most() -> None:
     one = rung("document", 1_000)
     # k = ((1.959964 + 0.841621) / 0.04)² = 4905.5; N = k (s² + 1/N), s² = 0.1² · 1000 / 999
     assert one.count_needed("base") == with_one_lost(0.01 * 1000 / 999) == 99
@@ -89,11 +89,13 @@ def test_where_no_rung_decides_the_highest_that_has_a_spread_is_shown(
         ("extractive", 5_000, False),
     ],
 )
-def test_a_rung_decides_with_enough_queries_and_extractive_ones_never(name, queries, decides):
+def test_a_rung_decides_with_enough_queries_and_extractive_ones_never(
+    name, queries, decides
+) -> None:
     assert rung(name, queries).suffices("base") == decides
 
 
-def test_the_ladder_is_looked_at_from_the_top():
+def test_the_ladder_is_looked_at_from_the_top() -> None:
     ladder = [rung("extractive", 900), rung("model", 900), rung("judged", 30), rung("document", 0)]
     assert [one.rung for one in sort_from_top(ladder)] == ["judged", "model", "extractive"]
     assert find_deciding(ladder, "base") is ladder[1]
@@ -103,7 +105,7 @@ def test_the_ladder_is_looked_at_from_the_top():
     assert RUNGS.index("judged") < RUNGS.index("preferred") < RUNGS.index("document")
 
 
-def test_gaps_are_paired():
+def test_gaps_are_paired() -> None:
     one = rung("judged", 4)
     assert one.gaps("adapted", "base") == pytest.approx([-0.1, 0.1, -0.1, 0.1])
     assert one.gaps("base", "interpolated") == pytest.approx([0.05, -0.05, 0.05, -0.05])
@@ -119,7 +121,7 @@ def test_gaps_are_paired():
         ("extractive", 900, 900, False),
     ],
 )
-def test_a_gain_counts_with_71_queries_about_6_documents(name, queries, documents, proves):
+def test_a_gain_counts_with_71_queries_about_6_documents(name, queries, documents, proves) -> None:
     """The last word takes more of them, the more they vary."""
     systems = rung(name, queries, 0.4).systems
     one = Evidence(name, systems, np.arange(queries) % documents)
@@ -127,12 +129,12 @@ def test_a_gain_counts_with_71_queries_about_6_documents(name, queries, document
     assert not one.suffices("base")
 
 
-def test_without_systems_there_are_no_queries():
+def test_without_systems_there_are_no_queries() -> None:
     assert Evidence("judged", {}).queries == 0
     assert sort_from_top([Evidence("judged", {})]) == []
 
 
-def test_queries_of_one_document_count_for_less():
+def test_queries_of_one_document_count_for_less() -> None:
     alone = rung("document", 1_000)
     pairs = Evidence("document", alone.systems, np.arange(1_000) // 2 % 250 + 1)
     assert (alone.independent, pairs.independent) == (1_000, 250)

@@ -1,4 +1,4 @@
-"""How many queries will decide is known before they are made."""
+"""Estimates of how many queries decide, before the training queries are made."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def evidence(project: ProjectFolder, made: bool = True) -> dict[str, int]:
 def listed_as_evidence(project: ProjectFolder) -> int:
     with closing(project.store()) as store:
         listed = by_origin(ProjectSnapshot(project, project.settings(), store)).queries
-    return sum(one.use == "evidence" for one in listed)
+    return sum(query.use == "evidence" for query in listed)
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_of_a_large_corpus_no_chunk_is_read_for_it(
+def test_counting_evidence_of_a_large_corpus_reads_no_chunks(
     project: ProjectFolder, made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = evidence(project, made)
@@ -52,10 +52,10 @@ def test_of_a_large_corpus_no_chunk_is_read_for_it(
     monkeypatch.setattr(Store, "each_chunk", lambda *_: pytest.fail("all chunks were read"))
     assert evidence(project, made) == whole
     with closing(project.store()) as store:
-        assert {type(one) for one in store.chunks()} == {StoredChunk}
+        assert {type(chunk) for chunk in store.chunks()} == {StoredChunk}
 
 
-def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
+def test_the_estimate_of_titles_is_the_number_that_decides(tmp_path: Path) -> None:
     copy_documents(tmp_path / "documents", ("incidents", "minutes"), 10)
     made = ProjectFolder.create(
         tmp_path / "project",
@@ -71,7 +71,9 @@ def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
     assert before["document"] == after["document"] > 0
     assert (before["judged"], before["model"], after["model"]) == (0, 0, 0)
     assert not [
-        one for one in found if isinstance(one, events.Warned) and one.code == "too-few-questions"
+        event
+        for event in found
+        if isinstance(event, events.Warned) and event.code == "too-few-questions"
     ], "no training"
     copy_documents(tmp_path / "documents", ("contracts", "policies"), 12)
     with stages_in_this_process():
@@ -80,17 +82,19 @@ def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
         again = evidence(made, made=False)
         as_before = evidence(made)
         pipeline.run(made, stages=("generate", "rank"))
-    assert (
-        offered.queries == again["document"] == evidence(made)["document"] < as_before["document"]
-    )
-    assert [offered.counted, adaptation_offer(made, timed=False).counted] == [False, True]
+    count = again["document"]
+    assert offered.queries == count
+    assert evidence(made)["document"] == count
+    assert as_before["document"] > count
+    assert offered.counted is False
+    assert adaptation_offer(made, timed=False).counted is True
 
 
-def test_a_question_with_several_answers_is_one_and_one_without_or_that_was_trained_on_is_none(
+def test_only_distinct_answered_and_untrained_judged_questions_count(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(project.store()) as store:
-        trained = next(one.text for one in store.queries() if one.split == "train")
+        trained = next(query.text for query in store.queries() if query.split == "train")
         answer = (store.chunks()[0].text,)
     judged = [
         JudgedQuery(str(row), text, answer)
@@ -132,10 +136,12 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
         assert listed_as_evidence(made) == before["document"]
         pipeline.run(made, stages=("generate",))
     with closing(made.store()) as store:
-        held_out = sum(one.split == "heldout" and one.kind == "imported" for one in store.queries())
+        held_out = sum(
+            query.split == "heldout" and query.kind == "imported" for query in store.queries()
+        )
         chunks = store.chunks()
         snapshot = ProjectSnapshot(made, made.settings(), store)
-        rungs = {rung_of(one, "both") for one in heldout_queries(snapshot, chunks)}
+        rungs = {rung_of(query, "both") for query in heldout_queries(snapshot, chunks)}
     after = evidence(made)
     assert (before["imported"], before["model"], after["model"]) == (10, 0, 0)  # 30 · 0.5 · 2/3
     assert after["imported"] == held_out > 0
@@ -146,7 +152,7 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
     ("gate", "most", "warned"),
     [("strict", 70, ["too-few-questions"]), ("strict", 71, []), ("expected", 70, [])],
 )
-def test_a_run_says_before_it_trains_that_the_result_could_not_come_into_use(
+def test_a_run_warns_before_training_that_too_few_queries_can_decide(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, gate: str, most: int, warned: list[str]
 ) -> None:
     project.change_settings({"evaluation.gate": gate})
@@ -161,12 +167,14 @@ def test_a_run_says_before_it_trains_that_the_result_could_not_come_into_use(
     order: list[tuple[str, int]] = []
     found: list[Event] = []
     pipeline.run(project, on_event=found.append)
-    codes = [one.code if isinstance(one, events.Warned) else "" for one in found]
+    codes = [event.code if isinstance(event, events.Warned) else "" for event in found]
     assert [code for code in codes if code == "too-few-questions"] == warned
-    assert not warned or dict(order)["index"] <= codes.index(*warned) < dict(order)["generate"]
+    counts = dict(order)
+    if warned:
+        assert counts["index"] <= codes.index("too-few-questions") < counts["generate"]
 
 
-def test_a_third_of_the_held_out_documents_stops_the_training() -> None:
+def test_a_third_of_the_held_out_documents_is_for_validation() -> None:
     sides = split_documents({number: str(number) for number in range(3000)}, 0.2)
     counts = {side: list(sides.values()).count(side) for side in ("heldout", "validation")}
     assert sum(counts.values()) == pytest.approx(600, abs=60)

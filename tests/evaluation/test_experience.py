@@ -51,7 +51,7 @@ def mean_without(found: Experience) -> float | None:
     return None if prior is None else prior.effect.mean
 
 
-def test_a_prior_pools_all_collections():
+def test_a_prior_pools_all_collections() -> None:
     prior = THREE.prior("model-written", "adapted", "semantic", None)
     assert prior is not None
     # as by hand in tests/metrics/test_random_effects.py: τ² = 3, variance 3 + 4/3
@@ -67,14 +67,14 @@ def test_a_prior_pools_all_collections():
     )
 
 
-def test_collections_where_it_did_not_help_are_counted():
+def test_collections_where_it_did_not_help_are_counted() -> None:
     found = experience(effect("anemones", -0.5), effect("bridges", 0.0), effect("canals", 5.0))
     prior = found.prior("model-written", "adapted", "semantic", None)
     assert prior is not None
     assert (prior.collections, prior.helped, prior.average) == (3, 1, pytest.approx(1.5))
 
 
-def test_of_another_encoder_less_is_known():
+def test_the_prior_of_another_encoder_is_wider() -> None:
     prior = THREE.prior("model-written", "adapted", "semantic", None, widened=True)
     assert prior is not None
     assert (prior.effect.mean, prior.widened) == (pytest.approx(3), True)
@@ -95,18 +95,18 @@ def test_of_another_encoder_less_is_known():
         ("model-written", "adapted", "hybrid", 0.5),
     ],
 )
-def test_effects_of_something_else_say_nothing(queries, encoder, mode, share):
+def test_effects_of_something_else_say_nothing(queries, encoder, mode, share) -> None:
     assert THREE.prior(queries, encoder, mode, share) is None
 
 
-def test_of_fewer_than_three_collections_nothing_is_expected():
+def test_fewer_than_three_collections_give_no_prior() -> None:
     two = experience(
         *THREE.effects[:2], effect("bridges", 4.0, seed=1), effect("bridges", 2.0, seed=2)
     )
     assert mean_without(two) is None
 
 
-def test_seeds_of_a_collection_count_as_one_measurement():
+def test_seeds_of_a_collection_count_as_one_measurement() -> None:
     seeds = [effect("canals", 4.0, seed=1), effect("canals", 6.0, seed=2)]
     found = experience(*THREE.effects[:2], *seeds)
     assert found.prior("model-written", "adapted", "semantic", None) == THREE.prior(
@@ -114,7 +114,7 @@ def test_seeds_of_a_collection_count_as_one_measurement():
     )
 
 
-def test_errors_of_seeds_are_averaged_and_not_shrunk():
+def test_errors_of_seeds_are_averaged_and_not_shrunk() -> None:
     seeds = [effect("canals", 5.0, seed=1, error=0.5), effect("canals", 5.0, seed=2, error=1.5)]
     found = experience(*THREE.effects[:2], *seeds)
     assert mean_without(found) == pytest.approx(3)
@@ -135,15 +135,15 @@ FOUR = experience(*THREE.effects, effect("dunes", 11.0))
     ],
     ids=["nothing", "the same", "enlarged", "a tenth of the sample", "less", "the rest of it"],
 )
-def test_a_collection_that_a_project_consists_of_is_left_out(hashes, left_out):
+def test_a_collection_that_a_project_consists_of_is_left_out(hashes, left_out) -> None:
     assert mean_without(FOUR.without(hashes)) == pytest.approx(3 if left_out else 5)
 
 
-def test_a_project_of_two_collections_leaves_out_both():
+def test_a_project_of_two_collections_leaves_out_both() -> None:
     assert mean_without(FOUR.without(HASHES["dunes"] + HASHES["canals"])) is None
 
 
-def test_a_collection_of_a_few_documents_is_known_by_all_of_them():
+def test_a_collection_of_a_few_documents_is_known_by_all_of_them() -> None:
     few = Experience(
         effects=FOUR.effects,
         documents={"dunes": document_digests(HASHES["dunes"][:4]), "canals": ()},
@@ -152,7 +152,7 @@ def test_a_collection_of_a_few_documents_is_known_by_all_of_them():
     assert mean_without(few.without(HASHES["dunes"][4:])) == pytest.approx(5)
 
 
-def test_digests_depend_on_the_contents_alone():
+def test_digests_depend_on_the_contents_alone() -> None:
     digests = document_digests(HASHES["dunes"])
     assert document_digests(reversed(HASHES["dunes"] * 2)) == digests
     assert (len(digests), {len(one) for one in digests}) == (SAMPLED, {DIGITS})
@@ -169,7 +169,7 @@ def hybrid(gains: dict[float, float]) -> Experience:
     return experience(*rows, effect("dunes", 99.0, mode="hybrid", share=0.7))
 
 
-def test_the_best_share_is_that_of_the_greatest_expected_gain():
+def test_the_best_share_is_that_of_the_greatest_expected_gain() -> None:
     found = hybrid({0.4: 0.5, 0.5: 1.0, 0.6: 2.0})
     assert found.best_share("model-written", "adapted", (0.4, 0.5, 0.6, 0.7)) == 0.6
     assert found.best_share("model-written", "adapted", (0.4, 0.5)) == 0.5
@@ -177,7 +177,7 @@ def test_the_best_share_is_that_of_the_greatest_expected_gain():
     assert found.best_share("extractive", "adapted", (0.4, 0.5)) is None
 
 
-def test_experience_is_read_from_json():
+def test_experience_is_read_from_json() -> None:
     data = {
         "model": "m",
         "recipes": {

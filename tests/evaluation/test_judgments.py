@@ -71,7 +71,7 @@ ONE = [document(1, TEXT)]
 HALVES = chunked(ONE, [(0, 26), (27, 47)])
 
 
-def test_white_space_does_not_matter():
+def test_white_space_does_not_matter() -> None:
     judgment = judge(ONE, HALVES, ["The\nlazy   d og", "quickbrown"])
     assert judgment.level == "chunk"
     assert judgment.grades == {11: 1, 10: 1}
@@ -79,7 +79,7 @@ def test_white_space_does_not_matter():
     assert (judgment.evidence, judgment.unmatched) == (2, ())
 
 
-def test_case_does_matter_and_what_is_missing_is_reported():
+def test_case_does_matter_and_what_is_missing_is_reported() -> None:
     judgment = judge(ONE, HALVES, ["the QUICK", "lazy dog"])
     assert judgment.held == {11: (1,)}
     assert (judgment.evidence, judgment.unmatched, judgment.usable) == (2, ("the QUICK",), True)
@@ -90,7 +90,7 @@ def test_case_does_matter_and_what_is_missing_is_reported():
 OWNERS = {10: 1, 11: 1, 20: 2}
 
 
-def test_the_same_question_judged_twice_is_right_where_either_says_so():
+def test_the_same_question_judged_twice_is_right_where_either_says_so() -> None:
     imported = Judgment("k", "Which?", "chunk", {10: 1}, {10: (0,)}, 2, ("lost",))
     marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
     both = combine_judgments([imported, marked], OWNERS)
@@ -100,7 +100,7 @@ def test_the_same_question_judged_twice_is_right_where_either_says_so():
     assert both.evidence == 3
 
 
-def test_a_right_chunk_makes_its_document_right_where_documents_are_judged():
+def test_a_right_chunk_makes_its_document_right_where_documents_are_judged() -> None:
     imported = Judgment("k", "Which?", "document", {1: 2})
     marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
     both = combine_judgments([imported, marked], OWNERS)
@@ -111,7 +111,7 @@ def test_a_right_chunk_makes_its_document_right_where_documents_are_judged():
     assert alone.held == {10: (1,), 20: (2,)}
 
 
-def test_a_string_across_a_border_counts_for_the_chunk_with_the_larger_part():
+def test_a_string_across_a_border_counts_for_the_chunk_with_the_larger_part() -> None:
     assert list(judge(ONE, HALVES, ["jumps. The"]).grades) == [10]
     assert list(judge(ONE, HALVES, ["s. The lazy"]).grades) == [11]
     assert list(judge(ONE, HALVES, ["jum ps. The laz"]).grades) == [
@@ -119,44 +119,44 @@ def test_a_string_across_a_border_counts_for_the_chunk_with_the_larger_part():
     ]  # six code points on each side: the earlier
 
 
-def test_a_string_that_one_chunk_holds_whole_does_not_count_for_others():
+def test_a_string_that_one_chunk_holds_whole_does_not_count_for_others() -> None:
     overlapping = chunked(ONE, [(0, 26), (20, 35), (27, 47)])
     assert list(judge(ONE, overlapping, ["jumps. The"]).grades) == [11]
     assert list(judge(ONE, overlapping, ["The lazy"]).grades) == [11, 12]
 
 
-def test_all_chunks_that_hold_the_string_are_relevant_also_in_other_documents():
+def test_all_chunks_that_hold_the_string_are_relevant_also_in_other_documents() -> None:
     both = [document(1, TEXT), document(2, "Again: the lazy dog.")]
     chunks = chunked(both, [(0, 26), (27, 47)], [(0, 20)])
     assert list(judge(both, chunks, ["lazy dog"]).grades) == [11, 12]
 
 
-def test_a_string_never_spans_two_documents():
+def test_a_string_never_spans_two_documents() -> None:
     both = [document(1, "first part"), document(2, "second part")]
     chunks = chunked(both, [(0, 10)], [(0, 11)])
     assert not judge(both, chunks, ["part second"]).usable
 
 
 @pytest.mark.parametrize("path", ["mail/b.txt", "b.txt", "mail\\b.txt"])
-def test_a_path_narrows_to_its_document(path):
+def test_a_path_narrows_to_its_document(path) -> None:
     both = [document(1, TEXT, "mail/a.txt"), document(2, TEXT, "mail/b.txt")]
     chunks = chunked(both, [(0, 47)], [(0, 47)])
     assert list(judge(both, chunks, ["lazy dog"], path=path).grades) == [11]
 
 
-def test_an_unknown_path_matches_nothing_and_is_reported():
+def test_an_unknown_path_matches_nothing_and_is_reported() -> None:
     judgment = judge(ONE, HALVES, ["lazy dog"], path="gone.txt")
     assert not judgment.usable
     assert judgment.unmatched == ("gone.txt", "lazy dog")
     assert not judge([document(1, TEXT, "data.txt")], HALVES, ["lazy dog"], path="a.txt").usable
 
 
-def test_a_path_alone_makes_its_document_the_answer():
+def test_a_path_alone_makes_its_document_the_answer() -> None:
     judgment = judge(ONE, HALVES, path="docs/1.txt")
     assert (judgment.level, judgment.grades) == ("document", {1: 1})
 
 
-def test_graded_documents_by_external_id_or_path():
+def test_graded_documents_by_external_id_or_path() -> None:
     documents = [
         document(1, "a", external_id="X1"),
         document(2, "b", path="folder/b.txt"),
@@ -170,7 +170,7 @@ def test_graded_documents_by_external_id_or_path():
     assert judgment.unmatched == ("X9",)
 
 
-def test_evidence_goes_before_grades_and_grades_stand_in_for_lost_evidence():
+def test_evidence_goes_before_grades_and_grades_stand_in_for_lost_evidence() -> None:
     documents = [document(1, TEXT, external_id="X1")]
     found = judge(documents, HALVES, ["lazy dog"], [("X1", 2)])
     lost = judge(documents, HALVES, ["lazy cat"], [("X1", 2)])
@@ -178,12 +178,12 @@ def test_evidence_goes_before_grades_and_grades_stand_in_for_lost_evidence():
     assert (lost.level, lost.grades, lost.unmatched) == ("document", {1: 2}, ("lazy cat",))
 
 
-def test_repeated_and_empty_evidence_counts_once_or_not_at_all():
+def test_repeated_and_empty_evidence_counts_once_or_not_at_all() -> None:
     judgment = judge(ONE, HALVES, ["lazy dog", "lazy  dog", " \n", ""])
     assert (judgment.evidence, judgment.held) == (1, {11: (0,)})
 
 
-def test_generated_queries_have_their_source_chunk():
+def test_generated_queries_have_their_source_chunk() -> None:
     [judgment] = judge_generated(
         [Query("who?", "question", 77, 5, "evidence", "heldout", 9)], {5: 5}
     )
@@ -206,7 +206,7 @@ NEEDLES = st.lists(
 
 @given(TEXTS, NEEDLES, st.data())
 @settings(max_examples=200)
-def test_every_occurrence_is_found_as_plain_search_finds_it(texts, needles, data):
+def test_every_occurrence_is_found_as_plain_search_finds_it(texts, needles, data) -> None:
     whole = data.draw(st.sampled_from(texts))
     start = data.draw(st.integers(0, len(whole)))
     needles = [*needles, whole[start : start + data.draw(st.integers(1, 50))]]
@@ -225,7 +225,7 @@ def test_every_occurrence_is_found_as_plain_search_finds_it(texts, needles, data
         assert index.compact_span(number, 1, 1)[0] == len("".join(text[:1].split()))
 
 
-def test_blocks_do_not_show():
+def test_blocks_do_not_show() -> None:
     texts = ["abc def ghi jkl mno pqr stu vwx yz " * 20, "yz abc defghi jkl"]
     needles = ["abcdefghijklmnopqrstuvwxyz", "z a", "yzabcdefghijklmnopqrstuvwxyzabcdefghijkl", "q"]
     whole = CompactTexts(texts).find(needles)
@@ -234,7 +234,7 @@ def test_blocks_do_not_show():
 
 
 @pytest.mark.shared
-def test_real_evidence_is_found_where_plain_search_finds_it():
+def test_real_evidence_is_found_where_plain_search_finds_it() -> None:
     folder = SHARED / "multihop-partial"
     if not folder.is_dir():
         pytest.skip(f"{folder} is missing")
@@ -259,7 +259,7 @@ def test_real_evidence_is_found_where_plain_search_finds_it():
         }
 
 
-def test_queries_of_copies_are_of_one_cluster_and_those_of_unknown_source_of_none():
+def test_queries_of_copies_share_a_cluster_and_those_of_unknown_source_have_their_own() -> None:
     queries = [Query("who?", "question", 77, document, "", "heldout") for document in (5, 6, 8, 4)]
     judgments = judge_generated(queries, {4: 4, 5: 4, 6: 4, 7: 7})
     assert clusters_of([*judgments, Judgment("k", "what?", "chunk", {77: 1})]).tolist() == [
@@ -281,23 +281,23 @@ def further(*also: FurtherAnswer) -> Judgment:
     return judge_queries([judged], OF_TWO, TWO)[0]
 
 
-def test_further_answers_are_as_right_as_the_first():
+def test_further_answers_are_as_right_as_the_first() -> None:
     assert further().grades == {10: 1}
     found = further(FurtherAnswer("docs/2.txt", ("lazy dog", "A cat")))
     assert (found.level, found.grades, found.unmatched) == ("chunk", {10: 1, 12: 1, 13: 1}, ())
     assert (found.held, found.evidence) == ({10: (0,), 12: (1,), 13: (2,)}, 3)
 
 
-def test_a_further_answer_without_a_path_is_looked_for_everywhere():
+def test_a_further_answer_without_a_path_is_looked_for_everywhere() -> None:
     assert further(FurtherAnswer(None, ("lazy dog",))).grades == {10: 1, 11: 1, 12: 1}
 
 
-def test_a_further_document_as_a_whole_makes_all_answers_documents():
+def test_a_further_document_as_a_whole_makes_all_answers_documents() -> None:
     found = further(FurtherAnswer("docs/2.txt"))
     assert (found.level, found.grades) == ("document", {1: 1, 2: 1})
 
 
-def test_what_is_not_found_of_further_answers_is_reported_and_harms_nothing():
+def test_what_is_not_found_of_further_answers_is_reported_and_harms_nothing() -> None:
     found = further(
         FurtherAnswer("docs/9.txt", ("lazy dog",)), FurtherAnswer("docs/2.txt", ("A cow",))
     )
@@ -310,7 +310,7 @@ def test_what_is_not_found_of_further_answers_is_reported_and_harms_nothing():
 
 def test_further_answers_change_the_fingerprint_and_questions_without_them_keep_theirs(
     project: ProjectFolder,
-):
+) -> None:
     plain = JudgedQuery("k", "who?", ("He.",), path="a.md")
     with closing(project.store()) as store:
         store.put_judged([plain])

@@ -148,7 +148,7 @@ def known(
 SHARES = {0.4: -0.5, 0.5: 0.5, 0.6: 2.0, 0.7: 1.0}
 
 
-def test_share_and_encoder_of_hybrid_search_are_chosen_together():
+def test_share_and_encoder_of_hybrid_search_are_chosen_together() -> None:
     found = choice_of(query_set()).select([ADAPTED])
     decision = found.hybrid.decision
     assert names(decision) == [
@@ -177,7 +177,7 @@ def test_share_and_encoder_of_hybrid_search_are_chosen_together():
     }
 
 
-def test_semantic_search_has_a_decision_of_its_own():
+def test_semantic_search_has_a_decision_of_its_own() -> None:
     found = choice_of(query_set()).select([ADAPTED]).semantic
     # alone, base has the right chunk third in the last third of the queries, with nDCG 1/2, and the
     # adapted encoder first
@@ -190,7 +190,7 @@ def test_semantic_search_has_a_decision_of_its_own():
     )
 
 
-def test_the_number_of_pairs_is_accounted_for():
+def test_the_number_of_pairs_is_accounted_for() -> None:
     few: Queries = [(bm25, encoders, 3) for bm25, encoders, _ in QUERIES]
     found = choice_of(query_set(queries=few)).hybrid([ADAPTED])
     p = {one.name: one.p for one in found.candidates}
@@ -201,7 +201,7 @@ def test_the_number_of_pairs_is_accounted_for():
     assert p["adapted 0.6"] == pytest.approx(1 - (7 / 8) ** 3)
 
 
-def test_only_judged_questions_weigh_one_share_against_another():
+def test_only_judged_questions_weigh_one_share_against_another() -> None:
     found = choice_of(query_set("document")).select([ADAPTED])
     assert measured(found.hybrid.decision) == pytest.approx({"adapted 0.5": 0.0})
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
@@ -213,7 +213,7 @@ def test_only_judged_questions_weigh_one_share_against_another():
     assert (found.hybrid.system, found.semantic.system) == (BASE, ADAPTED)
 
 
-def test_other_queries_compare_an_encoder_with_the_share_that_experience_says():
+def test_other_queries_compare_an_encoder_with_the_share_that_experience_says() -> None:
     found = choice_of(query_set("document"), experience=known(hybrid=SHARES)).select([ADAPTED])
     assert measured(found.hybrid.decision) == pytest.approx({"adapted 0.6": GAIN})
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
@@ -223,7 +223,7 @@ def test_other_queries_compare_an_encoder_with_the_share_that_experience_says():
     )
 
 
-def test_without_evidence_the_pair_that_suited_public_collections_is_expected():
+def test_without_evidence_the_pair_that_suited_public_collections_is_expected() -> None:
     found = choice_of(experience=known(hybrid=SHARES)).select([ADAPTED])
     assert (found.semantic.encoder, found.semantic.standing) == (ADAPTED, "expected")
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
@@ -238,7 +238,7 @@ def test_without_evidence_the_pair_that_suited_public_collections_is_expected():
     }
 
 
-def test_without_evidence_or_experience_base_stays():
+def test_without_evidence_or_experience_base_stays() -> None:
     found = choice_of().select([ADAPTED])
     for mode, one in found.by_mode.items():
         assert (one.encoder, one.weight, one.standing, one.decision.mode) == (
@@ -250,7 +250,7 @@ def test_without_evidence_or_experience_base_stays():
     assert found.hybrid.share == EQUAL
 
 
-def test_judged_questions_that_show_harm_win_over_experience():
+def test_judged_questions_that_show_harm_win_over_experience() -> None:
     worse: Queries = [("close", {BASE: ALWAYS, ADAPTED: NEVER}, 12)]
     found = choice_of(query_set(queries=worse), experience=known(8.0, SHARES)).select([ADAPTED])
     assert (found.semantic.encoder, found.semantic.decision.candidates[0].excluded_by) == (
@@ -264,14 +264,14 @@ def test_judged_questions_that_show_harm_win_over_experience():
     assert (unasked.semantic.encoder, unasked.hybrid.encoder) == (ADAPTED, ADAPTED)
 
 
-def test_judged_questions_that_a_generator_made_decide_nothing():
+def test_judged_questions_that_a_generator_made_decide_nothing() -> None:
     found = choice_of(query_set(generated=True)).select([ADAPTED])
     assert [(one.encoder, one.decision.rung) for one in found.by_mode.values()] == [
         (BASE, None)
     ] * 2
 
 
-def test_a_foreign_encoder_has_a_small_share_of_which_experience_says_nothing():
+def test_a_foreign_encoder_has_a_small_share_of_which_experience_says_nothing() -> None:
     one = choice_of(query_set("document"), reference=FOREIGN, experience=known(hybrid=SHARES))
     decision = one.hybrid([ADAPTED])
     assert decision.reference == "base 0.1"
@@ -288,7 +288,7 @@ def test_a_foreign_encoder_has_a_small_share_of_which_experience_says_nothing():
     ("search", "share", "name"),
     [({"fusion": "weighted", "weight": 0.7}, 0.7, "0.7"), ({"fusion": "rrf"}, None, "rrf")],
 )
-def test_a_fusion_that_is_set_is_not_varied(search, share, name):
+def test_a_fusion_that_is_set_is_not_varied(search, share, name) -> None:
     found = choice_of(
         query_set(), search=search, reference=share, experience=known(hybrid=SHARES)
     ).select([ADAPTED])
@@ -297,7 +297,7 @@ def test_a_fusion_that_is_set_is_not_varied(search, share, name):
     assert found.hybrid.decision.candidates[0].expectation is None
 
 
-def test_without_an_adapter_judged_questions_may_still_choose_the_share():
+def test_without_an_adapter_judged_questions_may_still_choose_the_share() -> None:
     late: Queries = [("behind", {BASE: leading_from(0.55)}, 150)]
     found = choice_of(query_set(queries=late)).select([], "Nothing was trained.")
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
@@ -310,7 +310,7 @@ def test_without_an_adapter_judged_questions_may_still_choose_the_share():
     assert {one.reason for one in found.by_mode.values()} == {"Nothing was trained."}
 
 
-def test_an_interpolation_has_its_weight():
+def test_an_interpolation_has_its_weight() -> None:
     rows: Queries = [("close", {BASE: NEVER, INTERPOLATED: ALWAYS, ADAPTED: ALWAYS}, 150)]
     found = choice_of(query_set(queries=rows)).select([INTERPOLATED, ADAPTED])
     for one in found.by_mode.values():
@@ -332,7 +332,7 @@ def outcomes(decision: Decision) -> dict[str, str]:
     return {one.name: one.outcome for one in decision.candidates}
 
 
-def test_questions_judged_where_two_lists_differ_count_beside_any_number_of_fully_judged_ones():
+def test_questions_judged_only_where_two_lists_differ_count_too() -> None:
     full = query_set(queries=encoders(NEVER, NEVER, NEVER, 100))
     gained = choice_of(full, focused=focused_set(encoders(NEVER, NEVER, ALWAYS, 200)))
     found = gained.semantic([INTERPOLATED, ADAPTED])
@@ -354,7 +354,7 @@ def test_questions_judged_where_two_lists_differ_count_beside_any_number_of_full
     assert (found.chosen, outcomes(found)[ADAPTED]) == (BASE, "excluded")
 
 
-def test_questions_about_one_candidate_take_nothing_from_what_judged_ones_say_of_another():
+def test_questions_about_one_candidate_take_nothing_from_what_judged_ones_say_of_another() -> None:
     full = query_set(queries=encoders(ALWAYS, NEVER, ALWAYS, 100))
     about_adapted = focused_set(encoders(NEVER, NEVER, ALWAYS, 1))
     found = choice_of(full, focused=about_adapted).semantic([INTERPOLATED, ADAPTED])
@@ -362,7 +362,7 @@ def test_questions_about_one_candidate_take_nothing_from_what_judged_ones_say_of
     assert [(one.rung, one.queries) for one in found.ladder] == [("judged", 101)]
 
 
-def test_preferences_are_of_one_mode_and_one_pair():
+def test_preferences_are_of_one_mode_and_one_pair() -> None:
     better = {"adapted 0.6": PreferenceEvidence(40, 50.0, 0.1)}
     found = choice_of(preferences={"hybrid": better}).select([ADAPTED])
     assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.decision.rung) == (
@@ -373,7 +373,7 @@ def test_preferences_are_of_one_mode_and_one_pair():
     assert found.semantic.encoder == BASE
 
 
-def test_what_is_foreseen_holds_for_the_pairs_that_were_measured():
+def test_what_is_foreseen_holds_for_the_pairs_that_were_measured() -> None:
     one = known(hybrid=SHARES)
     found = one.foresee(
         "hybrid", [Option("adapted 0.6", ADAPTED, 0.6), Option("base 0.6", BASE, 0.6)]
@@ -416,7 +416,7 @@ def asked(
 
 
 @pytest.mark.usefixtures("shipped")
-def test_a_project_is_foreseen_by_other_collections_alone():
+def test_a_project_is_foreseen_by_other_collections_alone() -> None:
     for hashes, collections in (((), 4), (HASHES["dunes"], 3)):
         prior = asked(hashes=hashes).experience.prior("extractive", ADAPTED, "semantic", None)
         assert prior.collections == collections
@@ -434,7 +434,7 @@ def test_a_project_is_foreseen_by_other_collections_alone():
     ],
     ids=["strict", "small model", "another recipe"],
 )
-def test_who_asks_for_proof_or_adapts_otherwise_has_no_experience(settings, scope):
+def test_strict_gates_and_other_methods_use_no_experience(settings, scope) -> None:
     assert asked() is not None
     assert asked(settings, scope=scope) is None
 
@@ -451,7 +451,9 @@ def test_who_asks_for_proof_or_adapts_otherwise_has_no_experience(settings, scop
         ({"steps": 5}, True),
     ],
 )
-def test_of_much_more_or_less_training_less_is_foreseen(monkeypatch, numbers, widened):
+def test_the_prior_of_much_longer_or_shorter_training_is_wider(
+    monkeypatch, numbers, widened
+) -> None:
     config = TrainingConfig(
         **{"objective": "mixed", "steps": 60, "queries_per_step": 32, **numbers}
     )
@@ -460,13 +462,13 @@ def test_of_much_more_or_less_training_less_is_foreseen(monkeypatch, numbers, wi
 
 
 @pytest.mark.usefixtures("shipped")
-def test_queries_of_another_kind_have_the_experience_of_theirs(monkeypatch):
+def test_queries_of_another_kind_have_the_experience_of_theirs(monkeypatch) -> None:
     monkeypatch.setattr(selection, "made_by", lambda _snapshot: "gguf")
     assert asked() is None, "nothing was measured with queries of a language model"
 
 
 @pytest.mark.usefixtures("shipped")
-def test_of_another_encoder_less_is_foreseen(monkeypatch):
+def test_the_prior_of_another_encoder_is_wider(monkeypatch) -> None:
     assert not asked().widened
     monkeypatch.setattr(
         "engine.encoders.for_project.model_fingerprint", lambda _snapshot: "another"
@@ -475,7 +477,7 @@ def test_of_another_encoder_less_is_foreseen(monkeypatch):
 
 
 @pytest.mark.usefixtures("shipped")
-def test_an_installation_without_experience_foresees_nothing(monkeypatch):
+def test_an_installation_without_experience_foresees_nothing(monkeypatch) -> None:
     def missing() -> Experience:
         raise EngineError("The file is missing.", code="asset-missing")
 

@@ -27,7 +27,7 @@ def export(project: ProjectFolder, folder: Path) -> Path:
     return folder / "beir" / "preferences.jsonl"
 
 
-def test_preferences_are_exported_where_there_are_some(
+def test_preferences_are_exported_if_the_project_has_any(
     project: ProjectFolder, tmp_path: Path
 ) -> None:
     assert not export(project, tmp_path / "without").exists()

@@ -29,11 +29,12 @@ from fixtures.tiny_gguf import build_tiny_gguf, cut_to
 from engine.core.errors import CancelledError, ModelError, ResourceError, UsageError
 from engine.core.messages.queries import ModelFile
 from engine.gguf import library as gguf_library
-from engine.gguf.file import content_identity, gguf_file, own_folder
+from engine.gguf.file import content_identity, find_gguf_file
 from engine.gguf.hardware import Weight, weight_of
 from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
 from engine.gguf.library import WORKSPACE, add_model, list_models
 from engine.gguf.places import OWN, own_models
+from engine.models.installed import models_folder
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueryBackendInfo
 from engine.queries.choosing import resolve_backend
@@ -48,11 +49,6 @@ VARIABLES = (
     "XDG_CACHE_HOME",
     "XDG_DATA_HOME",
 )
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
 
 
 @pytest.fixture
@@ -78,10 +74,10 @@ def sha256(path: Path) -> str:
 
 
 def in_ollama(
-    home: Path, tiny: Path, *names: str, size: int | None = None, digest: str = ""
+    home: Path, tiny_gguf_file: Path, *names: str, size: int | None = None, digest: str = ""
 ) -> Path:
-    digest = digest or sha256(tiny)
-    blob = put(tiny, home, f".ollama/models/blobs/sha256-{digest}")
+    digest = digest or sha256(tiny_gguf_file)
+    blob = put(tiny_gguf_file, home, f".ollama/models/blobs/sha256-{digest}")
     for name in names:
         manifest = home / ".ollama/models/manifests/registry.ollama.ai" / name
         manifest.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +87,10 @@ def in_ollama(
             "digest": "sha256:" + "0" * 64,
             "size": 3,
         }
-        layers = [template, {**layer, "size": tiny.stat().st_size if size is None else size}]
+        layers = [
+            template,
+            {**layer, "size": tiny_gguf_file.stat().st_size if size is None else size},
+        ]
         manifest.write_text(json.dumps({"layers": layers}))
     return blob
 
@@ -100,8 +99,8 @@ def listed() -> list[ModelFile]:
     return list_models(4096, free=10**12)
 
 
-def test_the_header_holds_what_the_model_is(tiny: Path):
-    header = read_header(tiny)
+def test_the_header_holds_what_the_model_is(tiny_gguf_file: Path) -> None:
+    header = read_header(tiny_gguf_file)
     # 2 × 261·64 for both vocabularies, 64 for a norm; a layer: 2 norms, 4 × 64·64, 3 × 64·128.
     # Cache: 2·4·32·2 bytes.
     parameters = 2 * 261 * 64 + 64 + 2 * (2 * 64 + 4 * 64 * 64 + 3 * 64 * 128)
@@ -110,7 +109,7 @@ def test_the_header_holds_what_the_model_is(tiny: Path):
     assert Weight.of(1000, header, 10**6) == Weight.of(1000, header, 16_384)
 
 
-def test_the_tables_of_types_are_those_of_the_format():
+def test_the_tables_of_types_are_those_of_the_format() -> None:
     from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
 
     known = {kind.value: (kind.name, *GGML_QUANT_SIZES[kind]) for kind in GGMLQuantizationType}
@@ -142,10 +141,10 @@ def test_the_tables_of_types_are_those_of_the_format():
     ],
 )
 def test_a_damaged_file_is_refused_with_its_true_reason(
-    home: Path, tiny: Path, tmp_path: Path, spoil: Callable[[bytes], bytes], why: str
-):
+    home: Path, tiny_gguf_file: Path, tmp_path: Path, spoil: Callable[[bytes], bytes], why: str
+) -> None:
     path = tmp_path / "spoilt.gguf"
-    path.write_bytes(spoil(tiny.read_bytes()))
+    path.write_bytes(spoil(tiny_gguf_file.read_bytes()))
     with pytest.raises(ModelError) as caught:
         read_header(path)
     assert why in caught.value.why
@@ -156,13 +155,13 @@ def test_a_damaged_file_is_refused_with_its_true_reason(
         add_model(path)
     assert caught.value.why == model.problem
     assert "queries." not in caught.value.to_do, "no project is asked about"
-    assert not own_folder().exists()
+    assert not models_folder().exists()
 
 
-def test_bytes_at_random_never_break_the_reader(tiny: Path, tmp_path: Path):
+def test_bytes_at_random_never_break_the_reader(tiny_gguf_file: Path, tmp_path: Path) -> None:
     import random
 
-    data = tiny.read_bytes()
+    data = tiny_gguf_file.read_bytes()
     rng = random.Random(6)
     path = tmp_path / "odd.gguf"
     told = 0
@@ -180,7 +179,7 @@ def test_bytes_at_random_never_break_the_reader(tiny: Path, tmp_path: Path):
 
 def test_models_that_do_not_write_and_architectures_that_are_not_known_are_refused(
     home: Path, tmp_path: Path
-):
+) -> None:
     pooled = build_tiny_gguf(tmp_path / "pooled.gguf", llama__pooling_type=1)
     with fails(ModelError, "language-model-unsupported"):
         add_model(pooled)
@@ -191,16 +190,18 @@ def test_models_that_do_not_write_and_architectures_that_are_not_known_are_refus
         add_model(strange)
 
 
-def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(home: Path, tiny: Path):
-    put(tiny, home, ".lmstudio/models/maker/small/small.gguf")
-    in_ollama(home, tiny, "library/llama/8b", "library/llama/latest", "me/mine/v1")
+def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(
+    home: Path, tiny_gguf_file: Path
+) -> None:
+    put(tiny_gguf_file, home, ".lmstudio/models/maker/small/small.gguf")
+    in_ollama(home, tiny_gguf_file, "library/llama/8b", "library/llama/latest", "me/mine/v1")
     hub = home / ".cache/huggingface/hub/models--maker--big"
-    blob = put(tiny, hub, "blobs", sha256(tiny))
+    blob = put(tiny_gguf_file, hub, "blobs", sha256(tiny_gguf_file))
     for revision in ("abc", "def"):
         (hub / "snapshots" / revision).mkdir(parents=True)
         (hub / "snapshots" / revision / "big.gguf").symlink_to(blob)
     (hub / "snapshots" / "abc" / "readme.md").write_text("no model")
-    add_model(tiny, name="ours")
+    add_model(tiny_gguf_file, name="ours")
     found = {model.place: model for model in listed()}
     assert {place: model.names for place, model in found.items()} == {
         OWN: ("ours.gguf",),
@@ -213,21 +214,21 @@ def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(home: Pat
 
 
 def test_variables_of_the_other_programs_are_followed(
-    home: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+    home: Path, tiny_gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    put(tiny, tmp_path, "hf/hub/models--a--b/snapshots/c/d.gguf")
-    in_ollama(tmp_path, tiny, "library/x/y")
+    put(tiny_gguf_file, tmp_path, "hf/hub/models--a--b/snapshots/c/d.gguf")
+    in_ollama(tmp_path, tiny_gguf_file, "library/x/y")
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / ".ollama/models"))
     (home / ".lmstudio-home-pointer").write_text(f"{tmp_path / 'lm'}\n")
-    put(tiny, tmp_path, "lm/models/e.gguf")
+    put(tiny_gguf_file, tmp_path, "lm/models/e.gguf")
     assert [model.names for model in listed()] == [("e.gguf",), ("x:y",), ("a/b/d.gguf",)]
 
 
-def test_what_is_missing_cut_or_changed_is_reported(home: Path, tiny: Path, tmp_path: Path):
-    in_ollama(home, tiny, "library/longer/1", size=10**9)
-    changed = in_ollama(home, tiny, "library/changed/1", digest="a" * 64)
-    gone = in_ollama(home, tiny, "library/gone/1", digest="b" * 64)
+def test_what_is_missing_cut_or_changed_is_reported(home: Path, tiny_gguf_file: Path) -> None:
+    in_ollama(home, tiny_gguf_file, "library/longer/1", size=10**9)
+    changed = in_ollama(home, tiny_gguf_file, "library/changed/1", digest="a" * 64)
+    gone = in_ollama(home, tiny_gguf_file, "library/gone/1", digest="b" * 64)
     gone.unlink()
     (home / ".ollama/models/manifests/registry.ollama.ai/library/longer/2").write_text(
         '{"layers": 7}'
@@ -241,13 +242,13 @@ def test_what_is_missing_cut_or_changed_is_reported(home: Path, tiny: Path, tmp_
     assert "sha256" in caught.value.why
 
 
-def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny: Path):
+def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny_gguf_file: Path) -> None:
     for number in (1, 2):
-        put(tiny, home, f".lmstudio/models/m-0000{number}-of-00002.gguf")
+        put(tiny_gguf_file, home, f".lmstudio/models/m-0000{number}-of-00002.gguf")
     (model,) = listed()
     assert (model.names, model.size, model.problem) == (
         ("m-00001-of-00002.gguf",),
-        2 * tiny.stat().st_size,
+        2 * tiny_gguf_file.stat().st_size,
         "",
     )
     with fails(UsageError, "language-model-part"):
@@ -256,77 +257,78 @@ def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny: Path):
     assert listed()[0].problem.startswith("m-00002-of-00002.gguf: ")
 
 
-def test_what_does_not_fit_is_reported(home: Path, tiny: Path):
-    put(tiny, home, ".lmstudio/models/a.gguf")
-    need = WORKSPACE + weight_of(tiny, 100).memory
-    assert [list_models(100, free=free)[0].fits for free in (need - 1, need)] == [False, True]
+def test_what_does_not_fit_is_reported(home: Path, tiny_gguf_file: Path) -> None:
+    put(tiny_gguf_file, home, ".lmstudio/models/a.gguf")
+    need = WORKSPACE + weight_of(tiny_gguf_file, 100).memory
+    assert list_models(100, free=need - 1)[0].fits is False
+    assert list_models(100, free=need)[0].fits is True
 
 
 def test_an_added_file_is_a_private_copy_and_is_found_by_its_name(
-    home: Path, tiny: Path, project: ProjectFolder
-):
-    blob = in_ollama(home, tiny, "library/x/y")
+    home: Path, tiny_gguf_file: Path, project: ProjectFolder
+) -> None:
+    blob = in_ollama(home, tiny_gguf_file, "library/x/y")
     added = add_model(blob)
     assert (added.name, added.parent, added.read_bytes()) == (
         "tiny-F32.gguf",
-        own_folder(),
-        tiny.read_bytes(),
+        models_folder(),
+        tiny_gguf_file.read_bytes(),
     )
     assert added.stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in own_folder().iterdir()] == ["tiny-F32.gguf"]
+    assert [path.name for path in models_folder().iterdir()] == ["tiny-F32.gguf"]
     assert add_model(blob) == added
     other = build_tiny_gguf(home / "tiny-F32.gguf", context=99)
     with fails(UsageError, "target-exists"):
         add_model(other)
     project.change_settings({"queries.model": "tiny-F32.gguf"})
-    assert gguf_file(project.path, project.settings().queries.model) == added
+    assert find_gguf_file(project.path, project.settings().queries.model) == added
 
 
-def test_a_link_stays_a_link(home: Path, tiny: Path):
-    added = add_model(tiny, link=True)
+def test_a_link_stays_a_link(home: Path, tiny_gguf_file: Path) -> None:
+    added = add_model(tiny_gguf_file, link=True)
     assert added.is_symlink()
-    assert added.samefile(tiny)
-    assert [path.name for path in own_folder().iterdir()] == ["tiny.gguf"]
+    assert added.samefile(tiny_gguf_file)
+    assert [path.name for path in models_folder().iterdir()] == ["tiny.gguf"]
 
 
 def test_a_full_disk_leaves_nothing_behind(
     home: Path,
-    tiny: Path,
+    tiny_gguf_file: Path,
     small_disk: Path,
     monkeypatch: pytest.MonkeyPatch,
     disk_filler: Callable[..., None],
-):
-    monkeypatch.setattr(gguf_library, "own_folder", lambda: small_disk / "models")
+) -> None:
+    monkeypatch.setattr(gguf_library, "models_folder", lambda: small_disk / "models")
     disk_filler(small_disk, leave=100_000)
     with fails(ResourceError, "disk-full"):
-        add_model(tiny)
+        add_model(tiny_gguf_file)
     monkeypatch.setattr(
         shutil, "disk_usage", lambda _path: SimpleNamespace(total=1, used=0, free=10**9)
     )
     with fails(ResourceError, "disk-full"):
-        add_model(tiny)
+        add_model(tiny_gguf_file)
     assert list((small_disk / "models").iterdir()) == []
 
 
-def test_a_stop_is_heard_while_copying(home: Path, tiny: Path):
+def test_a_stop_is_heard_while_copying(home: Path, tiny_gguf_file: Path) -> None:
     with pytest.raises(CancelledError):
-        add_model(tiny, should_stop=lambda: own_folder().exists())
-    assert list(own_folder().iterdir()) == []
+        add_model(tiny_gguf_file, should_stop=lambda: models_folder().exists())
+    assert list(models_folder().iterdir()) == []
 
 
 def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
-    home: Path, tiny: Path, tmp_path: Path
-):
+    home: Path, tiny_gguf_file: Path, tmp_path: Path
+) -> None:
     """The model is followed by gigabytes of zeros, which take a while."""
     big = tmp_path / "big.gguf"
-    shutil.copy(tiny, big)
+    shutil.copy(tiny_gguf_file, big)
     with big.open("r+b") as file:
         file.truncate(3 << 30)
     command = [sys.executable, "-m", "engine", "models", "add", str(big)]
     started = subprocess.Popen(
         command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    temporary = own_folder() / ".tmp-big.gguf"
+    temporary = models_folder() / ".tmp-big.gguf"
     try:
         end = time.monotonic() + 60
         while (
@@ -338,19 +340,19 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
     finally:
         os.kill(started.pid, signal.SIGKILL)
         started.wait()
-    assert [path.name for path in own_folder().iterdir()] == [".tmp-big.gguf"]
+    assert [path.name for path in models_folder().iterdir()] == [".tmp-big.gguf"]
     assert listed() == []
-    shutil.copy(tiny, big)
+    shutil.copy(tiny_gguf_file, big)
     add_model(big)
-    assert [path.name for path in own_folder().iterdir()] == ["big.gguf"]
+    assert [path.name for path in models_folder().iterdir()] == ["big.gguf"]
 
 
-def test_the_command_lists_adds_and_refuses(home: Path, tiny: Path):
+def test_the_command_lists_adds_and_refuses(home: Path, tiny_gguf_file: Path) -> None:
     rows = json.loads(engine_here("models", "--json").stdout)
     assert {row["place"] for row in rows} == {"bundled", "catalogue"}
-    put(tiny, home, ".lmstudio/models/a\x1b[31m.gguf")
-    done = engine_here("models", "add", str(tiny), "--name", "ours")
-    assert done.stdout == f"{own_folder() / 'ours.gguf'}\n"
+    put(tiny_gguf_file, home, ".lmstudio/models/a\x1b[31m.gguf")
+    done = engine_here("models", "add", str(tiny_gguf_file), "--name", "ours")
+    assert done.stdout == f"{models_folder() / 'ours.gguf'}\n"
     rows = json.loads(engine_here("models", "--json").stdout)
     files = [row for row in rows if row["kind"] == "language model" and row["here"]]
     assert [(row["place"], row["fits"]) for row in files] == [(OWN, True), ("LM Studio", True)]
@@ -358,7 +360,7 @@ def test_the_command_lists_adds_and_refuses(home: Path, tiny: Path):
     text = engine_here("models").stdout
     assert "\x1b" not in text
     assert all(data in text for data in ("llama, F32, 0.00012 billion", "context 16384", "✓ fits"))
-    for wrong in (("add",), ("remove", "x"), ("list", str(tiny))):
+    for wrong in (("add",), ("remove", "x"), ("list", str(tiny_gguf_file))):
         assert engine_here("models", *wrong, check=False).returncode == 2
     assert engine_here("models", "add", str(home / "none.gguf"), check=False).returncode == 3
 
@@ -373,9 +375,9 @@ def told(text: str) -> bytes:
     return struct.pack("<Q", len(text)) + text.encode()
 
 
-def test_one_odd_file_does_not_hide_the_others(home: Path, tiny: Path):
+def test_one_odd_file_does_not_hide_the_others(home: Path, tiny_gguf_file: Path) -> None:
     folder = home / ".lmstudio/models"
-    put(tiny, folder / "good.gguf")
+    put(tiny_gguf_file, folder / "good.gguf")
     lists = b"".join(struct.pack("<IQ", 9, 1) for _ in range(3000)) + struct.pack("<IQ", 4, 0)
     with_pairs(folder / "deep.gguf", told("a.b") + struct.pack("<I", 9) + lists, 1)
     kind = told("general.architecture") + struct.pack("<I", 8) + told("llama")
@@ -388,17 +390,17 @@ def test_one_odd_file_does_not_hide_the_others(home: Path, tiny: Path):
     assert all(problems[name] for name in ("deep.gguf", "kind.gguf", "loop.gguf"))
 
 
-def test_a_vocabulary_alone_is_no_model(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_vocabulary_alone_is_no_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiny_gguf, "add_tensors", lambda *_: None)
     path = build_tiny_gguf(home / "vocabulary.gguf")
     with fails(ModelError, "language-model-unsupported"):
         add_model(path)
-    put(path, own_folder() / "vocabulary.gguf")
+    put(path, models_folder() / "vocabulary.gguf")
     assert own_models() == []
 
 
 @pytest.fixture
-def parts(home: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def parts(home: Path, tiny_gguf_file: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The tiny model in files of at most eight tensors."""
     whole = gguf.GGUFWriter
     monkeypatch.setattr(
@@ -412,8 +414,8 @@ def parts(home: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]
     return found
 
 
-def test_a_model_in_parts_is_known_as_a_whole(parts: list[Path], tiny: Path):
-    assert read_header(parts[0]) == read_header(tiny)
+def test_a_model_in_parts_is_known_as_a_whole(parts: list[Path], tiny_gguf_file: Path) -> None:
+    assert read_header(parts[0]) == read_header(tiny_gguf_file)
     size = sum(part.stat().st_size for part in parts)
     assert weight_of(parts[0], 4096).size == size
     (model,) = listed()
@@ -425,7 +427,7 @@ def test_a_model_in_parts_is_known_as_a_whole(parts: list[Path], tiny: Path):
     assert content_identity(parts[0]) != before
 
 
-def test_a_part_that_is_cut_off_or_missing_is_reported(parts: list[Path]):
+def test_a_part_that_is_cut_off_or_missing_is_reported(parts: list[Path]) -> None:
     parts[2].write_bytes(parts[2].read_bytes()[:-9])
     (model,) = listed()
     assert f"{parts[2].stat().st_size:,}" in model.problem
@@ -436,7 +438,7 @@ def test_a_part_that_is_cut_off_or_missing_is_reported(parts: list[Path]):
 
 def test_a_model_in_parts_that_lacks_one_is_reported_and_never_chosen_by_itself(
     parts: list[Path], home: Path
-):
+) -> None:
     parts[1].unlink()
     settings = Settings(queries=QuerySettings(backend="gguf", model=str(parts[0])))
     snapshot: Any = SimpleNamespace(
@@ -446,9 +448,9 @@ def test_a_model_in_parts_that_lacks_one_is_reported_and_never_chosen_by_itself(
     )
     with fails(ModelError, "language-model-invalid", "m-00002-of-00003.gguf"):
         query_recipe(snapshot)
-    put(parts[0], own_folder() / parts[0].name)
+    put(parts[0], models_folder() / parts[0].name)
     kept = SimpleNamespace(
-        info=QueryBackendInfo("gguf", "", str(own_folder() / parts[0].name), "0" * 16)
+        info=QueryBackendInfo("gguf", "", str(models_folder() / parts[0].name), "0" * 16)
     )
     store: Any = SimpleNamespace(artifact=lambda _kind: kept)
     found = resolve_backend(Settings(queries=QuerySettings(backend="auto")), store, present=True)

@@ -146,7 +146,7 @@ def test_the_names_by_which_a_file_is_found(path: str, names: tuple[str, ...]) -
     assert find_search_names(path) == names
 
 
-def test_a_name_counts_twice_beside_the_title() -> None:
+def test_a_filename_counts_twice_in_addition_to_the_title() -> None:
     assert build_search_label("The lease", "a/North.pdf") == "The lease\nNorth\nNorth"
     assert build_search_label(" ", "a/North.pdf") == "North\nNorth"
     assert build_search_label("The lease", "") == "The lease"

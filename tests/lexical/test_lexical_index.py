@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.errors import DamagedError, ResourceError
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
 from engine.lexical.bm25 import length_table
 from engine.lexical.index import LexicalIndex
@@ -251,7 +251,7 @@ def test_a_large_index_is_updated_by_links_and_counts_what_is_left(tmp_path: Pat
         assert set(right[exact > exact[-1] * 1.01]) <= set(ids) if len(exact) else not len(ids)
     assert list(index.stored()) == list(fresh.stored())
     del former
-    remove_tree(tmp_path / "0")  # of Windows only a request: `index` has the same files open
+    try_remove_tree(tmp_path / "0")  # of Windows only a request: `index` has the same files open
     assert LexicalIndex.open(tmp_path / "1").search("replaced", 1)[0].tolist() == [3]
     second = index.updated(tmp_path / "2", [(2000, "later rare")], remove=[3], large=100)
     assert (second.document_frequency("rare"), second.document_frequency("replaced")) == (2, 0)

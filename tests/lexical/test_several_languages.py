@@ -148,7 +148,7 @@ def test_one_language_is_as_it_was(tmp_path: Path, one: LexicalIndex) -> None:
     assert list(same.stored()) == list(one.stored())
 
 
-def test_an_update_is_a_building_anew(tmp_path: Path, mixed: LexicalIndex) -> None:
+def test_an_update_equals_a_rebuild(tmp_path: Path, mixed: LexicalIndex) -> None:
     former = LexicalIndex.build(tmp_path / "former", ENGLISH.items(), "en")
     index = former.updated(tmp_path / "index", GERMAN.items(), [], LANGUAGES)
     assert list(index.stored()) == list(mixed.stored())

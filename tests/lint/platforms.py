@@ -1,7 +1,7 @@
 """Finds code outside `engine/core/platforms` that asks for the system: `platforms.py FOLDER…`.
 
 That is `sys.platform`, `os.name`, the import of a module that only POSIX systems have, and
-`shutil.rmtree`, for which `remove_tree` and `delete_tree` stand in.
+`shutil.rmtree`, for which `try_remove_tree` and `delete_tree` stand in.
 """
 
 import ast

@@ -25,5 +25,5 @@ def test_no_module_but_those_of_platforms_asks_for_the_system() -> None:
         ("import sys\nsystem = SYSTEM", []),
     ],
 )
-def test_what_is_found(source: str, found: list[tuple[int, str]]) -> None:
+def test_problems_are_found(source: str, found: list[tuple[int, str]]) -> None:
     assert list(find_questions(source)) == found

@@ -29,5 +29,5 @@ def test_no_test_touches_a_private_name_of_another_module() -> None:
         ("import os, sys\nos._exit(sys._getframe(1).f_lineno)\nx.__class__", []),
     ],
 )
-def test_what_is_found(source: str, found: list[str]) -> None:
+def test_problems_are_found(source: str, found: list[str]) -> None:
     assert [name for _, name in private_uses(source)] == found

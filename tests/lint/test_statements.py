@@ -29,5 +29,5 @@ def test_every_module_is_plain() -> None:
         ("x = [1,2]  # fmt: " + "skip", ["unformatted line"]),
     ],
 )
-def test_what_is_found(source: str, kinds: list[str]) -> None:
+def test_problems_are_found(source: str, kinds: list[str]) -> None:
     assert [kind for _, kind in dense_statements(source)] == kinds

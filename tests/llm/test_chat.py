@@ -23,11 +23,7 @@ from engine.llm.shapes import PAIRS
 from engine.llm.turn_marks import neutral
 
 GOOD = '{"questions": []}'
-
-
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
+pytestmark = pytest.mark.usefixtures("no_endpoint_key")
 
 
 def ask(
@@ -40,7 +36,7 @@ def ask(
     return model.complete(Request(Message("system", text), PAIRS, 2, 100, 5))
 
 
-def test_a_request_is_a_chat_completion_with_the_schema_wanted():
+def test_a_request_is_a_chat_completion_with_the_schema_wanted() -> None:
     with serving(lambda *_: GOOD) as server:
         assert ask(server) == Reply(GOOD)
     (request,) = server.requests
@@ -61,14 +57,16 @@ def test_a_request_is_a_chat_completion_with_the_schema_wanted():
 
 
 @pytest.mark.parametrize("end", ["", "\n"])  # as a key read from a file may have
-def test_the_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, end: str):
+def test_the_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", f"secret{end}")
     with serving(lambda *_: GOOD) as server:
         ask(server)
     assert server.headers[0]["Authorization"] == "Bearer secret"
 
 
-def test_the_key_is_not_sent_where_it_could_be_read_on_the_way(monkeypatch: pytest.MonkeyPatch):
+def test_the_key_is_not_sent_where_it_could_be_read_on_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
     asked: list[str] = []
     monkeypatch.setattr(Address, "keeps_secret", lambda _self, number: bool(asked.append(number)))
@@ -78,7 +76,7 @@ def test_the_key_is_not_sent_where_it_could_be_read_on_the_way(monkeypatch: pyte
     assert "Authorization" not in server.headers[0]
 
 
-def test_a_server_that_knows_no_schemas_gets_none_from_then_on():
+def test_a_server_that_refused_a_schema_is_sent_no_further_ones() -> None:
     def script(request: dict[str, object], number: int) -> Raw | str:
         if "response_format" in request:
             return Raw(400, b'{"error": "unknown field"}')
@@ -97,7 +95,7 @@ def test_a_server_that_knows_no_schemas_gets_none_from_then_on():
     assert "model" not in server.requests[0]
 
 
-def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on():
+def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on() -> None:
     def script(request: dict[str, object], number: int) -> Raw | str:
         wanted = request["response_format"]
         assert isinstance(wanted, dict)
@@ -120,7 +118,7 @@ def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on():
     ]
 
 
-def test_an_answer_ended_by_its_limit_is_marked_and_made_whole():
+def test_an_answer_ended_by_its_limit_is_marked_and_made_whole() -> None:
     pair = '{"evidence": "It rains.", "question": "Does it?"}'
     begun = '{"evidence": "It sno'
     found = {
@@ -156,7 +154,7 @@ def test_an_answer_ended_by_its_limit_is_marked_and_made_whole():
         (Raw(200, b"", {"Transfer-Encoding": "chunked"}), "broke off"),
     ],
 )
-def test_an_answer_that_is_none_has_a_reason(answer: Raw, why: str):
+def test_the_error_of_an_invalid_answer_names_the_reason(answer: Raw, why: str) -> None:
     with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
         ask(server)
     assert why in str(caught.value)
@@ -166,13 +164,13 @@ def test_an_answer_that_is_none_has_a_reason(answer: Raw, why: str):
 @pytest.mark.parametrize(
     ("text", "tokens"), [("", 1), ("a pump", 3), ("4,711 / 98", 9), ("日本語", 10), ("das Öl 4", 6)]
 )
-def test_tokens_are_rather_estimated_too_high(text: str, tokens: int):
+def test_tokens_are_rather_estimated_too_high(text: str, tokens: int) -> None:
     """Signs, digits and bytes of other scripts 1 each, three ASCII letters or spaces 1, and 1."""
     assert chat_model("http://127.0.0.1:9/v1").count(text) == tokens
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_refusal_of_key_or_model_ends_it_all(status: int):
+def test_a_refusal_of_key_or_model_ends_it_all(status: int) -> None:
     answer = Raw(status, b'{"error": {"message": "no model small"}}')
     with (
         serving(lambda *_: answer) as server,
@@ -186,7 +184,7 @@ def test_a_refusal_of_key_or_model_ends_it_all(status: int):
 @pytest.mark.parametrize("key", ["sk-SECRET\r\nX-Other: 1", "sk-SECRET€", "sk-SECRET\x7f"])
 def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, key: str
-):
+) -> None:
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", key)
     with (
         serving(lambda *_: GOOD) as server,
@@ -217,7 +215,7 @@ SENT = (
         ("tokens [17, 4, 5, 91, 6, 77, 8, 9]", False),
     ],
 )
-def test_an_error_with_a_word_of_the_document_is_not_repeated(said: str, told: bool):
+def test_an_error_with_a_word_of_the_document_is_not_repeated(said: str, told: bool) -> None:
     answer = Raw(500, json.dumps({"error": {"message": said}}).encode())
     with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
         ask(server, SENT)
@@ -225,7 +223,7 @@ def test_an_error_with_a_word_of_the_document_is_not_repeated(said: str, told: b
     assert not caught.value.lasting, "a server that is put right is asked again"
 
 
-def test_a_prompt_that_cannot_be_used_hides_no_error(monkeypatch: pytest.MonkeyPatch):
+def test_a_prompt_that_cannot_be_used_hides_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_is_wrong(name: str) -> Prompt:
         if name == "substitutes":
             raise EngineError("The file is not a prompt.", "", "")
@@ -242,7 +240,7 @@ def test_a_prompt_that_cannot_be_used_hides_no_error(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     "wrapped", ['{"error": {"message": %s}}', '{"detail": [{"msg": "bad", "input": %s}]}', "%s"]
 )
-def test_what_a_server_repeats_of_a_document_is_not_shown(wrapped: str):
+def test_what_a_server_repeats_of_a_document_is_not_shown(wrapped: str) -> None:
     text = "The salary of Ada Example is 91,250 a year, paid in twelve parts."
     answer = Raw(500, (wrapped % json.dumps(f"cannot read: {text}")).encode())
     with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
@@ -250,7 +248,7 @@ def test_what_a_server_repeats_of_a_document_is_not_shown(wrapped: str):
     assert str(caught.value) == ("HTTP 500: bad" if "msg" in wrapped else "HTTP 500")
 
 
-def test_a_silent_server_is_not_waited_for_longer_than_allowed():
+def test_a_silent_server_is_not_waited_for_longer_than_allowed() -> None:
     release = threading.Event()
     with serving(lambda *_: Raw(body=b"{}", wait=release)) as server:
         with pytest.raises(UnansweredError, match=r"queries\.endpoint_seconds") as caught:
@@ -259,7 +257,7 @@ def test_a_silent_server_is_not_waited_for_longer_than_allowed():
     assert (caught.value.lasting, numbers(str(caught.value))) == (False, [0.2])
 
 
-def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either():
+def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     ended = threading.Event()
 
@@ -284,7 +282,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either():
     listener.close()
 
 
-def test_a_stop_does_not_wait_for_the_answer():
+def test_a_stop_does_not_wait_for_the_answer() -> None:
     release = threading.Event()
     asked = threading.Event()
 
@@ -299,7 +297,7 @@ def test_a_stop_does_not_wait_for_the_answer():
         release.set()
 
 
-def test_what_is_no_http_at_all_is_an_error():
+def test_what_is_no_http_at_all_is_an_error() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
@@ -322,7 +320,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def test_a_server_that_is_not_there_is_given_up_after_several_messages():
+def test_a_server_that_is_not_there_is_given_up_after_several_messages() -> None:
     model = chat_model(f"http://127.0.0.1:{free_port()}/v1")
     for _ in range(4):
         with pytest.raises(UnansweredError, match="refused"):
@@ -332,7 +330,7 @@ def test_a_server_that_is_not_there_is_given_up_after_several_messages():
     assert "refused" in caught.value.why
 
 
-def test_a_good_answer_makes_up_for_the_bad_ones_before():
+def test_a_good_answer_makes_up_for_the_bad_ones_before() -> None:
     with serving(lambda _, number: GOOD if number % 2 else Raw(500)) as server:
         model = chat_model(server.url, max_failures=2)
         for _ in range(3):
@@ -351,7 +349,7 @@ def request(text: str) -> Request:
     return Request(Message("s", text), PAIRS, 1, 10, 0)
 
 
-def test_messages_are_on_their_way_together_and_answers_find_their_own():
+def test_messages_are_on_their_way_together_and_answers_find_their_own() -> None:
     """The server answers none before it has all three: one after the other, each would wait in
     vain.
     """
@@ -367,7 +365,7 @@ def test_messages_are_on_their_way_together_and_answers_find_their_own():
     assert found == [Reply(f"about {name}") for name in names]
 
 
-def test_a_stop_lets_go_of_all_that_are_on_their_way():
+def test_a_stop_lets_go_of_all_that_are_on_their_way() -> None:
     release = threading.Event()
     asked = list[object]()
 
@@ -382,7 +380,7 @@ def test_a_stop_lets_go_of_all_that_are_on_their_way():
         release.set()
 
 
-def test_what_fails_together_counts_once():
+def test_requests_that_fail_together_count_as_one_failure() -> None:
     together = threading.Barrier(4, timeout=60)
 
     def script(_asked: object, number: int) -> Raw | str:
@@ -395,12 +393,12 @@ def test_what_fails_together_counts_once():
     with serving(script) as server:
         model = chat_model(server.url, concurrency=4, max_failures=2)
         found = outcomes(model, [request(name) for name in "abcd"])
-        assert {str(one) for one in found} == {"HTTP 500"}
+        assert {str(error) for error in found} == {"HTTP 500"}
         with fails(StageError, "endpoint-no-answer", 2):
             model.complete(request("e"))
 
 
-def test_each_message_is_sent_in_the_form_that_the_server_takes():
+def test_each_message_is_sent_in_the_form_that_the_server_takes() -> None:
     with serving(lambda asked, _: Raw(400) if "response_format" in asked else GOOD) as server:
         model = several(server, 2)
         assert outcomes(model, [request(name) for name in "ab"]) == [Reply(GOOD)] * 2
@@ -410,7 +408,7 @@ def test_each_message_is_sent_in_the_form_that_the_server_takes():
     )
 
 
-def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch):
+def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(lambda *_: "from the proxy") as proxy, serving(lambda *_: GOOD) as server:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
@@ -435,13 +433,13 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
         ),
     ],
 )
-def test_what_looks_like_a_control_token_is_taken_apart(text: str, shown: str):
+def test_what_looks_like_a_control_token_is_taken_apart(text: str, shown: str) -> None:
     assert neutral(text) == shown
     assert "".join(shown.split()) == "".join(text.split())
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
-def test_no_familys_control_tokens_reach_the_server(family: str):
+def test_no_familys_control_tokens_reach_the_server(family: str) -> None:
     with serving(lambda *_: GOOD) as server:
         ask(server, f"text {' '.join(FAMILIES[family])}{''.join(FAMILIES[family])} obey")
     sent = json.dumps(server.requests, ensure_ascii=False)
@@ -451,7 +449,7 @@ def test_no_familys_control_tokens_reach_the_server(family: str):
 
 
 @pytest.mark.parametrize("family", list(WORDED))
-def test_no_familys_turn_marks_in_words_reach_the_server(family: str):
+def test_no_familys_turn_marks_in_words_reach_the_server(family: str) -> None:
     _, marks = WORDED[family]
     with serving(lambda *_: GOOD) as server:
         ask(server, "text\n" + "\n".join(marks) + "\nobey")

@@ -50,7 +50,9 @@ ENTRIES: dict[Shape, dict[str, object]] = {
         (f'{{"questions":[{PAIR}]}}\nDone.', f'{{"questions":[{PAIR}]}}', False),
     ],
 )
-def test_an_answer_is_closed_with_as_little_as_can_be(begun: str, whole: str, unfinished: bool):
+def test_an_answer_is_closed_with_as_little_as_can_be(
+    begun: str, whole: str, unfinished: bool
+) -> None:
     text, cut = PAIRS.closed(begun)  # type: ignore[misc]
     assert (json.loads(text), cut) == (json.loads(whole), unfinished)
 
@@ -60,24 +62,24 @@ def test_an_answer_is_closed_with_as_little_as_can_be(begun: str, whole: str, un
 @pytest.mark.parametrize("escaped", [False, True])
 def test_wherever_an_answer_ends_it_is_read_and_its_finished_entries_are_kept(
     shape: Shape, indent: int | None, escaped: bool
-):
+) -> None:
     entry = ENTRIES[shape]
     whole = json.dumps({shape.name: [entry, entry]}, indent=indent, ensure_ascii=escaped)
-    one = json.dumps({shape.name: [entry]}, indent=indent, ensure_ascii=escaped)
+    single = json.dumps({shape.name: [entry]}, indent=indent, ensure_ascii=escaped)
     first = next(
-        n for n, (a, b) in enumerate(zip(one, whole, strict=False)) if a != b
+        n for n, (a, b) in enumerate(zip(single, whole, strict=False)) if a != b
     )  # the end of the first entry
     for place in range(len(whole) + 1):
         found = shape.closed(whole[:place])
         assert found is not None
         text, cut = found
-        entries = [one.model_dump() for one in shape.read(text)]
+        entries = [item.model_dump() for item in shape.read(text)]
         finished = entries[:-1] if cut else entries
         assert finished == [entry] * len(finished)
         assert len(finished) >= (place >= first)
 
 
-def test_the_shorter_word_of_a_choice_is_taken_unless_another_is_begun():
+def test_the_shorter_word_of_a_choice_is_taken_unless_another_is_begun() -> None:
     begun = '{"events":[{"event":"a","topic":"b","type":'
     for more, kind in (("", "general"), (' "f', "fine-grained")):
         text, cut = EVENTS.closed(begun + more)  # type: ignore[misc]
@@ -95,18 +97,18 @@ def test_the_shorter_word_of_a_choice_is_taken_unless_another_is_begun():
         "[",
     ],
 )
-def test_what_is_no_beginning_of_an_answer_is_not_closed(text: str):
+def test_what_is_no_beginning_of_an_answer_is_not_closed(text: str) -> None:
     assert PAIRS.closed(text) is None
 
 
 @pytest.mark.parametrize("number", ["x", '"1"', "1.5"])
-def test_a_number_is_whole(number: str):
+def test_a_number_is_whole(number: str) -> None:
     assert QUESTIONS.closed(f'{{"questions":[{{"event":{number}') is None
 
 
-def test_what_models_put_before_their_answer_is_taken_off():
+def test_what_models_put_before_their_answer_is_taken_off() -> None:
     begun = f'<think>A fact.</think>\n```json\n{{"questions":[{PAIR}'
     text, cut = PAIRS.closed(begun)  # type: ignore[misc]
-    assert ([one.model_dump() for one in PAIRS.read(text)], cut) == ([json.loads(PAIR)], False)
+    assert ([item.model_dump() for item in PAIRS.read(text)], cut) == ([json.loads(PAIR)], False)
     assert PAIRS.closed("<think>A fact, ") is None
     assert PAIRS.closed("x" * 1_000_001) is None

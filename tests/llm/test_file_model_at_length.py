@@ -22,7 +22,6 @@ from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
 from fixtures.gguf_models import load
 from fixtures.passages import answer_about
 from fixtures.pipeline import engine_here, environment
-from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.records import Chunk
 from engine.llm.chat import ChatModel
@@ -37,20 +36,15 @@ Make = Callable[..., ProjectFolder]
 SEGFAULT = Path(__file__).parents[1] / "fixtures" / "segfault"
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
+def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny_gguf_file: Path) -> None:
     """Each is JSON of the shape asked for and within its limit, in tokens.
 
     Where the limit has ended it, all but its last entry are the model's alone, and it is told
     (`cut`).
     """
-    model = load(tiny)
+    model = load(tiny_gguf_file)
     shapes: list[Shape] = [EVENTS, QUESTIONS, PAIRS]
     whole = cut = entries = 0
     for n in range(500):
@@ -72,9 +66,9 @@ def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("prompt", ["one-step", "two-step"])
-def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(
-    tmp_path: Path, tiny: Path, prompt: str
-):
+def test_a_run_reads_every_answer_and_gives_up_if_none_is_usable(
+    tmp_path: Path, tiny_gguf_file: Path, prompt: str
+) -> None:
     """From the documents to `generate`, as a user runs it: of random weights no question is
     right, which 200 chunks show.
     """
@@ -84,7 +78,7 @@ def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(
             "corpus": {"paths": ["documents"]},
             "queries": {
                 "backend": "gguf",
-                "model": str(tiny),
+                "model": str(tiny_gguf_file),
                 "prompt": prompt,
                 "answer_tokens": 128,
                 "consistency_top": 0,
@@ -124,8 +118,12 @@ def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(
     assert reasons.total() > 50, "entries were read; of random weights none can be right"
 
 
-def test_a_segfault_of_the_models_process_loses_no_finished_item(asked_project: Make, tiny: Path):
-    project = asked_project(backend="gguf", model=str(tiny), answer_tokens=128, prompt="one-step")
+def test_a_segfault_of_the_models_process_loses_no_finished_item(
+    asked_project: Make, tiny_gguf_file: Path
+) -> None:
+    project = asked_project(
+        backend="gguf", model=str(tiny_gguf_file), answer_tokens=128, prompt="one-step"
+    )
     command = [sys.executable, "-m", "engine", "generate", str(project.path)]
     crashing = {
         **environment(),
@@ -150,7 +148,7 @@ def test_a_segfault_of_the_models_process_loses_no_finished_item(asked_project: 
 
 
 @pytest.fixture(scope="module")
-def server(tiny: Path) -> Iterator[str]:
+def server(tiny_gguf_file: Path) -> Iterator[str]:
     """The address of llama_cpp.server with the tiny model, started for real."""
     pytest.importorskip("uvicorn")
     pytest.importorskip("fastapi")
@@ -163,7 +161,7 @@ def server(tiny: Path) -> Iterator[str]:
         "-m",
         "llama_cpp.server",
         "--model",
-        str(tiny),
+        str(tiny_gguf_file),
         "--host",
         "127.0.0.1",
         "--port",
@@ -196,7 +194,7 @@ def endpoint(url: str, seconds: float = 30) -> ChatModel:
 
 
 @pytest.mark.parametrize("shape", [EVENTS, QUESTIONS, PAIRS])
-def test_a_llama_cpp_server_answers(server: str, shape: Shape):
+def test_a_llama_cpp_server_answers(server: str, shape: Shape) -> None:
     model = endpoint(server)
     replies = [
         model.complete(Request(Message("Be brief.", "What is in it?"), shape, 1, 200, seed))
@@ -205,7 +203,7 @@ def test_a_llama_cpp_server_answers(server: str, shape: Shape):
     assert all(reply.text.lstrip().startswith("{") for reply in replies)
 
 
-def test_a_chunk_is_sent_to_a_llama_cpp_server(server: str):
+def test_a_chunk_is_sent_to_a_llama_cpp_server(server: str) -> None:
     text = "The pump stands in hall 4. It was bought in 1998."
     answer = answer_about(
         Prompted(endpoint(server), "one-step", 1, 64),
@@ -216,7 +214,7 @@ def test_a_chunk_is_sent_to_a_llama_cpp_server(server: str):
     assert "HTTP" not in answer.problem
 
 
-def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str):
+def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str) -> None:
     """Of the tiny model each byte is a token.
 
     A server with a context of 2,048 refuses what does not fit.
@@ -232,7 +230,7 @@ def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str):
     assert "HTTP" not in answer.problem
 
 
-def test_a_chunk_that_a_llama_cpp_server_refuses_is_sent_in_halves(server: str):
+def test_a_chunk_that_a_llama_cpp_server_refuses_is_sent_in_halves(server: str) -> None:
     """The settings promise a context of 8,192 tokens; the server has 2,048."""
     text = "水泵在四号厅。" * 96  # 2,016 bytes
     model = chat_model(server, context=8192, seconds=30)
@@ -275,12 +273,12 @@ def through_a_bad_line(url: str) -> None:
         assert proxy.met == faults
 
 
-def test_a_bad_line_is_an_error_and_the_next_message_goes_through():
+def test_a_bad_line_is_an_error_and_the_next_message_goes_through() -> None:
     with serving(lambda *_: '{"questions": []}') as served:
         through_a_bad_line(served.url)
 
 
 def test_a_bad_line_to_a_llama_cpp_server_is_an_error_and_the_next_message_goes_through(
     server: str,
-):
+) -> None:
     through_a_bad_line(server)

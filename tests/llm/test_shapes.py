@@ -9,7 +9,7 @@ from engine.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError
 PAIR = {"evidence": "It rains.", "question": "Does it rain?"}
 
 
-def test_a_schema_names_the_fields_the_words_of_a_choice_and_the_most_entries():
+def test_a_schema_names_the_fields_the_words_of_a_choice_and_the_most_entries() -> None:
     schema = EVENTS.schema(4)
     entries = schema["properties"]["events"]
     assert entries["maxItems"] == 4
@@ -33,11 +33,11 @@ def test_a_schema_names_the_fields_the_words_of_a_choice_and_the_most_entries():
         json.dumps({"questions": [{**PAIR, "score": 3}], "notes": "none"}),
     ],
 )
-def test_an_answer_is_read(text: str):
+def test_an_answer_is_read(text: str) -> None:
     assert [entry.model_dump() for entry in PAIRS.read(text)] == [PAIR]
 
 
-def test_control_characters_in_texts_are_blanks():
+def test_control_characters_in_texts_are_blanks() -> None:
     (pair,) = PAIRS.read('{"questions": [{"evidence": "a\nb", "question": "c\td"}]}')
     assert (pair.evidence, pair.question) == ("a b", "c d")
     assert PAIRS.closed('{"questions":[{"evidence":"a\nb') == (
@@ -46,7 +46,7 @@ def test_control_characters_in_texts_are_blanks():
     )
 
 
-def test_no_entries_are_an_answer():
+def test_no_entries_are_an_answer() -> None:
     assert EVENTS.read('{"events": []}') == []
 
 
@@ -71,18 +71,18 @@ def test_no_entries_are_an_answer():
         ('"' + "x" * 1_000_001 + '"', "million"),
     ],
 )
-def test_a_bad_answer_is_refused_and_never_repaired(text: str, why: str):
+def test_a_bad_answer_is_refused_and_never_repaired(text: str, why: str) -> None:
     with pytest.raises(BadAnswerError, match=why):
         PAIRS.read(text)
 
 
 @pytest.mark.parametrize("number", ["true", "1.5", '"1"', "null"])
-def test_a_number_is_a_whole_number(number: str):
+def test_a_number_is_a_whole_number(number: str) -> None:
     with pytest.raises(BadAnswerError):
         QUESTIONS.read(f'{{"questions": [{{"event": {number}, "question": "Why?"}}]}}')
 
 
-def test_a_choice_holds_no_other_word():
+def test_a_choice_holds_no_other_word() -> None:
     event = {"event": "a", "topic": "b", "type": "coarse", "context": "c"}
     with pytest.raises(BadAnswerError):
         EVENTS.read(json.dumps({"events": [event]}))

@@ -51,11 +51,7 @@ TOO_LONG = (
     b'{"error": {"code": 400, "message": "the request exceeds the available context size, try'
     b' increasing it"}}'
 )
-
-
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
+pytestmark = pytest.mark.usefixtures("no_endpoint_key")
 
 
 def as_body(told: dict[str, Any]) -> Raw:
@@ -81,10 +77,10 @@ def model(server: FakeEndpoint, context: int = 4096, **more: Any) -> ChatModel:
     return chat_model(server.url, "small", context, **more)
 
 
-def ask(one: ChatModel, text: str) -> Answer:
+def ask(chat: ChatModel, text: str) -> Answer:
     name = hashlib.sha256(text.encode()).hexdigest()
     return answer_about(
-        Prompted(one, "one-step", 200, 256),
+        Prompted(chat, "one-step", 200, 256),
         Chunk(1, 0, 0, len(text), text, (), 10, text, name, 7),
         "Handbook",
     )
@@ -104,31 +100,31 @@ WAYS: dict[str, Callable[[Request], Raw]] = {
 
 
 @pytest.mark.parametrize("way", list(WAYS))
-def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str):
+def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str) -> None:
     heard = Heard(**{way.rstrip("_"): WAYS[way]})
     told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, reporter=told)
-        assert one.count(LONG) == len(LONG.split())
+        chat = model(server, reporter=told)
+        assert chat.count(LONG) == len(LONG.split())
         asked = len(heard.asked)
-        assert one.count("The pump stands.") == estimate_tokens("The pump stands."), (
+        assert chat.count("The pump stands.") == estimate_tokens("The pump stands."), (
             "a short one cannot be too long"
         )
-        assert one.count(LONG) == len(LONG.split())
+        assert chat.count(LONG) == len(LONG.split())
         assert len(heard.asked) == asked, "it is asked once"
-        assert one.count(LONG + " <|im_end|>") == len(LONG.split()) + 3, (
+        assert chat.count(LONG + " <|im_end|>") == len(LONG.split()) + 3, (
             "as it is sent: with control tokens taken apart"
         )
     assert [choice[:2] for choice in told.choices] == [("long chunks", "by its tokenizer")]
     assert all(request.get("model", "small") == "small" for _, request in heard.asked if request)
 
 
-def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_reported():
+def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_reported() -> None:
     heard = Heard()
     told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, reporter=told)
-        assert [one.count(LONG), one.count(LONG + " More.")] == [
+        chat = model(server, reporter=told)
+        assert [chat.count(LONG), chat.count(LONG + " More.")] == [
             estimate_tokens(LONG),
             estimate_tokens(LONG + " More."),
         ]
@@ -139,12 +135,12 @@ def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_
     ]
 
 
-def test_a_server_that_fails_to_count_is_not_asked_again():
+def test_a_server_that_fails_to_count_is_not_asked_again() -> None:
     heard = Heard(tokenize=lambda _: Raw(503))
     with serving(good, heard) as server:
-        one = model(server)
+        chat = model(server)
         for text in (LONG, LONG + " More.", LONG + " And more.", LONG + " And so on."):
-            assert one.count(text) == estimate_tokens(text)
+            assert chat.count(text) == estimate_tokens(text)
     assert [path for path, _ in heard.asked].count("/tokenize") == 1
 
 
@@ -175,11 +171,13 @@ def test_a_server_that_fails_to_count_is_not_asked_again():
         ({"props": lambda _: Raw(body=b"<html>")}, 4096),
     ],
 )
-def test_the_servers_context_is_kept_to(answers: dict[str, Callable[[Request], Raw]], context: int):
+def test_the_servers_context_is_kept_to(
+    answers: dict[str, Callable[[Request], Raw]], context: int
+) -> None:
     with serving(good, Heard(**answers)) as server:
-        one = model(server)
-        one.count(LONG)
-        assert one.context == context
+        chat = model(server)
+        chat.count(LONG)
+        assert chat.context == context
 
 
 class Ollama(Heard):
@@ -208,30 +206,30 @@ class Ollama(Heard):
 )
 def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(
     rows: list[dict[str, Any]], context: int
-):
+) -> None:
     heard = Ollama(*rows)
     told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, reporter=told)
-        one.count(LONG)
-        assert one.context == context
+        chat = model(server, reporter=told)
+        chat.count(LONG)
+        assert chat.context == context
     assert heard.loaded == [{"model": "small", "stream": False}]
     assert ("context tokens" in {setting for setting, *_ in told.choices}) == (context < 4096)
 
 
-def test_an_ollama_that_cuts_silently_and_has_no_known_limit_is_warned_of():
+def test_an_ollama_that_cuts_silently_and_has_no_known_limit_is_warned_of() -> None:
     heard = Ollama({"name": "small:latest"})
     told = KeptChoices()
     with serving(good, heard) as server:
-        one = model(server, reporter=told)
-        one.count(LONG)
-        assert one.context == 4096
+        chat = model(server, reporter=told)
+        chat.count(LONG)
+        assert chat.context == 4096
     setting, value, why = told.choices[0]
     assert (setting, value) == ("context tokens", 4096)
     assert "num_ctx" in str(why)
 
 
-def test_a_long_chunk_is_sent_in_pieces_of_the_servers_own_tokens():
+def test_a_long_chunk_is_sent_in_pieces_of_the_servers_own_tokens() -> None:
     """Two tokens a word, and a context of 1,024: less the prompt, the answer and a margin,
     pieces of some 600 tokens.
     """
@@ -240,27 +238,27 @@ def test_a_long_chunk_is_sent_in_pieces_of_the_servers_own_tokens():
         props=lambda _: as_body({"default_generation_settings": {"n_ctx": 1024}}),
     )
     with serving(good, heard) as server:
-        one = model(server)
-        answer = ask(one, LONG)
+        chat = model(server)
+        answer = ask(chat, LONG)
         pieces = server.passages()
     assert len(answer.items) == len(THINGS) ** 2
     assert answer.problem == ""
-    assert one.context == 1024
+    assert chat.context == 1024
     assert 4 <= len(pieces) <= 12
     assert " ".join(pieces).split() == LONG.split()
     assert max(2 * len(piece.split()) for piece in pieces) <= 1024 - 256
     assert len(heard.asked) < 60, "few counts, though there are 144 sentences"
 
 
-def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_that_size():
+def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_that_size() -> None:
     def script(request: Request, number: int) -> Raw | str:
         if len(passage(request)) > len(LONG) * 0.7:
             return Raw(400, TOO_LONG)
         return good(request, number)
 
     with serving(script) as server:
-        one = model(server, 65_536)
-        prompted = Prompted(one, "one-step", 200, 256)
+        chat = model(server, 65_536)
+        prompted = Prompted(chat, "one-step", 200, 256)
         chunks = [
             Chunk(1, 0, 0, len(t), t, (), 10, t, f"{n:064x}", n)
             for n, t in enumerate((LONG, LONG.upper()))
@@ -276,15 +274,15 @@ def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_tha
     assert [len(answer.items) for answer in answers] == [144, 144]
 
 
-def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in_the_end():
+def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in_the_end() -> None:
     with serving(lambda *_: Raw(400, TOO_LONG)) as server:
-        one = model(server)
-        answer = ask(one, LONG[:3000])
+        chat = model(server)
+        answer = ask(chat, LONG[:3000])
         assert answer.problem.startswith("HTTP 400: ")
         assert not answer.items
         assert len(server.requests) == 3
         with fails(StageError, "endpoint-no-answer", 5) as caught:
-            ask(one, LONG)
+            ask(chat, LONG)
     assert "queries.context_tokens" in caught.value.to_do
 
 
@@ -307,7 +305,7 @@ def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in
         (400, "unknown field", False),
     ],
 )
-def test_refusals_that_are_about_the_length(status: int, said: str, exceeds: bool):
+def test_refusals_that_are_about_the_length(status: int, said: str, exceeds: bool) -> None:
     from engine.llm.prompts import Message
     from engine.llm.requests import Request, TooLongError, UnansweredError
     from engine.llm.shapes import PAIRS
@@ -321,7 +319,9 @@ def test_refusals_that_are_about_the_length(status: int, said: str, exceeds: boo
         assert len(server.requests) == (1 if exceeds else 3)
 
 
-def test_a_server_that_is_silent_about_tokens_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+def test_a_server_that_is_silent_about_tokens_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tokens, "SECONDS", 0.2)
     release = threading.Event()
     with serving(good, Heard(tokenize=lambda _: Raw(wait=release))) as server:
@@ -331,7 +331,7 @@ def test_a_server_that_is_silent_about_tokens_is_not_waited_for(monkeypatch: pyt
         release.set()
 
 
-def test_a_stop_is_heard_while_a_server_counts():
+def test_a_stop_is_heard_while_a_server_counts() -> None:
     release = threading.Event()
     asked = threading.Event()
 
@@ -358,7 +358,7 @@ def test_a_stop_is_heard_while_a_server_counts():
 )
 def test_the_estimate_is_safe_for_scripts_that_a_tokenizer_knows_by_their_bytes_alone(
     tmp_path: Path, text: str
-):
+) -> None:
     """The worst tokenizer there is: a token a byte."""
     loaded = load(build_tiny_gguf(tmp_path / "tiny.gguf"), 512)
     assert loaded.count(text) == len(text.encode())

@@ -26,27 +26,27 @@ from engine.metrics.retrieval import (
 BY_HAND = Relevance.from_lists([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 0]], [[1, 2, 3], [1], [3]])
 
 
-def test_hit_counts_only_the_first_k():
+def test_hit_counts_only_the_first_k() -> None:
     assert hit_at_k(BY_HAND, 1).tolist() == [0, 0, 1]
     assert hit_at_k(BY_HAND, 2).tolist() == [1, 0, 1]
 
 
-def test_reciprocal_rank_is_cut_at_k():
+def test_reciprocal_rank_is_cut_at_k() -> None:
     assert reciprocal_rank(BY_HAND, 10).tolist() == [1 / 2, 0, 1]
     assert reciprocal_rank(BY_HAND, 1).tolist() == [0, 0, 1]
 
 
-def test_recall_divides_by_all_relevant_items():
+def test_recall_divides_by_all_relevant_items() -> None:
     assert recall_at_k(BY_HAND, 2).tolist() == [1 / 3, 0, 1]
     assert recall_at_k(BY_HAND, 4).tolist() == [2 / 3, 0, 1]
 
 
-def test_average_precision_by_hand():
+def test_average_precision_by_hand() -> None:
     assert average_precision_at_k(BY_HAND, 10) == pytest.approx([(1 / 2 + 2 / 4) / 3, 0, 1])
     assert average_precision_at_k(BY_HAND, 3) == pytest.approx([(1 / 2) / 3, 0, 1])
 
 
-def test_ndcg_by_hand_with_both_gains():
+def test_ndcg_by_hand_with_both_gains() -> None:
     log = math.log2
     linear = (2 / log(3) + 1 / log(5)) / (3 / log(2) + 2 / log(3) + 1 / log(4))
     exponential = (3 / log(3) + 1 / log(5)) / (7 / log(2) + 3 / log(3) + 1 / log(4))
@@ -54,7 +54,7 @@ def test_ndcg_by_hand_with_both_gains():
     assert ndcg_at_k(BY_HAND, 10, "exponential") == pytest.approx([exponential, 0, 1])
 
 
-def test_mafins_figures_by_hand():
+def test_mafins_figures_by_hand() -> None:
     assert MAFIN == (
         "recall@1",
         "recall@3",
@@ -78,12 +78,12 @@ def test_mafins_figures_by_hand():
     assert found["ndcg_exp@20"][0] == pytest.approx((3 / math.log2(3) + 1 / math.log2(5)) / ideal)
 
 
-def test_ndcg_cuts_the_ideal_ranking_too():
+def test_ndcg_cuts_the_ideal_ranking_too() -> None:
     two_of_three = Relevance.from_lists([[1, 1]], [[1, 1, 1]])
     assert ndcg_at_k(two_of_three, 2).tolist() == [1.0]
 
 
-def test_multihop_map_follows_the_papers_definition():
+def test_multihop_map_follows_the_papers_definition() -> None:
     # Chunk 5 holds strings 0 and 1, chunk 6 string 1 again, chunk 7 string 2; a fourth string is
     # nowhere.
     held = [{5: (0, 1), 6: (1,), 7: (2,)}]
@@ -94,32 +94,32 @@ def test_multihop_map_follows_the_papers_definition():
     assert multihop_ap_at_k(np.array([[2, 0]]), [12], k=10) == pytest.approx([2 / 10])
 
 
-def test_a_query_without_relevant_items_scores_zero_and_no_warning():
+def test_a_query_without_relevant_items_scores_zero_and_no_warning() -> None:
     with np.errstate(all="raise"):
         values = evaluate_run(Relevance.from_lists([[0, 0]], [[]]))
     assert tuple(values) == NAMES
     assert all(value.tolist() == [0.0] for value in values.values())
 
 
-def test_rankings_by_id_ignore_padding_and_unjudged_items():
+def test_rankings_by_id_ignore_padding_and_unjudged_items() -> None:
     relevance = Relevance.from_rankings([[7, 3, -1], [4, -1, -1]], [{3: 2, 8: 1, 9: 0}, {5: 1}])
     assert relevance.ranked.tolist() == [[0, 2, 0], [0, 0, 0]]
     assert relevance.ideal.tolist() == [[2, 1], [1, 0]]
     assert relevance.relevant.tolist() == [2, 1]
 
 
-def test_a_ranking_that_names_an_item_twice_is_refused():
+def test_a_ranking_that_names_an_item_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="ranking 1 names item 4 twice"):
         Relevance.from_rankings([[1, 2, -1, -1], [4, 5, 4, -1]], [{}, {}])
 
 
 @pytest.mark.parametrize("name", ["precision@3", "hit", "hit@", "hit@0", "hit@-1"])
-def test_unknown_metric_names_are_refused(name):
+def test_unknown_metric_names_are_refused(name) -> None:
     with pytest.raises(ValueError, match=r"unknown metric|k must be"):
         evaluate_run(BY_HAND, [name])
 
 
-def test_agrees_with_ranx_on_random_queries(monkeypatch):
+def test_agrees_with_ranx_on_random_queries(monkeypatch) -> None:
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # compiling takes 30 s, interpreting 3 s
     ranx = pytest.importorskip("ranx")
     rng = np.random.default_rng(7)

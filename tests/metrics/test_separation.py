@@ -8,7 +8,7 @@ import pytest
 from engine.metrics.geometry import nearest_distances
 
 
-def test_the_nearest_of_the_general_vectors_counts():
+def test_the_nearest_of_the_general_vectors_counts() -> None:
     domain = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
     general = [[1.0, 0.0], [0.0, 1.0]]
     # cosines to the nearest: 1, 0.8, 0; distances √(2 − 2 cos)
@@ -18,7 +18,7 @@ def test_the_nearest_of_the_general_vectors_counts():
     assert nearest_distances([[-1.0, 0.0]], [[1.0, 0.0]]) == pytest.approx([2.0])
 
 
-def test_it_is_the_euclidean_distance():
+def test_it_is_the_euclidean_distance() -> None:
     rng = np.random.default_rng(0)
     one, other = (
         rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in rng.normal(size=(2, 30, 8))
@@ -28,6 +28,6 @@ def test_it_is_the_euclidean_distance():
 
 
 @pytest.mark.parametrize("general", [np.empty((0, 2)), [[1.0]], [1.0, 0.0]])
-def test_what_does_not_fit_is_refused(general):
+def test_what_does_not_fit_is_refused(general) -> None:
     with pytest.raises(ValueError, match="do not fit"):
         nearest_distances([[1.0, 0.0]], general)

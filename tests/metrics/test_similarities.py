@@ -9,7 +9,7 @@ from engine.metrics.bootstrap import Sampling, bootstrapped_mean, interval
 from engine.metrics.similarities import choose_threshold, overlap, thresholds
 
 
-def test_samples_are_drawn_from_all_rows_by_seed():
+def test_samples_are_drawn_from_all_rows_by_seed() -> None:
     rows = Sampling(samples=50, size=2, seed=1).draw(3)
     assert rows.shape == (50, 2)
     assert set(rows.ravel().tolist()) == {0, 1, 2}
@@ -19,12 +19,12 @@ def test_samples_are_drawn_from_all_rows_by_seed():
         Sampling().draw(0)
 
 
-def test_the_percentile_interval_by_hand():
+def test_the_percentile_interval_by_hand() -> None:
     found = interval(np.arange(41.0), np.arange(41.0))  # 2.5 % of 40 steps is one step
     assert (found.value, found.low, found.high) == pytest.approx((20.0, 1.0, 39.0))
 
 
-def test_accuracy_has_the_binomial_spread_of_its_sample_size():
+def test_accuracy_has_the_binomial_spread_of_its_sample_size() -> None:
     found = bootstrapped_mean([1.0] * 300 + [0.0] * 100, Sampling(samples=4_000, seed=3))
     assert found.value == pytest.approx(0.75, abs=0.005)
     spread = 1.96 * np.sqrt(0.75 * 0.25 / 100)
@@ -33,7 +33,7 @@ def test_accuracy_has_the_binomial_spread_of_its_sample_size():
     assert wider.high - wider.low == pytest.approx(2 * (found.high - found.low), rel=0.1)
 
 
-def test_samples_are_never_larger_than_the_set_of_queries():
+def test_samples_are_never_larger_than_the_set_of_queries() -> None:
     drawn = Sampling(samples=50, size=20, seed=1).draw(3)
     assert drawn.tolist() == Sampling(samples=50, size=3, seed=1).draw(3).tolist()
     assert drawn.shape == (50, 3)
@@ -44,12 +44,12 @@ def test_samples_are_never_larger_than_the_set_of_queries():
     assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.04)
 
 
-def test_accuracy_of_queries_that_agree_has_no_width():
+def test_accuracy_of_queries_that_agree_has_no_width() -> None:
     found = bootstrapped_mean([1, 1, 1])
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
 
 
-def test_overlap_by_hand_where_every_sample_is_the_same():
+def test_overlap_by_hand_where_every_sample_is_the_same() -> None:
     # Of every query the top three are 0.9, 0.7, 0.5: θ at the 50th percentile is 0.7 in each
     # sample.
     top = [[0.9, 0.7, 0.5]] * 4
@@ -59,7 +59,7 @@ def test_overlap_by_hand_where_every_sample_is_the_same():
     assert overlap(top, [0.85] * 4, [[0.1]] * 4, Sampling(psi=100))[0].value == 0.0
 
 
-def test_overlap_is_of_all_queries_whatever_the_sample():
+def test_overlap_is_of_all_queries_whatever_the_sample() -> None:
     coe, roe = overlap([[0.6]] * 8, [0.7] * 6 + [0.5] * 2, [[0.7, 0.1]] + [[0.1, 0.1]] * 7)
     assert (coe.value, coe.low, coe.high) == (0.75, 0.75, 0.75)  # θ is 0.6 in every sample
     assert roe.value == 1 / 16  # one of all 16 random chunks
@@ -72,7 +72,7 @@ def test_overlap_is_of_all_queries_whatever_the_sample():
     assert (roe.value, roe.high) == pytest.approx((0.25, 0.5), abs=0.01)  # 0.6 is not above 0.6
 
 
-def test_thresholds_are_percentiles_of_the_samples_least_similarity():
+def test_thresholds_are_percentiles_of_the_samples_least_similarity() -> None:
     top = np.array([[0.9, 0.8], [0.6, 0.4], [0.7, 0.5]])
     low, middle, high = thresholds(top, [0, 50, 100], Sampling(samples=2_000, size=2))
     # γ is 0.4 in 5 of 9 samples of two, 0.5 in 3 of 9, 0.8 in 1 of 9.
@@ -80,7 +80,7 @@ def test_thresholds_are_percentiles_of_the_samples_least_similarity():
     assert thresholds(top, [70], Sampling(samples=2_000, size=2))[0] == pytest.approx(0.5)
 
 
-def test_the_highest_threshold_that_costs_nothing_is_chosen():
+def test_the_highest_threshold_that_costs_nothing_is_chosen() -> None:
     # Half of the queries end at 0.2, half at 0.5, where nothing is correct; the answers lie at 0.9.
     top = np.array([[0.9, 0.2], [0.9, 0.5]] * 50)
     right = np.array([[1, 0]] * 100)
@@ -89,7 +89,7 @@ def test_the_highest_threshold_that_costs_nothing_is_chosen():
     assert (found.accuracy, found.unthresholded, found.hidden) == (1.0, 1.0, 0.25)
 
 
-def test_a_threshold_that_loses_answers_is_not_chosen():
+def test_a_threshold_that_loses_answers_is_not_chosen() -> None:
     # Of every fifth query the answer is the weakest hit, at 0.2; all others end at 0.6.
     top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 4)
     right = np.array([[0, 1]] + [[1, 0]] * 4)
@@ -101,7 +101,7 @@ def test_a_threshold_that_loses_answers_is_not_chosen():
     assert 0 < found.psi < 100
 
 
-def test_a_loss_that_is_not_shown_is_accepted():
+def test_a_loss_that_is_not_shown_is_accepted() -> None:
     # One query in a hundred loses its answer: resamples without it are common.
     top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 99)
     right = np.array([[0, 1]] + [[1, 0]] * 99)
@@ -110,7 +110,7 @@ def test_a_loss_that_is_not_shown_is_accepted():
     assert (found.accuracy, found.unthresholded) == (0.99, 1.0)
 
 
-def test_five_losses_of_five_are_no_licence():
+def test_five_losses_of_five_are_no_licence() -> None:
     # Fisher's p of five that agree is 2 · ½⁵ = 6 %; a resample of 100 has none of them once in 170
     # times.
     top = np.array([[0.9, 0.2]] * 5 + [[0.9, 0.6]] * 95)
@@ -131,6 +131,6 @@ def test_five_losses_of_five_are_no_licence():
         lambda: bootstrapped_mean([]),
     ],
 )
-def test_misfits_are_refused(wrong):
+def test_misfits_are_refused(wrong) -> None:
     with pytest.raises(ValueError, match=r"fit|NaN|finite|shape|cannot be drawn"):
         wrong()

@@ -11,14 +11,14 @@ from engine.metrics.differences import add_needed_pairs
 from engine.metrics.spearman import spearman, spearman_difference, spearman_interval
 
 
-def test_correlation_by_hand():
+def test_correlation_by_hand() -> None:
     # d = (0, 1, −1, 0): 1 − 6·2 / (4·15) = 0.8
     assert spearman([1, 2, 3, 4], [10, 30, 20, 40]) == pytest.approx(0.8)
     assert spearman([1, 2, 3], [9, 5, 1]) == pytest.approx(-1.0)
     assert spearman([1, 2, 3], [2, 2, 2]) == 0.0
 
 
-def test_the_evaluation_papers_table_3_follows_from_its_table_2():
+def test_the_evaluation_papers_table_3_follows_from_its_table_2() -> None:
     sciq = {
         "COE": [96.98, 95.48, 97.79, 98.15, 97.2, 94.42, 98.18, 98.24],
         "ROE": [4.14, 1.99, 3.72, 3.25, 6.85, 2.21, 7.4, 6.28],
@@ -31,7 +31,7 @@ def test_the_evaluation_papers_table_3_follows_from_its_table_2():
     assert correlation(pubmed, accuracy) == pytest.approx(0.961, abs=5e-4)
 
 
-def test_it_agrees_with_scipy_where_values_are_equal_too():
+def test_it_agrees_with_scipy_where_values_are_equal_too() -> None:
     from scipy import stats
 
     rng = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def test_it_agrees_with_scipy_where_values_are_equal_too():
         assert spearman(one, other) == pytest.approx(stats.spearmanr(one, other).statistic)
 
 
-def test_interval_and_difference_tell_a_good_system_from_noise():
+def test_interval_and_difference_tell_a_good_system_from_noise() -> None:
     rng = np.random.default_rng(1)
     gold = rng.normal(size=120)
     good = gold + rng.normal(0, 0.5, 120)
@@ -56,7 +56,7 @@ def test_interval_and_difference_tell_a_good_system_from_noise():
     assert spearman_difference(noise, good, gold, samples=400).verdict == "worse"
 
 
-def test_equal_systems_show_no_difference_and_a_small_one_gives_how_many_pairs_would():
+def test_equal_systems_show_no_difference_and_a_small_one_gives_how_many_pairs_would() -> None:
     rng = np.random.default_rng(2)
     gold = rng.normal(size=40)
     one = gold + rng.normal(0, 1.0, 40)

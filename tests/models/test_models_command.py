@@ -42,7 +42,8 @@ def test_the_list_has_all_kinds_and_keeps_its_keys() -> None:
     assert all(row.keys() >= KEYS for row in found.values())
     assert {row["kind"] for row in found.values()} == {"encoder", "reranker", "language model"}
     assert (found[NAME]["here"], found[NAME]["path"]) == (False, None)
-    assert (found["all-MiniLM-L6-v2"]["here"], found["all-MiniLM-L6-v2"]["fits"]) == (True, True)
+    assert found["all-MiniLM-L6-v2"]["here"] is True
+    assert found["all-MiniLM-L6-v2"]["fits"] is True
 
 
 def test_get_verify_and_remove(hub: StandInHub, data_folder: Path) -> None:
@@ -61,7 +62,7 @@ def test_get_verify_and_remove(hub: StandInHub, data_folder: Path) -> None:
     assert json.loads(failed.stderr.splitlines()[-1])["code"] == "model-missing"
 
 
-def test_it_says_how_to_use_what_came(hub: StandInHub, tmp_path: Path) -> None:
+def test_the_next_commands_for_a_model_are_shown(hub: StandInHub, tmp_path: Path) -> None:
     packed = engine_here("models", "get", NAME, "--to", str(tmp_path))
     assert packed.stdout == f"{tmp_path / NAME}.modelpack\n"
     assert f"engine models add {NAME}.modelpack" in packed.stderr

@@ -57,7 +57,7 @@ def refused(pack: Path, data_folder: Path) -> str:
     return error.value.code
 
 
-def test_a_pack_is_written_where_a_network_is_and_taken_where_none_is(
+def test_a_pack_is_written_with_a_network_and_added_without_one(
     pack: Path, hub: StandInHub, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert pack.name == f"{NAME}.modelpack"
@@ -183,7 +183,7 @@ def test_compressed_entries_are_refused(pack: Path, data_folder: Path) -> None:
         {"revision": None, "files": [{"path": "a.json"}]},
     ],
 )
-def test_manifests_that_are_none_are_refused(
+def test_invalid_manifests_are_refused(
     pack: Path, data_folder: Path, change: dict[str, object]
 ) -> None:
     changed = rewrite(

@@ -70,7 +70,7 @@ def test_a_damaged_database_is_replaced_by_the_last_good_copy(project: ProjectFo
     assert not list(project.path.glob(".tmp-*"))
 
 
-def test_without_a_backup_the_database_is_made_anew(project: ProjectFolder) -> None:
+def test_without_a_backup_the_database_is_created_again(project: ProjectFolder) -> None:
     put_file(project, "a.md")
     damage(project)
     assert not restored(project)

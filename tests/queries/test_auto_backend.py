@@ -17,7 +17,8 @@ from engine.core.errors import CancelledError, ModelError
 from engine.core.events import Choice as Told
 from engine.core.messages.project import UP_TO_DATE
 from engine.core.records import Query
-from engine.gguf.file import content_identity, own_folder
+from engine.gguf.file import content_identity
+from engine.models.installed import models_folder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueryBackendInfo
@@ -28,7 +29,7 @@ from engine.training.recipe import resolve_config
 
 def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(
     asked_project: Make, tmp_path: Path
-):
+) -> None:
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step")
     run(project)
@@ -57,7 +58,7 @@ def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(
     assert "gguf" not in states()["generate"][1], "it can be used"
 
 
-def test_settings_of_other_backends_do_not_make_the_queries_stale(asked_project: Make):
+def test_settings_of_other_backends_do_not_make_the_queries_stale(asked_project: Make) -> None:
     project = asked_project(backend="extractive")
     generate_here(project)
     project.change_settings(
@@ -73,7 +74,9 @@ def test_settings_of_other_backends_do_not_make_the_queries_stale(asked_project:
     )
 
 
-def test_imported_queries_are_announced_as_unused_with_a_model(asked_project: Make, tmp_path: Path):
+def test_imported_queries_are_announced_as_unused_with_a_model(
+    asked_project: Make, tmp_path: Path
+) -> None:
     project = asked_project(backend="gguf", model="x.gguf")
     queries = tmp_path / "queries.jsonl"
     queries.write_text(
@@ -117,14 +120,16 @@ def auto(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def added(name: str) -> Path:
-    own_folder().mkdir(parents=True, exist_ok=True)
-    return build_tiny_gguf(own_folder() / name)
+    models_folder().mkdir(parents=True, exist_ok=True)
+    return build_tiny_gguf(models_folder() / name)
 
 
-def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generator(auto: Auto):
+def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generator(
+    auto: Auto,
+) -> None:
     assert auto.resolve_backend().backend == "extractive"
-    own_folder().mkdir(parents=True)
-    (own_folder() / "broken.gguf").write_bytes(b"GGUF")
+    models_folder().mkdir(parents=True)
+    (models_folder() / "broken.gguf").write_bytes(b"GGUF")
     assert auto.resolve_backend().backend == "extractive"
     path = added("ours.gguf")
     choice = auto.resolve_backend()
@@ -135,15 +140,14 @@ def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generato
     assert "2" in auto.resolve_backend().reason
     auto.project.change_settings({"queries.model": "other.gguf"})
     named = auto.resolve_backend()
-    assert (named.backend, named.model, "queries.model" in named.reason) == ("gguf", "", True)
+    assert (named.backend, named.model) == ("gguf", "")
+    assert "queries.model" in named.reason
     auto.project.change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})
-    assert (
-        auto.resolve_backend().backend,
-        "queries.endpoint" in auto.resolve_backend().reason,
-    ) == ("endpoint", True)
+    assert auto.resolve_backend().backend == "endpoint"
+    assert "queries.endpoint" in auto.resolve_backend().reason
 
 
-def test_a_model_that_is_added_later_makes_nothing_stale(auto: Auto):
+def test_a_model_that_is_added_later_makes_nothing_stale(auto: Auto) -> None:
     assert auto.generate()["queries"][0] == "extractive"
     before = queries_of(auto.project)
     assert before
@@ -159,12 +163,13 @@ def test_a_model_that_is_added_later_makes_nothing_stale(auto: Auto):
     )
     told = auto.generate(forced=True)
     for setting in ("queries", "backend"):
-        assert (told[setting][0], "ours.gguf" in told[setting][1]) == ("gguf", True)
+        assert told[setting][0] == "gguf"
+        assert "ours.gguf" in told[setting][1]
     assert auto.status() == ("done", NONE)
     assert info(auto.project)["backend"] == "gguf"
 
 
-def test_a_run_by_force_takes_a_model_that_was_added(auto: Auto):
+def test_a_run_by_force_takes_a_model_that_was_added(auto: Auto) -> None:
     run(auto.project)
     added("ours.gguf")
     told = run(auto.project, force=("generate",))
@@ -173,7 +178,7 @@ def test_a_run_by_force_takes_a_model_that_was_added(auto: Auto):
     ] == "gguf"
 
 
-def test_a_run_that_was_stopped_goes_on_with_the_model_that_it_began_with(auto: Auto):
+def test_a_run_that_was_stopped_goes_on_with_the_model_that_it_began_with(auto: Auto) -> None:
     added("ours.gguf")
     asked = 0
 
@@ -190,7 +195,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_model_that_it_began_with(auto: 
     assert len(answer_files(auto.project)) == 1
 
 
-def test_a_model_that_is_gone_makes_nothing_stale_and_the_next_run_chooses_anew(auto: Auto):
+def test_a_missing_model_makes_nothing_stale_and_the_next_run_chooses_again(auto: Auto) -> None:
     path = added("ours.gguf")
     auto.generate()
     path.unlink()
@@ -199,7 +204,7 @@ def test_a_model_that_is_gone_makes_nothing_stale_and_the_next_run_chooses_anew(
     assert auto.status() == ("done", UP_TO_DATE)
 
 
-def test_what_auto_chose_is_forgotten_when_a_backend_is_named(auto: Auto):
+def test_what_auto_chose_is_forgotten_when_a_backend_is_named(auto: Auto) -> None:
     auto.generate()
     auto.project.change_settings({"queries.backend": "extractive"})
     auto.generate()
@@ -208,7 +213,7 @@ def test_what_auto_chose_is_forgotten_when_a_backend_is_named(auto: Auto):
     assert auto.resolve_backend().backend == "gguf"
 
 
-def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto):
+def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto) -> None:
     """Extractive queries move the queries' vectors alone: a model that is added later changes
     nothing of that.
     """

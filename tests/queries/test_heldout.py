@@ -31,18 +31,18 @@ def named(count: int) -> dict[int, str]:
     return {number: f"folder/file{number}.txt" for number in range(count)}
 
 
-def test_the_share_is_met_about():
+def test_the_share_is_met_about() -> None:
     held = assign_split(named(5_000), 0.2, seed=1)
     assert 0.18 < len(held) / 5_000 < 0.22
 
 
-def test_adding_documents_moves_nobody():
+def test_adding_documents_moves_nobody() -> None:
     few = assign_split(named(200), 0.3)
     many = assign_split(named(400), 0.3)
     assert {document for document in many if document < 200} == few
 
 
-def test_row_ids_do_not_matter_and_equal_keys_stay_together():
+def test_row_ids_do_not_matter_and_equal_keys_stay_together() -> None:
     keys = named(100)
     held = assign_split(keys, 0.3)
     moved = {number + 1_000: key for number, key in keys.items()}
@@ -51,23 +51,23 @@ def test_row_ids_do_not_matter_and_equal_keys_stay_together():
     assert assign_split(doubled, 0.3) == held | {number + 500 for number in held}
 
 
-def test_the_seed_changes_the_split():
+def test_the_seed_changes_the_split() -> None:
     assert assign_split(named(100), 0.3, seed=1) != assign_split(named(100), 0.3, seed=2)
 
 
 @given(st.sets(st.text(), min_size=2, max_size=6), st.floats(0.001, 0.999), st.integers(0, 50))
-def test_two_documents_or_more_leave_no_part_empty(keys, share, seed):
+def test_two_documents_or_more_leave_no_part_empty(keys, share, seed) -> None:
     documents = dict(enumerate(sorted(keys)))
     held = assign_split(documents, share, seed)
     assert 0 < len(held) < len(documents)
 
 
-def test_one_document_or_none():
+def test_one_document_or_no_document() -> None:
     assert assign_split({}, 0.5) == frozenset()
     assert assign_split({3: "only"}, 0.001) == frozenset()
 
 
-def test_capping_is_a_seeded_choice_that_hardly_changes_when_queries_come():
+def test_capping_is_a_seeded_choice_that_hardly_changes_when_queries_come() -> None:
     keys = [f"query {number}" for number in range(500)]
     chosen = cap_queries(keys, 50, seed=4)
     assert chosen == sorted(set(chosen))

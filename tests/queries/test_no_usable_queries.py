@@ -36,7 +36,7 @@ def warnings(told: list[Event]) -> list[str]:
     return [event.text for event in told if isinstance(event, Warned)]
 
 
-def test_the_filter_that_took_all_is_named_with_what_to_do(asked_project: Make):
+def test_the_filter_that_took_all_is_named_with_what_to_do(asked_project: Make) -> None:
     with serving(invented) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
         told = generate_here(project)
@@ -49,7 +49,7 @@ def test_the_filter_that_took_all_is_named_with_what_to_do(asked_project: Make):
     assert "duplicates" not in settings, "a share of none says nothing"
 
 
-def test_the_rankings_of_no_queries_are_none(asked_project: Make):
+def test_rankings_without_queries_are_empty(asked_project: Make) -> None:
     with serving(invented) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
         generate_here(project)
@@ -69,7 +69,9 @@ def test_the_rankings_of_no_queries_are_none(asked_project: Make):
     assert states["rank"].reason in shown
 
 
-def test_a_filter_that_took_all_ends_a_run(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+def test_a_filter_that_took_all_ends_a_run(
+    asked_project: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.queries import stage
 
     monkeypatch.setattr(
@@ -82,18 +84,19 @@ def test_a_filter_that_took_all_ends_a_run(asked_project: Make, monkeypatch: pyt
     assert f" × {Reason.CHUNK_NOT_FOUND.words}): " in warning
 
 
-def test_reasons_are_listed_by_how_often_they_apply():
+def test_reasons_are_listed_by_how_often_they_apply() -> None:
     text = none_left(9, {"duplicate": 2, Reason.CUT: 7, "none": 0}, "'my notes'")
     assert numbers(text)[:3] == [9, 7, 2]
     assert f"(7 × {Reason.CUT.words}, 2 × duplicate): {NONE_LEFT}." in text
     assert "'engine sample 'my notes''" in text
     none = none_left(0, {}, "p")
-    assert (numbers(none), NONE_LEFT in none) == ([0], True)
+    assert numbers(none) == [0]
+    assert NONE_LEFT in none
 
 
 def test_a_model_that_writes_nothing_usable_does_not_get_every_chunk(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     from engine.queries import writing
 
     monkeypatch.setattr(writing, "GIVE_UP", 2)
@@ -116,9 +119,9 @@ def test_a_model_that_writes_nothing_usable_does_not_get_every_chunk(
     assert f"18 × {Reason.NOT_FOUND.words}" in last
 
 
-def test_another_way_of_asking_begins_anew_and_a_usable_question_goes_on(
+def test_another_prompt_starts_again_and_a_usable_question_continues(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     from engine.queries import writing
 
     monkeypatch.setattr(writing, "GIVE_UP", 2)

@@ -95,7 +95,7 @@ def due(project: ProjectFolder) -> list[str]:
 
 def test_queries_of_former_defaults_stay_until_one_generates_again(
     asked_project: Make, server: FakeEndpoint
-):
+) -> None:
     project = pointed(asked_project, server, kinds=FORMER_KINDS)
     generate_here(project)
     project.change_settings({"queries.kinds": None})
@@ -116,7 +116,7 @@ def test_queries_of_former_defaults_stay_until_one_generates_again(
 @pytest.mark.parametrize("change", [{"queries.per_chunk": 2}, {"queries.kinds": ["everyday"]}])
 def test_a_change_of_settings_makes_queries_of_former_defaults_stale(
     asked_project: Make, server: FakeEndpoint, change: dict[str, Any]
-):
+) -> None:
     project = pointed(asked_project, server, kinds=FORMER_KINDS)
     generate_here(project)
     project.change_settings({"queries.kinds": None})
@@ -127,7 +127,9 @@ def test_a_change_of_settings_makes_queries_of_former_defaults_stale(
     assert state(project) == "done"
 
 
-def test_extractive_queries_of_the_version_before_are_those_of_this_one(asked_project: Make):
+def test_extractive_queries_of_the_version_before_are_those_of_this_one(
+    asked_project: Make,
+) -> None:
     project = asked_project()
     generate_here(project)
     now = info(project)
@@ -139,7 +141,7 @@ def test_extractive_queries_of_the_version_before_are_those_of_this_one(asked_pr
 
 def test_an_edited_prompt_makes_queries_stale(
     asked_project: Make, server: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     project = pointed(asked_project, server)
     generate_here(project)
     assert state(project) == "done"
@@ -148,11 +150,11 @@ def test_an_edited_prompt_makes_queries_stale(
     assert state(project) == "stale"
 
 
-def test_the_versions_of_the_shipped_prompts_are_those_of_their_texts():
+def test_the_versions_of_the_shipped_prompts_are_those_of_their_texts() -> None:
     assert {name: load_prompt(name).version for name in SHIPPED_PROMPTS} == SHIPPED_PROMPTS
 
 
-def test_the_built_in_generator_writes_no_everyday_queries(asked_project: Make):
+def test_the_built_in_generator_writes_no_everyday_queries(asked_project: Make) -> None:
     project = asked_project()
     generate_here(project)
     assert {query.kind for query in queries_of(project)} <= set(FORMER_KINDS)

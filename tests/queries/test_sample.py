@@ -31,7 +31,7 @@ def everything(found: QuerySample) -> list[SampledQuery]:
     return [query for item in found.items for query in item.queries]
 
 
-def test_the_extractive_generator_shows_what_a_run_would_make(asked_project: Make):
+def test_the_extractive_generator_shows_what_a_run_would_make(asked_project: Make) -> None:
     project = asked_project(backend="extractive")
     found = sample(project, 3)
     assert (found.backend, found.model, len(found.items)) == ("extractive", "", 3)
@@ -47,7 +47,7 @@ def test_the_extractive_generator_shows_what_a_run_would_make(asked_project: Mak
     store.close()
 
 
-def test_the_share_kept_counts_what_the_filters_leave_out(asked_project: Make):
+def test_the_share_kept_counts_what_the_filters_leave_out(asked_project: Make) -> None:
     """Of three questions of a chunk: a good one, its double, and one whose words BM25 finds in
     all other chunks.
     """
@@ -80,7 +80,7 @@ def test_the_share_kept_counts_what_the_filters_leave_out(asked_project: Make):
     assert answer_files(project) == []
 
 
-def test_a_question_that_bm25_does_not_lead_back_is_left_out(asked_project: Make):
+def test_a_question_that_bm25_does_not_lead_back_is_left_out(asked_project: Make) -> None:
     def script(request: Request, number: int) -> str:
         evidence = json.loads(good(request, number))["questions"][0]["evidence"]
         others = "pump crane kiln lathe press oven".replace(evidence.split()[1], "")
@@ -99,7 +99,7 @@ def test_a_question_that_bm25_does_not_lead_back_is_left_out(asked_project: Make
     assert "BM25's top 2" in query.reason
 
 
-def test_the_estimate_is_the_pace_of_the_sample_over_all_chunks(asked_project: Make):
+def test_the_estimate_is_the_pace_of_the_sample_over_all_chunks(asked_project: Make) -> None:
     with serving(good) as server:
         project = asked_project(
             backend="endpoint", endpoint=server.url, prompt="one-step", max_queries=10
@@ -109,7 +109,7 @@ def test_the_estimate_is_the_pace_of_the_sample_over_all_chunks(asked_project: M
     assert 3.0 in numbers(found.estimate.basis)  # queries a chunk
 
 
-def test_a_chunk_without_an_answer_has_a_reason(asked_project: Make):
+def test_a_chunk_without_an_answer_has_a_reason(asked_project: Make) -> None:
     with serving(lambda *_: "I would rather not.") as server:
         found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
     assert [(item.queries, item.problem) for item in found.items] == [((), NOT_JSON)] * 2
@@ -117,7 +117,9 @@ def test_a_chunk_without_an_answer_has_a_reason(asked_project: Make):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_server_that_refuses_gives_its_reason_and_no_estimate(asked_project: Make, count: int):
+def test_a_server_that_refuses_gives_its_reason_and_no_estimate(
+    asked_project: Make, count: int
+) -> None:
     with serving(lambda *_: Raw(503, b'{"error": {"message": "model is loading"}}')) as server:
         path = str(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step").path)
         code, error = error_of("sample", path, "--count", str(count))
@@ -127,7 +129,7 @@ def test_a_server_that_refuses_gives_its_reason_and_no_estimate(asked_project: M
 
 def test_the_estimate_leaves_out_what_was_not_answered(
     asked_project: Make,
-):
+) -> None:
     """The first chunk is refused twice at once; the second takes 0.3 s."""
 
     def script(request: Request, number: int) -> Raw | str:
@@ -144,7 +146,7 @@ def test_the_estimate_leaves_out_what_was_not_answered(
 
 def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(
     asked_project: Make, tmp_path
-):
+) -> None:
     project = asked_project(backend="imported")
     lines = [
         {"query": f"Where is the {thing}?", "evidence": [f"The {thing} stands in hall"]}
@@ -164,17 +166,17 @@ def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(
     assert {"imported", "question"} <= kinds
 
 
-def test_before_the_first_ingest_there_is_nothing_to_show(project: ProjectFolder):
+def test_before_the_first_ingest_there_is_nothing_to_show(project: ProjectFolder) -> None:
     with fails(NotBuiltError, "not-built", stage="ingest"):
         sample(project)
 
 
-def test_a_stop_ends_it(asked_project: Make):
+def test_a_stop_ends_it(asked_project: Make) -> None:
     with fails(CancelledError, "cancelled"):
         sample(asked_project(backend="extractive"), 3, lambda: True)
 
 
-def test_the_command_prints_json_or_text_and_no_control_characters(asked_project: Make):
+def test_the_command_prints_json_or_text_and_no_control_characters(asked_project: Make) -> None:
     def script(request: Request, number: int) -> str:
         pairs = json.loads(good(request, number))["questions"][:1]
         return json.dumps({"questions": [{**pairs[0], "question": "Where \x1b[31mis it?"}]})
@@ -195,18 +197,15 @@ def test_the_command_prints_json_or_text_and_no_control_characters(asked_project
     )  # percent that is kept
 
 
-def test_the_command_reports_what_is_missing(asked_project: Make):
+def test_the_command_reports_what_is_missing(asked_project: Make) -> None:
     code, error = error_of("sample", str(asked_project(backend="gguf").path))
-    assert (code, error["code"], "queries.model" in error["why"]) == (
-        2,
-        "language-model-not-chosen",
-        True,
-    )
+    assert (code, error["code"]) == (2, "language-model-not-chosen")
+    assert "queries.model" in error["why"]
 
 
 def test_a_crash_of_llama_cpp_is_an_error(
     asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=512, prompt="one-step")
     (tmp_path / "crashing").mkdir()
@@ -220,7 +219,7 @@ def test_a_crash_of_llama_cpp_is_an_error(
         sample(project, 1)
 
 
-def test_errors_and_stops_come_from_the_other_process(asked_project: Make, tmp_path: Path):
+def test_errors_and_stops_come_from_the_other_process(asked_project: Make, tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(build_tiny_gguf(tmp_path / "tiny.gguf").read_bytes()[:4000])
     project = asked_project(backend="gguf", model=str(broken), prompt="one-step")

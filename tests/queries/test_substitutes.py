@@ -25,11 +25,7 @@ from engine.settings.schema import QuerySettings, Settings
 ASKED = [("roof repair costs", ["roof", "Repair", "costs"]), ("garden", ["garden"]), ("42", [])]
 EMPTY = SimpleNamespace(artifact=lambda _kind: None)  # a database without any artifact
 OTHERS = {"roof": "top of the house", "repair": "mending", "costs": "costs more", "garden": "\n"}
-
-
-@pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
+pytestmark = pytest.mark.usefixtures("no_endpoint_key")
 
 
 def context(project: Path, url: str, stop: bool = False) -> Any:
@@ -69,7 +65,7 @@ def test_the_model_gets_each_query_and_its_words_once(tmp_path: Path) -> None:
     assert "roof repair" not in kept.read_text()
 
 
-def test_a_word_that_the_limit_has_cut_is_none(tmp_path: Path) -> None:
+def test_a_word_cut_by_the_token_limit_is_dropped(tmp_path: Path) -> None:
     begun = (
         '{"words": [{"word": "roof", "other": "top of the house"}, {"word": "costs", "other": "pri'
     )
@@ -124,7 +120,7 @@ def test_a_query_that_a_busy_server_left_unanswered_is_sent_again(tmp_path: Path
         assert len(server.requests) == 3
 
 
-def test_without_a_language_model_there_are_none_and_a_missing_one_is_an_error(
+def test_without_a_language_model_no_substitutes_are_made_and_a_missing_one_is_an_error(
     tmp_path: Path,
 ) -> None:
     plain = SimpleNamespace(

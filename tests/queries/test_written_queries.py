@@ -28,7 +28,7 @@ from engine.queries.llm.ledger import answer_files
 from engine.queries.rejection import NONE_LEFT, Reason
 
 
-def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
+def test_a_model_on_a_server_writes_the_queries(asked_project: Make) -> None:
     with serving(good) as server:
         project = pointed(asked_project, server, prompt="two-step", endpoint_model="small")
         told = run(project)
@@ -57,7 +57,7 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
         assert len(server.requests) == 12, "what was answered is not asked again"
 
 
-def test_a_server_gets_several_messages_at_once_where_that_is_set(asked_project: Make):
+def test_a_server_gets_several_messages_at_once_where_that_is_set(asked_project: Make) -> None:
     """Six chunks, each 0.4 s: two waves of three, with the very queries that one after the other
     gives.
     """
@@ -84,7 +84,7 @@ def test_a_server_gets_several_messages_at_once_where_that_is_set(asked_project:
     assert took[0] - took[1] > 1.2, "2.4 s against 0.8 s"
 
 
-def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: Make):
+def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: Make) -> None:
     """By chunk: good; broken twice; invented evidence; broken once, then good; redirected twice;
     cut twice.
     """
@@ -134,7 +134,7 @@ def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: 
         assert len(server.requests) == 12, "only the redirected chunk is worth asking about again"
 
 
-def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make):
+def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make) -> None:
     reached = threading.Event()
     release = threading.Event()
 
@@ -170,7 +170,7 @@ def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make):
         assert len(queries_of(project)) == 18
 
 
-def test_a_cancelled_run_does_not_wait_for_the_model_and_resumes(asked_project: Make):
+def test_a_cancelled_run_does_not_wait_for_the_model_and_resumes(asked_project: Make) -> None:
     reached = threading.Event()
     release = threading.Event()
 
@@ -190,7 +190,9 @@ def test_a_cancelled_run_does_not_wait_for_the_model_and_resumes(asked_project: 
         assert len(server.requests) == 7
 
 
-def test_with_few_queries_wanted_chunks_are_taken_evenly_from_the_documents(asked_project: Make):
+def test_with_few_queries_wanted_chunks_are_taken_evenly_from_the_documents(
+    asked_project: Make,
+) -> None:
     with serving(good) as server:
         project = pointed(asked_project, server, max_queries=7)
         generate_here(project)
@@ -202,9 +204,9 @@ def test_with_few_queries_wanted_chunks_are_taken_evenly_from_the_documents(aske
         assert len(set(server.passages())) == 5
 
 
-def test_with_another_prompt_or_model_chunks_are_sent_anew_and_gone_documents_are_forgotten(
+def test_with_another_prompt_or_model_chunks_are_sent_again_and_gone_documents_are_forgotten(
     asked_project: Make,
-):
+) -> None:
     with serving(good) as server:
         project = pointed(asked_project, server)
         generate_here(project)
@@ -227,7 +229,7 @@ def test_with_another_prompt_or_model_chunks_are_sent_anew_and_gone_documents_ar
         assert not any("kiln" in path.read_text() for path in answer_files(project))
 
 
-def test_a_server_that_went_away_ends_the_run_and_keeps_the_answers(asked_project: Make):
+def test_a_server_that_went_away_ends_the_run_and_keeps_the_answers(asked_project: Make) -> None:
     def script(request: Request, number: int) -> Any:
         if number < 2:
             return good(request, number)
@@ -245,7 +247,9 @@ def test_a_server_that_went_away_ends_the_run_and_keeps_the_answers(asked_projec
         assert len(server.requests) == 6, "another server's answers are not taken for this one's"
 
 
-def test_a_random_model_in_a_file_goes_through_the_whole_stage(asked_project: Make, tmp_path: Path):
+def test_a_random_model_in_a_file_goes_through_the_whole_stage(
+    asked_project: Make, tmp_path: Path
+) -> None:
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step")
     told = run(project)
@@ -278,7 +282,7 @@ def test_a_random_model_in_a_file_goes_through_the_whole_stage(asked_project: Ma
 )
 def test_what_a_backend_lacks_is_an_error_before_anything_is_sent(
     asked_project: Make, settings: dict[str, Any], kind: type[EngineError], code: str
-):
+) -> None:
     project = asked_project(**settings)
     with fails(kind, code) as caught:
         generate_here(project)
@@ -290,13 +294,13 @@ def test_what_a_backend_lacks_is_an_error_before_anything_is_sent(
 
 def test_a_context_too_small_for_the_prompt_ends_the_stage_with_what_to_set(
     asked_project: Make, tmp_path: Path
-):
+) -> None:
     model = build_tiny_gguf(tmp_path / "small.gguf", context=700)
     with fails(SettingsError, "context-too-small", 700):
         generate_here(asked_project(backend="gguf", model=str(model)))
 
 
-def test_half_a_character_in_an_answer_costs_its_query_and_no_more(asked_project: Make):
+def test_half_a_character_in_an_answer_costs_its_query_and_no_more(asked_project: Make) -> None:
     def script(request: Request, number: int) -> str:
         pairs = json.loads(good(request, number))["questions"]
         pairs[0]["question"] += " \ud83d"
@@ -311,7 +315,9 @@ def test_half_a_character_in_an_answer_costs_its_query_and_no_more(asked_project
     assert info(project)["rejected"] == {Reason.UNUSABLE: 6, Reason.NOT_FOUND: 6}
 
 
-def test_answers_with_halves_of_characters_of_a_former_version_are_read(asked_project: Make):
+def test_answers_with_halves_of_characters_of_a_former_version_are_read(
+    asked_project: Make,
+) -> None:
     with serving(good) as server:
         project = pointed(asked_project, server)
         generate_here(project)
@@ -324,7 +330,7 @@ def test_answers_with_halves_of_characters_of_a_former_version_are_read(asked_pr
 
 
 @pytest.mark.parametrize("status", [400, 413, 503])
-def test_a_server_that_is_put_right_gets_every_chunk(asked_project: Make, status: int):
+def test_a_server_that_is_put_right_gets_every_chunk(asked_project: Make, status: int) -> None:
     right = False
 
     def script(request: Request, number: int) -> Any:
@@ -344,7 +350,7 @@ def test_a_server_that_is_put_right_gets_every_chunk(asked_project: Make, status
 
 def test_chunks_that_a_working_server_keeps_refusing_do_not_stop_every_later_run(
     asked_project: Make,
-):
+) -> None:
     refused: dict[str, bool] = {}
 
     def script(request: Request, number: int) -> Any:
@@ -365,7 +371,7 @@ def test_chunks_that_a_working_server_keeps_refusing_do_not_stop_every_later_run
         assert len(queries_of(project)) == 9
 
 
-def test_queries_beyond_the_budget_are_listed(asked_project: Make):
+def test_queries_beyond_the_budget_are_listed(asked_project: Make) -> None:
     with serving(good) as server:
         project = pointed(asked_project, server, max_queries=4)
         generate_here(project)

@@ -14,20 +14,20 @@ from engine.ranking.fusion import convex, cross_score, rrf
 RANKING = st.lists(st.integers(0, 30), unique=True, max_size=15)
 
 
-def test_rrf_by_hand():
+def test_rrf_by_hand() -> None:
     ids, scores = rrf([([7, 8], [9.0, 3.0]), ([8, 5], [0.4, 0.1])])
     assert ids.tolist() == [8, 7, 5]
     assert scores == pytest.approx([1 / 42 + 1 / 41, 1 / 41, 1 / 42])
 
 
-def test_rrf_ties_go_to_the_smaller_id_whatever_the_order_of_rankers():
+def test_rrf_ties_go_to_the_smaller_id_whatever_the_order_of_rankers() -> None:
     first = ([3, 9, 2], [3.0, 2.0, 1.0])
     second = ([9, 3, 4], [3.0, 2.0, 1.0])
     assert rrf([first, second])[0].tolist() == [3, 9, 2, 4]
     assert rrf([second, first])[0].tolist() == [3, 9, 2, 4]
 
 
-def test_convex_by_hand():
+def test_convex_by_hand() -> None:
     semantic = ([1, 2, 3], [0.9, 0.7, 0.5])  # min-max: 1, .5, 0
     lexical = ([2, 4], [12.0, 8.0])  # min-max: 1, 0
     ids, scores = convex(semantic, lexical, weight=0.6)
@@ -35,14 +35,14 @@ def test_convex_by_hand():
     assert scores == pytest.approx([0.6 * 0.5 + 0.4, 0.6, 0, 0])
 
 
-def test_convex_at_its_ends_is_one_ranker():
+def test_convex_at_its_ends_is_one_ranker() -> None:
     semantic = ([5, 6, 7], [0.3, 0.2, 0.1])
     lexical = ([7, 6, 5], [3.0, 2.0, 1.0])
     assert convex(semantic, lexical, 1.0)[0].tolist() == [5, 6, 7]
     assert convex(semantic, lexical, 0.0)[0].tolist() == [7, 6, 5]
 
 
-def test_each_ranker_judges_the_others_chunks():
+def test_each_ranker_judges_the_others_chunks() -> None:
     semantic = ([1, 2], [0.9, 0.7])
     lexical = ([2, 4], [12.0, 8.0])
     semantic = cross_score(semantic, [2, 4], [0.7, 0.8])
@@ -57,7 +57,7 @@ def test_each_ranker_judges_the_others_chunks():
     assert scores == pytest.approx([0.6, 0.6 * 0.5 + 0.4 * 2 / 3, 0.4])
 
 
-def test_completing_many_queries_leaves_padding_and_empty_rankings_alone():
+def test_completing_many_queries_leaves_padding_and_empty_rankings_alone() -> None:
     ids, scores = cross_score(
         ([[1, 2], [5, -1], [-1, -1]], np.ones((3, 2))), [[2, 3], [-1, 6], [7, 8]], np.zeros((3, 2))
     )
@@ -69,20 +69,20 @@ def test_completing_many_queries_leaves_padding_and_empty_rankings_alone():
 
 
 @given(RANKING, RANKING)
-def test_after_completing_both_rankers_hold_the_same_chunks(one, other):
+def test_after_completing_both_rankers_hold_the_same_chunks(one, other) -> None:
     score = {item: float(item % 7) for item in range(31)}
     left = cross_score((one, [score[i] for i in one]), other, [score[i] for i in other])
     assert left[0].tolist() == ([*one, *(i for i in other if i not in one)] if one else [])
     assert left[1].tolist() == [score[i] for i in left[0].tolist()]
 
 
-def test_equal_scores_all_count_fully():
+def test_equal_scores_all_count_fully() -> None:
     ids, scores = convex(([4, 2], [0.5, 0.5]), ([9], [7.0]), 0.7)
     assert ids.tolist() == [2, 4, 9]
     assert scores == pytest.approx([0.7, 0.7, 0.3])
 
 
-def test_padding_and_empty_lists_contribute_nothing():
+def test_padding_and_empty_lists_contribute_nothing() -> None:
     ids, scores = rrf(
         [([[1, -1], [-1, -1]], np.zeros((2, 2))), ([[2], [-1]], np.zeros((2, 1)))], depth=3
     )
@@ -95,7 +95,7 @@ def test_padding_and_empty_lists_contribute_nothing():
 
 
 @given(st.lists(st.tuples(RANKING, RANKING, RANKING), min_size=1, max_size=6), st.integers(1, 20))
-def test_many_queries_at_once_agree_with_a_dictionary(queries, depth):
+def test_many_queries_at_once_agree_with_a_dictionary(queries, depth) -> None:
     rankers = []
     for number in range(3):
         lists = [query[number] for query in queries]
@@ -117,7 +117,7 @@ def test_many_queries_at_once_agree_with_a_dictionary(queries, depth):
         )
 
 
-def test_blocks_do_not_show():
+def test_blocks_do_not_show() -> None:
     rng = np.random.default_rng(0)
     one, two = (np.stack([rng.permutation(40)[:20] for _ in range(23)]) for _ in range(2))
     scores = -np.sort(-rng.random((23, 20)), axis=1)
@@ -141,6 +141,6 @@ def test_blocks_do_not_show():
         lambda: convex(([[1], [2]], [[1.0], [1.0]]), ([[1]], [[1.0]]), 0.5),
     ],
 )
-def test_what_cannot_be_fused_is_refused(call):
+def test_what_cannot_be_fused_is_refused(call) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         call()

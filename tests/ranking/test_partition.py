@@ -25,12 +25,12 @@ from engine.ranking.sampling import partition_ranks
         (1, 2, "uniform", [0, 1]),
     ],
 )
-def test_bounds_by_hand(k, m, scheme, bounds):
+def test_bounds_by_hand(k, m, scheme, bounds) -> None:
     assert partition_ranks(k, m, scheme) == tuple(itertools.pairwise(bounds))
 
 
 @given(st.integers(1, 20_000), st.integers(2, 70), st.sampled_from(["fine-to-coarse", "uniform"]))
-def test_intervals_cover_all_ranks_in_order_and_none_is_empty(k, m, scheme):
+def test_intervals_cover_all_ranks_in_order_and_none_is_empty(k, m, scheme) -> None:
     intervals = partition_ranks(k, m, scheme)
     assert intervals[0] == (0, min(3, k))
     assert intervals[-1][1] == k
@@ -40,7 +40,7 @@ def test_intervals_cover_all_ranks_in_order_and_none_is_empty(k, m, scheme):
 
 
 @given(st.integers(4, 20_000), st.integers(2, 30))
-def test_fine_to_coarse_never_shrinks_and_uniform_stays_even(k, m):
+def test_fine_to_coarse_never_shrinks_and_uniform_stays_even(k, m) -> None:
     fine = [high - low for low, high in partition_ranks(k, m)[1:]]
     even = [high - low for low, high in partition_ranks(k, m, "uniform")[1:]]
     assert max(even) - min(even) <= 1

@@ -11,14 +11,14 @@ from engine.ranking.rankings_file import RankedLists
 LISTS = RankedLists.from_lists([4, 2, 9], [([7, 3, 5], [3.5, 2.0, 1.0]), ([], []), ([0], [9.25])])
 
 
-def test_padding_is_minus_one_and_minus_infinity():
+def test_padding_is_minus_one_and_minus_infinity() -> None:
     assert LISTS.ids.tolist() == [[7, 3, 5], [-1, -1, -1], [0, -1, -1]]
     assert LISTS.lengths.tolist() == [3, 0, 1]
     assert LISTS.scores[2].tolist() == [9.25, -np.inf, -np.inf]
 
 
 @pytest.mark.parametrize("lists", [LISTS, RankedLists.from_lists([], [])])
-def test_saved_lists_are_loaded_as_they_were(tmp_path, lists):
+def test_saved_lists_are_loaded_as_they_were(tmp_path, lists) -> None:
     lists.save(tmp_path / "deep" / "folder")
     loaded = RankedLists.load(tmp_path / "deep" / "folder")
     for name in ("query_ids", "ids", "scores"):
@@ -74,7 +74,7 @@ def other_version(folder):
         lambda folder: (folder / "rankings.json").write_bytes(b"\xff\xfe"),
     ],
 )
-def test_damage_is_an_error_and_never_loaded(tmp_path, damage):
+def test_damage_is_an_error_and_never_loaded(tmp_path, damage) -> None:
     LISTS.save(tmp_path)
     damage(tmp_path)
     with pytest.raises(DamagedError) as caught:
@@ -92,6 +92,6 @@ def test_damage_is_an_error_and_never_loaded(tmp_path, damage):
         ([[1, 2]], [[1.0]]),
     ],
 )
-def test_senseless_lists_are_refused(ids, scores):
+def test_senseless_lists_are_refused(ids, scores) -> None:
     with pytest.raises(ValueError, match=r"padding|finite|below|shapes"):
         RankedLists(np.array([1]), np.array(ids), np.array(scores, dtype=np.float32))

@@ -29,11 +29,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_cross_encoder(tmp_path_factory.mktemp("cross") / "reranker")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder.create(tmp_path / "project", {})
-
-
 def settings(name: Path | str) -> object:
     return validate(
         {"search": {"reranker": str(name)}, "encoder": {"device": "cpu", "dtype": "float32"}}
@@ -81,9 +76,7 @@ def test_a_batch_that_takes_longer_than_the_time_is_not_waited_for(
     assert len(reranker.scores(QUERY, PASSAGES, 60.0)) == len(PASSAGES)
 
 
-def test_a_folder_that_is_none_is_refused_before_it_is_loaded(
-    folder: Path, project: ProjectFolder
-) -> None:
+def test_a_missing_folder_is_refused_before_loading(folder: Path, project: ProjectFolder) -> None:
     with fails(ModelError, "cross-encoder-invalid"):
         reranker_of(project, settings(project.path / "missing"))  # type: ignore[arg-type]
 

@@ -31,18 +31,6 @@ from engine.settings.load import validate
 PASSAGES = ["b" * length for length in (3, 1, 2)]
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
-    monkeypatch.setattr(model_server, "PAUSE_SECONDS", 0.01)
-    with reranking() as made:
-        yield made
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder.create(tmp_path / "project", {})
-
-
 def made(project: ProjectFolder, url: str, **search: Any) -> Reranker:
     found = reranker_of(project, validate({"search": {"reranker": url, **search}}))
     assert found is not None
@@ -50,17 +38,21 @@ def made(project: ProjectFolder, url: str, **search: Any) -> Reranker:
 
 
 def test_scores_come_in_the_order_of_the_passages(
-    server: RerankServer, project: ProjectFolder
+    rerank_server: RerankServer, project: ProjectFolder
 ) -> None:
-    reranker = made(project, server.url, reranker_model="m")
+    reranker = made(project, rerank_server.url, reranker_model="m")
     assert reranker.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
-    assert server.requests == [{"query": "who", "documents": PASSAGES, "top_n": 3, "model": "m"}]
-    assert known_servers(project.path) == [server.url]
+    assert rerank_server.requests == [
+        {"query": "who", "documents": PASSAGES, "top_n": 3, "model": "m"}
+    ]
+    assert known_servers(project.path) == [rerank_server.url]
     assert reranker.scores("who", []).shape == (0,)
     many = ["x" * length for length in range(70)]
-    assert made(project, server.url + "/rerank").scores("who", many).tolist() == list(range(70))
-    assert [len(request["documents"]) for request in server.requests[1:]] == [32, 32, 6]
-    assert "model" not in server.requests[1]
+    assert made(project, rerank_server.url + "/rerank").scores("who", many).tolist() == list(
+        range(70)
+    )
+    assert [len(request["documents"]) for request in rerank_server.requests[1:]] == [32, 32, 6]
+    assert "model" not in rerank_server.requests[1]
 
 
 def test_another_model_or_address_is_another_reranker(project: ProjectFolder) -> None:
@@ -70,14 +62,14 @@ def test_another_model_or_address_is_another_reranker(project: ProjectFolder) ->
         made(project, url, reranker_model="m"),
         made(project, "http://127.0.0.1:8/v1"),
     ]
-    assert len({one.fingerprint for one in names}) == 3
+    assert len({reranker.fingerprint for reranker in names}) == 3
     assert reranker_of(project, validate({})) is None
 
 
-def test_what_is_lost_on_the_way_is_sent_again(
-    server: RerankServer, project: ProjectFolder
+def test_requests_lost_on_the_way_are_sent_again(
+    rerank_server: RerankServer, project: ProjectFolder
 ) -> None:
-    with spoiling(server.url, [DROP, ERROR, CUT, DELAY]) as proxy:
+    with spoiling(rerank_server.url, [DROP, ERROR, CUT, DELAY]) as proxy:
         assert made(project, proxy.url).scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
     assert proxy.met == [DROP, ERROR, CUT, DELAY]
 
@@ -94,12 +86,12 @@ def test_what_is_lost_on_the_way_is_sent_again(
     ],
 )
 def test_scores_that_cannot_be_used(
-    server: RerankServer, project: ProjectFolder, results: list[tuple[int, float]], code: str
+    rerank_server: RerankServer, project: ProjectFolder, results: list[tuple[int, float]], code: str
 ) -> None:
-    server.script = lambda *_: results
+    rerank_server.script = lambda *_: results
     with fails(EngineError, code):
-        made(project, server.url).scores("who", PASSAGES)
-    assert len(server.requests) == 1, "another try would bring the same"
+        made(project, rerank_server.url).scores("who", PASSAGES)
+    assert len(rerank_server.requests) == 1, "another try would bring the same"
 
 
 @pytest.mark.parametrize(
@@ -114,31 +106,31 @@ def test_scores_that_cannot_be_used(
     ],
 )
 def test_what_is_no_answer_is_asked_for_again(
-    server: RerankServer, project: ProjectFolder, body: bytes
+    rerank_server: RerankServer, project: ProjectFolder, body: bytes
 ) -> None:
-    server.script = lambda *_: Raw(body=body)
+    rerank_server.script = lambda *_: Raw(body=body)
     with fails(StageError, "endpoint-no-answer"):
-        made(project, server.url).scores("who", PASSAGES)
-    assert len(server.requests) == model_server.TRIES
+        made(project, rerank_server.url).scores("who", PASSAGES)
+    assert len(rerank_server.requests) == model_server.TRIES
 
 
-def test_a_refusal_is_not_repeated(server: RerankServer, project: ProjectFolder) -> None:
-    server.script = lambda *_: Raw(404, b"who and bbb are secret")
+def test_a_refusal_is_not_repeated(rerank_server: RerankServer, project: ProjectFolder) -> None:
+    rerank_server.script = lambda *_: Raw(404, b"who and bbb are secret")
     with fails(ModelError, "endpoint-refused") as caught:
-        made(project, server.url).scores("who", PASSAGES)
+        made(project, rerank_server.url).scores("who", PASSAGES)
     assert "secret" not in str(caught.value)
-    assert len(server.requests) == 1
+    assert len(rerank_server.requests) == 1
 
 
 @pytest.mark.parametrize("fault", [HALF_OPEN, "silent"])
 def test_a_silent_server_is_waited_for_no_longer_than_the_time(
-    server: RerankServer, project: ProjectFolder, fault: str
+    rerank_server: RerankServer, project: ProjectFolder, fault: str
 ) -> None:
     never = threading.Event()
     if fault == "silent":
-        server.script = lambda *_: Raw(wait=never)
+        rerank_server.script = lambda *_: Raw(wait=never)
     with (
-        spoiling(server.url, [fault] * 5 if fault == HALF_OPEN else []) as proxy,
+        spoiling(rerank_server.url, [fault] * 5 if fault == HALF_OPEN else []) as proxy,
         fails(StageError, "endpoint-no-answer"),
     ):
         made(project, proxy.url).scores("who", PASSAGES, 0.2)
@@ -148,7 +140,7 @@ def test_a_silent_server_is_waited_for_no_longer_than_the_time(
 
 @pytest.mark.parametrize(("took", "requests"), [(0.2, 4), (0.6, 2), (1.0, 1)])
 def test_requests_share_the_time(
-    server: RerankServer,
+    rerank_server: RerankServer,
     project: ProjectFolder,
     monkeypatch: pytest.MonkeyPatch,
     took: float,
@@ -168,15 +160,17 @@ def test_requests_share_the_time(
     monkeypatch.setattr(model_server.ModelServer, "ask", timed)
     passages = ["x" * length for length in range(100)]
     if requests == 4:
-        assert made(project, server.url).scores("who", passages, 1.0).tolist() == list(range(100))
+        assert made(project, rerank_server.url).scores("who", passages, 1.0).tolist() == list(
+            range(100)
+        )
     else:
         with fails(EngineError, "reranker-slow"):
-            made(project, server.url).scores("who", passages, 1.0)
-    assert len(server.requests) == requests
+            made(project, rerank_server.url).scores("who", passages, 1.0)
+    assert len(rerank_server.requests) == requests
     assert given == pytest.approx([1.0 - took * number for number in range(requests)])
 
 
-def test_a_dead_server(project: ProjectFolder, server: RerankServer) -> None:
+def test_a_dead_server(project: ProjectFolder, rerank_server: RerankServer) -> None:
     with fails(StageError, "endpoint-no-answer"):
         made(project, "http://127.0.0.1:9/v1").scores("who", PASSAGES)
 
@@ -205,12 +199,12 @@ def reading_only(folder: Path) -> Iterator[None]:
 
 
 def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used(
-    server: RerankServer,
+    rerank_server: RerankServer,
 ) -> None:
     with tempfile.TemporaryDirectory() as name, reranking() as other:
         Path(name).chmod(0o755)
         project = ProjectFolder.create(Path(name) / "project", {})
-        used = made(project, server.url)
+        used = made(project, rerank_server.url)
         unused = made(project, other.url)
         used.scores("who", PASSAGES)
         (project.path / "servers.json").chmod(0o644)
@@ -222,5 +216,5 @@ def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used
             with fails(EngineError, "server-not-noted"):
                 model.complete(Request(Message("system", "user"), PAIRS, 2, 100, 5))
         assert other.requests == []
-        assert known_servers(project.path) == [server.url]
+        assert known_servers(project.path) == [rerank_server.url]
         assert unused.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]

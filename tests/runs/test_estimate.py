@@ -89,7 +89,7 @@ def test_what_another_precision_or_device_took_does_not_count(
         assert estimate.estimate_seconds(other, {"embed": 10.0})[1] == ["embed"]
 
 
-def test_damaged_rates_are_none(own_rates: Path) -> None:
+def test_damaged_rates_are_ignored(own_rates: Path) -> None:
     keep_rate("rank", 2000, 10.0)
     own_rates.write_text("[")
     assert read_rates() == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from fixtures.training_events import step
 from engine.cli.status_text import Status, as_text
 from engine.core import events
 from engine.core.messages.project import RunRecord, StageState
+from engine.core.platforms.processes import quote_argument
 from engine.runs.progress import ResumePoint, RunProgress, read_progress
 from engine.training.checkpoint import newest_step
 
@@ -29,7 +31,7 @@ def test_a_run_that_has_reported_nothing_yet(tmp_path: Path) -> None:
     assert read_progress(tmp_path) == RunProgress()
 
 
-def test_each_stage_begins_anew(tmp_path: Path, log: events.EventLog) -> None:
+def test_each_stage_starts_again_at_zero(tmp_path: Path, log: events.EventLog) -> None:
     log(events.StageStarted(stage="rank", fingerprint="f", reason="not built yet"))
     log(events.Progress(stage="rank", done=30, total=300, unit="queries"))
     assert read_progress(tmp_path) == RunProgress("rank", "", 30, 300, "queries")
@@ -55,7 +57,7 @@ def test_pausing_waiting_and_resuming(tmp_path: Path, log: events.EventLog) -> N
     assert read_progress(tmp_path) == RunProgress("evaluate", "waiting")
 
 
-def test_of_a_long_log_the_end_is_read(tmp_path: Path, log: events.EventLog) -> None:
+def test_only_the_end_of_a_long_log_is_read(tmp_path: Path, log: events.EventLog) -> None:
     (tmp_path / "stage.json").write_text('{"stage": "train", "pid": 1}')
     for _ in range(50):
         log(STEP)
@@ -77,15 +79,19 @@ def test_the_newest_checkpoint_that_can_be_read(tmp_path: Path) -> None:
     assert newest_step(tmp_path) == 100
 
 
+HANDBOOK = os.path.normpath("/data/handbook")  # as this system writes it
+NAMED = quote_argument("my handbook")
+
+
 def shown(**changed: Any) -> list[str]:
     stages = [StageState("train", "to do", "not built yet")]
-    found = Status(Path("/data/handbook"), False, {"judged_queries": 3}, stages)
+    found = Status(Path(HANDBOOK), False, {"judged_queries": 3}, stages)
     return list(as_text(replace(found, **changed), "my handbook"))
 
 
 def test_the_lines_for_a_terminal() -> None:
     place, counts, unused = shown()
-    assert [place.split(), counts.split()] == [["/data/handbook"], ["judged", "queries:", "3"]]
+    assert [place.split(), counts.split()] == [[HANDBOOK], ["judged", "queries:", "3"]]
     assert unused.split()[0] == "adapt", "nothing of an adaptation was begun"
     assert shown(counts={"files": 55, "skipped": 1})[1].split(" · ") == [
         "files read: 55",
@@ -95,14 +101,14 @@ def test_the_lines_for_a_terminal() -> None:
     *lines, paused = shown(running=True, progress=progress)[:4]
     assert lines[0] != shown()[0]  # a run goes on
     assert numbers(lines[-1]) == [40, 200, 0.732, 1, 35]  # steps, loss, minutes and seconds left
-    assert "engine resume 'my handbook'" in paused
+    assert f"engine resume {NAMED}" in paused
     trains, other = (shown(progress=RunProgress(stage))[-1].split() for stage in ("train", "index"))
     assert (trains, other) == (["train", "running"], ["train", "to", "do", "not", "built", "yet"])
     (now,) = shown(progress=RunProgress("index"))[2:-1]
     assert now.split()[-1] == "index"
     resumes = shown(resumes_at=ResumePoint(40, 200))[-1]
     assert numbers(resumes)[:2] == [40, 200]
-    assert "engine train 'my handbook'" in resumes
+    assert f"engine train {NAMED}" in resumes
     record = RunRecord("1", Path("/data/handbook/runs/1"), "running")
     *_, killed, resumes = shown(
         latest_run=record,
@@ -127,7 +133,7 @@ def test_the_lines_for_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("state", "called"), [("skipped", "skipped"), ("quarantined", "unreadable")]
 )
-def test_of_many_files_that_were_not_read_ten_are_shown(
+def test_ten_of_many_skipped_files_are_shown(
     count: int, more: int, state: str, called: str
 ) -> None:
     lines = shown(**{state: {f"{number}.bin": "no text" for number in range(count)}})[3:]
@@ -139,6 +145,6 @@ def test_of_many_files_that_were_not_read_ten_are_shown(
     if more:
         (rest,) = lines[10:]
         assert numbers(rest) == [more]
-        assert f"engine documents 'my handbook' --state {called}" in rest
+        assert f"engine documents {NAMED} --state {called}" in rest
     else:
         assert len(lines) == 10

@@ -35,6 +35,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.posix(reason="systemd comes with Linux")
 def test_what_systemd_would_read_otherwise_is_escaped() -> None:
     assert quote_word("plain/path") == '"plain/path"'
     assert quote_word('a "b" %h $x \\n') == '"a \\"b\\" %%h $$x \\\\n"'
@@ -82,7 +83,8 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
     assert [line for line in done.stderr.splitlines() if "bmembed-watch" in line] == []
 
 
-def test_it_is_shown_and_written(project: ProjectFolder) -> None:
+@pytest.mark.posix(reason="systemd comes with Linux")
+def test_the_unit_is_shown_and_written(project: ProjectFolder) -> None:
     name = str(project.path)
     path = unit_path(project)
     done = engine_here("watch", name, "--install", "--yes")

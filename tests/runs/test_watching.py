@@ -37,7 +37,7 @@ def make(tmp_path: Path) -> ProjectFolder:
     return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
 
 
-def test_of_a_file_its_folder_is_watched_and_missing_folders_are_not(tmp_path: Path) -> None:
+def test_the_folder_of_a_file_is_watched_and_missing_folders_are_not(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "missing").mkdir()
     (tmp_path / "a" / "x.txt").write_text("x")

@@ -142,7 +142,7 @@ def test_endings_mean_their_format_and_archives_what_lies_in_them() -> None:
     assert {"tsv", "mht", "md"} <= set(re.findall(r"\w+", problem.why))
 
 
-def test_folders_named_like_archives_are_none() -> None:
+def test_folders_named_like_archives_are_not_archives() -> None:
     named = [
         document(1, "reports.zip/wing.md"),
         document(2, "reports.zip/all.zip/wing.md"),

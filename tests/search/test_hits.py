@@ -117,7 +117,7 @@ def test_letters_and_digits_of_any_script_are_words(query: str) -> None:
 @pytest.mark.parametrize(
     "query", ["!!!", "", " \t", "?! …", "+-=<>$^`|~", "\u202e\u200d", "。、「」", "\0", "\u0301"]
 )
-def test_punctuation_is_none(query: str) -> None:
+def test_punctuation_is_no_word(query: str) -> None:
     assert unsearchable(query) == (NO_WORD if query.strip() else EMPTY)
 
 

@@ -44,7 +44,11 @@ def document(tmp_path: Path) -> Make:
         ("a.txt/b", True),
         ("caf\\xe9.txt", True),
         ("a\0.txt", True),
-        ("in/" + "x" * 5000, True),
+        pytest.param(
+            "in/" + "x" * 5000,
+            True,
+            marks=pytest.mark.posix(reason="a name that is too long is one of no file on Windows"),
+        ),
     ],
 )
 def test_a_document_is_there_where_its_file_is_or_what_holds_it(
@@ -59,7 +63,7 @@ def test_a_document_is_there_where_its_file_is_or_what_holds_it(
 
 @pytest.mark.parametrize("state", ["missing", "empty", "closed"])
 @pytest.mark.posix(reason="modes of files")
-def test_where_the_source_cannot_be_reached_nothing_is_gone(
+def test_an_unreachable_source_removes_no_documents(
     tmp_path: Path, document: Make, state: str
 ) -> None:
     for path in (tmp_path / "files" / "a.txt", tmp_path / "files" / "in" / "mail.eml"):

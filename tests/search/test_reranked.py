@@ -5,7 +5,7 @@ fails.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw
-from fixtures.rerank_server import RerankServer, reranking
+from fixtures.rerank_server import RerankServer
 from fixtures.tiny_cross_encoder import build_cross_encoder
 
 from engine.core.disk import write_text
 from engine.core.errors import UsageError
 from engine.core.messages.search import Found, Search
-from engine.endpoint import model_server
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
 from engine.project.store.artifacts import Artifact
@@ -75,13 +74,6 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> Lengths:
     made = Lengths()
     monkeypatch.setattr("engine.reranking.chosen.reranker_of", lambda *_: made)
     return made
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
-    monkeypatch.setattr(model_server, "PAUSE_SECONDS", 0.01)
-    with reranking() as made:
-        yield made
 
 
 def ids(found: Found) -> list[int]:
@@ -250,9 +242,9 @@ def test_a_real_cross_encoder_orders_the_hits(
 
 
 def test_a_server_orders_the_hits(
-    searcher: Searcher, project: ProjectFolder, server: RerankServer
+    searcher: Searcher, project: ProjectFolder, rerank_server: RerankServer
 ) -> None:
-    configure(project, reranker=server.url)
+    configure(project, reranker=rerank_server.url, rerank_seconds=60.0)
     found = searcher.search(Search(QUERY, rerank=True))
     assert passages(found) == 6
     assert [hit.rerank_score for hit in found.hits] == sorted(
@@ -260,7 +252,7 @@ def test_a_server_orders_the_hits(
     )
 
 
-def broken(server: RerankServer, fault: str) -> None:
+def broken(rerank_server: RerankServer, fault: str) -> None:
     never = threading.Event()
     scripts: dict[str, Callable[[int, list[str]], Any]] = {
         "count": lambda _, texts: [(0, 1.0)],
@@ -269,25 +261,30 @@ def broken(server: RerankServer, fault: str) -> None:
         "death": lambda *_: Raw(500),
         "refusal": lambda *_: Raw(401),
     }
-    server.script = scripts[fault]
+    rerank_server.script = scripts[fault]
 
 
 @pytest.mark.parametrize(
-    ("fault", "code"),
+    ("fault", "seconds", "code"),
     [
-        ("count", "endpoint-count"),
-        ("nan", "scores-not-finite"),
-        ("delay", "endpoint-no-answer"),
-        ("death", "endpoint-no-answer"),
-        ("refusal", "endpoint-refused"),
+        ("count", 60.0, "endpoint-count"),
+        ("nan", 60.0, "scores-not-finite"),
+        ("delay", 0.3, "endpoint-no-answer"),
+        ("death", 0.3, "endpoint-no-answer"),
+        ("refusal", 60.0, "endpoint-refused"),
     ],
 )
-def test_where_it_fails_the_hits_are_those_of_before_and_say_why(
-    searcher: Searcher, project: ProjectFolder, server: RerankServer, fault: str, code: str
+def test_a_failing_reranker_leaves_the_former_hits_and_says_why(
+    searcher: Searcher,
+    project: ProjectFolder,
+    rerank_server: RerankServer,
+    fault: str,
+    seconds: float,
+    code: str,
 ) -> None:
     before = searcher.search(Search(QUERY))
-    broken(server, fault)
-    configure(project, reranker=server.url, rerank_seconds=0.3)
+    broken(rerank_server, fault)
+    configure(project, reranker=rerank_server.url, rerank_seconds=seconds)
     found = searcher.search(Search(QUERY, rerank=True))
     assert ids(found) == ids(before)
     assert passages(found) == 0
@@ -298,12 +295,12 @@ def test_where_it_fails_the_hits_are_those_of_before_and_say_why(
 
 
 def test_a_server_that_dies_in_between_leaves_what_it_has_scored(
-    searcher: Searcher, project: ProjectFolder, server: RerankServer
+    searcher: Searcher, project: ProjectFolder, rerank_server: RerankServer
 ) -> None:
     before = ids(searcher.search(Search(QUERY)))
-    good = server.script
-    server.script = lambda number, texts: good(number, texts) if number == 0 else Raw(500)
-    configure(project, reranker=server.url, rerank_seconds=5.0)
+    good = rerank_server.script
+    rerank_server.script = lambda number, texts: good(number, texts) if number == 0 else Raw(500)
+    configure(project, reranker=rerank_server.url, rerank_seconds=5.0)
     found = searcher.search(Search(QUERY, rerank=True))
     assert passages(found) == 4
     assert ids(found)[4:] == before[4:]

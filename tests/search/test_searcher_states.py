@@ -24,20 +24,26 @@ def test_nothing_is_built_yet(corpus: Any, open_searcher: Callable[[], Searcher]
             open_searcher().search(Search(QUERY, mode))  # type: ignore[arg-type]
 
 
-@contextmanager
-def at_work(project: ProjectFolder, stages: list[str] | None = None) -> Iterator[None]:
-    """A run holds the project, and its record says that it goes on."""
+def write_running_record(project: ProjectFolder) -> Path:
+    """Write the record of a run that this process holds; the run's folder."""
     folder = project.path / "runs" / "1"
     folder.mkdir(parents=True, exist_ok=True)
     record = {"run": "1", "state": "running", "pid": os.getpid(), "time": 1.0}
     (folder / "run.json").write_text(json.dumps(record))
+    return folder
+
+
+@contextmanager
+def at_work(project: ProjectFolder, stages: list[str] | None = None) -> Iterator[None]:
+    """A run holds the project, and its record says that it goes on."""
+    folder = write_running_record(project)
     if stages is not None:
         (folder / "events.jsonl").write_text(encode(RunStarted(run="1", stages=stages)) + "\n")
     with project.locked():
         yield
 
 
-def test_what_a_run_is_building_is_not_to_be_built(
+def test_no_run_is_advised_while_one_is_building_the_indexes(
     corpus: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
     for mode in ("bm25", "semantic", "hybrid"):
@@ -49,11 +55,12 @@ def test_what_a_run_is_building_is_not_to_be_built(
     with at_work(corpus.project):
         being_built = open_searcher().search(Search(QUERY))
     assert rankers_of(not_built) == rankers_of(being_built) == {"bm25"}
-    assert (len(being_built.notes), "engine run" in being_built.notes[0]) == (1, False)
+    assert len(being_built.notes) == 1
+    assert "engine run" not in being_built.notes[0]
     assert being_built.notes != not_built.notes
 
 
-def test_a_run_that_leaves_out_what_is_missing_is_not_to_be_waited_for_alone(
+def test_a_run_is_advised_if_the_current_one_leaves_the_vectors_out(
     corpus: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
     for stages, command in ((["ingest", "index"], "run"), (["evaluate", "embed"], "status")):
@@ -73,9 +80,7 @@ def test_a_database_that_is_missing_while_a_run_goes_on(project: ProjectFolder) 
 def test_a_killed_run_builds_nothing(
     project: ProjectFolder, open_searcher: Callable[[], Searcher]
 ) -> None:
-    (project.path / "runs" / "1").mkdir(parents=True)
-    record = {"run": "1", "state": "running", "pid": os.getpid(), "time": 1.0}
-    (project.path / "runs" / "1" / "run.json").write_text(json.dumps(record))
+    write_running_record(project)
     with fails(NotBuiltError, "not-built", command="run"):
         open_searcher().search(Search(QUERY, "bm25"))
 
@@ -185,26 +190,26 @@ def test_an_index_that_is_replaced_and_swept_while_it_is_opened(
     """A run puts a new index in place between the searcher's look at the database and its
     opening of the folder.
     """
-    former = ProjectFolder.folder_of
+    folder_of = ProjectFolder.folder_of
     looked = []
 
-    def late(self: ProjectFolder, artifact: Any) -> Path:
+    def index_before_folder_of(self: ProjectFolder, artifact: Any) -> Path:
         if artifact.info.kind == kind and not looked:
             looked.append(artifact.folder)
             indexed.index()
-            with_store = project.store()
-            project.sweep({one.folder for one in with_store.artifacts().values()})
-            with_store.close()
-        return former(self, artifact)
+            store = project.store()
+            project.sweep({artifact.folder for artifact in store.artifacts().values()})
+            store.close()
+        return folder_of(self, artifact)
 
-    monkeypatch.setattr(ProjectFolder, "folder_of", late)
+    monkeypatch.setattr(ProjectFolder, "folder_of", index_before_folder_of)
     found = open_searcher().search(Search(QUERY))
     assert looked
     assert not (project.path / looked[0]).exists()
     assert (len(found.hits), found.notes) == (6, ())
 
 
-def test_what_a_run_or_a_watch_adds_is_not_to_be_added_by_hand(
+def test_indexing_is_not_advised_while_a_run_or_watch_will_do_it(
     corpus: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
     corpus.index()

@@ -111,7 +111,7 @@ def test_only_a_keyword_search_that_is_reranked_goes_to_the_thread_of_models(
     assert names["warm up"] != names["full"]
 
 
-def test_the_thread_is_chosen_without_opening_the_database_anew(
+def test_the_thread_is_chosen_without_opening_the_database_again(
     indexed: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = Answers()
@@ -419,7 +419,8 @@ def test_a_superseded_notification_is_not_answered(project: ProjectFolder, slow:
 # a repair
 
 
-def test_a_database_that_a_repair_has_replaced_is_opened_anew(
+@pytest.mark.posix(reason="an open database cannot be replaced on Windows")
+def test_a_database_that_a_repair_has_replaced_is_opened_again(
     indexed: Any, project: ProjectFolder
 ) -> None:
     store = project.store()

@@ -47,7 +47,7 @@ def test_the_window_holds_most_different_matches() -> None:
     assert len(shown) <= 104
 
 
-def test_of_equal_windows_the_earliest_is_taken() -> None:
+def test_the_earliest_of_equal_windows_is_taken() -> None:
     text = "first roof " + "x " * 300 + "second roof " + "y " * 300
     assert marked(text, "roof", 60)[0].startswith("first roof")
 

@@ -64,7 +64,7 @@ def test_an_answer_is_read_as_it_grows(asked_project: Asked) -> None:
     assert call("answer") == found
 
 
-def test_a_stopped_answer_stays_as_it_was_and_a_new_question_begins_anew(
+def test_a_stopped_answer_stays_and_a_new_question_starts_a_new_one(
     asked_project: Asked,
 ) -> None:
     never = threading.Event()

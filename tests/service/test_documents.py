@@ -92,10 +92,11 @@ def test_wrong_params(project: ProjectFolder, params: dict[str, Any]) -> None:
 def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -> None:
     answer = call("skipped")
     rows = [
-        (row["source"], row["path"], row["known"], bool(row["reason"])) for row in answer["files"]
+        (row["source"], row["path"], row["retryable"], bool(row["reason"]))
+        for row in answer["files"]
     ]
     assert rows == [("documents", "empty.txt", True, True), ("documents", "odd.qqq", False, True)]
-    assert (answer["total"], answer["known"]) == (2, 1)
+    assert (answer["total"], answer["retryable"]) == (2, 1)
     wanted = [
         {"source": "documents", "path": name}
         for name in ("empty.txt", "odd.qqq", "incidents/none.md")
@@ -112,7 +113,7 @@ def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -
     )
     file = project.path / "documents" / "empty.txt"
     former = file.stat()
-    file.write_text("ab\n")  # as long as before, and with the former time
+    file.write_bytes(b"ab\n")  # as long as before, and with the former time
     os.utime(file, ns=(former.st_atime_ns, former.st_mtime_ns))
     summary, _ = ingest_here(project.path)
     assert (summary["files_read"], summary["documents"]) == (1, 5)
@@ -126,27 +127,27 @@ def test_what_was_not_read_inside_files_is_listed_and_tried_again(
     (project.path / "documents" / "mail.eml").write_bytes(mail)
     ingest_here(project.path)
     answer = call("skipped")
-    assert [(row["path"], row["known"]) for row in answer["files"]] == [
+    assert [(row["path"], row["retryable"]) for row in answer["files"]] == [
         ("empty.txt", True),
         ("mail.eml/locked.docx", True),
         ("mail.eml/photo.jpg", True),
         ("odd.qqq", False),
     ]
     assert answer["files"][1]["reason"] == NO_PASSWORD
-    assert (answer["known"], answer["total"]) == (3, 4)
+    assert (answer["retryable"], answer["total"]) == (3, 4)
     assert call("retry") == {"forgotten": 2}
     assert ingest_here(project.path)[0]["files_read"] == 1
 
 
-def test_of_many_files_left_out_the_first_are_listed_and_all_are_tried_again(
+def test_the_first_of_many_skipped_files_are_listed_and_all_are_tried_again(
     project: ProjectFolder, call: Any
 ) -> None:
     for number in range(510):
         (project.path / "documents" / f"many-{number:03}.txt").touch()
     ingest_here(project.path)
     answer = call("skipped")
-    assert (len(answer["files"]), answer["known"], answer["total"]) == (500, 511, 512)
-    assert all(row["known"] for row in answer["files"])
+    assert (len(answer["files"]), answer["retryable"], answer["total"]) == (500, 511, 512)
+    assert all(row["retryable"] for row in answer["files"])
     assert call("retry") == {"forgotten": 511}
 
 

@@ -66,7 +66,7 @@ def test_the_pool_holds_what_was_found_in_an_order_that_shows_no_ranker(
     assert deeper == list(hits), "a deeper pool does not shuffle what was seen"
 
 
-def test_what_is_not_built_is_reported_once(project: ProjectFolder) -> None:
+def test_a_missing_artifact_is_reported_once(project: ProjectFolder) -> None:
     pooler = Pooler(project, 3)
     pooler.pool(QUERY)
     pooler.pool("another question")

@@ -151,20 +151,10 @@ def test_the_schema_of_every_kind(call: Any) -> None:
     assert shown("training.model_dropout") == ("flag", [], None, None, True)
     assert shown("training.target") == ("choice", ["fixed", "entropy"], None, None, True)
     assert shown("training.learning_rate") == ("number", [], 0, 0.1, True)
-    assert (
-        schema["training.learning_rate"]["least_open"],
-        schema["training.learning_rate"]["most_open"],
-    ) == (
-        True,
-        False,
-    )
-    assert (
-        schema["training.lora_dropout"]["least_open"],
-        schema["training.lora_dropout"]["most_open"],
-    ) == (
-        False,
-        True,
-    )
+    assert schema["training.learning_rate"]["least_open"] is True
+    assert schema["training.learning_rate"]["most_open"] is False
+    assert schema["training.lora_dropout"]["least_open"] is False
+    assert schema["training.lora_dropout"]["most_open"] is True
     assert not any(schema["training.seed"][name] for name in ("least_open", "most_open"))
 
 

@@ -131,7 +131,7 @@ def test_questions_with_the_same_list_twice_need_no_look(
     assert len(comparing.questions(adapted, ReadQuestionsToCompare(limit=3)).questions) <= 3
 
 
-def test_of_two_alike_encoders_no_question_needs_a_look(
+def test_two_identical_encoders_leave_no_question_to_compare(
     adapted: ProjectFolder, comparing: Comparing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def base_twice(snapshot: ProjectSnapshot, mode: ListMode | None) -> ChoicePair:

@@ -24,6 +24,7 @@ REPOSITORY = f"intfloat/{NAME}"
 GB = 1_000_000_000
 LAPTOP = Machine(8 * GB, 100 * GB, has_gpu=False)
 WORKSTATION = Machine(64 * GB, 100 * GB, has_gpu=True)
+AMPLE = 600.0  # seconds: the machine may be busy with much else
 
 
 @pytest.fixture(autouse=True)
@@ -69,11 +70,11 @@ def test_the_encoder_that_suits(
 
 
 def test_twenty_german_documents_are_recognised(office: Path) -> None:
-    texts = sample_texts([office])
+    texts = sample_texts([office], seconds=AMPLE)
     assert len(texts) == len(DOCUMENTS) == 20
     lengths = count_languages(texts)
     assert lengths["de"] / sum(lengths.values()) >= 0.95
-    assert len(sample_texts([office], count=5)) == 5
+    assert len(sample_texts([office], count=5, seconds=AMPLE)) == 5
     assert sample_texts([office / "Garantie.txt"]) == [DOCUMENTS["Garantie.txt"]]
 
 

@@ -47,7 +47,7 @@ def test_pages_and_counts(project: ProjectFolder, call: Any) -> None:
     }
 
 
-def test_examples_are_written_queries_first_and_extractive_ones_only_where_there_are_no_others(
+def test_examples_are_written_queries_first_and_extractive_ones_only_without_others(
     project: ProjectFolder, call: Any
 ) -> None:
     store = project.store()

@@ -120,7 +120,7 @@ def test_a_change_that_is_not_valid_is_a_problem(call: Any) -> None:
     )
 
 
-def test_what_if_mends_a_broken_file(project: ProjectFolder, call: Any) -> None:
+def test_what_if_can_repair_a_broken_settings_file(project: ProjectFolder, call: Any) -> None:
     file = project.path / "project.toml"
     file.write_text(file.read_text() + "[serch]\ntop = 3\n")
     assert call("what_if", changes={"search.top": 3})["problem"]["type"] == "SettingsError"
@@ -140,9 +140,7 @@ def test_changes_that_are_no_object(project: ProjectFolder, changes: Any) -> Non
             methods(project)[method](changes=changes)
 
 
-def test_a_project_that_was_deleted_is_not_made_anew_by_asking(
-    project: ProjectFolder, call: Any
-) -> None:
+def test_asking_does_not_recreate_a_deleted_project(project: ProjectFolder, call: Any) -> None:
     shutil.rmtree(project.path)
     assert call("status")["problem"]["code"] == "project-missing"
     for method, params in {

@@ -1,3 +1,5 @@
+"""Loading and validating a project's settings, and editing its file."""
+
 from __future__ import annotations
 
 import contextlib
@@ -129,12 +131,20 @@ def test_a_line_that_is_not_toml_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("[search]\nfoo = [\n\n", 2), ("[a]\nb = [1,\n2", 3), ("a = " + "9" * 5000, 0)],
+    [("[search]\nfoo = [\n\n", 2), ("[a]\nb = [1,\n2", 3)],
 )
-def test_what_is_not_closed_is_looked_for_in_the_last_line(text: str, line: int) -> None:
+def test_an_error_at_the_end_of_the_file_names_the_last_line_with_text(
+    text: str, line: int
+) -> None:
     with fails(SettingsError, "settings-not-toml") as caught:
         parse_tables(text)
     assert caught.value.line == line
+
+
+def test_a_number_with_too_many_digits_is_an_error_without_a_line() -> None:
+    with fails(SettingsError, "settings-not-toml") as caught:
+        parse_tables("a = " + "9" * 5000)
+    assert caught.value.line == 0
 
 
 @pytest.mark.parametrize(
@@ -228,7 +238,7 @@ def test_every_default_may_be_written(section: str, key: str) -> None:
         assert validate({section: {key: unset}}) == Settings()
 
 
-def test_what_stands_for_no_value_stands_for_none_where_there_is_a_default() -> None:
+def test_from_the_preset_is_no_value_for_a_setting_with_a_default() -> None:
     """A search mode of that name is a slip, like any other."""
     with fails(SettingsError, "settings-invalid", "project.toml", "search.mode"):
         validate({"search": {"mode": "from the preset"}})
@@ -269,7 +279,7 @@ def test_template_round_trips_any_text(paths: list[str]) -> None:
     assert tomllib.loads(template({"corpus": {"paths": paths}}))["corpus"]["paths"] == paths
 
 
-def test_a_chosen_none_means_the_default(tmp_path: Path) -> None:
+def test_a_setting_without_a_value_means_the_default(tmp_path: Path) -> None:
     assert load(write(tmp_path, template({"training": {"steps": None}}))) == Settings()
 
 
@@ -302,7 +312,7 @@ def test_every_whole_number_has_a_limit() -> None:
         validate({"training": {"graph_memory_mb": 1e308}})
 
 
-def test_of_a_wrong_choice_the_nearest_is_named() -> None:
+def test_a_wrong_choice_names_the_nearest() -> None:
     for value, meant in (("keyword", 1), ("qqq", 0)):
         with fails(SettingsError, "settings-invalid", "search.mode") as caught:
             validate({"search": {"mode": value}})

@@ -55,7 +55,7 @@ def test_values_as_text(value: Any, kind: str, text: str) -> None:
         ("", "texts", None),
     ],
 )
-def test_what_a_line_means(text: str, kind: str, value: Any) -> None:
+def test_a_typed_line_becomes_a_value(text: str, kind: str, value: Any) -> None:
     assert from_text(text, setting(kind)) == value
 
 

@@ -163,7 +163,7 @@ def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
         ({"training": {"teacher": "cross-encoder", "cross_encoder": "judge"}}, "queries", 0),
     ],
 )
-def test_where_it_is_left_out_the_side_follows_the_queries(
+def test_an_omitted_side_follows_the_queries(
     sections: dict[str, dict[str, object]], side: str, shared: int
 ) -> None:
     config = config_of(validate(sections))

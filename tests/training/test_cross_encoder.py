@@ -99,7 +99,7 @@ def test_the_same_pair_twice_in_a_batch_is_one(folder: Path, tmp_path: Path) -> 
     assert found[0].tolist() == found[1].tolist()
 
 
-def test_of_several_processes_the_leader_scores(
+def test_only_the_leader_of_several_processes_scores(
     data: TrainingData, folder: Path, tmp_path: Path
 ) -> None:
     batch = Batch(

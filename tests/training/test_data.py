@@ -253,7 +253,7 @@ def test_a_share_that_is_no_whole_number_of_a_step_is_met_over_steps() -> None:
 
 
 @pytest.mark.parametrize(("share", "allowed"), [(0.0, {2, 3}), (1.0, {0, 1})])
-def test_all_or_none_are_everyday_ones(share: float, allowed: set[int]) -> None:
+def test_a_share_of_0_or_1_draws_one_kind_of_query_only(share: float, allowed: set[int]) -> None:
     assert {
         query for batch in drawn(share, [True, True, False, False], 4) for query in batch
     } == allowed

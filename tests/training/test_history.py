@@ -15,7 +15,7 @@ ENTRIES = [
 INFO = AdapterInfo("adapters/a")
 
 
-def test_what_is_written_is_read(project: ProjectFolder) -> None:
+def test_written_data_is_read_back(project: ProjectFolder) -> None:
     (project.path / "adapters" / "a").mkdir(parents=True)
     write_history(project.path / "adapters" / "a", ENTRIES)
     assert history_of(project, INFO) == TrainingHistory(([4, 1.5],), ([0, 70.0], [4, 72.5]))  # type: ignore[arg-type]

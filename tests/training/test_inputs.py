@@ -260,9 +260,7 @@ def test_the_teacher_is_reported_with_a_reason(
     assert teacher_choice(config, 9) == reported
 
 
-def test_titles_of_documents_whose_queries_are_all_of_the_validation_part_stop_the_training() -> (
-    None
-):
+def test_titles_of_documents_with_validation_queries_only_stop_the_training() -> None:
     count = 3
     sides: dict[int, list[Split]] = {n: ["validation", "validation"] for n in range(count)}
     sides |= {
@@ -304,7 +302,7 @@ def test_queries_that_are_not_extractive_stop_the_training(
     assert generated_for_stopping([*queries, gone], chunks, backend) == list(range(2, 2 + found))
 
 
-def test_other_chunks_of_the_document_that_is_asked_for_compete_with_none() -> None:
+def test_other_chunks_of_the_answering_document_are_no_negatives_of_its_title() -> None:
     chunks = [build_chunk("x", row, document) for row, document in enumerate((7, 7, 8, 9), 1)]
     title = DocumentQuery("A title", "title", None, 7)
     heading = DocumentQuery("A heading", "heading", 1, 7)

@@ -126,7 +126,7 @@ def figures(ndcg: float) -> HeldOutFigures:
 
 
 @pytest.mark.usefixtures("checked")
-def test_pt_without_a_gain_makes_none_and_gives_the_reason(
+def test_pt_without_a_gain_makes_no_adapter_and_gives_the_reason(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from engine.training import loop

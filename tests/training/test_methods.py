@@ -220,7 +220,7 @@ def test_pt_ft_broken_off_ends_as_an_unbroken_one(
     assert len(steps) == (12 + 10 - 3 if phase else 12 - 3)
 
 
-def test_where_it_does_not_apply_pt_ft_is_ft(
+def test_pt_ft_falls_back_to_ft(
     tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
     model = changed(tiny, tmp_path / "no-mask", drop_mask_token)

@@ -328,7 +328,7 @@ def change_documents(project: ProjectFolder) -> None:
         stage_here(project.path, stage)
 
 
-def test_changed_documents_come_into_both(two_encoders: ProjectFolder) -> None:
+def test_changed_documents_are_added_to_both_indexes(two_encoders: ProjectFolder) -> None:
     choose(two_encoders, ON_BOTH, BASE)
     embed(two_encoders)
     change_documents(two_encoders)

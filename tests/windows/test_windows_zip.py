@@ -86,7 +86,7 @@ def test_what_only_compilers_need_is_removed(windows_zip: ModuleType, tmp_path: 
     assert not (tmp_path / "torch" / "include").exists()
 
 
-def test_it_is_packed_with_its_folder(windows_zip: ModuleType, tmp_path: Path) -> None:
+def test_the_zip_holds_the_folder(windows_zip: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "bmembed"
     (folder / "python").mkdir(parents=True)
     (folder / "packages" / "sklearn" / ".libs").mkdir(parents=True)

@@ -244,7 +244,7 @@ class DocumentsPane(DocumentsView):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("again", "retry") and self.is_reading():
             return False
-        if action == "retry" and not self._unread.known:
+        if action == "retry" and not self._unread.retryable:
             return False
         return super().check_action(action, parameters)
 

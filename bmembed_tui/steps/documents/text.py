@@ -112,11 +112,12 @@ def build_skipped_rows(
 ) -> tuple[list[tuple[str, str]], int]:
     """Return (path, reason) of the first files that are left out, and how many there are.
 
-    They could not be read, or were passed over. A path that occurs in several folders is shown
-    with its folder.
+    Of `unread`, the last ingest's, only files that can be tried again count: `scan` lists what is
+    passed over now. A path that occurs in several folders is shown with its folder.
     """
-    failed = {(file.source, file.path): file.reason for file in unread.files if file.known}
-    total = max(len(failed), unread.known)
+    # `unread.files` and `scan.skipped` name only the first files; the totals count all.
+    failed = {(file.source, file.path): file.reason for file in unread.files if file.retryable}
+    total = max(len(failed), unread.retryable)
     passed_over: dict[tuple[str, str], str] = {}
     if scan is not None:
         passed_over = {(file.source, file.path): file.reason for file in scan.skipped}

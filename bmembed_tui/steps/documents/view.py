@@ -175,7 +175,7 @@ class DocumentsView(StepPane):
         if total > len(self._left_out):
             title += f"; 'engine documents {self.host.project.argument}' lists all"
         self.query_one("#skipped-title", SafeStatic).update(plain(title, "bold"))
-        self.query_one("#retry").display = bool(self._unread.known)
+        self.query_one("#retry").display = bool(self._unread.retryable)
 
     def _draw_why(self, row: int) -> None:
         text = ""

@@ -21,22 +21,13 @@ NOTE = (
 )
 
 
-def list_prompts(settings: QuerySettings) -> list[str]:
-    """Return the prompts that the settings use, in the order in which a model gets them."""
-    if settings.prompt == "two-step":
-        return ["events", "questions"]
-    if "everyday" in settings.kinds:
-        return ["one-step", "everyday"]
-    return ["one-step"]
-
-
 def read_prompts(settings: QuerySettings) -> str:
-    """Return the text of these prompts, each below the path of its file.
+    """Return the text of the prompts that a model gets, each below the path of its file.
 
     Raises OSError where a file is missing.
     """
     parts = []
-    for name in list_prompts(settings):
+    for name in settings.prompt_names:
         path = asset_path(f"prompts/{name}.txt")
         parts.append(f"{path}\n\n{path.read_text(encoding='utf-8').strip()}")
     return "\n\n\n".join(parts)

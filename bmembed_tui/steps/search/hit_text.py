@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 from bmembed_tui.open_file import open_file
+from engine.core.dates import day
 from engine.core.messages.search import LINED, Hit
 from engine.core.platforms.files import is_document
-from engine.core.text import day
 
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 

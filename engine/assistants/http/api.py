@@ -125,23 +125,23 @@ class LocalApi:
         if len(request.body) > MAX_SEARCH:
             what = f"The body of a search may have {MAX_SEARCH:,} bytes."
             raise Refused(413, "request-too-large", what)
-        params = _read(_read_body, request)
+        params = _read_body(request)
         label = params.pop("project", None)
+        params.setdefault("by_document", True)
         params["mode"] = read_mode(params.get("mode"))
-        params = {"by_document": True, **params}
-        search = _read(lambda given: read_request("search", given), params)
+        search = _parse_params(lambda given: read_request("search", given), params)
         worker = self._worker(label)
-        light = worker.do(lambda own: is_light(search, own), light=True)
+        light = worker.do(lambda searcher: is_light(search, searcher), light=True)
         result = worker.do(task_of(search), light=light)
         if result["problem"]:
             raise EngineError.from_dict(result["problem"])
         return result
 
     def _embeddings(self, request: Request) -> Any:
-        params = _read(_read_body, request)
+        params = _read_body(request)
         if isinstance(params.get("input"), str):
             params["input"] = [params["input"]]
-        body = _read(lambda given: from_json(Embeddings, given, strict=True), params)
+        body = _parse_params(lambda given: from_json(Embeddings, given, strict=True), params)
         _check_count("input", body.input)
         label, named_mode, named_side = self._parse_model(body.model)
         mode = body.mode or named_mode
@@ -168,18 +168,18 @@ class LocalApi:
         usage = {"prompt_tokens": encoded.tokens, "total_tokens": encoded.tokens}
         answer = {"object": "list", "data": data, "model": body.model, "usage": usage}
         if body.terms:
-            worker.do(lambda own: _add_terms(own, body.input, answer, mode))
+            worker.do(lambda searcher: _add_terms(searcher, body.input, answer, mode))
         return answer
 
     def _rerank(self, request: Request) -> Any:
-        params = _read(_read_body, request)
+        params = _read_body(request)
         documents = params.get("documents")
         if isinstance(documents, list):
             params["documents"] = [
                 document.get("text") if isinstance(document, dict) else document
                 for document in documents
             ]
-        body = _read(lambda given: from_json(Rerank, given, strict=True), params)
+        body = _parse_params(lambda given: from_json(Rerank, given, strict=True), params)
         _check_count("documents", body.documents)
         if body.top_n is not None and body.top_n < 1:
             raise _invalid("top_n must be 1 or more")
@@ -250,29 +250,30 @@ class _Worker:
             raise _too_long(self._seconds) from None
 
 
-def _has_two_encoders(own: ThreadSearcher) -> bool:
+def _has_two_encoders(searcher: ThreadSearcher) -> bool:
     """Return whether the search modes of a project have different encoders."""
     try:
-        encoders = own.look().encoders.by_mode()
+        encoders = searcher.look().encoders.by_mode()
     except EngineError:
         return False
     return encoders["hybrid"] != encoders["semantic"]
 
 
 def _add_terms(
-    own: ThreadSearcher, texts: Sequence[str], answer: dict[str, Any], mode: SearchMode
+    searcher: ThreadSearcher, texts: Sequence[str], answer: dict[str, Any], mode: SearchMode
 ) -> None:
     """Add the terms and codes of each text, and the fingerprints of encoder and index."""
-    encoders = own.ready().encoders
+    encoders = searcher.ready().encoders
     for item, keywords in zip(answer["data"], encoders.keywords(texts), strict=True):
         item["terms"] = keywords.weights
         item["codes"] = keywords.codes
     answer["fingerprints"] = encoders.fingerprints(mode)
 
 
-def _read(read: Callable[[Any], Body], data: Any) -> Body:
+def _parse_params(read: Callable[[Any], Body], params: Any) -> Body:
+    """Return what `read` makes of params. Raises UsageError if they are invalid."""
     try:
-        return read(data)
+        return read(params)
     except (TypeError, ValueError) as error:
         raise _invalid(str(error)) from None
 
@@ -283,7 +284,7 @@ def _read_body(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise TypeError("its body must be a JSON object")
+        raise _invalid("its body must be a JSON object")
     return data
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from engine.cli.app import AsJson, ProjectName, Texts, app, opened, print_json
+from engine.core.platforms.processes import quote_argument
 
 if TYPE_CHECKING:
     from engine.core.messages.preferences import ListMode
@@ -79,7 +79,7 @@ def judge(
                 project.folder,
                 name_queries(wanted),
                 _list_mode(mode),
-                shlex.quote(name),
+                quote_argument(name),
                 as_json=as_json,
             )
             return
@@ -94,7 +94,7 @@ def judge(
         finally:
             pooler.close()
             system_lists.close()
-        summary = session.summary(shlex.quote(name), ended)
+        summary = session.summary(quote_argument(name), ended)
     if as_json:
         print_json(summary)
     else:

@@ -64,22 +64,22 @@ class Scan(Request[Scanned], method="scan"):
 class Unread(LeftOut):
     """Something that was not read.
 
-    `known`: it was tried, and can be tried again.
+    `retryable`: it was tried, and can be tried again.
     """
 
-    known: bool
+    retryable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadFiles:
     """What the last ingest could not read or left out: the first ones, and the numbers of all.
 
-    `known`: as in `Unread`.
+    `retryable`: as in `Unread`.
     """
 
     files: tuple[Unread, ...]
     total: int
-    known: int
+    retryable: int
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
+from engine.core.dates import read_day
 from engine.core.errors import EngineError, UsageError, unknown_name
 from engine.core.messages.wire import AtLeast, Request, RowId
-from engine.core.text import read_day
 
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -102,7 +102,7 @@ def read_bytes(path: Path) -> bytes:
     return _repeat(path.read_bytes)
 
 
-def remove_file(path: Path) -> bool:
+def try_remove_file(path: Path) -> bool:
     """Remove a file, if it exists; return whether it is gone.
 
     On Windows a file in use stays, for the caller's next attempt.
@@ -120,7 +120,7 @@ def delete_file(path: Path) -> None:
     _repeat(lambda: path.unlink(missing_ok=True))
 
 
-def remove_tree(folder: Path) -> bool:
+def try_remove_tree(folder: Path) -> bool:
     """Remove a folder, if it exists; return whether it is gone.
 
     On Windows a folder with a file in use stays whole, for the caller's next attempt.
@@ -234,7 +234,7 @@ def has_room_for_names(folder: Path, length: int) -> bool:
 
 def _try_to_create(path: Path) -> None:
     os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-    remove_file(path)
+    try_remove_file(path)
 
 
 def reachable_path(path: str) -> str:

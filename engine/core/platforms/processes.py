@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +16,8 @@ from typing import Any
 if sys.platform != "win32":
     import resource
 
+_PLAIN_ARGUMENT = re.compile(r"[\w+=:./\\-]+")
+"""What neither cmd nor PowerShell takes for anything else."""
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _STATUS_CODES = {
     0xC0000005: "access violation",
@@ -49,6 +53,17 @@ def python_environment() -> dict[str, str]:
     if sys.platform == "win32":
         return {"__PYVENV_LAUNCHER__": sys.executable}
     return {}
+
+
+def quote_argument(text: str) -> str:
+    """Return text as one argument of a command that a user may copy into a shell."""
+    if sys.platform != "win32":
+        return shlex.quote(text)
+    if _PLAIN_ARGUMENT.fullmatch(text):
+        return text
+    # Before a quote, backslashes escape each other.
+    escaped = re.sub(r'(\\*)"', r'\1\1\\"', text)
+    return '"' + re.sub(r"(\\+)$", r"\1\1", escaped) + '"'
 
 
 def end_with_parent(parent: int) -> None:

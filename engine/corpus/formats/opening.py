@@ -84,6 +84,7 @@ def read_everything(
     try:
         yield from _Opening(frozenset(without), begin, limits).open_file(path, format)
     finally:
+        # The last package and compound file stay in memory until then.
         forget_containers()
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from engine.core.disk import get_file_size
 from engine.corpus.formats import LeftOut
 from engine.corpus.sandbox.child import Child, Clock, WorkerDiedError, start_reader
 from engine.corpus.sandbox.outcome import Limits, Outcome
@@ -159,7 +160,7 @@ class Pool:
         done: set[str] = set()
         while not self._closed:
             child = slot.taken()
-            clock = clock or Clock(self._limits.of_whole(_size(path)))
+            clock = clock or Clock(self._limits.of_whole(get_file_size(path)))
             if self._closed:
                 break
             try:
@@ -200,10 +201,3 @@ class Pool:
     def children(self) -> set[Child]:
         """The current reading processes."""
         return {child for slot in list(self._slots) if (child := slot.child) is not None}
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -107,12 +107,12 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     try:
         for found in read_everything(path, asked["format"], without=asked["without"], begin=begin):
             if isinstance(found, ReadDocument) and not found.member:
-                own = found.format
+                format_of_file = found.format
             else:
-                own = ""
+                format_of_file = ""
             # What an office file holds in addition to its text is begun before it is read; a PDF's
             # is not.
-            send(as_message(found), later=own in OFFICE and own != "pdf")
+            send(as_message(found), later=format_of_file in OFFICE and format_of_file != "pdf")
         end: dict[str, Any] = {"type": "end"}
     except UnreadableFileError as error:
         end = {"type": "failed", "kind": error.kind, "reason": error.why or error.what}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 
-from engine.core.characters import visible
+from engine.core.characters import drop_invisible
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.text.furniture import remove_furniture
 from engine.corpus.text.hyphens import join_split_words, mark_split_words
@@ -227,25 +227,25 @@ def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
 def remove_invisible(document: ReadDocument) -> ReadDocument:
     """Return a document without invisible characters, its headings and pages still in place."""
     texts = (document.text, document.title, document.author, document.tags)
-    if all(visible(text) == text for text in texts):
+    if all(drop_invisible(text) == text for text in texts):
         return document
     starts = {heading.start for heading in document.headings}
     starts.update(page.start for page in document.pages)
     cuts = sorted({0, len(document.text)} | starts)
-    pieces = [visible(document.text[start:end]) for start, end in pairwise(cuts)]
+    pieces = [drop_invisible(document.text[start:end]) for start, end in pairwise(cuts)]
     positions = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
     headings = []
     for heading in document.headings:
-        title = visible(heading.title)
+        title = drop_invisible(heading.title)
         headings.append(replace(heading, start=positions[heading.start], title=title))
     pages = []
     for page in document.pages:
-        pages.append(replace(page, start=positions[page.start], name=visible(page.name)))
+        pages.append(replace(page, start=positions[page.start], name=drop_invisible(page.name)))
     return replace(
         document,
-        title=visible(document.title),
-        author=visible(document.author),
-        tags=visible(document.tags),
+        title=drop_invisible(document.title),
+        author=drop_invisible(document.author),
+        tags=drop_invisible(document.tags),
         text="".join(pieces),
         headings=tuple(headings),
         pages=tuple(pages),

@@ -18,7 +18,7 @@ from posixpath import dirname, join, normpath
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from engine.core.characters import visible
+from engine.core.characters import drop_invisible
 from engine.core.records import Chunk, Document, DocumentQuery, Heading, Origin, ReadDocument
 from engine.project.store.store import Store
 
@@ -240,7 +240,7 @@ def _is_meaningful(
 
 
 def _join_lines(text: str) -> str:
-    return " ".join(visible(text).split())
+    return " ".join(drop_invisible(text).split())
 
 
 def _resolve_link(path: str, target: str) -> str:
@@ -328,14 +328,19 @@ def _find_headings(read: ReadDocument) -> Iterator[_Candidate]:
     text = read.text
     counts = Counter(heading.title for heading in read.headings)
     for heading, end in _split_sections(read):
+        if counts[heading.title] > 1:
+            continue
         line_end = text.find("\n", heading.start, end)
         title = _NUMBER.sub("", _LIST_MARKER.sub("", heading.title)).strip(" *_:")
         span = _find_words(title, text, heading.start, end)
         if span is None or span[0] >= line_end:
             span = (heading.start, line_end)
         body_start = text.find("\n", span[1], end)
-        body = text[body_start:end].lstrip("\n\t =-") if body_start >= 0 else ""
-        if counts[heading.title] > 1 or len(body.strip()) < _MIN_REST:
+        if body_start < 0:
+            continue
+        # The line of `=` or `-` below a heading is no text.
+        body = text[body_start:end].lstrip("\n\t =-")
+        if len(body.strip()) < _MIN_REST:
             continue
         if _is_meaningful(title) and title[-1] not in _QUESTION_MARKS:
             yield _Candidate("heading", title, *span, end - len(body))

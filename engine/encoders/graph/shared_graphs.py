@@ -24,7 +24,7 @@ from engine.core.disk import (
     json_sha256,
     write_text,
 )
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.encoders.graph.graph_files import (
     FACTS,
     FILES,
@@ -125,7 +125,7 @@ def publish_graph(index: Path, encoder: str) -> None:
         with lock_graphs():
             folder = graphs_root() / name
             if read_facts(folder) is None:
-                remove_tree(folder)
+                try_remove_tree(folder)
                 with complete_folder(folder.with_name(f".tmp-{name}"), folder) as temporary:
                     copy_graph(index / FOLDER, temporary, link=True)
                     for file in FILES:
@@ -243,7 +243,7 @@ def _remove_unused() -> None:
     The caller holds the lock.
     """
     for folder in [*unused_graphs(), *graphs_root().glob(".tmp-*")]:
-        remove_tree(folder)
+        try_remove_tree(folder)
     forget_unused_projects()
 
 

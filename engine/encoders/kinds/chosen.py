@@ -71,9 +71,9 @@ def _with_prompts(model: ModelFolder, chosen: EncoderSettings) -> ModelFolder:
 def model_path(named: str) -> Path:
     """Return the file or folder of a model on this machine. Raises what `encoder_source` raises."""
     if is_gguf(named):
-        from engine.gguf.file import gguf_file
+        from engine.gguf.file import find_gguf_file
 
-        return gguf_file(Path(), named)
+        return find_gguf_file(Path(), named)
     return resolve_model(named).path
 
 

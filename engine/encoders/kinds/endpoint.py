@@ -31,7 +31,7 @@ from engine.encoders.fingerprint import named_prompts
 from engine.encoders.geometry.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.text_model import encodable
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
-from engine.endpoint.address import Address, server_key
+from engine.endpoint.address import Address, read_server_key
 from engine.endpoint.client import Client, NoAnswerError
 from engine.endpoint.model_server import ModelServer
 
@@ -116,7 +116,7 @@ class EndpointSource(EncoderSource):
         """
         report("encoder", self.address.url, "encoder.endpoint names a server")
         report_prompts(self.prompts, report)
-        return EndpointEncoder(self, server_key() if self.keyed else "")
+        return EndpointEncoder(self, read_server_key() if self.keyed else "")
 
 
 class Embedding(BaseModel):

@@ -21,7 +21,7 @@ from engine.encoders.kinds.endpoint import Embeddings
 from engine.encoders.text_model import encodable
 from engine.endpoint.client import NoAnswerError
 from engine.endpoint.model_server import MAX_ANSWER_SIZE
-from engine.gguf.file import content_identity, gguf_file
+from engine.gguf.file import content_identity, find_gguf_file
 from engine.gguf.header import read_header
 from engine.llm.model_process import ModelProcess, ServedFile
 
@@ -60,7 +60,7 @@ class GgufSource(EncoderSource):
         Raises ModelError.
         """
         try:
-            path = gguf_file(Path(), chosen.model)
+            path = find_gguf_file(Path(), chosen.model)
             header = read_header(path)
             identity = content_identity(path)
         except ModelError as error:

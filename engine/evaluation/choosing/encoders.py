@@ -31,7 +31,7 @@ from engine.core.messages.encoders import (
     TrialFigures,
 )
 from engine.core.messages.wire import from_json, to_json
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.core.records import Chunk
 from engine.core.subprocesses import run_as_child, run_in_subprocess
 from engine.core.systems import BM25
@@ -103,7 +103,7 @@ def compare_encoders(
             except EngineError as error:
                 trials[name] = error
             finally:
-                remove_tree(project.path / "lexical" / FOLDER)
+                try_remove_tree(project.path / "lexical" / FOLDER)
     return _compare_trials(trials, settings.evaluation.bootstrap_samples, settings.training.seed)
 
 

@@ -152,17 +152,15 @@ def _write(
                     else:
                         files[name] = add_file(archive, name, path)
                 places = {named: place for named, (place, _) in models.items()}
-                created = datetime.now(UTC).isoformat(timespec="seconds")
-                program = f"bmembed-tui {__version__}"
                 manifest = Manifest(
-                    FORMAT,
-                    program,
-                    created,
-                    search_only,
-                    files,
-                    tuple(folders),
-                    places,
-                    project.name,
+                    format=FORMAT,
+                    program=f"bmembed-tui {__version__}",
+                    created=datetime.now(UTC).isoformat(timespec="seconds"),
+                    search_only=search_only,
+                    files=files,
+                    folders=tuple(folders),
+                    models=places,
+                    project=project.name,
                 )
                 text = json.dumps(to_json(manifest), ensure_ascii=False, indent=1)
                 archive.writestr(MANIFEST, text, ZIP_DEFLATED)

@@ -137,6 +137,8 @@ def make_trial(
     rows = [usable[index] for index in cap_queries(usable_texts, max_queries, seed)]
     texts = [source.texts[row] for row in rows]
     judgments = [source.judgments[row] for row in rows]
+
+    # Which words of each query are changed, and into what.
     perturber = Perturber(terms, _learn_synonyms(texts, chunks, terms, seed), seed)
     answers = _answer_terms(judgments, chunks, terms)
     keywords = answers
@@ -155,6 +157,8 @@ def make_trial(
             synonyms = Synonyms(model, _percent_substituted(words, substitutes))
     if not substitutes:
         substitutes = [{} for _ in rows]
+
+    # One block of queries under each condition.
     matches = []
     conditions = []
     changed = []

@@ -27,7 +27,7 @@ from engine.training.recipe import graded_of_source, limit_epochs, resolve_confi
 
 if TYPE_CHECKING:
     from engine.core.events import Event
-    from engine.encoders.encoder import Encoder
+    from engine.encoders.encoder import Encoder, EncoderSource
     from engine.project.folder import ProjectFolder
     from engine.training.trainer import TrainResult
 
@@ -69,14 +69,7 @@ def train_systems(
     from engine.training.model.linear_map import MappedEncoder, train_linear_map
 
     chosen = context.settings.encoder
-    source = encoder_source(chosen)
-    if not isinstance(source, AugmentedSource):
-        raise UsageError(
-            "There is no small model.",
-            "encoder.small_model is empty.",
-            "Name a model there.",
-            code="small-model-missing",
-        )
+    source = _require_small_model(encoder_source(chosen))
     black_box = add_cache(context, source.black_box.load(chosen.max_tokens, report=context.choose))
 
     def small(adapter: Path | None = None) -> Encoder:
@@ -126,6 +119,18 @@ def train_systems(
     yield f"linear map of rank {rank}", MappedEncoder(black_box, train_linear_map(data, mild, rank))
     yield "Mafin", AugmentedEncoder(black_box, train_small("mafin"))
     yield "λ-Mafin", AugmentedEncoder(black_box, train_small("lambda-mafin"))
+
+
+def _require_small_model(source: EncoderSource) -> AugmentedSource:
+    """Return a source with its kind. Raises UsageError for one without a small model."""
+    if isinstance(source, AugmentedSource):
+        return source
+    raise UsageError(
+        "There is no small model.",
+        "encoder.small_model is empty.",
+        "Name a model there.",
+        code="small-model-missing",
+    )
 
 
 def best_smoothing(
@@ -204,9 +209,8 @@ def compare_with_black_box(
     rows: dict[str, Values] = {}
     for name, by_metric in figures.items():
         rows[name] = {metric: asdict(figure) for metric, figure in by_metric.items()}
-    for name, kind in TRAINED.items():
-        if name in rows:
-            rows[name]["step"] = steps[kind]
+        if name in TRAINED:
+            rows[name]["step"] = steps[TRAINED[name]]
     for (name, other), differences in gaps.items():
         prefix = "Δ " if other == BLACK_BOX else "Δ to only finetune, "
         for metric, difference in differences.items():

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import ProjectBusyError
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.judgments import judgments_fingerprint
 from engine.lab.checks.options import split_options
@@ -118,7 +118,7 @@ class Workspace:
 
         The next sweep has this basis.
         """
-        remove_tree(self._root)
+        try_remove_tree(self._root)
         self.folder = self._root / basis.name
         self.judged_since = False
 
@@ -131,7 +131,7 @@ class Workspace:
         if self._root.is_dir():
             for other in self._root.iterdir():
                 if other != self.folder:
-                    remove_tree(other)
+                    try_remove_tree(other)
         if not self.copy.path.is_dir():
             with disk_errors(f"The folder {self.folder} could not be made."):
                 self._root.mkdir(mode=0o700, exist_ok=True)
@@ -166,7 +166,7 @@ class Workspace:
 
     def close(self) -> None:
         """Remove the copy; figures stay."""
-        remove_tree(self.copy.path)
+        try_remove_tree(self.copy.path)
 
     def figures(self, key: str) -> dict[str, Any] | None:
         """Return the figures of a cell, or None if it is not finished or its file is damaged."""

@@ -84,7 +84,8 @@ def share_key_terms(first: KeyTerms, second: KeyTerms) -> bool:
 def tokenize(text: str) -> list[Token]:
     """Return the words and punctuation marks of a text in order.
 
-    Runs of scripts without spaces are split at function characters.
+    Runs of scripts without spaces are split at changes of script and at Chinese function
+    characters, such as 的.
     """
     tokens: list[Token] = []
     unspaced = _UNSPACED.search(text) is not None

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from engine.core.disk import complete_folder, disk_errors
 from engine.core.errors import ModelError
-from engine.core.platforms.files import remove_tree
+from engine.core.platforms.files import try_remove_tree
 from engine.encoders.fingerprint import ALL_WEIGHTS
 from engine.encoders.loading import WHOLE
 from engine.encoders.model_folder import ModelFolder
@@ -206,7 +206,7 @@ def write_adapter(
     plain = {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()}
     unfinished = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
     with disk_errors(f"The adapter could not be written to {folder}."):
-        remove_tree(folder)
+        try_remove_tree(folder)
         with complete_folder(unfinished, folder) as temporary:
             save_file(plain, temporary / "adapter_model.safetensors", metadata)
             (temporary / "adapter_config.json").write_text(text + "\n", encoding="utf-8")
@@ -219,7 +219,7 @@ def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-def read_start(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
+def read_initial_tensors(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
     """Read the tensors of an adapter to begin with.
 
     Raises ModelError if its layers are not shaped like a student's `masters`.
@@ -229,6 +229,7 @@ def read_start(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
     tensors = load_file(folder / "adapter_model.safetensors")
     shapes = {}
     for name, tensor in tensors.items():
+        # Whole weights that this training leaves alone have no master.
         if name in masters or not name.startswith(WHOLE):
             shapes[name] = tuple(tensor.shape)
     if shapes != {name: tuple(master.shape) for name, master in masters.items()}:

@@ -85,30 +85,30 @@ class PairScorer:
         self, queries: Texts, chunks: Texts, wanted: npt.NDArray[np.bool_] | None
     ) -> npt.NDArray[np.float32]:
         """Return scores (q, c) in float32, 0 where `wanted` (q, c) is False."""
-        scores = np.zeros((len(queries), len(chunks)), dtype=np.float32)
+        values = np.zeros((len(queries), len(chunks)), dtype=np.float32)
         if wanted is None:
-            wanted = np.ones(scores.shape, np.bool_)
+            wanted = np.ones(values.shape, np.bool_)
         rows, columns = np.nonzero(wanted)
         if not len(rows):
-            return scores
-        pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
+            return values
         query_digests = [_digest(text.encode("utf-8", "surrogatepass")) for text in queries]
         chunk_digests = [_digest(text.encode("utf-8", "surrogatepass")) for text in chunks]
-        digests = [_digest(query_digests[row] + chunk_digests[column]) for row, column in pairs]
+        digests = []
+        for row, column in zip(rows, columns, strict=True):
+            digests.append(_digest(query_digests[row] + chunk_digests[column]))
         keys = np.array(digests, dtype="S32")
-        _, first = np.unique(keys, return_index=True)
-        is_missing = self.cache.find(keys[first]) < 0
-        missing = np.sort(first[is_missing])
+        _, first_places = np.unique(keys, return_index=True)
+        is_missing = self.cache.find(keys[first_places]) < 0
+        # In the order of the pairs, so that equal runs compute equal batches.
+        missing = np.sort(first_places[is_missing])
         if len(missing):
-            texts = []
-            for number in missing:
-                row, column = pairs[number]
-                texts.append((queries[row], chunks[column]))
-            computed = self._compute(texts)
+            pairs = [(queries[rows[place]], chunks[columns[place]]) for place in missing]
+            computed = self._compute(pairs)
+            # A float32 is stored as two float16: see the class.
             self.cache.append(keys[missing], computed[:, None].view(np.float16))
         cached = self.cache.read(self.cache.find(keys))
-        scores[rows, columns] = cached.view(np.float32)[:, 0]
-        return scores
+        values[rows, columns] = cached.view(np.float32)[:, 0]
+        return values
 
     def _compute(self, pairs: list[tuple[str, str]]) -> npt.NDArray[np.float32]:
         """Return the scores (n,) of n pairs."""

@@ -62,22 +62,26 @@ class MaskedLanguageHead:
         self.fresh = bool(missing)
         decoder = self._model.get_output_embeddings()
         self.vocabulary = int(decoder.weight.shape[0])
-        tied = decoder.weight.data_ptr() == self._model.get_input_embeddings().weight.data_ptr()
-        setattr(self._model, self._model.base_model_prefix, _GivenStates())
+        is_tied = decoder.weight.data_ptr() == self._model.get_input_embeddings().weight.data_ptr()
+        # From here on the model is its head alone, which takes hidden states as they are given.
+        setattr(self._model, self._model.base_model_prefix, _StatesAsGiven())
         if self.fresh:
             _initialize(self._model, missing, decoder.bias, token_counts)
-        if tied:
+        # Without the tied weight, `named_parameters` are what is trained here.
+        if is_tied:
             decoder.weight = None
-        masters = {}
+        # Copied before the head is rounded to the student's dtype.
+        float32_weights = {}
         for name, parameter in self._model.named_parameters():
-            masters[name] = parameter.detach().clone()
+            float32_weights[name] = parameter.detach().clone()
         embeddings = student.transformer.get_input_embeddings().weight
         self._model.to(device=student.device, dtype=embeddings.dtype)
         self._working = dict(self._model.named_parameters())
         self.masters: dict[str, Tensor] = {}
         for name in self._working:
-            self.masters[name] = masters[name].to(student.device).requires_grad_()
-        if tied:
+            self.masters[name] = float32_weights[name].to(student.device).requires_grad_()
+        # The tied decoder uses the student's frozen word embeddings.
+        if is_tied:
             decoder.weight = embeddings
 
     @property
@@ -111,7 +115,7 @@ def _initialize(
         bias[: len(frequencies)].copy_(torch.from_numpy(np.log(frequencies)))
 
 
-class _GivenStates(nn.Module):
+class _StatesAsGiven(nn.Module):
     """Stands in for the transformer, so that the head runs only on hidden tokens' states."""
 
     def forward(self, *_: Any, inputs_embeds: Tensor, **__: Any) -> Any:

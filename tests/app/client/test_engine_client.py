@@ -59,7 +59,7 @@ def test_an_error_of_the_engine_keeps_its_type_and_words(new_project: Path) -> N
     assert caught.value.command.split()[0] == "run"
 
 
-def test_a_killed_process_fails_its_requests_and_is_started_anew(new_project: Path) -> None:
+def test_a_killed_process_fails_its_requests_and_is_started_again(new_project: Path) -> None:
     async def story() -> object:
         desk = EngineClient(new_project)
         try:

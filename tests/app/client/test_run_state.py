@@ -236,7 +236,7 @@ def test_a_resumed_training_shows_the_part_of_the_run_before(tmp_path: Path) -> 
     assert curve.best == check(0, best=True)
 
 
-def test_a_training_of_other_settings_or_begun_anew_stands_alone(tmp_path: Path) -> None:
+def test_a_training_with_other_settings_or_started_again_has_its_own_curve(tmp_path: Path) -> None:
     write(tmp_path, "1", started("train"), check(0, best=True), step(1), step(2))
     history = read_history(tmp_path)
     other = after(started("train", "f2"), step(1, 5.0))

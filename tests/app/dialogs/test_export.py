@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 from fixtures.app import drive, notifications, opened, screen_text, until, until_screen, until_text
+from fixtures.user_folders import HOME
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -31,10 +32,8 @@ from engine.project.folder import ProjectFolder
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("HOME", str(tmp_path))
+def own_home(own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOME, str(tmp_path))
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_a_folder_has_one_project(papers: Path, projects: Path) -> None:
     assert open_project_over(papers.parent) != made
 
 
-def test_of_two_projects_over_the_folder_the_one_used_last_is_named_and_opened(
+def test_the_project_used_last_of_several_over_the_folder_is_opened(
     papers: Path, projects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bmembed_tui.home.screen.find_current_folder", lambda: papers)

@@ -242,9 +242,7 @@ def test_what_is_typed_while_a_project_is_being_opened_is_searched_for(
     drive(story)
 
 
-def test_a_broken_project_is_marked_in_the_list_and_its_error_is_shown_when_it_is_opened(
-    tmp_path: Path,
-) -> None:
+def test_a_broken_project_is_marked_in_the_list_and_its_error_is_shown_when_it_is_opened() -> None:
     project_at(projects_root() / "sound")
     broken = project_at(projects_root() / "broken")
     (broken.path / "project.toml").write_text("[corpus\n")

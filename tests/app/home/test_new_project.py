@@ -121,7 +121,7 @@ def test_a_folder_whose_name_is_no_text_is_refused_with_the_reason(tmp_path: Pat
     drive(story, size=(200, 50))
 
 
-def test_a_name_is_suggested_that_is_free_and_can_be_a_folder(tmp_path: Path) -> None:
+def test_a_name_is_suggested_that_is_free_and_can_be_a_folder() -> None:
     assert suggest_name(Path("/srv/handbook")) == "handbook"
     assert suggest_name(Path("/srv/a:b*c")) == "a-b-c"
     assert suggest_name(Path("/")) == "documents"

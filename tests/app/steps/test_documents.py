@@ -35,11 +35,7 @@ from engine.core.messages.project import ProjectStatus, StageState
 from engine.core.text import size_text
 from engine.project.folder import ProjectFolder
 
-
-@pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def _project(tmp_path: Path, *folders: Path) -> Path:
@@ -409,7 +405,7 @@ def test_a_folder_that_is_missing_and_a_mistake_in_project_toml_are_shown(tmp_pa
 
 
 @pytest.mark.parametrize("count", [1200, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_a_large_folder_is_listed_beside_the_app_and_shown_in_part(
+def test_a_large_folder_is_listed_in_the_background_and_shown_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     folder = tmp_path / "many"
@@ -489,9 +485,7 @@ def test_sizes_are_in_powers_of_a_thousand() -> None:
 
 
 @pytest.mark.parametrize(("files", "shown"), [(66, [66, 178, 14]), (52, [52, 66, 178, 14])])
-def test_files_are_counted_beside_the_documents_that_they_hold(
-    files: int, shown: list[int]
-) -> None:
+def test_files_and_the_documents_in_them_are_both_counted(files: int, shown: list[int]) -> None:
     counts = {"files": files, "documents": 66, "chunks": 178, "skipped": 11, "quarantined": 3}
     status = ProjectStatus(stages=(StageState("ingest", "done", ""),), counts=counts)
     assert numbers(format_status(status, RunState(), None, None, is_reading=False).plain) == shown

@@ -60,7 +60,7 @@ def test_rankings_of_no_queries_have_no_number() -> None:
     assert not any(char.isdigit() for char in shown.partition("Rankings")[2])
 
 
-def test_rankings_to_do_ask_for_queries_only_where_there_are_none() -> None:
+def test_rankings_to_do_ask_for_queries_only_if_the_project_has_none() -> None:
     there = status(rank="to do")
     gone = replace(status(rank="to do"), counts={"chunks": 571, "queries": 0})
     some, none = (

@@ -150,9 +150,7 @@ def test_nothing_says_what_the_answers_show_until_it_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("size", "side_by_side"), [((120, 40), True), ((100, 30), True), ((80, 24), False)]
 )
-def test_lists_stand_side_by_side_where_there_is_room(
-    size: tuple[int, int], side_by_side: bool
-) -> None:
+def test_lists_stand_side_by_side_if_they_fit(size: tuple[int, int], side_by_side: bool) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot, ListsScreen(Engine()), "About one left")
         first = pilot.app.screen.query_one("#first-list").region

@@ -146,7 +146,7 @@ def test_a_small_place_breaks_nothing(size: tuple[int, int]) -> None:
     charted(Curve("f", falling(30), [check(0, 1.0), check(10, 2.0, best=True)]), size=size)
 
 
-def test_resizing_draws_anew() -> None:
+def test_resizing_draws_again() -> None:
     async def run() -> list[str]:
         app = ChartApp()
         shown = []

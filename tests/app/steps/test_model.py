@@ -465,7 +465,7 @@ def test_six_keys_lead_from_an_encoder_of_the_catalogue_to_hits_in_german(
 
 
 def test_a_fetch_that_fails_is_said_and_changes_nothing(
-    known_machine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_project: Path
+    known_machine: None, monkeypatch: pytest.MonkeyPatch, new_project: Path
 ) -> None:
     monkeypatch.setenv("BMEMBED_OFFLINE", "1")
     offer = EncoderOffer(NAME, 488_000_000, "many languages", 384, 512, True, 1.0)

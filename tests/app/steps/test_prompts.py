@@ -11,7 +11,7 @@ from fixtures.queries_step import queries_step
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from bmembed_tui.steps.queries.prompts import PromptsDialog, list_prompts
+from bmembed_tui.steps.queries.prompts import PromptsDialog
 from engine.core.assets import asset_path
 from engine.queries.recipe import SHIPPED_PROMPTS
 from engine.settings.schema import QuerySettings
@@ -28,7 +28,7 @@ from engine.settings.schema import QuerySettings
 def test_the_prompts_of_a_project_follow_its_settings(
     settings: dict[str, Any], names: list[str]
 ) -> None:
-    assert list_prompts(QuerySettings(**settings)) == names
+    assert QuerySettings(**settings).prompt_names == names
     assert set(names) <= SHIPPED_PROMPTS.keys()
 
 

@@ -84,7 +84,7 @@ def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -
     drive(story, finished_project)
 
 
-def test_filters_show_counts_where_there_is_room_for_them(finished_project: Path) -> None:
+def test_filters_show_counts_if_they_fit(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await table_of(pilot)
         row = pilot.app.screen.query_one("#list-split", ChoiceRow)
@@ -152,7 +152,7 @@ def test_an_import_reports_that_the_queries_are_stale(
     drive(story, finished_project)
 
 
-def test_a_query_is_edited_beside_its_chunk(finished_project: Path) -> None:
+def test_a_query_is_edited_next_to_its_chunk(finished_project: Path) -> None:
     first, second, *_ = stored(finished_project)
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -207,9 +207,9 @@ async def dialog_of(pilot: Pilot[Any]) -> EditQueryDialog:
     return dialog
 
 
-@pytest.mark.parametrize("over", [False, True])
-def test_escape_while_a_query_is_saved_leaves_nothing_but_the_dialog(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: bool
+@pytest.mark.parametrize("has_error_on_top", [False, True])
+def test_escape_while_a_query_is_saved_closes_only_the_dialog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_error_on_top: bool
 ) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         saved = editing(monkeypatch, tmp_path)
@@ -217,13 +217,13 @@ def test_escape_while_a_query_is_saved_leaves_nothing_but_the_dialog(
         dialog.query_one(QueryText).text = NEW_TEXT
         await pilot.press("enter", "escape")
         assert dialog in pilot.app.screen_stack
-        if over:
+        if has_error_on_top:
             pilot.app.show_error(StageError("The run failed.", "", ""))  # type: ignore[attr-defined]
             await pilot.pause()
         saved.set()
-        if over:
+        if has_error_on_top:
             await until(pilot, lambda: dialog.changed is not None, "the answer")
-            assert len(pilot.app.screen_stack) == 4
+            assert len(pilot.app.screen_stack) == 4, "first screen, project, dialog, error"
             await pilot.press("escape")
         await until(pilot, lambda: dialog not in pilot.app.screen_stack, "the end of the dialog")
         await pilot.pause(0.2)
@@ -232,7 +232,7 @@ def test_escape_while_a_query_is_saved_leaves_nothing_but_the_dialog(
     drive(story)
 
 
-def test_a_query_that_was_worded_anew_is_not_dropped_without_a_question(
+def test_leaving_a_changed_query_asks_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(pilot: Pilot[Any]) -> None:
@@ -337,7 +337,7 @@ def status(**states: str) -> ProjectStatus:
     return ProjectStatus(stages=stages, counts={"queries": 5})
 
 
-def test_where_the_queries_stand() -> None:
+def test_the_state_of_the_queries_follows_stages_and_run() -> None:
     run = RunState()
     done = status(ingest="done", index="done", generate="done")
     assert find_queries_state(ProjectStatus(), run, False) == "unknown"
@@ -365,11 +365,9 @@ def test_where_the_queries_stand() -> None:
     )
     assert find_queries_state(done, run, True) == "running"
     line = format_state("running", done, run).plain
-    assert (numbers(line), line.startswith("▶"), f" {'█' * 3}{'░' * 9} " in line) == (
-        [30, 120],
-        True,
-        True,
-    )
+    assert numbers(line) == [30, 120]
+    assert line.startswith("▶")
+    assert f" {'█' * 3}{'░' * 9} " in line
     run.apply(StageStarted(stage="train", fingerprint="", reason=""))
     assert find_queries_state(done, run, True) == "busy"
 

@@ -61,7 +61,7 @@ def test_documents_are_read_first_then_a_sample_comes_by_itself(new_project: Pat
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
-def test_a_sample_stands_beside_its_chunks(read_project: Path, size: tuple[int, int]) -> None:
+def test_a_sample_is_shown_next_to_its_chunks(read_project: Path, size: tuple[int, int]) -> None:
     found = json.loads(engine_here("sample", str(read_project), "--count", "6", "--json").stdout)
     item = next(item for item in found["items"] if item["queries"])
 

@@ -119,7 +119,9 @@ def test_what_is_in_use_stands_once_and_is_marked(semantic: str, names: dict[str
     ("evaluate", "embed", "because"),
     [("done", "done", ""), ("stale", "stale", "a"), ("done", "stale", "b"), ("to do", "to do", "")],
 )
-def test_figures_of_before_are_said_to_be_so(evaluate: str, embed: str, because: str) -> None:
+def test_outdated_figures_are_marked_with_the_reason(
+    evaluate: str, embed: str, because: str
+) -> None:
     stages = (StageState("evaluate", evaluate, "reason a"), StageState("embed", embed, "reason b"))
     found = explain_outdated(ProjectStatus(stages=stages))
     assert (f"reason {because}" in found) if because else not found
@@ -260,7 +262,7 @@ def test_each_mode_has_its_sign_its_sentence_and_its_difference() -> None:
     assert "A note." in lines
 
 
-def test_where_nothing_was_measured_there_are_no_steps() -> None:
+def test_without_measurements_there_are_no_steps() -> None:
     (line,) = format_verdict(ReportVerdict(), 80).plain.split()[:1]
     assert line == SIGNS["not measured"][0]
     assert SCALE not in format_verdict(ReportVerdict(), 80).plain

@@ -29,10 +29,11 @@ from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
 from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.widgets.safe import SafeOptions
+from engine.core.dates import day
 from engine.core.errors import UsageError
 from engine.core.messages.search import MAX_FACETS, Found, FoundIn
 from engine.core.messages.wire import to_json
-from engine.core.text import day, language_name
+from engine.core.text import language_name
 
 
 @pytest.mark.usefixtures("no_encoder")

@@ -276,7 +276,7 @@ def test_shares_are_drawn() -> None:
     assert numbers(format_ranker("semantic", hit(shares={}), nothing)) == []
 
 
-def test_of_a_ranker_without_a_part_in_a_hit_its_place_is_shown_where_it_is_known() -> None:
+def test_a_ranker_without_a_share_in_a_hit_shows_its_known_rank() -> None:
     known = RankComparison(14, 0.5, 30, 0.4125)
     assert numbers(format_ranker("semantic", hit(shares={}), known)) == [30, 0.412]
     assert numbers(format_ranker("semantic", hit(), known)) == [30, 0.412, 25]
@@ -399,7 +399,7 @@ def test_a_date_that_the_request_refuses_is_an_error_of_the_answer() -> None:
     assert requests.made == []
 
 
-def test_that_embedding_is_almost_over_is_said() -> None:
+def test_the_end_of_embedding_is_announced() -> None:
     run = RunState(current="embed", stages={"embed": StageRun("embed")})
     begun = format_embedding(run)
     run.stages["embed"].progress = Progress(stage="embed", done=7, total=7, unit="chunks")

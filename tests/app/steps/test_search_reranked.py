@@ -84,7 +84,7 @@ def test_without_a_reranker_in_use_one_answer_is_all() -> None:
 
 
 @pytest.mark.parametrize("error", [EngineError("It failed."), SupersededError("It waits no more.")])
-def test_where_the_second_search_fails_the_first_hits_stay(error: Exception) -> None:
+def test_if_the_second_search_fails_the_first_hits_stay(error: Exception) -> None:
     found = look(Engine(error))
     assert [chunks for chunks, _ in found] == [[1, 2], [1, 2]]
     assert [line.endswith("…") for _, line in found] == [True, False]

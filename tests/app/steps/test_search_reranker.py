@@ -51,7 +51,7 @@ async def dialog(pilot: Pilot[Any]) -> RerankerDialog:
     return screen
 
 
-def test_where_none_is_named_one_is_fetched_chosen_and_switched_by_a_key(
+def test_without_a_reranker_a_key_fetches_chooses_and_switches_one_on(
     finished_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

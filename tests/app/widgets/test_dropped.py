@@ -19,11 +19,7 @@ from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.safe import SafeButton
 from engine.project.folder import ProjectFolder
 
-
-@pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def drop(pilot: Pilot[Any], text: str) -> None:

@@ -37,5 +37,7 @@ def test_help_and_quit_stay_where_others_are_left_out(width: int) -> None:
 
     line = asyncio.run(story())
     assert len(line) <= width
-    assert ("f1 help" in line, "^q quit" in line) == (True, True)
-    assert ("a thing a" in line, "h thing h" in line) == (True, False)
+    assert "f1 help" in line
+    assert "^q quit" in line
+    assert "a thing a" in line
+    assert "h thing h" not in line

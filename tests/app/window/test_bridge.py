@@ -91,7 +91,7 @@ def test_the_page_is_offered_these() -> None:
 
 
 @pytest.mark.parametrize("name", ["read", "_close", "_app", "__class__", "__dict__", "__init__"])
-def test_there_is_nothing_beside_it(name: str) -> None:
+def test_nothing_has_no_attributes(name: str) -> None:
     assert getattr(NOTHING, name, None) is None
     assert dir(NOTHING) == []
 

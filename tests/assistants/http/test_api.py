@@ -80,7 +80,7 @@ def test_vectors_are_those_of_the_encoder_in_use(
     assert np.array_equal(matrix(embedded(server, model=f"embedded:{side}", input=TEXTS)), found)
 
 
-def test_documents_are_meant_where_nothing_is_said(server: Listener) -> None:
+def test_the_default_input_type_is_document(server: Listener) -> None:
     assert (
         embedded(server, input=TEXTS)["data"]
         == embedded(server, input=TEXTS, input_type="document")["data"]
@@ -333,7 +333,7 @@ def test_a_fault_is_answered_without_its_message(
     assert asked(server, "GET", "/v1/models", headers=BEARER)[0] == 200
 
 
-def test_what_takes_too_long_is_given_up(project: Path) -> None:
+def test_a_call_that_takes_too_long_is_given_up(project: Path) -> None:
     api = LocalApi([str(project)], work_seconds=-1.0)
     body = json.dumps({"model": "embedded:query", "input": "x"}).encode()
     answer = api.answer(Request("POST", "/v1/embeddings", body))

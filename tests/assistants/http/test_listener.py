@@ -30,7 +30,7 @@ def head(server: Listener, *lines: str, first: str = "POST /x HTTP/1.1") -> byte
     return "\r\n".join([first, *ours, *lines, "", ""]).encode("latin-1")
 
 
-def test_it_answers(server: Listener) -> None:
+def test_requests_are_answered(server: Listener) -> None:
     assert asked(server, "GET", "/a?b=%20c") == (200, ["GET", "/a", 0])
     assert asked(server, "POST", "/", b"x" * 1_000_000) == (200, ["POST", "/", 1_000_000])
 
@@ -233,6 +233,6 @@ def test_what_is_no_address(text: str) -> None:
         loopback_address(text)
 
 
-def test_a_port_that_is_taken_is_said(server: Listener) -> None:
+def test_a_port_in_use_is_an_error(server: Listener) -> None:
     with fails(UsageError, "port-unavailable", server.port):
         Listener(("127.0.0.1", server.port), TOKEN, echo)

@@ -34,8 +34,8 @@ def test_a_folder_with_a_read_only_file_is_removed(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "a").write_text("a")
     (folder / "a").chmod(0o400)
-    assert files.remove_tree(folder)
-    assert files.remove_tree(folder)
+    assert files.try_remove_tree(folder)
+    assert files.try_remove_tree(folder)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,7 +72,7 @@ def test_a_folder_in_use_for_a_moment_is_removed(
 ) -> None:
     folder = build_folder(tmp_path / "artifact")
     refuse_renaming(monkeypatch, 3)
-    assert files.remove_tree(folder)
+    assert files.try_remove_tree(folder)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,7 +80,7 @@ def test_a_folder_in_use_for_a_moment_is_removed(
 def test_a_folder_in_use_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = build_folder(tmp_path / "artifact")
     refuse_renaming(monkeypatch, 1_000_000)
-    assert not files.remove_tree(folder)
+    assert not files.try_remove_tree(folder)
     with pytest.raises(PermissionError):
         files.delete_tree(folder)
     assert [path.name for path in folder.iterdir()] == ["a"]
@@ -98,10 +98,10 @@ def test_what_is_left_of_a_folder_is_removed_by_the_next_call(
 
     with monkeypatch.context() as context:
         context.setattr(files.shutil, "rmtree", refuse)
-        assert files.remove_tree(artifact)
+        assert files.try_remove_tree(artifact)
     (leftover,) = files.find_leftovers(tmp_path)
     assert (leftover / "a").is_file()
-    assert files.remove_tree(build_folder(artifact))
+    assert files.try_remove_tree(build_folder(artifact))
     assert [path.name for path in tmp_path.iterdir()] == [".bmembed-old-of-mine"]
 
 
@@ -139,13 +139,13 @@ def test_a_file_in_use_is_removed_when_it_is_closed(
     path.touch()
     with monkeypatch.context() as context:
         refuse_moments(context, "unlink", 1_000_000)
-        assert not files.remove_file(path)
+        assert not files.try_remove_file(path)
         with pytest.raises(PermissionError):
             files.delete_file(path)
     refuse_moments(monkeypatch, "unlink", 3)
     files.delete_file(path)
     assert not path.exists()
-    assert files.remove_file(path)
+    assert files.try_remove_file(path)
 
 
 @pytest.mark.usefixtures("windows")
@@ -201,7 +201,7 @@ def test_only_an_attempt_tells_whether_a_folder_is_writable(
 
 
 def test_removing_what_is_not_there(tmp_path: Path) -> None:
-    assert files.remove_tree(tmp_path / "artifact")
+    assert files.try_remove_tree(tmp_path / "artifact")
     files.delete_tree(tmp_path / "artifact")
 
 

@@ -9,14 +9,22 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
 
+from engine.core.platforms import processes
 from engine.core.platforms.jobs import pack_limits
 from engine.core.platforms.locks import is_held
 from engine.core.platforms.pipes import PipeReader, has_lost_reader
-from engine.core.platforms.processes import describe_exit_code, is_alive, own_session, peak_memory
+from engine.core.platforms.processes import (
+    describe_exit_code,
+    is_alive,
+    own_session,
+    peak_memory,
+    quote_argument,
+)
 from engine.core.platforms.stopping import STOP_LINE, ask_to_stop
 
 CHILD = """
@@ -38,6 +46,27 @@ def start_child() -> subprocess.Popen[bytes]:
 def test_exit_codes_are_named() -> None:
     assert describe_exit_code(3) == "exit code 3"
     assert describe_exit_code(0xC0000005) == "access violation, 0xC0000005"
+
+
+@pytest.mark.parametrize(
+    ("text", "posix", "windows"),
+    [
+        ("handbook", "handbook", "handbook"),
+        (r"C:\Users\ada\quay", r"'C:\Users\ada\quay'", r"C:\Users\ada\quay"),
+        ("my handbook", "'my handbook'", '"my handbook"'),
+        ("D:\\my quay\\", "'D:\\my quay\\'", '"D:\\my quay\\\\"'),
+        ("a&b", "'a&b'", '"a&b"'),
+        ('a\\"b"', "'a\\\"b\"'", '"a\\\\\\"b\\""'),
+        ("", "''", '""'),
+    ],
+)
+def test_arguments_are_quoted_for_the_shell_of_the_system(
+    text: str, posix: str, windows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "sys", SimpleNamespace(platform="linux"))
+    assert quote_argument(text) == posix
+    monkeypatch.setattr(processes, "sys", SimpleNamespace(platform="win32"))
+    assert quote_argument(text) == windows
 
 
 def test_limits_of_a_job_lie_where_windows_looks_for_them() -> None:

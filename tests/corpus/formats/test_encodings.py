@@ -192,7 +192,7 @@ def test_utf_8_is_read_whatever_its_label_says(label: str, text: str) -> None:
     assert decode_as(text.encode(), label, PATH)[0] == text
 
 
-def test_of_a_long_text_a_bounded_part_is_looked_at() -> None:
+def test_only_a_bounded_part_of_a_long_text_is_examined() -> None:
     line = "the pelican rests on the pier " * 80 + "in München"
     data = "\n".join([line] * 4000).encode("cp1252")
     assert len(find_informative_sample(data)) < 100_000 < len(data)

@@ -108,7 +108,7 @@ def test_an_old_office_file_names_the_code_page_of_its_title_and_author(
     assert (document.title, document.author) == (title, author)
 
 
-def test_of_several_titles_of_a_book_the_first_is_its_own(tmp_path: Path) -> None:
+def test_the_first_of_several_titles_of_a_book_counts(tmp_path: Path) -> None:
     first = "<dc:title>Harbour plan</dc:title>"
     book = changed(
         office.epub(), "book.opf", first, f'{first}<dc:title id="t2">A guide for pilots</dc:title>'
@@ -297,7 +297,7 @@ def test_what_cannot_be_read_has_the_kind_of_its_reason(
     assert error.value.why
 
 
-def test_of_an_old_file_it_is_not_claimed_that_it_holds_no_text(tmp_path: Path) -> None:
+def test_an_old_file_without_readable_text_is_not_called_empty(tmp_path: Path) -> None:
     with unreadable("empty") as old:
         opened(tmp_path, "a.doc", office.doc("\r\r"))
     with unreadable("empty") as new:

@@ -100,7 +100,7 @@ def name_and_kind(finding: Finding) -> tuple[str, str]:
     return finding.path, ""
 
 
-def test_of_an_archive_above_the_limit_what_fits_is_read(tmp_path: Path) -> None:
+def test_the_part_of_a_large_archive_that_fits_the_limit_is_read(tmp_path: Path) -> None:
     files = {"a.txt": "x " * 2**18, "b.txt": "y " * 2**19, "c.txt": "fine"}
     limits = ArchiveLimits(unpacked=2**20)
     found = unzipped(tmp_path / "a.zip", office.zipped(files), limits)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from fixtures import office
 from fixtures.compound_writer import compound_file
+from fixtures.local_zone import in_zone
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut, Member
@@ -119,7 +120,7 @@ def test_every_part_of_a_mail_is_shown(tmp_path: Path) -> None:
         ("鹈鹕在码头\n上休息。", "<p>鹈鹕在码头上休息。</p>", "鹈鹕在码头\n上休息。"),
     ],
 )
-def test_of_two_forms_the_plain_one_is_shown_where_it_has_as_much(
+def test_the_plain_alternative_is_preferred_if_it_holds_as_much_text(
     tmp_path: Path, plain: str, page: str, shown: str
 ) -> None:
     both = several(
@@ -437,3 +438,22 @@ def test_an_attachment_of_a_message_without_a_body_is_read_once(tmp_path: Path) 
     assert isinstance(attached, ReadDocument)
     assert (mail.text.splitlines()[0], "heron" in mail.text) == ("Subject: Harbour plan", False)
     assert attached.text == "The heron."
+
+
+@pytest.mark.parametrize(
+    ("date", "seconds"),
+    [
+        ("Tue, 04 Mar 2031 05:06:07 +0100", 1_930_363_567.0),
+        ("Tue, 04 Mar 2031 05:06:07 -0000", 1_930_367_167.0),
+        ("Thu, 01 Jan 1970 00:00:00 -0000", 0.0),
+        ("Wed, 31 Dec 1969 23:59:59", -1.0),
+        ("yesterday", None),
+    ],
+)
+def test_a_date_without_a_zone_is_of_utc(date: str, seconds: float | None, tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    path.write_text(f"Subject: Piers\nDate: {date}\n\nTwo cranes lift.\n")
+    with in_zone("Europe/Berlin"):
+        (mail,) = read_everything(path, "eml")
+    assert isinstance(mail, ReadDocument)
+    assert mail.created == seconds

@@ -139,7 +139,7 @@ def test_lines_that_give_no_heading(line: str) -> None:
 
 
 @pytest.mark.parametrize("mark", ["`", "*", "[", "word ", "![", "<a "])
-def test_of_a_long_heading_a_bounded_part_is_its_title(mark: str) -> None:
+def test_the_title_of_a_long_heading_is_cut(mark: str) -> None:
     long = mark * 100_000
     for text in (f"# {long}", f"x{long}\n==="):
         (heading,) = find_headings(text)

@@ -187,7 +187,7 @@ def test_legal_numbers_are_decimal_and_levels_restart_where_they_are_to(tmp_path
     ]
 
 
-def test_lists_go_on_where_they_share_how_they_count_and_begin_anew_where_they_are_to(
+def test_lists_that_share_a_definition_continue_unless_a_start_is_given(
     tmp_path: Path,
 ) -> None:
     anew = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
@@ -220,7 +220,7 @@ def test_bullets_stay_as_they_are_reported(tmp_path: Path) -> None:
     assert reported(tmp_path, paragraph("a", 0), paragraph("b", 1), lists=both) == ["- a", "1. b"]
 
 
-def test_what_was_taken_away_counts_no_more_and_what_was_formatted_anew_counts_once(
+def test_deleted_paragraphs_are_not_counted_and_reformatted_ones_only_once(
     tmp_path: Path,
 ) -> None:
     before = '<w:pPr><w:numPr><w:ilvl w:val="2"/><w:numId w:val="1"/></w:numPr></w:pPr>'

@@ -56,9 +56,7 @@ def test_sheets_that_are_very_long_or_wide_are_read_to_their_ends(
         ),
     ],
 )
-def test_a_cell_far_from_the_others_of_an_open_sheet_costs_none_of_them(
-    tmp_path: Path, gap: str
-) -> None:
+def test_no_cell_of_an_open_sheet_is_lost_if_one_lies_far_away(tmp_path: Path, gap: str) -> None:
     row = (
         "<table:table-cell"
         ' office:value-type="string"><text:p>{}</text:p></table:table-cell></table:table-row>'

@@ -543,6 +543,7 @@ def test_a_text_of_5_gb_is_left_alone(project: Path) -> None:
     assert (row.state, row.kind, numbers(row.reason)) == ("quarantined", "too large", [512])
 
 
+@pytest.mark.posix(reason="a folder holds no pipes on Windows")
 def test_a_pipe_in_a_files_place_does_not_hold_the_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -590,6 +591,7 @@ def test_before_anything_is_read_the_command_names_the_one_that_reads(project: P
     assert (listed.stdout, f"engine run {project}" in listed.stderr) == ("", True)
 
 
+@pytest.mark.posix(reason="names hold no control characters on Windows")
 def test_the_command_lists_retries_and_exports(project: Path) -> None:
     (project.parent / "documents" / "=1+1.txt").write_bytes(bytes(range(256)))
     (project.parent / "documents" / "b\x1b[31m.txt").write_bytes(b"The tern rests.")

@@ -43,7 +43,7 @@ def queries(read: ReadDocument, path: str, size: int = 10_000) -> list[DocumentQ
 
 def of_file(tmp_path: Path, name: str, content: str, size: int = 10_000) -> list[DocumentQuery]:
     path = tmp_path / name
-    path.write_text(content)
+    path.write_text(content, encoding="utf-8")
     (read,) = find_reader({"htm": "html"}.get(path.suffix[1:], path.suffix[1:])).read(path)
     assert isinstance(read, ReadDocument)
     return queries(read, name, size)

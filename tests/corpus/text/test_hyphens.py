@@ -110,7 +110,7 @@ def test_a_hyphen_that_stands_for_a_word_that_follows(lines: str, text: str) -> 
     assert join_split_words([lines]) == [text]
 
 
-def test_a_suspended_hyphen_before_a_blank_line_is_none() -> None:
+def test_a_hyphen_before_a_blank_line_is_not_suspended() -> None:
     assert join_split_words([f"die Kunden{BREAK}und"]) == ["die Kundenund"]
 
 
@@ -134,7 +134,7 @@ SHARED = (
         ("nl_en.pdf", ("vracht- en verzendkosten",)),
     ],
 )
-def test_the_files_of_users(name: str, parts: tuple[str, ...]) -> None:
+def test_example_files(name: str, parts: tuple[str, ...]) -> None:
     (document,) = read_everything(SHARED / name, "pdf")
     assert isinstance(document, ReadDocument)
     assert [part for part in parts if part not in document.text] == []

@@ -70,7 +70,7 @@ def test_dates(text: str) -> None:
         ("Anonymous Bosch", "Anonymous Bosch"),
     ],
 )
-def test_authors_who_are_somebody(authors: str, found: str) -> None:
+def test_placeholder_names_of_authors_are_dropped(authors: str, found: str) -> None:
     assert drop_placeholder_names(authors) == found
     file = ScannedFile("/d", "a.pdf", Path("/d/a.pdf"), 1, 0, "pdf")
     read = ReadDocument("A", "Text", author=authors)
@@ -101,7 +101,7 @@ def test_what_is_no_date_or_may_be_two(text: str) -> None:
     assert parse_date(text) is None
 
 
-def test_names_are_reported_once_and_addresses_are_none() -> None:
+def test_names_are_joined_once_and_addresses_left_out() -> None:
     assert (
         join_names(["Ann  Heron", "https://example.org/ann", "", "Bo", "Ann Heron"])
         == "Ann Heron, Bo"

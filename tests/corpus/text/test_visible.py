@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.characters import visible
+from engine.core.characters import drop_invisible
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.formats.opening import read_everything
 from engine.corpus.text.blocks import remove_invisible
@@ -46,12 +46,12 @@ from engine.corpus.text.blocks import remove_invisible
     ],
 )
 def test_visible(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert drop_invisible(text) == shown
 
 
 @given(st.text(st.sampled_from("aé \n\u00ad\u200b\u2060\ufeff\u0e01-")))
 def test_nothing_that_is_seen_is_lost(text: str) -> None:
-    kept = visible(text)
+    kept = drop_invisible(text)
     assert "".join(char for char in kept if char in "aé\u0e01-") == "".join(
         char for char in text if char in "aé\u0e01-"
     )
@@ -80,7 +80,7 @@ def test_headings_and_pages_begin_where_they_did() -> None:
     assert found.text[22:] == "here."
 
 
-def test_what_has_none_stays_the_same_object() -> None:
+def test_a_document_without_invisible_characters_stays_the_same_object() -> None:
     document = ReadDocument("Ä", "Ö \u200c\u200d", author="Ü")
     assert remove_invisible(document) is document
 

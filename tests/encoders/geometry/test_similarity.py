@@ -75,9 +75,7 @@ def test_rows_get_unit_length_and_keep_their_direction(dtype: type) -> None:
     assert rows[0].tolist() == [3.0, 4.0]
 
 
-def test_large_numbers_of_half_precision_do_not_overflow_and_rows_without_direction_become_zeros() -> (  # noqa: E501
-    None
-):
+def test_large_half_precision_numbers_do_not_overflow_and_zero_rows_stay_zero() -> None:
     assert unit_rows(np.full((1, 4), 60_000, np.float16)) == pytest.approx(np.full((1, 4), 0.5))
     tiny = np.array([[1e-13, 0.0], [1e-11, 0.0]])
     assert unit_rows(tiny).tolist() == [[1.0, 0.0], [1.0, 0.0]]

@@ -37,7 +37,7 @@ def test_float16_holds_points_of_the_longest_vectors() -> None:
     assert torch.isfinite(vectors.grad).all()
 
 
-def test_the_tensors_of_an_adapter_have_it_beside_them(tmp_path: Path) -> None:
+def test_an_adapter_is_stored_with_its_space(tmp_path: Path) -> None:
     geometry = Hyperbolic(0.5, 0.1)
     tensors = {"a": np.zeros(1, np.float32)}
     save_file(tensors, tmp_path / "adapter_model.safetensors")

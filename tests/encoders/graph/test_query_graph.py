@@ -103,7 +103,7 @@ def test_the_next_index_takes_it_over(index: Path, source: FolderSource, tmp_pat
     assert opened(after, source) is not None
 
 
-def test_where_vectors_differ_there_is_none(
+def test_a_graph_whose_vectors_differ_is_not_kept(
     source: FolderSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = QueryGraph.encode_queries
@@ -117,7 +117,7 @@ def test_where_vectors_differ_there_is_none(
     assert is_settled(tmp_path), "it is not tried again with every run"
 
 
-def test_of_a_large_model_there_is_none(source: FolderSource, tmp_path: Path) -> None:
+def test_a_large_model_gets_no_graph(source: FolderSource, tmp_path: Path) -> None:
     write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS, max_weights=1000)
     assert opened(tmp_path, source) is None
     assert is_settled(tmp_path)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import environment
+from fixtures.project_files import names, total_size
 from fixtures.user_folders import DATA
 
 from engine.core.disk import SHARED
@@ -72,14 +73,6 @@ def make_index(project: Path, written: Path | None = None) -> Path:
     return index
 
 
-def names_in(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
-
-
-def size_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def test_the_graph_lies_in_the_data_folder_and_a_second_project_adds_a_pointer(
     source: FolderSource,
     encoder: str,
@@ -94,17 +87,17 @@ def test_the_graph_lies_in_the_data_folder_and_a_second_project_adds_a_pointer(
     write_query_graph(source, MAX_TOKENS, None, 1.0, first, TEXTS)
     root = own_data_folder / "bmembed" / "query-encoders"
     graph = root / graph_name(encoder)
-    assert names_in(graph) == set(FILES)
+    assert names(graph) == set(FILES)
     assert [path.stat().st_mode & 0o777 for path in (root, graph)] == [0o700, 0o700]
     assert {(graph / name).stat().st_mode & 0o777 for name in FILES} == {0o600}
-    assert names_in(first / FOLDER) == {POINTER}
+    assert names(first / FOLDER) == {POINTER}
 
     monkeypatch.setattr(onnx_file, "write_graph", None)  # it is not written again
-    before = size_of(root)
+    before = total_size(root)
     write_query_graph(source, MAX_TOKENS, None, 1.0, second, TEXTS)
-    assert names_in(second / FOLDER) == {POINTER}
-    assert size_of(second) < 200
-    assert size_of(root) - before < 1000
+    assert names(second / FOLDER) == {POINTER}
+    assert total_size(second) < 200
+    assert total_size(root) - before < 1000
     for index in (first, second):
         opened = QueryGraph.open(index, encoder)
         assert opened is not None
@@ -129,7 +122,7 @@ def test_that_of_an_adapted_encoder_stays_in_its_project(
     index = tmp_path / "project" / "vectors" / "index"
     index.mkdir(parents=True)
     write_query_graph(source, MAX_TOKENS, adapter, 0.5, index, TEXTS)
-    assert names_in(index / FOLDER) == set(FILES)
+    assert names(index / FOLDER) == set(FILES)
     assert not graphs_root().exists()
     adapted = source.vectors_fingerprint(MAX_TOKENS, adapter, 0.5)
     assert QueryGraph.open(index, adapted) is not None
@@ -159,7 +152,7 @@ def test_a_damaged_one_is_not_used_and_is_written_again_for_all(
     second = make_index(tmp_path / "second", written)
     publish_graph(second, encoder)
     for index in (first, second):
-        assert names_in(index / FOLDER) == {POINTER}
+        assert names(index / FOLDER) == {POINTER}
         assert QueryGraph.open(index, encoder) is not None
 
 
@@ -173,13 +166,13 @@ def test_one_that_is_gone_leaves_a_pointer_to_nothing(
     assert not is_settled(index)
     assert files_in_place_of(index / FOLDER / POINTER) == [index / FOLDER / POINTER]
     copy_shared_graphs(tmp_path / "project")
-    assert names_in(index / FOLDER) == {POINTER}
+    assert names(index / FOLDER) == {POINTER}
 
 
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "{}", '{"graph": 1}', '{"graph": "../../elsewhere"}', "\udcff"]
 )
-def test_a_pointer_that_is_none_leads_nowhere(
+def test_an_invalid_pointer_leads_nowhere(
     encoder: str, written: Path, tmp_path: Path, text: str
 ) -> None:
     index = make_index(tmp_path / "project")
@@ -209,7 +202,7 @@ publish_graph(Path(sys.argv[1]), sys.argv[2])
 
 
 @pytest.mark.parametrize("point", ["written", "before-rename"])
-def test_a_kill_leaves_none_and_the_next_takes_what_it_has_begun_away(
+def test_a_killed_publishing_leaves_no_graph_and_the_next_one_cleans_up(
     encoder: str, written: Path, tmp_path: Path, point: str
 ) -> None:
     index = make_index(tmp_path / "project", written)
@@ -221,19 +214,19 @@ def test_a_kill_leaves_none_and_the_next_takes_what_it_has_begun_away(
     assert list(graphs_root().glob(".tmp-*"))
     assert QueryGraph.open(index, encoder) is not None  # its own is still there
     publish_graph(index, encoder)
-    assert names_in(graphs_root()) == {graph_name(encoder), PROJECTS, ".lock"}
+    assert names(graphs_root()) == {graph_name(encoder), PROJECTS, ".lock"}
     assert read_facts(graphs_root() / graph_name(encoder)) is not None
 
 
-def test_of_several_writers_one_graph_remains(encoder: str, written: Path, tmp_path: Path) -> None:
+def test_several_writers_leave_one_graph(encoder: str, written: Path, tmp_path: Path) -> None:
     indexes = [make_index(tmp_path / str(number), written) for number in range(4)]
     threads = [threading.Thread(target=publish_graph, args=(index, encoder)) for index in indexes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(LOCK_SECONDS)
-    assert names_in(graphs_root()) == {graph_name(encoder), PROJECTS, ".lock"}
-    assert [names_in(index / FOLDER) for index in indexes] == [{POINTER}] * 4
+    assert names(graphs_root()) == {graph_name(encoder), PROJECTS, ".lock"}
+    assert [names(index / FOLDER) for index in indexes] == [{POINTER}] * 4
     assert all(is_settled(index) for index in indexes)
 
 
@@ -244,7 +237,7 @@ def test_a_data_folder_that_cannot_be_written_to_leaves_the_graph_in_the_index(
     graphs_root().write_text("in the way")
     index = make_index(tmp_path / "project", written)
     publish_graph(index, encoder)
-    assert names_in(index / FOLDER) == set(FILES)
+    assert names(index / FOLDER) == set(FILES)
     assert is_settled(index)
     assert not use_shared_graph(make_index(tmp_path / "other"), encoder)
 
@@ -264,7 +257,7 @@ def test_a_project_that_a_group_reads_has_a_copy(
     assert use_shared_graph(second, encoder)
     copy_shared_graphs(tmp_path / "first")
     for folder in (first, second, second.with_name("next")):
-        assert names_in(folder / FOLDER) == set(FILES)
+        assert names(folder / FOLDER) == set(FILES)
         assert is_settled(folder)
         inodes = {(folder / FOLDER / name).stat().st_ino for name in FILES}
         assert not inodes & {(graph / name).stat().st_ino for name in FILES}, (
@@ -274,7 +267,7 @@ def test_a_project_that_a_group_reads_has_a_copy(
     third = make_index(tmp_path / "third", written)
     (tmp_path / "third").chmod(SHARED["folders"])
     publish_graph(third, encoder)
-    assert names_in(third / FOLDER) == set(FILES)
+    assert names(third / FOLDER) == set(FILES)
 
 
 def test_an_older_project_keeps_its_own_until_the_data_folder_has_it(
@@ -283,10 +276,10 @@ def test_an_older_project_keeps_its_own_until_the_data_folder_has_it(
     older = make_index(tmp_path / "older", written)
     assert QueryGraph.open(older, encoder) is not None
     assert take_over(older, older.with_name("second"))
-    assert names_in(older.with_name("second") / FOLDER) == set(FILES)
+    assert names(older.with_name("second") / FOLDER) == set(FILES)
     publish_graph(make_index(tmp_path / "newer", written), encoder)
     assert take_over(older, older.with_name("third"))
-    assert names_in(older.with_name("third") / FOLDER) == {POINTER}
+    assert names(older.with_name("third") / FOLDER) == {POINTER}
     assert is_settled(older.with_name("third"))
 
 
@@ -307,7 +300,7 @@ def test_what_no_project_uses_is_removed(encoder: str, written: Path, tmp_path: 
     assert unused_graphs() == [other]
 
     publish_graph(make_index(tmp_path / "new", written), encoder)
-    assert names_in(graphs_root()) == {graph.name, PROJECTS, ".lock"}
+    assert names(graphs_root()) == {graph.name, PROJECTS, ".lock"}
     known = {json.loads(file.read_text()) for file in (graphs_root() / PROJECTS).iterdir()}
     assert known == {str(tmp_path / "moved"), str(tmp_path / "new")}
     forget_project(tmp_path / "new")
@@ -338,7 +331,7 @@ def test_a_graph_is_never_taken_from_a_project(encoder: str, written: Path, tmp_
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_what_cannot_be_noted_is_used_all_the_same(
-    encoder: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoder: str, written: Path, tmp_path: Path
 ) -> None:
     index = make_index(tmp_path / "project", written)
     publish_graph(index, encoder)

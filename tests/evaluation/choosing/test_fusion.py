@@ -24,8 +24,9 @@ from engine.models.catalogue import SHARES
 from engine.settings.load import validate
 
 
-def test_the_share_by_default_is_among_those_tried():
-    assert (EQUAL in SHARES, FOREIGN in FOREIGN_SHARES) == (True, True)
+def test_the_share_by_default_is_among_those_tried() -> None:
+    assert EQUAL in SHARES
+    assert FOREIGN in FOREIGN_SHARES
     assert list(SHARES) == sorted(SHARES)
 
 
@@ -42,7 +43,7 @@ def test_the_share_by_default_is_among_those_tried():
 )
 def test_an_encoder_that_was_not_trained_on_the_documents_language_counts_less(
     monkeypatch, name, language, search, share
-):
+) -> None:
     monkeypatch.setattr(
         fusion, "encoder_source", lambda _settings: SimpleNamespace(folder=None, name=name)
     )
@@ -51,12 +52,12 @@ def test_an_encoder_that_was_not_trained_on_the_documents_language_counts_less(
     assert default_share(snapshot) == share
 
 
-def test_the_share_of_rrf_is_none():
+def test_rrf_has_no_share() -> None:
     assert FusionChoice("rrf", 0.5, "").share is None
     assert FusionChoice("weighted", 0.8, "").share == 0.8
 
 
-def test_both_shares_are_named():
+def test_both_shares_are_named() -> None:
     assert [float(word) for word in weighted_label(0.7).split() if word[0] == "0"] == [0.7, 0.3]
 
 
@@ -80,7 +81,7 @@ def bm25_scores(one: QuerySet, ids: np.ndarray) -> np.ndarray:
     return np.where(ids >= 1000, 9.0, 0.0).astype(np.float32)
 
 
-def test_both_ways_of_fusing_by_hand():
+def test_both_ways_of_fusing_by_hand() -> None:
     one = queries()
     fuser = HybridFusion(validate({}), bm25_scores)
     # RRF puts the chunk first, 1/41 + 1/43
@@ -90,7 +91,7 @@ def test_both_ways_of_fusing_by_hand():
     assert fuser.fuse(one, "in_use", 0.9)[0, :3].tolist() == [4, 5, 1000]
 
 
-def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks():
+def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks() -> None:
     one = queries()
     fuser = HybridFusion(validate({}), bm25_scores)
     one.cross_scores["in_use"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
@@ -101,7 +102,7 @@ def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks():
     ]  # BM25's second is its own third, too
 
 
-def test_a_name_that_comes_to_stand_for_another_ranking_is_fused_anew():
+def test_a_name_that_comes_to_stand_for_another_ranking_is_fused_again() -> None:
     one = queries()
     fuser = HybridFusion(validate({}), bm25_scores)
     assert fuser.fuse(one, "in_use", 0.9)[0, 0] == 4

@@ -109,7 +109,7 @@ def test_answers_about_other_systems_stay_and_do_not_count(
     assert len(preferences_between(project, store, older)) == 1
 
 
-def test_of_queries_of_one_text_the_first_counts_and_extractive_or_trained_ones_do_not(
+def test_one_query_of_a_source_counts_and_extractive_or_trained_ones_do_not(
     project: ProjectFolder, store: Store
 ) -> None:
     store.replace_queries(

@@ -43,7 +43,7 @@ def hostile(tmp_path_factory):
     return write_report(folder, example(HOSTILE), TEMPLATE)
 
 
-def test_hostile_text_stays_text(hostile):
+def test_hostile_text_stays_text(hostile) -> None:
     page = html.parse(str(hostile), html.HTMLParser(encoding="utf-8"))
     assert not page.xpath(
         "//script | //img | //iframe | //link | //object | //@onerror | //@onload"
@@ -54,7 +54,7 @@ def test_hostile_text_stays_text(hostile):
     assert "{{ 7*7 }}" in page.xpath("string(//h1)")
 
 
-def test_the_page_needs_nothing_from_outside(hostile):
+def test_the_page_needs_nothing_from_outside(hostile) -> None:
     source = hostile.read_text(encoding="utf-8")
     for sign in ("http://", "https://", "url(", "@import", "src=", "href="):
         assert sign not in source.replace("src=x", "").replace('<use href="#', ""), sign
@@ -62,7 +62,7 @@ def test_the_page_needs_nothing_from_outside(hostile):
     assert hostile.stat().st_size < 500_000
 
 
-def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile):
+def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile) -> None:
     charts = re.findall(r"<svg.*?</svg>", hostile.read_text(encoding="utf-8"), re.DOTALL)
     assert len(charts) == 2 + 2 + 1  # bars of two sets, curves, and the changes of one set
     for chart in charts:
@@ -75,7 +75,7 @@ def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile):
         assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
 
 
-def test_every_chart_can_be_scrolled_in_a_narrow_window(hostile):
+def test_every_chart_can_be_scrolled_in_a_narrow_window(hostile) -> None:
     page = html.parse(str(hostile), html.HTMLParser(encoding="utf-8"))
     charts = page.xpath("//*[local-name()='svg']")
     assert charts
@@ -84,7 +84,7 @@ def test_every_chart_can_be_scrolled_in_a_narrow_window(hostile):
     }  # which scrolls; a chart in the page itself widens it
 
 
-def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_path):
+def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_path) -> None:
     data = example()
     page = html.parse(
         str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8")
@@ -106,7 +106,7 @@ def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_pa
     assert flagged == ["Held-out generated queries synthetic, flatters"]
 
 
-def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
+def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path) -> None:
     data = example()
     page = html.parse(
         str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8")
@@ -182,7 +182,7 @@ def undecided(before: Decision) -> Decision:
     )
 
 
-def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp_path):
+def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp_path) -> None:
     data = example()
     selection = {mode: chosen_by(undecided(one.decision)) for mode, one in data.selection.items()}
     write_report(tmp_path, replace(data, selection=selection), TEMPLATE)
@@ -199,7 +199,7 @@ def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp
     assert any(9_900 in numbers(text) for text in page.xpath("//small[@class='wrap']/text()"))
 
 
-def test_the_page_is_made_from_report_json_alone(tmp_path):
+def test_the_page_is_made_from_report_json_alone(tmp_path) -> None:
     page = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
     assert render(read_report(tmp_path), TEMPLATE) == page
     report = json.loads((tmp_path / "report.json").read_bytes())
@@ -209,7 +209,7 @@ def test_the_page_is_made_from_report_json_alone(tmp_path):
     assert "12.3" in render(report, TEMPLATE)
 
 
-def test_figures_that_are_not_finite_become_null_and_a_dash(tmp_path):
+def test_figures_that_are_not_finite_become_null_and_a_dash(tmp_path) -> None:
     page = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
     report = read_report(tmp_path)
     assert report["training"]["held_out"][2] == [100, None]
@@ -217,7 +217,7 @@ def test_figures_that_are_not_finite_become_null_and_a_dash(tmp_path):
     assert "nan" not in page.lower()
 
 
-def test_a_report_of_nothing_still_renders(tmp_path):
+def test_a_report_of_nothing_still_renders(tmp_path) -> None:
     nothing = {
         mode: chosen_by(Decision(mode, "base", "base", "base", None, 0)) for mode in SEARCH_MODES
     }
@@ -228,7 +228,7 @@ def test_a_report_of_nothing_still_renders(tmp_path):
     assert "<svg" not in page
 
 
-def test_a_broken_report_is_an_error(tmp_path):
+def test_a_broken_report_is_an_error(tmp_path) -> None:
     with fails(DamagedError, "report-damaged"):
         read_report(tmp_path)
     for content in (b"{", b"[]", b'{"schema": 99}', b"\xff"):
@@ -237,7 +237,7 @@ def test_a_broken_report_is_an_error(tmp_path):
             read_report(tmp_path)
 
 
-def test_changes_are_listed_largest_first():
+def test_changes_are_listed_largest_first() -> None:
     judgments = [Judgment(key, key.upper(), "chunk", {1: 1}) for key in "abcd"]
     systems = {
         "base": [[9, 8, 1], [1, 9, 8], [9, 8, 1], [9, 1, 8]],
@@ -261,7 +261,7 @@ def test_changes_are_listed_largest_first():
     )  # of a, c, d and b: all of them, whatever `top`
 
 
-def test_the_page_draws_how_each_query_changed(tmp_path):
+def test_the_page_draws_how_each_query_changed(tmp_path) -> None:
     page = html.parse(
         str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8")
     )
@@ -275,7 +275,7 @@ def test_the_page_draws_how_each_query_changed(tmp_path):
     )
 
 
-def test_a_change_shows_the_first_hits_of_both():
+def test_a_change_shows_the_first_hits_of_both() -> None:
     judgments = [
         Judgment("a", "A", "chunk", {5: 1}),
         Judgment("b", "B", "document", {20: 1}),
@@ -312,7 +312,7 @@ def test_a_change_shows_the_first_hits_of_both():
     assert find_changes(comparison, "new").better[0].hits_after == ()
 
 
-def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tell(tmp_path):
+def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tell(tmp_path) -> None:
     page = html.parse(
         str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8")
     )

@@ -58,7 +58,7 @@ from engine.evaluation.reporting.verdict import HOW
         ),
     ],
 )
-def test_the_threshold_of_weak_hits_is_shown(tmp_path, threshold, said):
+def test_the_threshold_of_weak_hits_is_shown(tmp_path, threshold, said) -> None:
     data = dataclasses.replace(example(), threshold=threshold)
     page = html.parse(
         str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8")
@@ -70,7 +70,7 @@ def test_the_threshold_of_weak_hits_is_shown(tmp_path, threshold, said):
     assert ("Weak hits synthetic, flatters" in text) == (threshold.get("kind") == "synthetic")
 
 
-def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path):
+def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path) -> None:
     found = example()
     part = found.query_sets[0]
     systems = part.comparison.systems
@@ -89,7 +89,7 @@ def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path):
     assert "<th>in use</th>" in page
 
 
-def test_an_interpolation_stands_where_the_choice_is_explained_alone(tmp_path):
+def test_an_interpolation_stands_where_the_choice_is_explained_alone(tmp_path) -> None:
     page = write_report(tmp_path, example(), TEMPLATE)
     rows = html.parse(str(page)).xpath(
         f"//th[normalize-space()='{label_of('interpolated-0.5')}']/ancestor::details/summary/h2"
@@ -97,7 +97,7 @@ def test_an_interpolation_stands_where_the_choice_is_explained_alone(tmp_path):
     assert [row.text for row in rows] == ["How the choice was made"]
 
 
-def test_what_a_run_reported_is_read_from_its_log(tmp_path):
+def test_what_a_run_reported_is_read_from_its_log(tmp_path) -> None:
     log = EventLog(tmp_path / "events.jsonl")
     log(Choice(stage="train", setting="precision", value="float32", reason="first"))
     log(Warned(stage="train", text="slow"))
@@ -110,7 +110,7 @@ def test_what_a_run_reported_is_read_from_its_log(tmp_path):
     assert read_choices_and_warnings(tmp_path / "nothing.jsonl") == ([], [])
 
 
-def test_what_is_advised_stands_with_the_verdict(tmp_path):
+def test_what_is_advised_stands_with_the_verdict(tmp_path) -> None:
     data = dataclasses.replace(example(), advice="BM25 alone is better than <hybrid> search.")
     write_report(tmp_path, data, TEMPLATE)
     page = html.fromstring((tmp_path / "report.html").read_text(encoding="utf-8"))
@@ -119,7 +119,9 @@ def test_what_is_advised_stands_with_the_verdict(tmp_path):
     assert "BM25 alone is better" not in without
 
 
-def test_commands_have_the_projects_name_and_single_queries_the_mode_that_they_are_of(tmp_path):
+def test_commands_have_the_projects_name_and_single_queries_the_mode_that_they_are_of(
+    tmp_path,
+) -> None:
     data = dataclasses.replace(example(), advice=HOW)
     page = write_report(tmp_path, data, TEMPLATE, project="our-own-folder").read_text(
         encoding="utf-8"

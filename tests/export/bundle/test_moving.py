@@ -123,7 +123,7 @@ def test_the_half_is_smaller_and_holds_no_training_data(
     assert kept == adapters | {"lexical", "project.db", "project.toml", "vectors"}
 
 
-def test_what_is_there_is_not_overwritten(
+def test_existing_projects_and_files_are_not_overwritten(
     halves: dict[str, Bundled], project: ProjectFolder, tmp_path: Path
 ) -> None:
     with fails(UsageError, "project-exists"):
@@ -135,7 +135,7 @@ def test_what_is_there_is_not_overwritten(
         bundle_project(project, project.path / "x.bundle")
 
 
-def test_what_is_not_there_cannot_be_bundled(tmp_path: Path) -> None:
+def test_missing_artifacts_cannot_be_bundled(tmp_path: Path) -> None:
     empty = ProjectFolder.create(tmp_path / "empty", {})
     for search_only in (True, False):
         with fails(NotBuiltError, "not-built", stage="ingest"):
@@ -149,7 +149,7 @@ def test_what_is_not_there_cannot_be_bundled(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "made", "whole.bundle"]
 
 
-def test_an_index_that_is_gone_is_said_to_be(project: ProjectFolder, tmp_path: Path) -> None:
+def test_a_missing_index_is_an_error(project: ProjectFolder, tmp_path: Path) -> None:
     shutil.rmtree(project.path / "vectors")
     with fails(DamagedError, "artifact-missing"):
         bundle_project(project, tmp_path / "x.bundle")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fixtures.judgments import by_chunk
 
 from engine.encoders.geometry.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
@@ -26,17 +27,15 @@ CHUNKS = np.eye(6, dtype=np.float32)
 ASKED = np.array([[0.8, 0.6, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1.0]], dtype=np.float32)
 
 
-def by_chunk(key: str, *chunks: int) -> Judgment:
-    return Judgment(key, key, "chunk", dict.fromkeys(chunks, 1))
-
-
 def query_set(kind: str, judgments: list[Judgment]) -> QuerySet:
-    one = QuerySet(f"{kind} queries", kind, judgments, [])
-    one.rankings["base"], one.scores["base"] = rank_all(ASKED[: len(judgments)], CHUNKS, KEYS, 6)
-    return one
+    found = QuerySet(f"{kind} queries", kind, judgments, [])
+    found.rankings["base"], found.scores["base"] = rank_all(
+        ASKED[: len(judgments)], CHUNKS, KEYS, 6
+    )
+    return found
 
 
-def test_cosines_of_correct_best_and_random_chunks_by_hand():
+def test_cosines_of_correct_best_and_random_chunks_by_hand() -> None:
     found = similarities_of(
         Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)),
         [by_chunk("a", 5, 3), by_chunk("b", 8)],
@@ -58,7 +57,7 @@ def test_cosines_of_correct_best_and_random_chunks_by_hand():
     )
 
 
-def test_densities_share_an_axis_that_holds_nearly_all_of_them():
+def test_densities_share_an_axis_that_holds_nearly_all_of_them() -> None:
     judgments = [by_chunk("a", 5), by_chunk("b", 20)]
     before = similarities_of(
         Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), judgments, CHUNKS, KEYS
@@ -89,7 +88,7 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them():
     assert densities({}, "judged", "judged queries") is None
 
 
-def test_similarities_of_questions_of_general_knowledge_by_hand():
+def test_similarities_of_questions_of_general_knowledge_by_hand() -> None:
     known = General(("a", "b"), ("x", "y", "z"), ({0: 1}, {1: 1}))
     questions = np.array([[1, 0, 0], [0.8, 0.6, 0]], np.float32)
     found = general_similarities(known, questions, np.eye(3, dtype=np.float32), Sampling(top=2))
@@ -102,13 +101,13 @@ def test_similarities_of_questions_of_general_knowledge_by_hand():
 OWNERS = np.array([1, 1, 2, 3, 4, 5], dtype=np.int64)
 
 
-def test_the_first_queries_that_can_be_measured_describe_an_encoder():
+def test_the_first_queries_that_can_be_measured_describe_an_encoder() -> None:
     unanswered = query_set("judged", [by_chunk("a")])
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
     diagnostics = EncoderDiagnostics([unanswered, heldout], KEYS, OWNERS)
     assert diagnostics.basis is heldout
-    for one in (unanswered, heldout):
-        diagnostics.take("base", one, ASKED, CHUNKS)
+    for queries in (unanswered, heldout):
+        diagnostics.take("base", queries, ASKED, CHUNKS)
     heldout.rankings["adapted"] = heldout.rankings["base"]
     heldout.scores["adapted"] = heldout.scores["base"] - 1
     diagnostics.take("adapted", heldout, ASKED, CHUNKS, Lorentz())
@@ -125,14 +124,14 @@ def test_the_first_queries_that_can_be_measured_describe_an_encoder():
     assert EncoderDiagnostics([unanswered], KEYS, OWNERS).basis is None
 
 
-def test_judged_documents_describe_an_encoder_before_held_out_queries_do():
+def test_judged_documents_describe_an_encoder_before_held_out_queries_do() -> None:
     judged = query_set(
         "judged", [Judgment("d", "d", "document", {1: 1}), Judgment("e", "e", "document", {5: 1})]
     )
     heldout = query_set("synthetic", [by_chunk("a", 9), by_chunk("b", 9)])
     diagnostics = EncoderDiagnostics([judged, heldout], KEYS, OWNERS, Sampling(top=1))
-    for one in (judged, heldout):
-        diagnostics.take("base", one, ASKED, CHUNKS)
+    for queries in (judged, heldout):
+        diagnostics.take("base", queries, ASKED, CHUNKS)
     assert diagnostics.diagnostics["base"]["accuracy@1, percent"].value == 100.0, (
         "0 of the held-out ones"
     )

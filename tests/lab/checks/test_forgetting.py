@@ -22,7 +22,7 @@ from engine.lab.checks.forgetting import (
 )
 
 
-def test_the_set_is_sixty_pairs_and_as_many_other_passages_in_twelve_fields():
+def test_the_set_is_sixty_pairs_and_as_many_other_passages_in_twelve_fields() -> None:
     known = general_knowledge()
     assert (len(known.questions), len(known.passages)) == (60, 120)
     assert (len(set(known.questions)), len(set(known.passages))) == (60, 120)
@@ -37,14 +37,14 @@ def test_the_set_is_sixty_pairs_and_as_many_other_passages_in_twelve_fields():
     assert [right[question] for question in known.questions] == list(known.passages[:60])
 
 
-def test_questions_do_not_repeat_their_passages():
+def test_questions_do_not_repeat_their_passages() -> None:
     known = general_knowledge()
     for question, passage in zip(known.questions, known.passages, strict=False):
         words = [word for word in question.lower().strip("?").split() if len(word) > 4]
         assert sum(word in passage.lower() for word in words) <= len(words) / 2 + 1, question
 
 
-def test_answers_by_hand():
+def test_answers_by_hand() -> None:
     passages = np.eye(3, dtype=np.float32)
     questions = np.array(
         [[1, 0, 0], [0.8, 0.6, 0], [0.8, 0.6, 0]], np.float32
@@ -66,7 +66,7 @@ def write_beir(folder, entries, judged):
     (folder / "qrels" / "test.tsv").write_text("\n".join(lines))
 
 
-def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path):
+def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path) -> None:
     entries = {name: f"about {name}" for name in "abcdefgh"}
     write_beir(
         tmp_path / "wiki",
@@ -93,7 +93,7 @@ def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path):
     assert general_set(None) == general_knowledge()
 
 
-def test_a_set_that_cannot_be_asked_is_refused(tmp_path):
+def test_a_set_that_cannot_be_asked_is_refused(tmp_path) -> None:
     with pytest.raises(DatasetError):
         general_set(tmp_path)
     write_beir(tmp_path / "other", {"a": "text"}, {"what of x": ["x"]})
@@ -101,7 +101,7 @@ def test_a_set_that_cannot_be_asked_is_refused(tmp_path):
         general_set(tmp_path / "other")
 
 
-def test_what_was_forgotten_is_shown_with_interval_and_verdict():
+def test_what_was_forgotten_is_shown_with_interval_and_verdict() -> None:
     right = np.ones(60)
     half = np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
@@ -128,7 +128,7 @@ def test_what_was_forgotten_is_shown_with_interval_and_verdict():
     assert measure_general(general_knowledge(), {"adapted": values["base"]}, {}, {}) is None
 
 
-def test_the_bundled_encoder_knows_most_and_noise_on_its_vectors_shows():
+def test_the_bundled_encoder_knows_most_and_noise_on_its_vectors_shows() -> None:
     from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
     from engine.encoders.transformer import TransformerEncoder
 

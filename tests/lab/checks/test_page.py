@@ -33,7 +33,7 @@ def page_of(tmp_path: Path, data: ReportData | None = None, **parts: Any) -> htm
     return html.fromstring(render_lab(build_data("x", report, figures), report))
 
 
-def test_figures_are_of_the_vectors_and_interpolations_are_left_out(tmp_path):
+def test_figures_are_of_the_vectors_and_interpolations_are_left_out(tmp_path) -> None:
     figures = {
         "base": {
             "alignment": 1.25,
@@ -81,7 +81,7 @@ def blows() -> Robustness:
     return Robustness("judged queries", "judged", 77, rows, Synonyms(), 6.5)
 
 
-def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_path):
+def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_path) -> None:
     page = page_of(tmp_path, robustness=blows())
     section = section_of(page, "Robustness")
     charts = charts_of(section)
@@ -118,7 +118,7 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
 GEOMETRY = {"base": {"uniformity": 2.5, "isotropy I_A": 0.125}}
 
 
-def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
+def test_what_an_encoder_has_forgotten_is_shown(tmp_path) -> None:
     right = np.ones(60)
     half = np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
@@ -173,7 +173,7 @@ def heights(chart: html.HtmlElement) -> list[float]:
     return [max(y for _, y in line) for line in values(chart, "line")]
 
 
-def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
+def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path) -> None:
     merged = with_interpolation(example().selection)
     data = dataclasses.replace(example(), selection=merged)
     page = page_of(tmp_path, data, similarities=similarities())
@@ -199,7 +199,7 @@ def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
     assert rows[2] == ["in use", "0.710", "0.820", "0.130"]
 
 
-def test_no_difference_is_shown_without_a_verdict(tmp_path):
+def test_no_difference_is_shown_without_a_verdict(tmp_path) -> None:
     right = np.ones(60)
     half = np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}

@@ -38,7 +38,7 @@ def changed(
     )
 
 
-def test_keys_have_the_neighbours_that_fingers_know():
+def test_keys_have_the_neighbours_that_fingers_know() -> None:
     assert set(NEIGHBOURING_KEYS["q"]) == set("wa")
     assert set(NEIGHBOURING_KEYS["g"]) == set("fhtyvb")
     assert all(
@@ -72,13 +72,13 @@ def test_a_typo_is_one_slip_that_spares_the_first_letter(word: str, seed: int) -
     assert slipped[0] == word[0]
 
 
-def test_all_four_kinds_of_typo_occur():
+def test_all_four_kinds_of_typo_occur() -> None:
     found = {typo("winter", random.Random(seed)) for seed in range(300)}
     assert {"winetr", "winnter", "wnter", "wimter"} <= found
 
 
 @pytest.mark.parametrize("kind", ["typo", "mask"])
-def test_so_many_words_are_changed_and_stop_words_never(kind):
+def test_so_many_words_are_changed_and_stop_words_never(kind) -> None:
     for words in (1, 2, 3):
         text = changed(Condition(kind, words))
         before = QUERY.split()
@@ -89,14 +89,14 @@ def test_so_many_words_are_changed_and_stop_words_never(kind):
         assert not STOP & {word.lower() for word in differing}
 
 
-def test_a_query_with_one_word_more_changed_keeps_the_former_changes():
+def test_a_query_with_one_word_more_changed_keeps_the_former_changes() -> None:
     one, two = (changed(Condition("mask", words)).split() for words in (1, 2))
     assert {place for place, word in enumerate(one) if word == "[MASK]"} < {
         place for place, word in enumerate(two) if word == "[MASK]"
     }
 
 
-def test_words_that_the_answer_has_are_changed_first():
+def test_words_that_the_answer_has_are_changed_first() -> None:
     for seed in range(10):
         assert "[MASK] roof" in changed(Condition("mask", 1), seed=seed, answer=("leaking",))
         assert "the leaking [MASK] for [MASK]" in changed(
@@ -104,7 +104,7 @@ def test_words_that_the_answer_has_are_changed_first():
         )
 
 
-def test_words_are_exchanged_where_another_is_known():
+def test_words_are_exchanged_where_another_is_known() -> None:
     assert changed(Condition("substitute", 3)) == "Who mends the leaking ceiling for tenants?"
     found = Perturber(terms, {"roof": "ceiling"}).perturb(
         "Roof or floor", Condition("substitute", 2)
@@ -112,7 +112,7 @@ def test_words_are_exchanged_where_another_is_known():
     assert (found.text, found.changed) == ("Ceiling or floor", 1)
 
 
-def test_all_words_that_the_answer_has_are_changed_and_no_others():
+def test_all_words_that_the_answer_has_are_changed_and_no_others() -> None:
     masked = Condition("mask shared")
     assert (
         changed(masked, answer=("roof", "tenant", "cellar"))
@@ -136,7 +136,7 @@ def analysed(text: str) -> list[str]:
     return content_terms("en")(text)
 
 
-def test_codes_and_dates_are_masked_and_written_otherwise_and_never_mistyped():
+def test_codes_and_dates_are_masked_and_written_otherwise_and_never_mistyped() -> None:
     perturber = Perturber(analysed, {})
     everything = [
         perturber.perturb(CODED, Condition(kind, 9)) for kind in ("mask", "substitute", "typo")
@@ -158,7 +158,7 @@ def test_a_number_with_separators_is_masked_whole(number: str) -> None:
     assert found.text == "Who owes [MASK], and why?"
 
 
-def test_an_answer_shares_a_code_where_it_has_all_of_it_and_a_models_words_come_first():
+def test_an_answer_shares_a_code_where_it_has_all_of_it_and_a_models_words_come_first() -> None:
     answer = analysed("PHX-121 costs more since 1 March 2024")
     found = Perturber(analysed, {}).perturb(CODED, Condition("mask shared"), answer)
     assert found.text == "When was [MASK], not PHX122, sold on 2024-03-01 or in 2023?"
@@ -169,14 +169,14 @@ def test_an_answer_shares_a_code_where_it_has_all_of_it_and_a_models_words_come_
     assert found.text == "on March's first day"
 
 
-def test_half_of_the_words_are_changed_by_typo_or_exchange():
+def test_half_of_the_words_are_changed_by_typo_or_exchange() -> None:
     long = " ".join(["leaking", "roof", "tenants", "windows"] * 500)
     found = Perturber(terms, {"roof": "ceiling"}).perturb(long, Condition("half"))
     assert found.changed == pytest.approx(1_000, abs=80)
     assert found.text.split().count("ceiling") == pytest.approx(125, abs=40)
 
 
-def test_the_seed_decides_and_a_clean_query_stays():
+def test_the_seed_decides_and_a_clean_query_stays() -> None:
     condition = Condition("typo", 2)
     assert changed(condition) == changed(condition)
     assert len({changed(condition, seed=seed) for seed in range(20)}) > 5
@@ -187,12 +187,12 @@ def test_the_seed_decides_and_a_clean_query_stays():
     "query", ["", "?!", "42", "9.5 42 v2", "the who", "ab [", "\ud800\0 {{x}}"]
 )
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda one: f"{one.kind}{one.words}")
-def test_a_query_without_words_to_change_is_left_alone(query, condition):
+def test_a_query_without_words_to_change_is_left_alone(query, condition) -> None:
     found = Perturber(terms, {}).perturb(query, condition)
     assert (found.text, found.changed) == (query, 0)
 
 
-def test_any_words_are_mistyped_or_exchanged_whatever_the_answer_holds():
+def test_any_words_are_mistyped_or_exchanged_whatever_the_answer_holds() -> None:
     texts = [f"leaking roof tenants number{chr(97 + n)} windows" for n in range(26)]
     perturber = Perturber(terms, {"roof": "ceiling", "windows": "panes"})
     found = [
@@ -215,12 +215,12 @@ def test_any_words_are_mistyped_or_exchanged_whatever_the_answer_holds():
     )  # else by typo
 
 
-def test_bm25_does_not_see_masks():
+def test_bm25_does_not_see_masks() -> None:
     assert without_masks("Who [MASK] the roof [MASK]?") == "Who the roof ?"
     assert without_masks("[MASK]") == ""
 
 
-def test_words_used_alike_are_found_and_the_same_stem_is_not():
+def test_words_used_alike_are_found_and_the_same_stem_is_not() -> None:
     things = ["apples", "apple", "pears", "plums"]
     tools = ["hammer", "chisel", "pliers", "wrench"]
     texts = []
@@ -236,13 +236,13 @@ def test_words_used_alike_are_found_and_the_same_stem_is_not():
     assert set(found) == {"pears", "hammer", "apples"}
 
 
-def test_a_corpus_without_text_has_no_synonyms():
+def test_a_corpus_without_text_has_no_synonyms() -> None:
     assert corpus_synonyms([], ["roof"], terms) == {}
     assert corpus_synonyms(["roof"] * 9, ["roof"], terms) == {}
     assert corpus_synonyms(["roof house"] * 3, ["roof"], terms) == {}
 
 
-def test_no_context_reaches_from_one_text_into_the_next():
+def test_no_context_reaches_from_one_text_into_the_next() -> None:
     from engine.lab.checks.synonyms import cooccurrences
 
     counts = cooccurrences(
@@ -251,7 +251,7 @@ def test_no_context_reaches_from_one_text_into_the_next():
     assert counts.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
 
 
-def test_words_that_only_join_others_have_no_terms():
+def test_words_that_only_join_others_have_no_terms() -> None:
     english = content_terms("en")
     unknown = content_terms("none")
     assert (english("Over"), english("the"), english("didn't")) == ([], [], [])

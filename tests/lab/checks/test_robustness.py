@@ -71,7 +71,7 @@ def document_of(ids: np.ndarray) -> np.ndarray:
     return ids
 
 
-def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words():
+def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words() -> None:
     texts = ["roof and garden repair", "the roof leaks", "window repair"]
     chunks = [
         build_chunk(text, number, 1 if number < 3 else 2) for number, text in enumerate(texts, 1)
@@ -88,7 +88,7 @@ def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words():
     )
 
 
-def test_every_usable_query_stands_once_under_every_condition():
+def test_every_usable_query_stands_once_under_every_condition() -> None:
     trial = make_trial(query_set(), CHUNKS, terms)
     assert trial is not None
     assert trial.queries == 39  # one has no answer in the corpus
@@ -104,7 +104,7 @@ def test_every_usable_query_stands_once_under_every_condition():
     assert set(masked) == {"the [MASK] number"}
 
 
-def test_a_set_of_many_queries_is_sampled_and_one_without_answers_is_none():
+def test_a_large_query_set_is_sampled_and_one_without_answers_gives_no_trial() -> None:
     trial = make_trial(query_set(), CHUNKS, terms, max_queries=12)
     assert trial is not None
     assert trial.queries == 12
@@ -114,7 +114,7 @@ def test_a_set_of_many_queries_is_sampled_and_one_without_answers_is_none():
     assert make_trial(empty, CHUNKS, terms) is None
 
 
-def test_losses_are_against_the_same_queries_unchanged():
+def test_losses_are_against_the_same_queries_unchanged() -> None:
     trial = make_trial(query_set(), CHUNKS, terms)
     assert trial is not None
     answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
@@ -141,7 +141,7 @@ def test_losses_are_against_the_same_queries_unchanged():
     assert found.rows[4].systems["steady"]["ndcg@10"] == Interval(100.0, 100.0, 100.0)
 
 
-def test_other_metrics_drop_as_well_and_each_has_its_verdict():
+def test_other_metrics_drop_as_well_and_each_has_its_verdict() -> None:
     trial = make_trial(query_set(), CHUNKS, terms)
     assert trial is not None
     answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
@@ -157,7 +157,7 @@ def test_other_metrics_drop_as_well_and_each_has_its_verdict():
     assert drops["hit@10"].verdict == "no difference shown"
 
 
-def test_what_is_lost_of_mrr_by_hand():
+def test_what_is_lost_of_mrr_by_hand() -> None:
     trial = make_trial(query_set(), CHUNKS, terms)
     assert trial is not None
     changed = {
@@ -181,7 +181,7 @@ def test_what_is_lost_of_mrr_by_hand():
         assert row.mrr_losses == {"halved": pytest.approx(50)}  # the other had nothing to lose
 
 
-def test_queries_with_evidence_have_map_multihop_as_well():
+def test_queries_with_evidence_have_map_multihop_as_well() -> None:
     one = query_set(2)
     held = [
         Judgment(j.key, "", "chunk", j.grades, {n: (0, 1)}, 2)
@@ -197,7 +197,7 @@ def test_queries_with_evidence_have_map_multihop_as_well():
     assert found.rows[1].differences["fragile"]["map@10 (multihop)"].value == -100.0
 
 
-def test_a_language_models_words_come_before_the_documents_own():
+def test_a_language_models_words_come_before_the_documents_own() -> None:
     def ask(asked):
         return [
             {"roof": "top of the house"} if "roof" in words else {} for _, words in asked
@@ -263,7 +263,7 @@ class CountingRankers:
         (0.5, 0.25, [0.0, 0.5, 0.25, 1.0]),
     ],
 )
-def test_queries_are_encoded_once_for_each_encoder(semantic, hybrid, encoded):
+def test_queries_are_encoded_once_for_each_encoder(semantic, hybrid, encoded) -> None:
     rankers = CountingRankers()
     context = SimpleNamespace(
         settings=Settings(evaluation={"bootstrap_samples": 100, "depth": 10}),
@@ -307,7 +307,7 @@ def test_queries_are_encoded_once_for_each_encoder(semantic, hybrid, encoded):
 )
 def test_words_of_a_language_model_stay_while_one_is_asked(
     tmp_path, robustness, backend, endpoint, left
-):
+) -> None:
     kept = tmp_path / "cache" / "substitutes-former.jsonl"
     kept.parent.mkdir()
     kept.write_text('{"key": "k", "words": {"secret": "word"}}\n')

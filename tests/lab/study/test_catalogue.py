@@ -108,7 +108,7 @@ def test_a_step_is_chosen_only_where_the_paper_chooses_one(study: Study) -> None
     assert keep <= ({"best"} if study.name.startswith("mafin") else {"last"})
 
 
-def test_a_name_that_is_none_names_the_nearest() -> None:
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with fails(UsageError, "study-unknown") as caught:
         study_of("bmembed-table2")
     assert "'bmembed-t2'" in caught.value.to_do

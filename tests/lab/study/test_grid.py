@@ -109,7 +109,7 @@ def test_what_is_the_same_is_the_same_in_another_grid() -> None:
         ("weight=0.3,0.7", "search.weight"),
     ],
 )
-def test_a_setting_that_is_none_names_the_nearest(axis: str, near: str) -> None:
+def test_an_unknown_setting_is_refused_with_the_nearest(axis: str, near: str) -> None:
     with fails(SettingsError, "settings-unknown-key") as caught:
         changes(axis)
     assert f"'{near}'" in caught.value.to_do

@@ -49,7 +49,7 @@ def test_latex_is_a_tabular_that_escapes_texts() -> None:
     assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
 
 
-def test_an_interval_without_a_width_is_none() -> None:
+def test_an_interval_without_a_width_is_left_empty() -> None:
     values = (
         {"value": 1.0, "low": 1.0, "high": 1.0},
         {"value": 1.0, "low": None, "high": None},

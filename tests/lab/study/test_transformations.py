@@ -27,32 +27,32 @@ def raw(transformation, vectors):
     return (np.asarray(vectors) - transformation.mean) @ transformation.matrix
 
 
-def test_standardising_by_hand():
+def test_standardising_by_hand() -> None:
     # Means 2 and 0, standard deviations 1 and 2: the row (3, 2) becomes (1, 1).
     found = standardise([[1.0, -2.0], [3.0, 2.0]])
     assert raw(found, [[3.0, 2.0], [2.0, 4.0]]).tolist() == [[1.0, 1.0], [0.0, 2.0]]
     assert found([[3.0, 2.0]])[0] == pytest.approx([0.5**0.5, 0.5**0.5])
 
 
-def test_standardising_leaves_mean_zero_and_deviation_one():
+def test_standardising_leaves_mean_zero_and_deviation_one() -> None:
     moved = raw(standardise(ROWS), ROWS)
     assert moved.mean(axis=0) == pytest.approx(np.zeros(6), abs=1e-12)
     assert moved.std(axis=0) == pytest.approx(np.ones(6))
 
 
-def test_a_dimension_that_never_varies_is_not_blown_up():
+def test_a_dimension_that_never_varies_is_not_blown_up() -> None:
     found = standardise([[1.0, 7.0], [3.0, 7.0]])
     assert raw(found, [[3.0, 8.0]]).tolist() == [[1.0, 1.0]]
 
 
-def test_whitening_leaves_the_identity_as_covariance():
+def test_whitening_leaves_the_identity_as_covariance() -> None:
     moved = raw(whiten(ROWS), ROWS)
     assert np.cov(moved.T, bias=True) == pytest.approx(np.eye(6), abs=1e-9)
     assert isoscore(moved) == pytest.approx(1.0)
     assert isoscore(ROWS) < 0.8
 
 
-def test_whitening_drops_directions_without_variance():
+def test_whitening_drops_directions_without_variance() -> None:
     flat = np.column_stack([ROWS[:, :2], np.full(400, 5.0)])
     moved = raw(whiten(flat), [*flat, [0.0, 0.0, 900.0]])
     assert np.linalg.matrix_rank(moved[:400]) == 2
@@ -60,7 +60,7 @@ def test_whitening_drops_directions_without_variance():
     assert moved[400] == pytest.approx(raw(whiten(flat), [[0.0, 0.0, 5.0]])[0])
 
 
-def test_the_top_components_are_gone_and_the_others_stay():
+def test_the_top_components_are_gone_and_the_others_stay() -> None:
     centred = ROWS - ROWS.mean(axis=0)
     _, _, components = np.linalg.svd(centred, full_matrices=False)
     moved = raw(remove_top(ROWS, 2), ROWS)
@@ -69,7 +69,7 @@ def test_the_top_components_are_gone_and_the_others_stay():
     assert raw(remove_top(ROWS, 0), ROWS) == pytest.approx(centred)
 
 
-def test_results_have_unit_norm_and_the_mean_itself_has_no_direction():
+def test_results_have_unit_norm_and_the_mean_itself_has_no_direction() -> None:
     for transformation in (standardise(ROWS), whiten(ROWS), remove_top(ROWS, 1)):
         moved = transformation([*ROWS, ROWS.mean(axis=0)])
         assert moved.dtype == np.float32
@@ -86,6 +86,6 @@ def test_results_have_unit_norm_and_the_mean_itself_has_no_direction():
         lambda: remove_top(ROWS, -1),
     ],
 )
-def test_what_cannot_be_transformed_is_refused(wrong):
+def test_what_cannot_be_transformed_is_refused(wrong) -> None:
     with pytest.raises(ValueError, match=r"wants|cannot"):
         wrong()

@@ -158,7 +158,7 @@ def test_a_torn_file_of_figures_is_a_cell_to_do(project: ProjectFolder) -> None:
     assert [cell.number for cell in work.to_do()] == [1, 2]
 
 
-def test_what_is_not_built_yet_is_an_error(tmp_path: Path) -> None:
+def test_an_artifact_that_is_not_built_yet_is_an_error(tmp_path: Path) -> None:
     with fails(NotBuiltError, "not-built", stage="generate"):
         basis_of(ProjectFolder.create(tmp_path / "new", {}))
 
@@ -255,7 +255,7 @@ def test_the_cells_of_a_study_have_its_recipe_not_the_projects(
     ), "the project's depth; judged questions choose nothing"
 
 
-def test_what_stands_beside_the_encoder_is_for_mafins_tables_alone(
+def test_the_small_model_is_used_in_mafins_tables_only(
     project: ProjectFolder, tiny_model: Path
 ) -> None:
     judge(project, "a question")
@@ -289,7 +289,7 @@ def test_a_label_smoothing_that_is_set_is_not_searched_for(
     assert len(set(keys)) == 3
 
 
-def test_other_weights_in_the_folder_of_the_small_model_are_measured_anew(
+def test_other_weights_in_the_folder_of_the_small_model_are_measured_again(
     project: ProjectFolder, tmp_path: Path
 ) -> None:
     judge(project, "a question")
@@ -318,7 +318,7 @@ def test_models_whose_folders_are_called_the_same_are_told_apart(
     assert [cell.model for cell in cells] == [a, a, b, b, "m2", "m2"]
 
 
-def test_other_sentence_pairs_and_general_questions_are_measured_anew(
+def test_other_sentence_pairs_and_general_questions_are_measured_again(
     project: ProjectFolder,
 ) -> None:
     pairs = project.path / "pairs.tsv"

@@ -42,7 +42,7 @@ def hash_over_all(store: Store) -> str:
     ).hexdigest()
 
 
-def test_it_is_another_exactly_when_an_id_or_a_content_is(store: Store) -> None:
+def test_the_fingerprint_changes_exactly_with_an_id_or_a_content(store: Store) -> None:
     rng = random.Random(3)
     paths = [f"{name}.md" for name in "abcd"]
     seen = list[tuple[str, str]]()
@@ -75,7 +75,7 @@ def test_it_is_another_exactly_when_an_id_or_a_content_is(store: Store) -> None:
 
 
 @pytest.mark.processes
-def test_it_fits_the_chunks_after_a_kill(store: Store, tmp_path: Path) -> None:
+def test_the_fingerprint_matches_the_chunks_after_a_kill(store: Store) -> None:
     rows = [put_document(store, ["one", "two"], path) for path in ("a.md", "b.md")]
     found = {store.corpus_fingerprint()}
     for turn in range(3):

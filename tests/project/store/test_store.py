@@ -436,7 +436,7 @@ def test_only_a_large_database_is_spared_another_copy(store: Store, tmp_path: Pa
     assert not store.is_fresh(store.path, copy, large=0)
 
 
-def test_damage_makes_the_next_run_look_at_every_page(store: Store, tmp_path: Path) -> None:
+def test_damage_makes_the_next_run_look_at_every_page(store: Store) -> None:
     copy = store.path.with_name("project.db.bak")
     put_document(store, ["one"])
     store.backup(copy)

@@ -8,7 +8,7 @@ from engine.queries.llm.windows import halves, windows
 TEXT = "The pump\nstands  in hall 4. It was bought in 1998."
 
 
-def test_evidence_is_found_whatever_its_white_space_and_given_back_as_the_text_has_it():
+def test_evidence_is_found_whatever_its_white_space_and_given_back_as_the_text_has_it() -> None:
     assert verbatim("The pump stands in hall 4.", TEXT) == "The pump\nstands  in hall 4."
     assert verbatim("It was\tbought in 1998.", TEXT) == "It was bought in 1998."
 
@@ -25,7 +25,9 @@ def test_evidence_is_found_whatever_its_white_space_and_given_back_as_the_text_h
         TEXT + " And more.",
     ],
 )
-def test_what_does_not_stand_there_word_for_word_or_is_too_short_is_no_evidence(evidence: str):
+def test_what_does_not_stand_there_word_for_word_or_is_too_short_is_no_evidence(
+    evidence: str,
+) -> None:
     assert verbatim(evidence, TEXT) is None
 
 
@@ -45,7 +47,7 @@ def test_what_does_not_stand_there_word_for_word_or_is_too_short_is_no_evidence(
         ("w" * 401, None),
     ],
 )
-def test_what_can_be_used_as_a_question(question: str, kept: str | None):
+def test_only_usable_questions_are_kept(question: str, kept: str | None) -> None:
     assert usable(question, "It was bought in 1998.") == kept
 
 
@@ -53,13 +55,13 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def test_a_text_that_fits_is_one_window():
+def test_a_text_that_fits_is_one_window() -> None:
     assert windows("one two three four five six seven eight", 8, words) == [
         "one two three four five six seven eight"
     ]
 
 
-def test_a_long_text_is_cut_between_sentences():
+def test_a_long_text_is_cut_between_sentences() -> None:
     text = "Alpha beta gamma delta. Epsilon zeta eta theta. Iota kappa lambda mu."
     assert windows(text, 8, words) == [
         "Alpha beta gamma delta. Epsilon zeta eta theta.",
@@ -67,20 +69,20 @@ def test_a_long_text_is_cut_between_sentences():
     ]
 
 
-def test_a_sentence_that_is_too_long_is_halved_until_it_fits():
+def test_a_sentence_that_is_too_long_is_halved_until_it_fits() -> None:
     text = " ".join(f"w{n}" for n in range(30)) + "."
     pieces = windows(text, 8, words)
     assert max(map(words, pieces)) <= 8
     assert "".join(pieces).split() == text.split()
 
 
-def test_text_without_any_space_is_cut_too():
+def test_text_without_any_space_is_cut_too() -> None:
     pieces = windows("界" * 100, 8, len)
     assert max(map(len, pieces)) <= 8
     assert "".join(pieces) == "界" * 100
 
 
-def test_halves_are_cut_at_the_sentence_nearest_to_the_middle():
+def test_halves_are_cut_at_the_sentence_nearest_to_the_middle() -> None:
     assert halves("One is here. Two is there. Three is far away from it.") == [
         "One is here. Two is there. ",
         "Three is far away from it.",
@@ -89,7 +91,7 @@ def test_halves_are_cut_at_the_sentence_nearest_to_the_middle():
     assert halves("界" * 5) == ["界" * 2, "界" * 3]
 
 
-def test_few_windows_are_counted():
+def test_few_windows_are_counted() -> None:
     """A hundred sentences in windows of ten each: not one count a sentence, but a few a window."""
     text = " ".join(f"Sentence {n} ends here." for n in range(100))
     counted = 0

@@ -25,7 +25,7 @@ def query(text: str, chunk_id: int = 1) -> Query:
     return Query(text, "question", chunk_id, 1, "")
 
 
-def test_exact_duplicates_after_folding():
+def test_exact_duplicates_after_folding() -> None:
     result = deduplicate([query("What is X?"), query("what  is x?"), query("What is Y?")])
     assert [one.text for one in result.kept] == ["What is X?", "What is Y?"]
     assert [(one.query.text, one.detail) for one in result.rejected] == [
@@ -44,16 +44,16 @@ def test_exact_duplicates_after_folding():
         (0.0, "0 %"),
     ],
 )
-def test_a_share_is_all_or_none_only_where_it_is(share: float, told: str) -> None:
+def test_only_exact_shares_are_printed_as_0_or_100_percent(share: float, told: str) -> None:
     assert format_share(share) == told
 
 
-def test_jaccard_by_hand():
+def test_jaccard_by_hand() -> None:
     assert jaccard(frozenset("abc"), frozenset("bcd")) == 0.5
     assert jaccard(frozenset(), frozenset()) == 1.0
 
 
-def test_near_duplicates_need_the_threshold():
+def test_near_duplicates_need_the_threshold() -> None:
     # Shingles of 12 words: 10. One word changed at the end: 9 shared of 11.
     words = list("abcdefghijkl")
     near = [query(" ".join(words)), query(" ".join([*words[:-1], "m"]))]
@@ -61,7 +61,7 @@ def test_near_duplicates_need_the_threshold():
     assert len(deduplicate(near, threshold=9 / 11 + 0.001).kept) == 2
 
 
-def test_the_hash_finds_what_a_comparison_of_all_pairs_finds():
+def test_the_hash_finds_what_a_comparison_of_all_pairs_finds() -> None:
     rng = random.Random(0)
     texts = []
     for _ in range(150):
@@ -83,18 +83,18 @@ def test_the_hash_finds_what_a_comparison_of_all_pairs_finds():
     assert 150 < len(kept) < 300
 
 
-def test_repeats_are_looked_for_with_places_to_stop_at():
+def test_repeats_are_looked_for_with_places_to_stop_at() -> None:
     asked: list[int] = []
     queries = [query(f"what is thing {n} of the list") for n in range(50)]
     assert deduplicate(queries, check=lambda: asked.append(1)).kept == deduplicate(queries).kept
     assert len(asked) > len(queries)
 
 
-def test_nothing_to_deduplicate():
+def test_nothing_to_deduplicate() -> None:
     assert deduplicate([]).kept == []
 
 
-def test_kept_when_any_retriever_finds_it_without_the_others():
+def test_kept_when_any_retriever_finds_it_without_the_others() -> None:
     queries = [query(name) for name in "abcd"]
     first = {"a": 1, "b": 21, "c": 0, "d": 20}
     second = {"b": 20, "c": 0}
@@ -116,14 +116,14 @@ def test_kept_when_any_retriever_finds_it_without_the_others():
     assert asked == [["a", "b", "c", "d"], ["b", "c"]]
 
 
-def test_a_query_whose_rank_is_beyond_the_top_is_left_out():
+def test_a_query_whose_rank_is_beyond_the_top_is_left_out() -> None:
     result = consistency_filter([query("a")], [lambda some: np.array([21])], top=20)
     assert result.rejected[0].stored == f"{Reason.CHUNK_NOT_FOUND}: {result.rejected[0].detail}"
     assert "top 20" in result.rejected[0].detail
     assert consistency_filter([], [lambda some: np.array([])]).share == 1.0
 
 
-def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred():
+def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred() -> None:
     def everyday(text: str) -> Query:
         return Query(text, "everyday", 1, 1, "")
 
@@ -148,7 +148,7 @@ def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred():
     ]
 
 
-def test_ranks_are_looked_for_as_deep_as_the_queries_need():
+def test_ranks_are_looked_for_as_deep_as_the_queries_need() -> None:
     everyday = Query("e", "everyday", 1, 1, "")
     assert [max_depth(some, 20) for some in ([], [query("a")], [query("a"), everyday])] == [
         20,
@@ -158,7 +158,7 @@ def test_ranks_are_looked_for_as_deep_as_the_queries_need():
     assert max_depth([everyday], 300) == 300
 
 
-def test_an_imported_query_has_the_kind_that_its_file_names():
+def test_an_imported_query_has_the_kind_that_its_file_names() -> None:
     items = [
         ImportedQuery("when did it break", ("The pump failed",), kind="everyday"),
         ImportedQuery("q", kind="claim"),
@@ -184,7 +184,7 @@ def attached(*items: ImportedQuery) -> list[tuple[int, str]]:
     return [(one.chunk_id, one.evidence) for one in found]
 
 
-def test_evidence_is_found_without_white_space():
+def test_evidence_is_found_without_white_space() -> None:
     found, rejected = attach_imported(
         [ImportedQuery(" Which  pump?", ("pump failed  in March",))], CHUNKS, DOCUMENTS
     )
@@ -196,19 +196,19 @@ def test_evidence_is_found_without_white_space():
     ("hint", "expected"),
     [("Valves", 3), ("v9", 3), ("LOG.txt", 2), ("pump log", 2), (None, 2), ("?", 2)],
 )
-def test_the_named_document_is_preferred(hint, expected):
+def test_the_named_document_is_preferred(hint, expected) -> None:
     assert attached(ImportedQuery("q", ("It was replaced by a new one.",), hint)) == [
         (expected, "It was replaced by a new one.")
     ]
 
 
-def test_the_longest_evidence_decides_and_short_ones_need_the_document():
+def test_the_longest_evidence_decides_and_short_ones_need_the_document() -> None:
     assert attached(ImportedQuery("q", ("It was", "The valve leaks."))) == [(3, "The valve leaks.")]
     assert attached(ImportedQuery("q", ("valve",))) == []
     assert attached(ImportedQuery("q", ("valve",), "v9")) == [(3, "valve")]
 
 
-def test_evidence_over_a_chunk_end_counts_for_its_beginning():
+def test_evidence_over_a_chunk_end_counts_for_its_beginning() -> None:
     parts = [
         "The first half of a long piece of evidence stands at the end of this chunk, ",
         "and the second half in the next.",
@@ -221,7 +221,7 @@ def test_evidence_over_a_chunk_end_counts_for_its_beginning():
     assert [one.chunk_id for one in found] == [1]
 
 
-def test_reasons_of_rejection():
+def test_reasons_of_rejection() -> None:
     items = [
         ImportedQuery("q", ("Nowhere to be found.",)),
         ImportedQuery("q"),
@@ -235,7 +235,7 @@ def test_reasons_of_rejection():
     ]
 
 
-def test_many_imports_agree_with_a_plain_search():
+def test_many_imports_agree_with_a_plain_search() -> None:
     rng = random.Random(5)
     words = [f"w{number}" for number in range(300)]
     texts = [" ".join(rng.choices(words, k=30)) for _ in range(200)]
@@ -254,7 +254,7 @@ def test_many_imports_agree_with_a_plain_search():
     assert rejected == []
 
 
-def test_questions_about_other_codes_numbers_or_names_are_no_duplicates():
+def test_questions_about_other_codes_numbers_or_names_are_no_duplicates() -> None:
     """Twelve words of which one differs: 9 of 11 shingles are shared."""
     about = "Which machine of the company is it that stands beside the northern {}?"
     others = [

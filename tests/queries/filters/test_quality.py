@@ -84,11 +84,11 @@ def reason(found: list[Check], name: str, query: Query) -> str:
         ("Castel 1994", ""),
     ],
 )
-def test_a_query_is_in_its_documents_language(text: str, left_out: str):
+def test_a_query_is_in_its_documents_language(text: str, left_out: str) -> None:
     assert reason(known([ENGLISH], [1], language="en"), "language check", ask(text)) == left_out
 
 
-def test_a_chunk_in_another_language_than_its_document_and_one_in_none_refuse_nothing():
+def test_a_chunk_in_another_language_than_its_document_or_in_none_refuses_no_query() -> None:
     german = ask("Wie oft wird das Öl der Pumpe gewechselt?")
     english = ask("How often is the oil of the pump changed?")
     assert reason(known([GERMAN], [1], language="en"), "language check", german) == ""
@@ -102,7 +102,7 @@ def test_a_chunk_in_another_language_than_its_document_and_one_in_none_refuse_no
     assert reason(names, "language check", ask("What does the Steam Deck OLED cost?")) == ""
 
 
-def test_the_margin_is_nothing_for_the_best_language_and_for_one_that_is_not_known():
+def test_the_margin_is_nothing_for_the_best_language_and_for_one_that_is_not_known() -> None:
     assert measure_language_margin("How often is the oil of the pump changed?", "en") == 0
     assert measure_language_margin("How often is the oil of the pump changed?", "none") == 0
     assert measure_language_margin("Wie oft wird das Öl der Pumpe gewechselt?", "en") > 2
@@ -118,7 +118,7 @@ def test_the_margin_is_nothing_for_the_best_language_and_for_one_that_is_not_kno
         ("", "b", (0, 0)),
     ],
 )
-def test_the_longest_run_by_hand(text: str, source: str, expected: tuple[int, int]):
+def test_the_longest_run_by_hand(text: str, source: str, expected: tuple[int, int]) -> None:
     assert longest_run(text, source) == expected
 
 
@@ -144,13 +144,13 @@ def test_the_longest_run_by_hand(text: str, source: str, expected: tuple[int, in
         ("Castel pump oil", ""),
     ],
 )
-def test_long_runs_of_the_text_are_no_question(text: str, left_out: str):
+def test_long_runs_of_the_text_are_no_question(text: str, left_out: str) -> None:
     found = known([ENGLISH], [1])
     assert reason(found, "copy check", ask(text)) == left_out
     assert reason(found, "copy check", ask(text, kind="title")) == ""
 
 
-def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
+def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path) -> None:
     """60 chunks: at most five may hold a rare word. *pump* stands in all, *gasket* in one,
     *brine* in eleven of which six are of document 2, *valve* in thirty of which three are.
     """
@@ -185,14 +185,14 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
     assert reason(found, "own words check", ask("What is on paper 2?", chunk=4, document=2)) == ""
 
 
-def test_an_everyday_query_needs_no_word_of_its_document(tmp_path: Path):
+def test_an_everyday_query_needs_no_word_of_its_document(tmp_path: Path) -> None:
     found = known([ENGLISH, "Another text about something else."], [1, 2], tmp_path)
     plain = "how frequently does somebody grease that machine"
     assert reason(found, "own words check", ask(plain)).startswith(Reason.NOTHING_OWN.words)
     assert reason(found, "own words check", ask(plain, kind="everyday")) == ""
 
 
-def test_an_everyday_query_does_not_repeat_its_document():
+def test_an_everyday_query_does_not_repeat_its_document() -> None:
     """ENGLISH has "the pump of hall four was" six words in a row, and "pump of hall four was"
     five.
     """
@@ -207,7 +207,7 @@ def test_an_everyday_query_does_not_repeat_its_document():
     assert reason(found, "copy check", ask(six)) == ""
 
 
-def test_without_an_index_words_are_not_judged():
+def test_without_an_index_words_are_not_judged() -> None:
     assert [check.name for check in known([ENGLISH], [1])] == [
         "language check",
         "copy check",
@@ -215,7 +215,7 @@ def test_without_an_index_words_are_not_judged():
     ]
 
 
-def test_nearly_the_same_words_about_one_chunk_are_one_query():
+def test_nearly_the_same_words_about_one_chunk_are_one_query() -> None:
     (check,) = (
         check for check in known([ENGLISH, ENGLISH], [1, 1]) if check.name == "near duplicates"
     )
@@ -256,7 +256,7 @@ def shares(events: list[Event]) -> dict[str, str]:
     }
 
 
-def test_a_run_reports_each_filters_share_and_lists_what_it_left_out(asked_project: Make):
+def test_a_run_reports_each_filters_share_and_lists_what_it_left_out(asked_project: Make) -> None:
     with serving(poor) as server:
         project = asked_project(**SIX, endpoint=server.url)
         events = generate_here(project)
@@ -284,7 +284,9 @@ def kept_of(project: ProjectFolder) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(asked_project: Make):
+def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(
+    asked_project: Make,
+) -> None:
     with serving(poor) as server:
         project = asked_project(**SIX, endpoint=server.url)
         generate_here(project)
@@ -355,7 +357,7 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(asked
     }
 
 
-def test_queries_of_the_other_backends_are_listed_too(asked_project: Make):
+def test_queries_of_the_other_backends_are_listed_too(asked_project: Make) -> None:
     project = asked_project(backend="extractive", consistency_top=1)
     (project.path / "imports").mkdir(exist_ok=True)
     generate_here(project)
@@ -366,12 +368,14 @@ def test_queries_of_the_other_backends_are_listed_too(asked_project: Make):
     assert "train" in done.stderr
 
 
-def test_before_any_are_made_the_command_names_what_to_run(asked_project: Make):
+def test_before_any_are_made_the_command_names_what_to_run(asked_project: Make) -> None:
     code, error = error_of("queries", str(asked_project(backend="extractive").path))
     assert (code, error["code"], error["stage"]) == (3, "not-built", "generate")
 
 
-def test_a_stop_is_heard_between_two_queries(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+def test_a_stop_is_heard_between_two_queries(
+    asked_project: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = 0
 
     def count(_text: str, _source: str) -> tuple[int, int]:
@@ -387,7 +391,7 @@ def test_a_stop_is_heard_between_two_queries(asked_project: Make, monkeypatch: p
     assert asked == 4
 
 
-def test_nearly_the_same_words_with_another_year_are_another_query():
+def test_nearly_the_same_words_with_another_year_are_another_query() -> None:
     (check,) = (check for check in known([ENGLISH], [1]) if check.name == "near duplicates")
     assert check.detail(ask("What was the yearly price of the northern pump in 2019?")) == ""
     assert check.detail(ask("What was the yearly price of the northern pump in 2020?")) == ""

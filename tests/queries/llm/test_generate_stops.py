@@ -71,7 +71,7 @@ def test_a_stop_is_heard_between_two_batches_of_queries(
     assert encoder.batches == 2
 
 
-def test_a_stop_is_heard_wherever_it_comes(
+def test_a_stop_is_noticed_at_every_point(
     asked_project: Callable[..., ProjectFolder], encoder: InBatches
 ) -> None:
     project = asked_project(consistency_top=1)

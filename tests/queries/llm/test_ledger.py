@@ -24,7 +24,7 @@ def reopened(ledger: Ledger, project: ProjectFolder) -> Ledger:
     return Ledger(project, "recipe")
 
 
-def test_answers_are_read_back_as_they_were_written(project: ProjectFolder):
+def test_answers_are_read_back_as_they_were_written(project: ProjectFolder) -> None:
     ledger = Ledger(project, "recipe")
     written = ledger.add("one", ANSWER)
     again = reopened(ledger, project)
@@ -37,7 +37,7 @@ def test_answers_are_read_back_as_they_were_written(project: ProjectFolder):
     assert (again.path.stat().st_mode & 0o777, again.path.parent.name) == (0o600, "cache")
 
 
-def test_a_lasting_problem_stands_and_a_passing_one_is_tried_again(project: ProjectFolder):
+def test_a_lasting_problem_stands_and_a_passing_one_is_tried_again(project: ProjectFolder) -> None:
     ledger = Ledger(project, "recipe")
     ledger.add("bad", Answer(problem=NOT_JSON))
     ledger.add("late", Answer(problem="no answer within 5 s", lasting=False))
@@ -51,7 +51,7 @@ def test_a_lasting_problem_stands_and_a_passing_one_is_tried_again(project: Proj
 @pytest.mark.parametrize("torn", [1, 20, 60])
 def test_a_torn_last_line_is_cut_off_and_the_next_answer_stands_on_its_own(
     project: ProjectFolder, torn: int
-):
+) -> None:
     ledger = Ledger(project, "recipe")
     ledger.add("one", ANSWER)
     whole = ledger.path.read_bytes()
@@ -83,7 +83,7 @@ def test_a_torn_last_line_is_cut_off_and_the_next_answer_stands_on_its_own(
         '{"key": "x", "items": 3, "dropped": {}, "problem": "", "lasting": true}',
     ],
 )
-def test_a_line_that_makes_no_sense_is_passed_over(project: ProjectFolder, line: str):
+def test_a_line_that_makes_no_sense_is_passed_over(project: ProjectFolder, line: str) -> None:
     ledger = Ledger(project, "recipe")
     ledger.add("one", ANSWER)
     ledger.close()
@@ -93,7 +93,9 @@ def test_a_line_that_makes_no_sense_is_passed_over(project: ProjectFolder, line:
     assert again.get("x") is None
 
 
-def test_a_full_disk_loses_the_answer_and_not_the_ones_before(small_disk: Path, disk_filler):
+def test_a_full_disk_loses_the_answer_and_not_the_ones_before(
+    small_disk: Path, disk_filler
+) -> None:
     folder = ProjectFolder.create(small_disk / "project", {})
     ledger = Ledger(folder, "recipe")
     ledger.add("one", ANSWER)
@@ -107,7 +109,7 @@ def test_a_full_disk_loses_the_answer_and_not_the_ones_before(small_disk: Path, 
     assert again.get("after") is not None
 
 
-def test_answers_about_chunks_that_are_gone_leave_every_ledger(project: ProjectFolder):
+def test_answers_about_chunks_that_are_gone_leave_every_ledger(project: ProjectFolder) -> None:
     for recipe, keys in (("a", ("one", "two")), ("b", ("two",))):
         ledger = Ledger(project, recipe)
         for key in keys:
@@ -120,7 +122,7 @@ def test_answers_about_chunks_that_are_gone_leave_every_ledger(project: ProjectF
     ] == ["one"]
 
 
-def test_a_chunk_is_known_by_all_that_a_prompt_shows_of_it():
+def test_a_chunk_is_known_by_all_that_a_prompt_shows_of_it() -> None:
     def key(
         text: str = "t", title: str = "T", headings: tuple[str, ...] = ("h",), number: int = 1
     ) -> str:

@@ -56,7 +56,7 @@ def asked(sentence: str, asks: str) -> set[str]:
     return {question.text for question in found if question.asks == asks}
 
 
-def test_inflections():
+def test_inflections() -> None:
     assert [third_person(verb) for verb in ("announce", "carry", "watch", "have")] == [
         "announces",
         "carries",
@@ -94,11 +94,11 @@ def test_inflections():
         ("table", None),
     ],
 )
-def test_verb_readings(word, reading):
+def test_verb_readings(word, reading) -> None:
     assert verb_form(word) == reading
 
 
-def test_a_plain_past_sentence_is_taken_apart():
+def test_a_plain_past_sentence_is_taken_apart() -> None:
     clause = parse_clause("On Monday, the company announced a new pump for the plant", TABLE)
     assert clause is not None
     assert (
@@ -118,7 +118,7 @@ def test_a_plain_past_sentence_is_taken_apart():
     )
 
 
-def test_an_apposition_is_cut_out_of_the_subject():
+def test_an_apposition_is_cut_out_of_the_subject() -> None:
     clause = parse_clause("Acme, maker of valves, has opened a plant", TABLE)
     assert clause is not None
     assert (clause.subject, clause.insertion, clause.auxiliary, clause.verb, clause.rest) == (
@@ -130,7 +130,7 @@ def test_an_apposition_is_cut_out_of_the_subject():
     )
 
 
-def test_a_negation_is_kept():
+def test_a_negation_is_kept() -> None:
     clause = parse_clause("The valve cannot open under load", TABLE)
     assert clause is not None
     assert (clause.subject, clause.auxiliary, clause.rest) == (
@@ -140,7 +140,7 @@ def test_a_negation_is_kept():
     )
 
 
-def test_an_unknown_regular_past_has_its_base_from_the_corpus():
+def test_an_unknown_regular_past_has_its_base_from_the_corpus() -> None:
     clause = parse_clause("Acme erased its tapes", TABLE)
     assert clause is not None
     assert clause.verb == "erase"
@@ -159,17 +159,17 @@ def test_an_unknown_regular_past_has_its_base_from_the_corpus():
         "neither side has won a game",
     ],
 )
-def test_sentences_without_a_clear_subject_are_left(text):
+def test_sentences_without_a_clear_subject_are_left(text) -> None:
     assert parse_clause(text, TABLE) is None
 
 
-def test_when():
+def test_when() -> None:
     assert "When did Turo introduce a payment option?" in asked(
         "Turo introduced a payment option in March 2023.", "date"
     )
 
 
-def test_why_and_how_and_under_what_conditions():
+def test_why_and_how_and_under_what_conditions() -> None:
     assert asked("The board rejected the offer because the price was low.", "reason") == {
         "Why did the board reject the offer?"
     }
@@ -181,7 +181,7 @@ def test_why_and_how_and_under_what_conditions():
     }
 
 
-def test_how_many_and_how_much():
+def test_counts_and_amounts_are_asked_for() -> None:
     assert asked("Acme opened 12 plants in Spain.", "count") == {
         "How many plants did Acme open in Spain?"
     }
@@ -193,45 +193,45 @@ def test_how_many_and_how_much():
     }
 
 
-def test_the_object_is_asked_for_and_left_out():
+def test_the_object_is_asked_for_and_left_out() -> None:
     assert asked("Turo has introduced a payment option for drivers.", "object") == {
         "What has Turo introduced for drivers?"
     }
 
 
-def test_the_subject_is_asked_for_and_left_out():
+def test_the_subject_is_asked_for_and_left_out() -> None:
     assert asked("Barr Moses founded a data company in Boston.", "subject") == {
         "Who founded a data company in Boston?"
     }
 
 
-def test_definition_and_speech():
+def test_definition_and_speech() -> None:
     assert asked("A valve is a device that controls flow.", "definition") == {"What is a valve?"}
     assert asked("Acme said that the new pump would fail in winter.", "speech") == {
         "What did Acme say about the new pump?"
     }
 
 
-def test_modal_sentences_ask_for_leave():
+def test_modal_sentences_ask_for_leave() -> None:
     assert "Must the company keep the report secret?" in asked(
         "The company shall keep the report secret.", "polar"
     )
 
 
-def test_events_become_nouns():
+def test_events_become_nouns() -> None:
     found = asked("Turo introduced a payment option.", "event")
     assert "What is the impact of Turo introducing a payment option?" in found
     assert "What led Turo to introduce a payment option?" in found
 
 
-def test_noun_phrase_ends_at_prepositions_verbs_and_marks():
+def test_noun_phrase_ends_at_prepositions_verbs_and_marks() -> None:
     assert first_noun_phrase("a payment option for drivers") == "a payment option"
     assert first_noun_phrase("the price of gold in March") == "the price of gold"
     assert first_noun_phrase("the new pump would fail") == "the new pump"
     assert first_noun_phrase("it again") == ""
 
 
-def test_question_words():
+def test_question_words() -> None:
     nobody: frozenset[str] = frozenset()
     assert who_word("Taylor Swift", nobody) == "who"
     assert who_word("Petersen", frozenset({"petersen"})) == "who"
@@ -241,13 +241,13 @@ def test_question_words():
     assert what_word("new safety rules", random.Random(0)) in {"what rules", "which rules", "what"}
 
 
-def test_long_rests_are_cut_before_a_preposition():
+def test_long_rests_are_cut_before_a_preposition() -> None:
     text = "one two three four five six seven eight nine ten in twelve of fourteen fifteen sixteen"
     assert shorten(text, 12) == "one two three four five six seven eight nine ten"
     assert shorten("short enough", 12) == "short enough"
 
 
-def test_cleaning():
+def test_cleaning() -> None:
     assert (
         clean("(b) However, the “Term” (as defined) ends – unless renewed – today.", ENGLISH)
         == "the Term ends today"
@@ -261,7 +261,7 @@ def test_cleaning():
     assert without_loose_end("the pump in the", ENGLISH) == "the pump"
 
 
-def test_claims_keep_subject_and_verb_and_leave_vague_ones():
+def test_claims_keep_subject_and_verb_and_leave_vague_ones() -> None:
     def claims(text: str) -> set[str | None]:
         found = salient_sentences(text, TABLE, ENGLISH)
         return {claim_query(found[0], ENGLISH, TABLE, random.Random(seed)) for seed in range(30)}
@@ -275,7 +275,7 @@ def test_claims_keep_subject_and_verb_and_leave_vague_ones():
     assert claims("Who opened the turbine plant in Northern Spain?") == {None}
 
 
-def test_generalising_keeps_heads_surnames_and_codes():
+def test_generalising_keeps_heads_surnames_and_codes() -> None:
     always = random.Random(0)
     assert (
         generalise("the annual turbine inspection", TABLE, ENGLISH, always, share=1.0)
@@ -289,7 +289,7 @@ def test_generalising_keeps_heads_surnames_and_codes():
     )
 
 
-def test_synonyms_keep_the_form_and_leave_names():
+def test_synonyms_keep_the_form_and_leave_names() -> None:
     text = paraphrase("Why was the lawsuit rejected?", TABLE, random.Random(1), share=1.0)
     assert text == "Why was the legal case turned down?"
     assert (
@@ -298,7 +298,7 @@ def test_synonyms_keep_the_form_and_leave_names():
     )
 
 
-def test_abbreviations_of_the_corpus_are_exchanged():
+def test_abbreviations_of_the_corpus_are_exchanged() -> None:
     table = TermStatistics(10, {}, long_forms={"FCC": "Federal Communications Commission"})
     made = {
         paraphrase("rules of the FCC", table, random.Random(seed), share=0.0) for seed in range(20)
@@ -311,7 +311,7 @@ def test_abbreviations_of_the_corpus_are_exchanged():
     assert "the FCC" in back
 
 
-def test_articles_agree():
+def test_articles_agree() -> None:
     assert (
         agree("a example and an proposal, an hour, series A of")
         == "an example and a proposal, an hour, series A of"

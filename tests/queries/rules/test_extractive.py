@@ -61,7 +61,7 @@ CHUNKS = [
 TITLES = {1: "Orion-7 Inspection Report", 2: "vane_and_supplier_terms.pdf", 3: "Failure Log 2023"}
 
 
-def test_evidence_stands_in_the_source_chunk_and_texts_are_distinct():
+def test_evidence_stands_in_the_source_chunk_and_texts_are_distinct() -> None:
     by_id = {chunk.id: chunk for chunk in CHUNKS}
     queries = generate(CHUNKS, TITLES, per_chunk=4)
     assert len(queries) >= 2 * len(CHUNKS)
@@ -72,7 +72,7 @@ def test_evidence_stands_in_the_source_chunk_and_texts_are_distinct():
     assert max(Counter(query.chunk_id for query in queries).values()) <= 4
 
 
-def test_of_many_chunks_those_alone_are_read_that_are_counted_or_asked_about():
+def test_only_sampled_or_requested_chunks_are_read() -> None:
     by_id = {chunk.id: chunk for chunk in CHUNKS}
     read = list[int]()
 
@@ -92,18 +92,18 @@ def test_of_many_chunks_those_alone_are_read_that_are_counted_or_asked_about():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_can_be_generated_alone(kind):
+def test_each_kind_can_be_generated_alone(kind) -> None:
     queries = generate(CHUNKS, TITLES, kinds=(kind,), per_chunk=2)
     assert {query.kind for query in queries} == {kind}
     assert all(query.text.endswith("?") == (kind == "question") for query in queries)
 
 
-def test_same_seed_same_queries_other_seed_others():
+def test_same_seed_same_queries_other_seed_others() -> None:
     assert generate(CHUNKS, TITLES, seed=3) == generate(CHUNKS, TITLES, seed=3)
     assert generate(CHUNKS, TITLES, seed=3) != generate(CHUNKS, TITLES, seed=4)
 
 
-def test_a_new_document_leaves_the_others_queries_alone():
+def test_a_new_document_leaves_the_others_queries_alone() -> None:
     table = TermStatistics.from_chunks(CHUNKS)
     before = generate(CHUNKS, TITLES, statistics=table)
     more = [build_chunk("Solar panels on the roof of the depot feed the grid.", 99, 9), *CHUNKS]
@@ -112,7 +112,7 @@ def test_a_new_document_leaves_the_others_queries_alone():
     assert any(query.document_id == 9 for query in after)
 
 
-def test_a_limit_is_spread_over_the_documents():
+def test_a_limit_is_spread_over_the_documents() -> None:
     many = [
         build_chunk(
             f"The unit U{number} in hall H{number} was inspected by team T{number}.",
@@ -132,18 +132,18 @@ def test_a_limit_is_spread_over_the_documents():
     assert len({query.document_id for query in queries}) == 11
 
 
-def test_the_limit_holds():
+def test_the_limit_holds() -> None:
     assert len(generate(CHUNKS, TITLES, per_chunk=4, max_queries=5)) == 5
     assert generate(CHUNKS, TITLES, max_queries=0) == []
     assert generate([], {}) == []
 
 
-def test_equal_chunks_are_used_once():
+def test_equal_chunks_are_used_once() -> None:
     twice = [CHUNKS[0], replace(CHUNKS[0], id=77, document_id=8)]
     assert {query.chunk_id for query in generate(twice, TITLES)} == {1}
 
 
-def test_headings_enter_title_queries():
+def test_headings_enter_title_queries() -> None:
     headed = [replace(CHUNKS[2], headings=("Manual", "Rotor limits"))]
     texts = [
         query.text
@@ -171,7 +171,7 @@ def test_headings_enter_title_queries():
         ("zh", "猎户座涡轮机于三月在卑尔根接受了检查。工程师发现叶片腐蚀。", False),
     ],
 )
-def test_other_languages(language, text, asks):
+def test_other_languages(language, text, asks) -> None:
     source = [build_chunk(text, 1)]
     kinds = {
         query.kind
@@ -184,14 +184,14 @@ def test_other_languages(language, text, asks):
 
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=5), st.sampled_from(["en", "de", "xx"]))
 @settings(max_examples=60)
-def test_any_text_is_survived(texts, language):
+def test_any_text_is_survived(texts, language) -> None:
     source = [build_chunk(text, place + 1, ordinal=place) for place, text in enumerate(texts)]
     for query in generate(source, {1: texts[0]}, language=language, per_chunk=4):
         assert query.text.strip()
         assert query.evidence in source[query.chunk_id - 1].text
 
 
-def test_statistics_by_hand():
+def test_statistics_by_hand() -> None:
     table = TermStatistics.from_chunks(
         [build_chunk("The Orion pump. A pump runs here."), build_chunk("The valve of Orion runs.")]
     )
@@ -203,7 +203,7 @@ def test_statistics_by_hand():
     assert "valve" in table.lower_case
 
 
-def test_statistics_find_people_long_forms_and_boilerplate():
+def test_statistics_find_people_long_forms_and_boilerplate() -> None:
     footer = "All rights reserved by the publisher."
     texts = [
         f"Said John Petersen of the Federal Trade Commission (FTC) on day {n}. {footer}"
@@ -216,7 +216,7 @@ def test_statistics_find_people_long_forms_and_boilerplate():
     assert not table.is_boilerplate(texts[0].split(". ")[0] + ".")
 
 
-def test_phrases_keep_terms_whole_and_leave_verbs():
+def test_phrases_keep_terms_whole_and_leave_verbs() -> None:
     text = (
         "The Bank of Norway sees a boundary layer heating of GPT-4 servers to tell Erik ten Hag"
         " about 40 turbines"
@@ -235,7 +235,7 @@ def test_phrases_keep_terms_whole_and_leave_verbs():
     ]
 
 
-def test_boilerplate_and_noise_come_last_or_not_at_all():
+def test_boilerplate_and_noise_come_last_or_not_at_all() -> None:
     footer = "Copyright Acme Publishing Group, Oslo, Norway."
     texts = [
         f"{footer} Pump P{n} leaked near hatch H{n} of the upper deck. ____ 1 2 3 ____"
@@ -246,7 +246,7 @@ def test_boilerplate_and_noise_come_last_or_not_at_all():
     assert found == ["Pump P0 leaked near hatch H0 of the upper deck.", footer]
 
 
-def test_file_names_become_topics():
+def test_file_names_become_topics() -> None:
     table = TermStatistics.from_chunks(CHUNKS)
     assert (
         topic_of("vane_and%20supplier_terms.pdf", table, ENGLISH).text == "vane and supplier terms"
@@ -254,13 +254,13 @@ def test_file_names_become_topics():
     assert topic_of("", table, ENGLISH).name == ""
 
 
-def test_language_codes():
+def test_language_codes() -> None:
     assert language_of("de-AT").code == "de"
     assert language_of("English") is ENGLISH
     assert language_of("xx").function_words == frozenset()
 
 
-def test_the_room_loads_no_heavy_library():
+def test_the_room_loads_no_heavy_library() -> None:
     heavy = "('torch', 'transformers', 'tantivy', 'usearch', 'numpy')"
     code = f"import sys, engine.queries; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -268,7 +268,7 @@ def test_the_room_loads_no_heavy_library():
 
 
 @pytest.mark.shared
-def test_real_news_give_mixed_queries_that_are_no_copies():
+def test_real_news_give_mixed_queries_that_are_no_copies() -> None:
     path = SHARED / "multihop-partial" / "corpus.jsonl"
     if not path.exists():
         pytest.skip("shared/data/multihop-partial is not here")
@@ -295,7 +295,7 @@ def test_real_news_give_mixed_queries_that_are_no_copies():
     assert all(re.match(r"\W*\w", query.text) for query in queries)
 
 
-def test_every_chunk_is_a_place_to_stop_at():
+def test_every_chunk_is_a_place_to_stop_at() -> None:
     asked = []
     generate(CHUNKS, TITLES, check=lambda: asked.append(1))
     assert len(asked) == 2 * len(CHUNKS)  # once to count its words, once to write its queries

@@ -20,7 +20,7 @@ def sentences(text: str) -> list[str]:
     return [text[start:end] for start, end in split_sentences(text)]
 
 
-def test_codes_decimals_and_compounds_stay_whole():
+def test_codes_decimals_and_compounds_stay_whole() -> None:
     assert words("The GPT-4 model costs $1,200.50, up 2.1% at mach 0.6.") == [
         "The",
         "GPT-4",
@@ -37,11 +37,11 @@ def test_codes_decimals_and_compounds_stay_whole():
     ]
 
 
-def test_initials_keep_their_stops():
+def test_initials_keep_their_stops() -> None:
     assert words("the U.S. dollar") == ["the", "U.S.", "dollar"]
 
 
-def test_code_means_letters_with_digits_or_capitals_inside():
+def test_code_means_letters_with_digits_or_capitals_inside() -> None:
     assert [token.is_code for token in tokenize("EN10025 iPad NASA Paris 2023 steel")] == [
         True,
         True,
@@ -52,22 +52,22 @@ def test_code_means_letters_with_digits_or_capitals_inside():
     ]
 
 
-def test_chinese_is_cut_at_function_characters():
+def test_chinese_is_cut_at_function_characters() -> None:
     assert words("北京的天气") == ["北京", "的", "天气"]
 
 
-def test_fold_joins_case_width_and_space():
+def test_fold_joins_case_width_and_space() -> None:
     assert fold("  ＡB\n’c ") == "ab 'c"
 
 
-def test_a_question_is_the_same_with_and_without_its_marks():
+def test_a_question_is_the_same_with_and_without_its_marks() -> None:
     texts = ("How do I  moor?", "how do i moor", "¿How do I moor ？", "How do I moor …")
     assert {question_key(text) for text in texts} == {"how do i moor"}
     assert question_key("What is C++?") != question_key("What is C#?")
 
 
 @given(st.text(max_size=300))
-def test_tokens_lie_where_they_say_and_cover_all_letters(text):
+def test_tokens_lie_where_they_say_and_cover_all_letters(text) -> None:
     tokens = tokenize(text)
     assert all(text[token.start : token.end] == token.text for token in tokens)
     assert all(before.end <= after.start for before, after in pairwise(tokens))
@@ -95,12 +95,12 @@ def test_tokens_lie_where_they_say_and_cover_all_letters(text):
         ("Das kostet z.B. 5 Euro. Das ist gut.", ["Das kostet z.B. 5 Euro.", "Das ist gut."]),
     ],
 )
-def test_sentence_ends(text, expected):
+def test_sentence_ends(text, expected) -> None:
     assert sentences(text) == expected
 
 
 @given(st.text(alphabet=st.sampled_from("aB1 .!?\n\t-)(“”é。,;"), max_size=200))
-def test_sentences_keep_every_character_that_is_no_space(text):
+def test_sentences_keep_every_character_that_is_no_space(text) -> None:
     spans = split_sentences(text)
     assert all(start < end and text[start:end] == text[start:end].strip() for start, end in spans)
     assert all(before.end <= after.start for before, after in pairwise(spans))

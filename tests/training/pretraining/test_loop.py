@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,9 +186,7 @@ def test_broken_off_it_ends_as_an_unbroken_one(
     assert whole.history == resumed.history
 
 
-def test_killed_it_goes_on_from_its_last_checkpoint(
-    go: Pretrain, masked: TrainingConfig, tmp_path: Path
-) -> None:
+def test_killed_it_goes_on_from_its_last_checkpoint(go: Pretrain, masked: TrainingConfig) -> None:
     whole = go(masked, "whole")
 
     def die(event: Event) -> None:

@@ -10,6 +10,7 @@ import email.utils
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC
 from email.message import Message
 from email.parser import BytesParser
 from io import BytesIO
@@ -171,8 +172,12 @@ def _split_mailbox(file: BinaryIO, max_length: int) -> Iterator[bytes]:
 
 
 def _parse_date(text: str) -> float | None:
+    """Return the seconds since the epoch; UTC is assumed without a zone, or with -0000."""
     try:
-        return email.utils.parsedate_to_datetime(text).timestamp()
+        date = email.utils.parsedate_to_datetime(text)
+        if date.tzinfo is None:
+            date = date.replace(tzinfo=UTC)
+        return date.timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 

@@ -32,7 +32,7 @@ def read_rules(page: Any, quarters: int) -> Rules:
 
     rules: list[tuple[float, float, float]] = []
     for path, box in read_paths(page, _MAX_OBJECTS):
-        left, bottom, right, top = turn_box(box, quarters) if quarters else box
+        left, bottom, right, top = turn_box(box, quarters)
         if right - left < _MIN_RULE:
             continue
         if top - bottom <= _MAX_RULE:

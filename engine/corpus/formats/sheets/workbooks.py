@@ -32,11 +32,7 @@ def represent_workbook(workbook: Any, content: bytes) -> str:
         represented = str(workbook.to_ir_json())
         if _ROWS_LOST not in represented:
             return represented
-    package = open_package(content)
-    sheets = filter(SHEET.fullmatch, package.namelist())
-    empty_sheets = {name: _CELLS.sub(b"", package.read(name)) for name in sheets}
-    empty_workbook = type(workbook).from_bytes(replace_parts(package, empty_sheets), "xlsx")
-    parsed = json.loads(empty_workbook.to_ir_json())
+    parsed = _represent_without_cells(workbook, content)
     sections = parsed["sections"]
     rest = f"\n\n{plain}\n"
     for section, following in zip(sections, [*sections[1:], {}], strict=True):
@@ -48,3 +44,12 @@ def represent_workbook(workbook: Any, content: bytes) -> str:
         section["elements"] = [{"type": "table", "plain": rows}]
         rest = f"{next_name}{left}"
     return json.dumps(parsed)
+
+
+def _represent_without_cells(workbook: Any, content: bytes) -> Any:
+    """Return the representation of a workbook whose sheets are empty."""
+    package = open_package(content)
+    sheets = filter(SHEET.fullmatch, package.namelist())
+    empty_sheets = {name: _CELLS.sub(b"", package.read(name)) for name in sheets}
+    empty_workbook = type(workbook).from_bytes(replace_parts(package, empty_sheets), "xlsx")
+    return json.loads(empty_workbook.to_ir_json())

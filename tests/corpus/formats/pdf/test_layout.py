@@ -258,7 +258,7 @@ def test_a_turned_note_in_the_margin_costs_nothing() -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["land90.pdf", "land270.pdf"])
-def test_the_files_of_users(name: str) -> None:
+def test_example_files(name: str) -> None:
     path = SHARED / "faults" / "06-rotated-page" / "docs" / name
     (document,) = (found for found in READER.read(path) if isinstance(found, ReadDocument))
     lines = document.text.split("\n")

@@ -51,7 +51,7 @@ def test_metadata_of_a_pdf() -> None:
     assert document.changed is None
 
 
-def test_a_title_that_a_program_wrote_for_none_is_left_out() -> None:
+def test_a_placeholder_title_of_a_program_is_left_out() -> None:
     title = b"Harbour plan".hex().encode()
     (document,) = read(
         office.pdf("The pelican.").replace(
@@ -62,7 +62,7 @@ def test_a_title_that_a_program_wrote_for_none_is_left_out() -> None:
     assert document.title == "A"
 
 
-def test_a_date_that_is_none_and_one_of_no_calendar_are_left_out() -> None:
+def test_an_invalid_date_is_left_out() -> None:
     (document,) = read(
         office.pdf("The pelican.").replace(
             b"D:20310304050607Z".hex().encode(), b"D:20311399".hex().encode()
@@ -107,7 +107,7 @@ def test_pages_that_a_pdf_claims_and_does_not_have_take_no_long_time() -> None:
     assert (left.member, left.kind) == ("pages 3-200000", "damaged")
 
 
-def test_of_a_pdf_that_is_cut_what_is_there_is_read() -> None:
+def test_the_pages_before_the_cut_of_a_truncated_pdf_are_read() -> None:
     content = office.pdf("The pelican.", "The heron.")
     document, rest = read(content[: content.index(b"xref")])
     assert isinstance(document, ReadDocument)
@@ -128,9 +128,7 @@ def test_of_a_pdf_that_is_cut_what_is_there_is_read() -> None:
     )
 
 
-def test_a_pdf_that_is_cut_is_damaged_where_its_catalog_is_not_there_or_its_lock_not_known() -> (
-    None
-):
+def test_a_truncated_pdf_without_catalog_or_with_an_unknown_lock_is_damaged() -> None:
     content = office.pdf("The pelican.")
     locked = office.locked_pdf()
     for cut in (
@@ -424,15 +422,13 @@ def meaning(shown: str, signs: dict[str, str]) -> str:
     return document.text
 
 
-def test_signs_of_two_halves_cost_only_themselves_beside_letters_from_right_to_left() -> None:
+def test_surrogate_pairs_next_to_right_to_left_letters_lose_only_themselves() -> None:
     signs = {"A": "א", "B": "ב", "C": "😀"}
     assert meaning("xyz C AB", signs).split() == ["xyz", "בא"]
     assert meaning("ACB", signs) == "בא"
 
 
-def test_what_stands_beyond_the_edges_of_a_page_is_not_reported_beside_letters_from_right_to_left() -> (  # noqa: E501
-    None
-):
+def test_text_beyond_the_page_is_left_out_in_right_to_left_pages_too() -> None:
     lines = "\n".join(["AB", *["pelican"] * 40])
     assert (
         meaning(lines, {}).count("pelican")

@@ -79,7 +79,7 @@ def test_damaged_files_are_rewritten_without_an_error(content: bytes) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", RIGHT)
-def test_the_files_of_users(tmp_path: Path, name: str) -> None:
+def test_example_files(tmp_path: Path, name: str) -> None:
     assert read(tmp_path / name, (SHARED / name).read_bytes()) == RIGHT[name]
 
 

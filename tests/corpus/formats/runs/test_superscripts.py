@@ -325,7 +325,7 @@ def test_a_mark_before_its_word() -> None:
 
 
 @pytest.mark.shared
-def test_the_files_of_users(tmp_path: Path) -> None:
+def test_example_files() -> None:
     texts: dict[str, str] = {}
     for path in SHARED.iterdir():
         (document,) = read_everything(

@@ -178,7 +178,7 @@ def test_private_letters_of_word_97(tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-def test_the_files_of_users(tmp_path: Path) -> None:
+def test_example_files(tmp_path: Path) -> None:
     texts = {path.name: read(tmp_path / path.name, path.read_bytes()) for path in SHARED.iterdir()}
     assert (
         texts["sentence.docx"] == "The shunt has 220 kΩ and the filter passes 25 μm. Load ≤ 800 kg."

@@ -333,5 +333,5 @@ def test_no_code_fails(value: float) -> None:
         ("YYYY-MM-DD", 47985, "2031-05-17"),
     ],
 )
-def test_letters_of_dates_beside_digits_are_letters(code: str, number: float, text: str) -> None:
+def test_date_letters_next_to_digits_are_text(code: str, number: float, text: str) -> None:
     assert show_number(number, code) == text

@@ -1,0 +1,57 @@
+"""Days of the calendar in local time, and the seconds since the epoch that documents have."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta, timezone
+
+from engine.core.errors import UsageError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_local(seconds: float) -> datetime:
+    """Return a moment in local time.
+
+    Windows knows no local times before 1970 and after 3000: standard time is taken there. Raises
+    ValueError or OverflowError outside the years 1 to 9999.
+    """
+    moment = _EPOCH + timedelta(seconds=seconds)
+    try:
+        offset = time.localtime(seconds).tm_gmtoff
+    except OSError:
+        offset = -time.timezone
+    return moment.astimezone(timezone(timedelta(seconds=offset)))
+
+
+def from_local(moment: datetime) -> float:
+    """Return the seconds since the epoch of a local time, given without a zone."""
+    try:
+        seconds = time.mktime(moment.timetuple())
+    except OverflowError:  # Windows: see `to_local`
+        whole = moment.replace(tzinfo=UTC, microsecond=0) - _EPOCH
+        seconds = whole.total_seconds() + time.timezone
+    return seconds + moment.microsecond / 1e6
+
+
+def day(seconds: float | None) -> str:
+    """Return the local day of a timestamp as YYYY-MM-DD; empty for None."""
+    if seconds is None:
+        return ""
+    try:
+        return f"{to_local(seconds):%Y-%m-%d}"
+    except (ValueError, OverflowError):
+        return ""
+
+
+def read_day(text: str) -> float:
+    """Return the seconds since the epoch of `YYYY-MM-DD`, in local time. Raises UsageError."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            return from_local(moment)
+        # The conversion to UTC rejects moments that cannot be represented there.
+        return moment.astimezone(UTC).timestamp()
+    except (ValueError, OverflowError):
+        to_do = "Write it as YYYY-MM-DD, such as 2031-04-30."
+        raise UsageError(f"'{text}' is not a date.", "", to_do, code="date-invalid") from None
