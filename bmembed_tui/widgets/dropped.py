@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 MAX_PATH_LENGTH = 4096  # characters of a path
 
@@ -30,8 +30,12 @@ def _list_readings(text: str) -> Iterator[str]:
     if not text or len(text) > MAX_PATH_LENGTH or "\n" in text:
         return
     yield text
+    # Windows Terminal quotes paths with blanks, and a backslash in them escapes nothing.
+    yield text.removeprefix('"').removesuffix('"')
     if text.startswith("file://"):
-        yield unquote(urlsplit(text).path)
+        from urllib.request import url2pathname
+
+        yield url2pathname(urlsplit(text).path)
     try:
         parts = shlex.split(text)
     except ValueError:  # a quote that is not closed

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,7 +72,12 @@ class Worker:
         """End the process; return whether it was at work."""
         readable, _, _ = select.select([self._process.stdout], [], [], 0)
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        # Not read to its end: under Wine, a child that was just being created keeps it open.
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
         return not readable
 
 

@@ -34,6 +34,9 @@ def test_a_path_is_understood_as_terminals_write_it(tmp_path: Path) -> None:
     address = "file://" + str(folder).replace(" ", "%20").replace("ö", "%C3%B6")
     for text in (str(folder), f" {folder}\n", escaped, f'"{folder}"', address):
         assert find_dropped_path(text) == folder, text
+    server = tmp_path / "quay\\\\a b"  # two backslashes, as before the name of a server
+    server.mkdir(parents=True)
+    assert find_dropped_path(f'"{server}"') == server
     for text in (
         "",
         "a word",
