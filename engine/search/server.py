@@ -46,7 +46,7 @@ class Server:
         self._reading = ThreadSearcher(project)
         self._extra = dict(extra or {})
         self._answers = Answers(output)
-        self._waiting: dict[tuple[str, bool], Ticket] = {}
+        self.waiting: dict[tuple[str, bool], Ticket] = {}
         self._series_lock = threading.Lock()
         self._searchers = {light: ThreadSearcher(project) for light in (True, False)}
         self._searching: dict[bool, Worker] = {}
@@ -132,8 +132,8 @@ class Server:
         is answered as superseded.
         """
         with self._series_lock:
-            former = self._waiting.get(series)
-            self._waiting[series] = ticket
+            former = self.waiting.get(series)
+            self.waiting[series] = ticket
             if former is not None:
                 former.superseded = True
         if former is not None:
@@ -143,7 +143,7 @@ class Server:
             with self._series_lock:
                 if ticket.superseded:
                     return
-                del self._waiting[series]
+                del self.waiting[series]
             job()
 
         return run_unless_superseded
