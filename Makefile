@@ -79,6 +79,7 @@ lint: $(VENV)/.installed-dev
 test-windows: | $(BIN)/python
 	$(BIN)/python tests/windows/prepare.py
 	$(BIN)/python tests/windows/smoke.py
+	$(BIN)/python tests/windows/story.py
 	$(BIN)/python tests/windows/app.py
 	$(BIN)/python tests/windows/suite.py
 

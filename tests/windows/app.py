@@ -19,7 +19,7 @@ from wine import ROOT, run_python
 
 SECONDS = 1800.0
 STEP_SECONDS = 600
-STEPS = ("files counted", "documents read", "keyword search", "settings", "result")
+STEPS = ("files counted", "documents read", "keyword search", "settings", "every step")
 TEXTS = {
     "tides.txt": "The ferry waits for high water before it leaves the quay.",
     "lights.txt": "A lighthouse keeper counts ships.",

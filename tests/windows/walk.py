@@ -1,7 +1,7 @@
 """The app without a terminal, with real engine processes: `walk.py PROJECT QUERY FILE`.
 
-Reads the documents, searches them by keyword, opens and leaves the settings, and ends at the step
-Result. FILE is the document that the query should find first. Prints each step that is done.
+Reads the documents, searches them by keyword, opens and leaves the settings, and shows every step.
+FILE is the document that the query should find first. Prints each step that is done.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ async def walk(pilot: Pilot[Any], query: str, file: str) -> None:
     await pilot.press("escape")
     await until_screen(pilot, ProjectScreen)
     report("settings")
-    screen.action_go("result")
-    await until(pilot, lambda: screen.is_at("result"), "the result")
-    report("result")
+    for step in ("documents", "model", "queries", "index", "train", "result", "search"):
+        screen.action_go(step)
+        await until(pilot, partial(screen.is_at, step), f"the step {step}")
+    report("every step")
 
 
 if __name__ == "__main__":
