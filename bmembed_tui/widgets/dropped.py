@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -35,7 +36,9 @@ def _list_readings(text: str) -> Iterator[str]:
     if text.startswith("file://"):
         from urllib.request import url2pathname
 
-        yield url2pathname(urlsplit(text).path)
+        # What it raises for an invalid address depends on the system.
+        with suppress(ValueError, OSError, IndexError):
+            yield url2pathname(urlsplit(text).path)
     try:
         parts = shlex.split(text)
     except ValueError:  # a quote that is not closed

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from engine.core.errors import UsageError
 
+DAY_SECONDS = 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -17,21 +18,30 @@ def to_local(seconds: float) -> datetime:
     ValueError or OverflowError outside the years 1 to 9999.
     """
     moment = _EPOCH + timedelta(seconds=seconds)
+    return moment.astimezone(timezone(timedelta(seconds=_find_offset(seconds))))
+
+
+def _find_offset(seconds: float) -> int:
+    """Return by how many seconds local time is ahead of UTC at a moment."""
     try:
-        offset = time.localtime(seconds).tm_gmtoff
-    except OSError:
-        offset = -time.timezone
-    return moment.astimezone(timezone(timedelta(seconds=offset)))
+        return time.localtime(seconds).tm_gmtoff
+    except (OSError, OverflowError, ValueError):  # Windows: see `to_local`
+        return -time.timezone
 
 
 def from_local(moment: datetime) -> float:
-    """Return the seconds since the epoch of a local time, given without a zone."""
-    try:
-        seconds = time.mktime(moment.timetuple())
-    except OverflowError:  # Windows: see `to_local`
-        whole = moment.replace(tzinfo=UTC, microsecond=0) - _EPOCH
-        seconds = whole.total_seconds() + time.timezone
-    return seconds + moment.microsecond / 1e6
+    """Return the seconds since the epoch of a local time, given without a zone.
+
+    Of a time that occurs twice, when clocks are put back, it is the first. A time that clocks skip
+    counts as if they had not been changed.
+    """
+    # Not time.mktime: its choice between two moments depends on what it was asked before.
+    as_if_utc = (moment.replace(tzinfo=UTC) - _EPOCH).total_seconds()
+    offset_before = _find_offset(as_if_utc - DAY_SECONDS)
+    for offset in (offset_before, _find_offset(as_if_utc + DAY_SECONDS)):
+        if _find_offset(as_if_utc - offset) == offset:
+            return as_if_utc - offset
+    return as_if_utc - offset_before
 
 
 def day(seconds: float | None) -> str:
@@ -49,9 +59,12 @@ def read_day(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
-            return from_local(moment)
-        # The conversion to UTC rejects moments that cannot be represented there.
-        return moment.astimezone(UTC).timestamp()
+            seconds = from_local(moment)
+        else:
+            seconds = moment.astimezone(UTC).timestamp()
+        # A moment that has no local day is refused.
+        to_local(seconds)
+        return seconds
     except (ValueError, OverflowError):
         to_do = "Write it as YYYY-MM-DD, such as 2031-04-30."
         raise UsageError(f"'{text}' is not a date.", "", to_do, code="date-invalid") from None

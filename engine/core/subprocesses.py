@@ -28,6 +28,8 @@ from engine.core.platforms.stopping import ask_to_stop, obey_parent, take_input
 TEXT_SENT = 2000
 """Maximum number of characters of each part of an error."""
 GRACE_SECONDS = 5.0
+BLOCK = 65_536
+OUTPUT_SECONDS = 5.0  # for the rest of the output of a child that has ended
 POLL_SECONDS = 0.05
 
 
@@ -60,26 +62,27 @@ def python_command(module: str, *arguments: str) -> list[str]:
 class ChildOutput:
     """The standard output of a child process, read while it runs.
 
-    A child whose output nobody reads waits once the pipe is full: on Windows it holds 4 KiB.
+    A child whose output nobody reads waits once the pipe is full: on Windows it holds 4 KiB. The
+    pipe is taken from the child, and closed at its end, which may be later than that of the child:
+    a process that it had begun may hold it, too.
     """
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
-        self._content = b""
+        assert child.stdout is not None
+        self._parts: list[bytes] = []
         self._reader = threading.Thread(target=self._read, args=(child.stdout,), daemon=True)
+        child.stdout = None
         self._reader.start()
 
     def _read(self, pipe: IO[bytes]) -> None:
-        with suppress(ValueError):  # closed, as the child was killed
-            self._content = pipe.read()
+        with pipe:
+            while part := os.read(pipe.fileno(), BLOCK):
+                self._parts.append(part)
 
-    def is_open(self) -> bool:
-        """Return whether the child may still write."""
-        return self._reader.is_alive()
-
-    def read(self) -> bytes:
-        """Return all of it, once it has ended."""
-        self._reader.join()
-        return self._content
+    def read(self, wait: float = OUTPUT_SECONDS) -> bytes:
+        """Return what the child has written, at its end or after `wait` seconds."""
+        self._reader.join(wait)
+        return b"".join(self._parts)
 
 
 def to_dict(error: EngineError) -> dict[str, str]:
@@ -107,7 +110,7 @@ def run_in_subprocess(
     output = ChildOutput(child)
     stopped = False
     try:
-        while output.is_open() or child.poll() is None:
+        while child.poll() is None:
             if should_stop() and not stopped:
                 ask_to_stop(child)
                 stopped = True

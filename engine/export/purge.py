@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -93,11 +93,8 @@ def purge(project: ProjectFolder, wait: float = LOCK_SECONDS) -> Purged:
             held.enter_context(project.locked(name, wait=wait))
         elsewhere = tuple(_list_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
-            if graphs_root().is_dir():
-                # A graph that a run is storing has no pointer yet.
-                held.enter_context(lock_graphs())
             cached = _find_cached(project)
-            removed = [remove(path, GRAPH) for path in unused_graphs(without=[root, *cached])]
+            removed = _remove_graphs([root, *cached], wait)
             removed += [remove(path, FOUND) for path in cached]
             removed += [remove(path, UNFINISHED) for path in unfinished_exports(project)]
             for path in (root, *cached):
@@ -113,6 +110,21 @@ def purge(project: ProjectFolder, wait: float = LOCK_SECONDS) -> Purged:
             root.rmdir()
     _forget_recent(root)
     return Purged(str(root), tuple(removed), kept, elsewhere)
+
+
+def _remove_graphs(without: Sequence[Path], wait: float) -> list[Removed]:
+    """Remove the graphs in the data folder that no project uses, not counting those `without`.
+
+    They stay for the next run to remove if the folder is read-only or another process keeps it
+    locked for more than `wait` seconds. The lock is held because a graph that a run is storing has
+    no pointer yet.
+    """
+    removed: list[Removed] = []
+    if graphs_root().is_dir():
+        with suppress(OSError), lock_graphs(wait):
+            for path in unused_graphs(without=without):
+                removed.append(remove(path, GRAPH))
+    return removed
 
 
 def _list_made(root: Path) -> list[Path]:
@@ -158,9 +170,11 @@ def _measure(path: Path) -> tuple[int, int]:
     """Return the number of files and bytes; nothing for a link, as its target stays."""
     if path.is_symlink():
         return 0, 0
-    candidates = [path] if path.is_file() else path.rglob("*")
+    files = [path] if path.is_file() else []
+    for folder, _, names in os.walk(path):
+        files += [Path(folder, name) for name in names]
     sizes: list[int] = []
-    for file in candidates:
+    for file in files:
         # Another process may be removing the same files.
         with suppress(FileNotFoundError):
             status = file.lstat()

@@ -94,9 +94,11 @@ def _expand(text: str) -> Path:
         ) from None
 
 
-def _make_folders(project: Path) -> None:
-    for name in FOLDERS:
-        (project / name).mkdir(mode=0o700, exist_ok=True)
+def _make_folder(folder: Path, made: list[Path], mode: int = 0o700) -> None:
+    """Make a folder unless it is there; `made` gets it if it was not."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode)
+        made.append(folder)
 
 
 def _is_file(path: Path) -> bool:
@@ -189,21 +191,27 @@ class ProjectFolder:
         project or other files are already there.
         """
         text = cls.check_new(path, chosen)
-        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        made: list[Path] = []
         try:
-            cls._write_new(path, text)
+            cls._write_new(path, text, made)
         except BaseException:
-            for folder in (*(path / name for name in FOLDERS), *missing):
-                with suppress(OSError, ValueError):
+            for folder in reversed(made):
+                with suppress(OSError):
                     folder.rmdir()
             raise
         return cls(path)
 
     @staticmethod
-    def _write_new(path: Path, text: str) -> None:
-        """Make a project's folder and what is in it, project.toml last."""
+    def _write_new(path: Path, text: str, made: list[Path]) -> None:
+        """Make a project's folder and what is in it, project.toml last.
+
+        `made` gets the folders that were not there.
+        """
         try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            missing = [folder for folder in path.parents if not folder.exists()]
+            for folder in reversed(missing):
+                _make_folder(folder, made, mode=0o777)
+            _make_folder(path, made)
             path.chmod(0o700)
         except (OSError, ValueError) as error:
             raise EngineError(
@@ -220,7 +228,8 @@ class ProjectFolder:
                 code="project-folder-invalid",
             )
         with disk_errors(f"The project {path} could not be created."):
-            _make_folders(path)
+            for name in FOLDERS:
+                _make_folder(path / name, made)
             Store.create(path / "project.db").close()
             try:
                 write_text(path / "project.toml", text)
@@ -350,7 +359,8 @@ class ProjectFolder:
         Returns what was done to the database, None if it is sound. The caller holds the lock.
         """
         with disk_errors(f"The project {self.path} could not be repaired."):
-            _make_folders(self.path)
+            for name in FOLDERS:
+                (self.path / name).mkdir(mode=0o700, exist_ok=True)
             return repair(self.path)
 
     @contextmanager

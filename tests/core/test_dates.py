@@ -94,3 +94,31 @@ def test_what_is_not_a_date(text: str) -> None:
 def test_any_date_works_or_is_an_error(text: str) -> None:
     with contextlib.suppress(UsageError):
         assert isinstance(read_day(text), float)
+
+
+@pytest.mark.parametrize(
+    ("zone", "text", "seconds"),
+    [
+        ("America/Havana", "2025-11-02", 1_762_056_000.0),  # midnight comes twice: the first
+        ("Atlantic/Azores", "2025-10-26", 1_761_436_800.0),
+        ("Europe/Berlin", "2024-10-27T02:30", 1_729_989_000.0),
+        ("America/Havana", "2025-03-09", 1_741_496_400.0),  # no midnight: the day's first moment
+    ],
+)
+@pytest.mark.parametrize("before", ["2025-01-15", "2025-07-15"])
+def test_a_time_that_comes_twice_or_never_is_the_same_whatever_was_asked_before(
+    zone: str, text: str, seconds: float, before: str
+) -> None:
+    with in_zone(zone):
+        read_day(before)
+        assert read_day(text) == seconds
+        assert day(seconds) == text[:10]
+
+
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [("Europe/Berlin", "0001-01-01"), ("America/New_York", "9999-12-31T23:59:59")],
+)
+def test_a_moment_outside_the_calendar_is_refused(zone: str, text: str) -> None:
+    with in_zone(zone), fails(UsageError, "date-invalid"):
+        read_day(text)

@@ -214,6 +214,17 @@ def test_graphs_are_removed_while_no_run_stores_one(
     assert asked == [[project]]
 
 
+def test_graphs_that_another_process_keeps_locked_stay(
+    project: Path, own_data_folder: Path
+) -> None:
+    graph = graphs_root() / ("0" * 64)
+    graph.mkdir(parents=True)
+    with FileLock(graphs_root() / ".lock"):
+        purge(ProjectFolder(project), wait=0.1)
+    assert graph.is_dir()
+    assert not (project / "project.toml").exists()
+
+
 def test_a_purge_that_was_broken_off_can_be_repeated(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

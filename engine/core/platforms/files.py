@@ -150,6 +150,9 @@ def delete_tree(folder: Path) -> None:
     try:
         rename(folder, aside)
     except FileNotFoundError:
+        # It also means that the new path is too long.
+        if os.path.lexists(folder):
+            raise
         return
     _repeat(lambda: shutil.rmtree(aside, onerror=_remove_read_only))
 
@@ -169,8 +172,9 @@ def _remove_read_only(remove: Callable[[str], object], path: str, problem: _Prob
     """Remove a file that is marked read-only, which Windows refuses at first."""
     if isinstance(problem[1], FileNotFoundError):
         return
-    Path(path).chmod(stat.S_IWRITE)
-    remove(path)
+    with suppress(FileNotFoundError):
+        Path(path).chmod(stat.S_IWRITE)
+        remove(path)
 
 
 def _repeat(call: Callable[[], _Result]) -> _Result:

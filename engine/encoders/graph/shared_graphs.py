@@ -248,14 +248,14 @@ def _remove_unused() -> None:
 
 
 @contextmanager
-def lock_graphs() -> Iterator[None]:
+def lock_graphs(wait: float = LOCK_SECONDS) -> Iterator[None]:
     """Create the folder of the graphs if it is missing, and lock it for this process.
 
-    Raises OSError.
+    Raises OSError, also after `wait` seconds.
     """
     from filelock import FileLock
 
     root = graphs_root()
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with FileLock(root / ".lock", timeout=LOCK_SECONDS, mode=0o600):
+    with FileLock(root / ".lock", timeout=wait, mode=0o600):
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import nturl2path
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,17 @@ def test_a_path_is_understood_as_terminals_write_it(tmp_path: Path) -> None:
         "'",
         "x" * 9000,
         "/a\0b",
+        "file://[x",
     ):
         assert find_dropped_path(text) is None, text
+
+
+@pytest.mark.parametrize("text", ["file:///C:/a:b", "file://:", "file:///"])
+def test_an_address_that_windows_cannot_read_names_nothing(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("urllib.request.url2pathname", nturl2path.url2pathname)
+    assert find_dropped_path(text) in (None, Path("\\"))
 
 
 def test_on_the_first_screen_a_project_is_opened_and_of_other_folders_one_is_made(
