@@ -149,11 +149,11 @@ def test_open_by_path(
 
 
 def test_sources_are_taken_from_the_project_folder(tmp_path: Path) -> None:
-    chosen = {"corpus": {"paths": ["docs", "/abs", "~/home"]}}
+    chosen = {"corpus": {"paths": ["docs", str(tmp_path / "elsewhere"), "~/home"]}}
     made = ProjectFolder.create(tmp_path / "p", chosen)  # type: ignore[arg-type]
     assert made.sources(made.settings()) == [
         tmp_path / "p" / "docs",
-        Path("/abs").absolute(),
+        tmp_path / "elsewhere",
         Path.home() / "home",
     ]
     write_text(made.path / "project.toml", "[corpus]\npaths = ['~no-such-user-here/x']")

@@ -40,7 +40,7 @@ def holder(project: ProjectFolder, command: str) -> Iterator[subprocess.Popen[by
         env={**os.environ, "PYTHONPATH": import_path()},
     )
     assert child.stdout is not None
-    assert child.stdout.readline() == b"held\n"
+    assert child.stdout.readline().rstrip() == b"held"
     yield child
     child.kill()
     child.wait()
