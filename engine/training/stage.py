@@ -37,7 +37,7 @@ from engine.training.recipe import (
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
-VERSION = 4
+VERSION = 5
 
 
 class TrainStage(Stage):

@@ -56,7 +56,11 @@ def python_environment() -> dict[str, str]:
 
 
 def quote_argument(text: str) -> str:
-    """Return text as one argument of a command that a user may copy into a shell."""
+    """Return text as one argument of a command that a user may copy into a shell.
+
+    On Windows, cmd still replaces `%NAME%` within the quotes, and PowerShell `$name`: no form suits
+    both.
+    """
     if sys.platform != "win32":
         return shlex.quote(text)
     if _PLAIN_ARGUMENT.fullmatch(text):
