@@ -16,6 +16,7 @@ from pathlib import Path
 from engine.core.disk import get_file_size, is_shared
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Finding
+from engine.core.platforms import SYSTEM
 from engine.doctor.findings import (
     estimate_needs,
     examine_gpu,
@@ -289,6 +290,9 @@ def _examine_permissions(project: ProjectFolder | None) -> list[Finding]:
         paths = [*projects, *_list_state_paths()]
         found = f"{len(projects)} project{'' if len(projects) == 1 else 's'} in {projects_root()}"
         to_do = "run chmod go= on them"
+    if SYSTEM == "windows":
+        follows = "the access lists of their folders say who can read them; they are not checked"
+        return [Finding("permissions", "note", found, follows)]
     open_paths = [path for path in paths if _others_may(path, forbidden)]
     if open_paths:
         names = ", ".join(map(str, open_paths[:MAX_PATHS_SHOWN]))

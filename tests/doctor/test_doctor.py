@@ -84,6 +84,14 @@ def test_what_others_may_open_is_a_problem(project: ProjectFolder, place: str) -
     assert "--off" in finding.follows
 
 
+def test_on_windows_modes_say_nothing_about_who_can_read(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.path / "project.toml").chmod(0o666)
+    monkeypatch.setattr("engine.doctor.doctor.SYSTEM", "windows")
+    assert [finding.state for finding in about(examine(project), "permissions")] == ["note"]
+
+
 def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:
     from platformdirs import user_state_path
 
