@@ -111,7 +111,7 @@ def test_what_differs_is_marked(adapted: ProjectFolder, comparing: Comparing) ->
     assert marked == expected != set()
 
 
-def test_questions_with_the_same_list_twice_need_no_look(
+def test_the_questions_to_compare_are_those_with_two_different_lists(
     adapted: ProjectFolder, comparing: Comparing
 ) -> None:
     found = comparing.questions(adapted, ReadQuestionsToCompare(limit=1_000))

@@ -218,6 +218,36 @@ def test_a_folder_can_be_removed_twice_at_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.posix(reason="on Windows the folder is renamed first")
+def test_a_file_that_another_process_removes_first_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_folder(tmp_path / "artifact")
+    unlink = os.unlink
+
+    def be_slower(path: str, *, dir_fd: int | None = None) -> None:
+        unlink(path, dir_fd=dir_fd)
+        unlink(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", be_slower)
+    files.delete_tree(folder)
+    assert not folder.exists()
+
+
+@pytest.mark.posix(reason="on Windows the folder is renamed first")
+def test_a_file_that_may_not_be_removed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_folder(tmp_path / "artifact")
+
+    def refuse(path: str, *, dir_fd: int | None = None) -> None:
+        raise PermissionError(errno.EACCES, "refused", path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(PermissionError):
+        files.delete_tree(folder)
+
+
 def test_a_folder_that_cannot_be_removed_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "artifact").write_text("a file")
     with pytest.raises(NotADirectoryError):
