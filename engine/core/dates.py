@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from engine.core.errors import UsageError
 
-DAY_SECONDS = 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -18,15 +17,11 @@ def to_local(seconds: float) -> datetime:
     ValueError or OverflowError outside the years 1 to 9999.
     """
     moment = _EPOCH + timedelta(seconds=seconds)
-    return moment.astimezone(timezone(timedelta(seconds=_find_offset(seconds))))
-
-
-def _find_offset(seconds: float) -> int:
-    """Return by how many seconds local time is ahead of UTC at a moment."""
     try:
-        return time.localtime(seconds).tm_gmtoff
-    except (OSError, OverflowError, ValueError):  # Windows: see `to_local`
-        return -time.timezone
+        offset = time.localtime(seconds).tm_gmtoff
+    except OSError:
+        offset = -time.timezone
+    return moment.astimezone(timezone(timedelta(seconds=offset)))
 
 
 def from_local(moment: datetime) -> float:
@@ -36,12 +31,10 @@ def from_local(moment: datetime) -> float:
     counts as if they had not been changed.
     """
     # Not time.mktime: its choice between two moments depends on what it was asked before.
-    as_if_utc = (moment.replace(tzinfo=UTC) - _EPOCH).total_seconds()
-    offset_before = _find_offset(as_if_utc - DAY_SECONDS)
-    for offset in (offset_before, _find_offset(as_if_utc + DAY_SECONDS)):
-        if _find_offset(as_if_utc - offset) == offset:
-            return as_if_utc - offset
-    return as_if_utc - offset_before
+    try:
+        return moment.timestamp()
+    except (OSError, OverflowError, ValueError):  # Windows: see `to_local`
+        return (moment.replace(tzinfo=UTC) - _EPOCH).total_seconds() + time.timezone
 
 
 def day(seconds: float | None) -> str:

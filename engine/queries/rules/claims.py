@@ -23,7 +23,7 @@ _DASHED = re.compile(r"\s+[—–-]\s+[^—–]{3,120}?\s+[—–-]\s+")
 _MARKS = re.compile(r"[\"“”«»„]|(?<!\w)['‘’]|(?<![sS])['‘’](?!\w)|[*_`|#]+")
 _SPACE = re.compile(r"\s+")
 _END = " \t\n.!?…,;:-–—。！？"
-_MIN_WORDS = 5
+_MIN_WORDS_LEFT = 5
 _SUBORDINATE = ("though", "although", "so", "because", "if", "while")
 MIN_WORDS = 4
 MAX_WORDS = 26
@@ -119,13 +119,13 @@ def without_tail(text: str, language: Language) -> str:
     if not language.relatives:
         return text
     shorter = _compile_tail(language.relatives).sub("", text).strip(_END)
-    return shorter if len(shorter.split()) >= _MIN_WORDS else text
+    return shorter if len(shorter.split()) >= _MIN_WORDS_LEFT else text
 
 
 def without_lead(text: str) -> str:
     """Return a text without a short phrase before its first comma, if five words follow."""
     lead, comma, rest = text.partition(", ")
-    is_short = len(lead.split()) <= 6 and len(rest.split()) >= _MIN_WORDS
+    is_short = len(lead.split()) <= 6 and len(rest.split()) >= _MIN_WORDS_LEFT
     if comma and is_short and "," not in rest[:40]:
         return rest
     return text
