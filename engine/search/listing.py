@@ -251,7 +251,7 @@ class Listing:
         """
         if document.id == other.id:
             return False
-        if document.external_id is not None or other.external_id is not None:
+        if document.is_entry or other.is_entry:
             return False
         return self._loaded.store.have_same_text(document.id, other.id)
 

@@ -318,7 +318,7 @@ class LoadedProject:
 
         def read() -> DocumentNames:
             documents = self.documents().values()
-            return DocumentNames((item.id, item.title, item.path) for item in documents)
+            return DocumentNames((item.id, item.title, item.file_path) for item in documents)
 
         return self._names.get(self.state, read)
 

@@ -28,8 +28,8 @@ class Presence:
 
     def has(self, document: Document) -> bool:
         """Return whether the file of a document exists or cannot be checked."""
-        # A row of a data set has no file; a backslash stands for bytes that are not UTF-8.
-        if document.format == "beir" or "\\" in document.path:
+        # A backslash stands for bytes that are not UTF-8.
+        if document.is_entry or "\\" in document.path:
             return True
         status = self._read_status(self.project / document.source, document.path)
         if status is None:
