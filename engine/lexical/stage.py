@@ -225,8 +225,10 @@ def _store_languages(
     while block := store.documents_without_language(BLOCK):
         if should_stop():
             return False
+        # Before the transaction, for which other writers have to wait.
+        languages = [(row_id, language_of(text)) for row_id, text in block]
         with store.transaction():
-            store.put_languages((row_id, language_of(text)) for row_id, text in block)
+            store.put_languages(languages)
         done += len(block)
         report(done)
     return True
