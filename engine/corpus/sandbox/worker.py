@@ -122,8 +122,9 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
         end = {"type": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
     # An internal error concerns only this file, not those after it.
     except Exception as error:
-        reason = f"its reader failed ({type(error).__name__}: {error})"
-        end = {"type": "failed", "kind": "crashed", "reason": reason[:300]}
+        # The message may quote the document, and the reason is logged.
+        reason = f"its reader failed ({type(error).__name__})"
+        end = {"type": "failed", "kind": "crashed", "reason": reason}
     send(end)
 
 
