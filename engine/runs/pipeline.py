@@ -173,7 +173,7 @@ class Run:
         """
         started = time.monotonic()
         self._alone = len(stages) == 1
-        with self.project.locked():
+        with self.project.locked(is_run=True):
             # Begun before the repair, which may take a while, so that the run can be seen,
             # cancelled and paused.
             self._begin()
