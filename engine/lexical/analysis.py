@@ -477,7 +477,7 @@ def _format_code(compound: str) -> str:
     `iso/iec-27001` becomes `iso-iec-27001`.
     """
     plain = characters.fold(re.sub("[\u2010\u2011]", "-", compound))
-    plain = re.sub(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)", "-", plain)
+    plain = characters.split_letters_from_digits(plain)
     return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
 
 

@@ -96,11 +96,11 @@ def refuse_calls(*, programs: bool) -> bool:
     architecture = machine()
     if not architecture:
         return False
-    steps = _build_filter(_read_calls(architecture), programs=programs)
+    steps = _build_filter(read_calls(architecture), programs=programs)
     return install(steps, _REFUSE, _OF_ALL_THREADS) == 0
 
 
-def _read_calls(architecture: str) -> _Calls:
+def read_calls(architecture: str) -> _Calls:
     """Return the system calls that the filter knows, with their numbers on an architecture."""
     table = tomllib.loads(asset_path("sandbox/system_calls.toml").read_text("utf-8"))
     sections: dict[str, dict[str, int]] = {"allowed": table.pop("allowed")}

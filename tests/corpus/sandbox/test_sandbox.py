@@ -265,7 +265,7 @@ def test_a_fault_of_a_reader_is_reported_without_its_message(
     monkeypatch.setattr(worker, "limit_time", lambda _seconds: None)
     source, target = os.pipe()
     asked = {"path": str(tmp_path / "a.txt"), "format": "txt", "without": []}
-    worker._answer(target, {**asked, "passwords": [], "ocr": None}, AMPLE)
+    worker.answer_request(target, {**asked, "passwords": [], "ocr": None}, AMPLE)
     os.close(target)
     with open(source, "rb") as answers:
         answer = json.loads(answers.read()[HEADER.size :])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.corpus.sandbox.seccomp import _read_calls
+from engine.corpus.sandbox.seccomp import read_calls
 
 HEADERS = {
     "x86_64": ("x86_64-linux-gnu/asm/unistd_64.h", r"#define __NR_(\w+)\s+(\d+)"),
@@ -38,15 +38,15 @@ OLD = {
 
 def read_numbers(architecture: str) -> dict[str, int]:
     numbers: dict[str, int] = {}
-    for section in _read_calls(architecture):
+    for section in read_calls(architecture):
         assert not numbers.keys() & section.keys()
         numbers |= section
     return numbers
 
 
 def test_both_architectures_refuse_the_same() -> None:
-    x86_64 = _read_calls("x86_64")
-    aarch64 = _read_calls("aarch64")
+    x86_64 = read_calls("x86_64")
+    aarch64 = read_calls("aarch64")
     for section, other in zip(x86_64, aarch64, strict=True):
         assert set(section) - set(other) == set(section) & OLD
         assert set(other) <= set(section)

@@ -14,7 +14,7 @@ from fixtures.stored import ARTIFACT, chunk, live, put_document, put_file
 
 from engine.core.errors import DamagedError, EngineError, ResourceError, UsageError
 from engine.core.records import JudgedQuery
-from engine.project.store.connection import _file_state, connect_for_reading
+from engine.project.store.connection import connect_for_reading
 from engine.project.store.schema import SCHEMA_VERSION
 from engine.project.store.store import Store
 
@@ -218,7 +218,9 @@ def test_a_reader_works_during_a_writers_transaction(store: Store, tmp_path: Pat
 def test_a_log_that_its_writer_removes_meanwhile_is_no_fault(
     closed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = Store(connect_for_reading(closed), closed, _file_state(closed))
+    status = closed.stat()
+    read_as = (status.st_ino, status.st_size, status.st_mtime_ns)
+    reader = Store(connect_for_reading(closed), closed, read_as)
     log = Path(f"{closed}-wal")
     look = Path.stat
 
