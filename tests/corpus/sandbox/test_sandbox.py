@@ -26,6 +26,7 @@ from fixtures import office
 from fixtures.shown_numbers import numbers
 
 import engine
+from engine.core.assets import asset_path
 from engine.core.platforms import SYSTEM
 from engine.core.records import Marked
 from engine.corpus.formats import LeftOut
@@ -324,6 +325,7 @@ def test_compiled_modules_are_kept_for_the_next_start_unless_python_must_not(
     shutil.copytree(
         Path(engine.__file__).parent, tree / "engine", ignore=shutil.ignore_patterns("__pycache__")
     )
+    shutil.copytree(asset_path("sandbox"), tree / "assets" / "sandbox")
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }
