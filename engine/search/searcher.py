@@ -110,7 +110,11 @@ class Searcher:
         parsed = self._typed.add_wording(parsed, allowed)
 
         # Rank, fuse and rerank.
-        rankings, depth = self._rank(request, parsed, mode, top, allowed)
+        sorts_all = request.by_date and any(not clause.is_excluded for clause in parsed.clauses)
+        depth = max(MIN_DEPTH, 5 * top)
+        if sorts_all and allowed is not None:
+            depth = max(depth, len(allowed))
+        rankings = self._rank(request, parsed, mode, top, depth, allowed)
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
         self._add_notes(rankings, mode, parsed, where)
@@ -125,21 +129,19 @@ class Searcher:
 
         # List the hits.
         presence = Presence(self.project.path)
-        count = top
-        if request.by_date and any(not clause.is_excluded for clause in parsed.clauses):
-            # All that meet the conditions are sorted by date.
-            count = depth
+        if sorts_all:
+            fused = self._listing.sort_by_date(fused)
         hits = self._listing.hits(
             parsed.keywords,
             rankings.by_ranker,
             fused,
-            count,
+            top,
             presence,
             by_document=request.by_document,
             with_stop_words=rankings.only_stop_words,
         )
         if request.by_date:
-            hits = sort_newest_first(hits)[:top]
+            hits = sort_newest_first(hits)
             rankings.notes.append(describe_dates(hits))
         else:
             hits = add_scores(hits, ordered.scores)
@@ -167,19 +169,24 @@ class Searcher:
         )
 
     def _rank(
-        self, request: Search, query: ParsedQuery, mode: Mode, top: int, allowed: Ids | None
-    ) -> tuple[Rankings, int]:
-        """Return the rankings, and the number of chunks that each ranker was asked for.
+        self,
+        request: Search,
+        query: ParsedQuery,
+        mode: Mode,
+        top: int,
+        depth: int,
+        allowed: Ids | None,
+    ) -> Rankings:
+        """Return the best `depth` chunks by each ranker.
 
-        If hits are grouped by document, that grows until the chunks belong to `top` documents.
+        If hits are grouped by document, more, until the chunks belong to `top` documents.
         """
-        depth = max(MIN_DEPTH, 5 * top)
         while True:
             rankings = self._rankers.rank(query, mode, depth, allowed, all_matching=request.facets)
             if not request.by_document or rankings.longest < depth:
-                return rankings, depth
+                return rankings
             if self._listing.count_documents(rankings.by_ranker.values()) >= top:
-                return rankings, depth
+                return rankings
             depth *= 10
 
     def _order(

@@ -472,6 +472,15 @@ def test_scores_of_given_chunks_are_those_of_search(shared_index: LexicalIndex, 
     assert shared_index.scores(query, np.empty(0, np.int64)).tolist() == []
 
 
+def test_many_chunks_have_the_same_scores_as_few(tmp_path: Path) -> None:
+    index = build(tmp_path, [(key, f"pump valve {key % 7}") for key in range(11_000)])
+    ids = np.arange(11_000, dtype=np.int64)
+    few = [index.scores("pump 3", block) for block in np.array_split(ids, 11)]
+    scores = index.scores("pump 3", ids)
+    assert scores.tolist() == np.concatenate(few).tolist()
+    assert len(set(scores.tolist())) == 2
+
+
 def test_scores_of_given_chunks_for_many_texts(shared_index: LexicalIndex) -> None:
     texts = ["pump service", "PHX-121 pump", "!!!"]
     wanted = np.array([[10, 12, -1, 14], [11, 10, -5, 12], [10, -1, -1, 11]])
