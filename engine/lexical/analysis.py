@@ -320,8 +320,9 @@ class Analyzer:
         terms: list[str] = []
         for word in words:
             terms += self._word_terms(word)
-        self._cache[compound] = (tuple(terms), codes)
-        return self._cache[compound]
+        analysed = (tuple(terms), codes)
+        self._cache[compound] = analysed
+        return analysed
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return (words before stemming, codes) of one compound."""
@@ -362,7 +363,8 @@ class Analyzer:
             (term,) = terms
             for spelt_out_term in self._stem(spelt_out):
                 if spelt_out_term != term:
-                    self.spellings.setdefault(spelt_out_term, set()).add(term)
+                    with self._lock:
+                        self.spellings.setdefault(spelt_out_term, set()).add(term)
         return terms
 
     def _stem(self, word: str) -> tuple[str, ...]:
