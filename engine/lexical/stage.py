@@ -237,7 +237,7 @@ def _choose_language(context: StageContext) -> str:
 
     language = context.settings.lexical.language
     if language != "auto":
-        known = [*supported_languages(), "none"]
+        known = supported_languages()
         if language not in known:
             near = nearest(language, known)
             raise SettingsError(

@@ -170,22 +170,30 @@ def languages_of_no_document(wanted: Iterable[str], documents: Iterable[Document
     return [text for text in wanted if resolve_language(text) not in known]
 
 
-def find_unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
-    """Return a sentence about each condition of a filter that no document meets."""
+def find_unmet(
+    where: SearchFilter,
+    documents: Iterable[Document],
+    holders: Callable[[], Container[tuple[str, str]]] = frozenset,
+) -> list[str]:
+    """Return a sentence about each condition of a filter that no document meets.
+
+    `holders`: see `SearchFilter.condition`.
+    """
     documents = list(documents)
     problems = []
-    for text in unknown_formats(where.formats, documents):
-        problems.append(f"No document has the file type '{text}'.")
+
+    def is_met(single: SearchFilter) -> bool:
+        return any(map(single.condition(holders), documents))
+
+    for text in where.formats:
+        if not is_met(SearchFilter(formats=(text,))):
+            problems.append(f"No document has the file type '{text}'.")
     names = {_name_language(document.language or UNKNOWN) for document in documents}
     available = ", ".join(sorted(names))
     for language in languages_of_no_document(where.languages, documents):
         problems.append(
             f"No document is in the language '{language}'; their languages: {available}."
         )
-
-    def is_met(single: SearchFilter) -> bool:
-        return any(map(single.condition(), documents))
-
     for author in where.authors:
         if not is_met(SearchFilter(authors=(author,))):
             problems.append(f"No document is by '{author}'.")

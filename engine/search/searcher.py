@@ -14,13 +14,7 @@ from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import EncodersInUse
 from engine.search.explaining import Explainer, encoder_name
-from engine.search.filters import (
-    SearchFilter,
-    facets,
-    find_unmet,
-    read_filter,
-    unknown_format,
-)
+from engine.search.filters import SearchFilter, facets, read_filter, unknown_format
 from engine.search.fusing import fuse
 from engine.search.listing import MIN_DEPTH, Listing, describe_dates, sort_newest_first
 from engine.search.loaded import LoadedProject
@@ -232,7 +226,7 @@ class Searcher:
                 rankings.notes.append(lag.text)
                 if lag.command:
                     rankings.commands.append(lag.command)
-        rankings.notes += find_unmet(where, self._loaded.documents().values())
+        rankings.notes += self._typed.find_unmet(where)
         if query.unclosed:
             phrase = f"{query.unclosed} is searched as a phrase, its last word as a prefix"
             rankings.notes.append(f"The quotation mark is not closed: {phrase}.")

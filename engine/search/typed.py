@@ -110,9 +110,16 @@ class TypedQueries:
         """Return the documents that pass a filter; None for all."""
         if where is None or where.empty:
             return None
-        store = self._loaded.store
         documents = self._loaded.documents().values()
-        return frozenset(where.allowed(documents, lambda: store.paths_of(STREAMED)))
+        return frozenset(where.allowed(documents, self._find_containers))
+
+    def _find_containers(self) -> set[tuple[str, str]]:
+        """Return the archives and mailboxes, as (source, path)."""
+        return self._loaded.store.paths_of(STREAMED)
+
+    def find_unmet(self, where: SearchFilter) -> list[str]:
+        """Return a sentence about each condition of a filter that no document meets."""
+        return find_unmet(where, self._loaded.documents().values(), self._find_containers)
 
     def find_allowed(self, query: ParsedQuery) -> Ids | None:
         """Return the chunks (n,) of the query's documents that meet all its conditions.
@@ -144,8 +151,7 @@ class TypedQueries:
         conditions of the query as well.
         """
         if query.documents is not None and not query.documents:
-            documents = self._loaded.documents().values()
-            if where and not find_unmet(where, documents):
+            if where and not self.find_unmet(where):
                 return "No document meets all filters."
             return ""
         if allowed is not None and not len(allowed) and query.clauses:

@@ -233,10 +233,10 @@ def test_languages_by_code_or_name() -> None:
 def test_what_no_document_meets_is_noted() -> None:
     known = [replace(document(1, "a/b.md"), language="en", author="Ada Quay"), document(2, "c.md")]
     where = SearchFilter(
-        ("a/**", "b/**"), ("md", "pages"), authors=("ada", "Bob"), languages=("en", "fr")
+        ("a/**", "b/**"), ("md", "pages", "pdf"), authors=("ada", "Bob"), languages=("en", "fr")
     )
     for note, value in zip(
-        find_unmet(where, known), ("'pages'", "'fr'", "'Bob'", "'b/**'"), strict=True
+        find_unmet(where, known), ("'pages'", "'pdf'", "'fr'", "'Bob'", "'b/**'"), strict=True
     ):
         assert value in note
         assert (" en, unknown" in note) == (value == "'fr'")
@@ -245,6 +245,13 @@ def test_what_no_document_meets_is_noted() -> None:
         len(find_unmet(SearchFilter(after=after, before=before), known))
         for after, before in ((1.0, 0.0), (1.0, 2.0))
     ] == [2, 1]
+
+
+def test_an_archive_with_documents_meets_its_file_type() -> None:
+    inside = [document(1, "old.zip/wing.md")]
+    where = SearchFilter(formats=("zip", "mbox"))
+    (note,) = find_unmet(where, inside, lambda: {("/docs", "old.zip")})
+    assert "'mbox'" in note
 
 
 @pytest.mark.parametrize("glob", ["\\", "[z-a]"])
