@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from engine.core.disk import disk_errors, file_sha256, write_text
+from engine.core.disk import disk_errors, file_sha256, remembered_sha256, write_text
 from engine.core.errors import DamagedError, EngineError
 from engine.encoders.geometry.similarity import COSINE, IndexForm, Similarity
 from engine.vectors.forms import DTYPES, index_form
@@ -537,12 +537,12 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
             raise ValueError(f"{name} is of another size")
         if (folder / name).stat().st_size != part_size(rows, width, dtype):
             raise ValueError(f"{name} is of another size")
-        if file_sha256(folder / name) != digest:
+        if remembered_sha256(folder / name) != digest:
             raise ValueError(f"the checksum of {name} does not match")
     for name, digest in manifest["graphs"].items():
-        if name not in manifest["parts"] or file_sha256(graph_of(folder / name)) != digest:
+        if name not in manifest["parts"] or remembered_sha256(graph_of(folder / name)) != digest:
             raise ValueError(f"the checksum of the graph of {name} does not match")
-    if file_sha256(folder / GONE) != manifest["gone"]:
+    if remembered_sha256(folder / GONE) != manifest["gone"]:
         raise ValueError(f"the checksum of {GONE} does not match")
 
 
