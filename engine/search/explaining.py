@@ -228,9 +228,8 @@ class Explainer:
             missing = f"{cached.missing:,} of {len(chunks.ids):,} chunks"
             command = f"engine evaluate {self._loaded.project.argument} --force"
             note = (
-                f"What the base encoder says is not known: its vectors of {missing} are not at"
-                " hand. They are made when encoders are compared, and documents may have changed"
-                f" since. Run '{command}' to make them."
+                f"The base encoder's ranks are not known: its vectors of {missing} are not cached."
+                f" '{command}' computes them."
             )
             return {}, note
         cosines = ranker.cosines(query, encoder, cached)

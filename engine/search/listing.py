@@ -285,8 +285,8 @@ def describe_dates(hits: Sequence[Hit]) -> str:
     dated = [hit for hit in hits if hit.changed is not None or hit.created is not None]
     if hits and not dated:
         return (
-            "These documents say no date: they are sorted by that of their files, which copying may"
-            " have changed."
+            "These documents state no date: they are sorted by the dates of their files, which"
+            " copying may have changed."
         )
     return ""
 

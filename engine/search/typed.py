@@ -485,7 +485,8 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
         return Candidates(holders, clause.is_word or is_code)
     *words, last = word_pattern().findall(clause.text)
     with_words = index.find_with_words(" ".join(words)) if words else None
-    is_stop_word = index.find_with_words(last) is None  # not in the index, like longer stop words
+    # Words that begin like a stop word may be stop words, too, which the index does not contain.
+    is_stop_word = index.find_with_words(last) is None
     if is_stop_word or (words and len(last) < SURE_LETTERS):
         return Candidates(ids if with_words is None else with_words)
     with_last = index.find_with_any(index.find_stems(last))
