@@ -363,8 +363,7 @@ class Analyzer:
             (term,) = terms
             for spelt_out_term in self._stem(spelt_out):
                 if spelt_out_term != term:
-                    with self._lock:
-                        self.spellings.setdefault(spelt_out_term, set()).add(term)
+                    self.spellings.setdefault(spelt_out_term, set()).add(term)
         return terms
 
     def _stem(self, word: str) -> tuple[str, ...]:

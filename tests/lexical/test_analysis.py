@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -176,21 +175,6 @@ def test_single_characters_of_a_code_are_queried_only_without_longer_parts(
 )
 def test_matched_spans(query: str, text: str, marked: list[str]) -> None:
     assert [text[start:end] for start, end in matched_spans(query, text, "en")] == marked
-
-
-class ClearedCache(dict[str, Any]):
-    """A cache that another thread clears after each entry."""
-
-    def __setitem__(self, compound: str, terms: Any) -> None:
-        super().__setitem__(compound, terms)
-        self.clear()
-
-
-def test_another_thread_may_clear_the_cache() -> None:
-    analyzer = Analyzer("en")
-    analyzer._cache = ClearedCache()
-    assert analyzer.analyse("Pumps PHX-121") == ["pump", "phx", "121", "phx-121"]
-    assert analyzer.matched_spans("pump", "the pumps") == [(4, 9)]
 
 
 @given(ANY_TEXT, ANY_TEXT)

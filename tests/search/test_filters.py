@@ -16,7 +16,6 @@ from engine.search.filters import (
     SearchFilter,
     facets,
     find_unmet,
-    languages_of_no_document,
     unknown_format,
     unknown_formats,
 )
@@ -210,7 +209,8 @@ def test_what_is_in_no_language_that_is_known_is_called_so_and_found_by_that() -
     assert facets(known)["language"] == {"unknown": 2, "en": 1}
     for text in ("unknown", "Unknown", "und", "zxx"):
         assert SearchFilter(languages=(text,)).allowed(known) == {1, 2}
-    assert languages_of_no_document(("unknown", "fr"), known) == ["fr"]
+    (note,) = find_unmet(SearchFilter(languages=("unknown", "fr")), known)
+    assert "'fr'" in note
 
 
 def test_languages_by_code_or_name() -> None:
@@ -227,7 +227,9 @@ def test_languages_by_code_or_name() -> None:
         ("und", {4}),
     ):
         assert SearchFilter(languages=(text,)).allowed(known) == wanted
-    assert languages_of_no_document(("en", "fr", "Deutsch", "nn"), known) == ["fr", "Deutsch"]
+    unmet = find_unmet(SearchFilter(languages=("en", "fr", "Deutsch", "nn")), known)
+    for note, language in zip(unmet, ("'fr'", "'Deutsch'"), strict=True):
+        assert language in note
 
 
 def test_what_no_document_meets_is_noted() -> None:
