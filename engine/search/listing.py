@@ -281,7 +281,7 @@ def describe_dates(hits: Sequence[Hit]) -> str:
     """
     days = {day(hit.date) for hit in hits}
     if len(hits) > 1 and len(days) == 1:
-        return f"All hits are of {day(hits[0].date)}: sorting by date changes nothing."
+        return f"These hits are all of {day(hits[0].date)}: they are sorted by score."
     dated = [hit for hit in hits if hit.changed is not None or hit.created is not None]
     if hits and not dated:
         return (
