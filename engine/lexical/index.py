@@ -78,7 +78,9 @@ _MINING_DEPTH = 100
 class LexicalIndex:
     """An opened index. Thread-safe for searches."""
 
-    def __init__(self, folder: Path, manifest: Manifest, index: tantivy.Index) -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, index: tantivy.Index, *, code_bonus: bool = True
+    ) -> None:
         self.folder = folder
         self.manifest = manifest
         self._index = index
@@ -86,7 +88,7 @@ class LexicalIndex:
         self._counted, self._deleted = storage.count_documents(self._files)
         self._frequencies: dict[str, int] = {}
         self._scorer: PostingsScorer | None = None
-        self._has_bonus = True
+        self._has_bonus = code_bonus
         self._spellings = NotedSpellings(folder)
         self._analyzers = build_analyzers(manifest, self._spellings)
 
@@ -112,8 +114,8 @@ class LexicalIndex:
         return cls.open(folder)
 
     @classmethod
-    def open(cls, folder: Path) -> LexicalIndex:
-        """Open the index in `folder`.
+    def open(cls, folder: Path, *, code_bonus: bool = True) -> LexicalIndex:
+        """Open the index in `folder`; without `code_bonus`, it scores by plain BM25 only.
 
         Raises DamagedError if a file is missing, changed or of another version.
         """
@@ -123,7 +125,7 @@ class LexicalIndex:
             readable = storage.ensure_lockable(files)
             index = tantivy.Index.open(str(readable))
             register(index)
-            opened = cls(folder, manifest, index)
+            opened = cls(folder, manifest, index, code_bonus=code_bonus)
             count = opened._searcher.num_docs
         if readable != files:
             weakref.finalize(opened, try_remove_tree, readable)
@@ -471,11 +473,6 @@ class LexicalIndex:
             keys = self._searcher.fast_field_values(ID, addresses)
         scores = [score for score, _ in hits]
         return np.array(keys, np.int64), np.array(scores, np.float32)
-
-    def without_bonus(self) -> LexicalIndex:
-        """Return this index after switching it to plain BM25, without the bonus for whole codes."""
-        self._has_bonus = False
-        return self
 
     def query_terms(self, text: str, bonus: bool) -> QueryTerms:
         """Return the analysed terms of a query, without whole codes unless `bonus`."""

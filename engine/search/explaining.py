@@ -278,6 +278,7 @@ class Explainer:
 
     def _read_chunks(self, artifact: Artifact[VectorsInfo], keys: Ids) -> RankedChunks:
         """Return the chunks of the index whose documents still exist."""
+        key = (self._loaded.state, artifact.folder)
 
         def read() -> RankedChunks:
             import numpy as np
@@ -292,7 +293,6 @@ class Explainer:
             places = np.searchsorted(keys, ids)
             return RankedChunks(key, ids, places, hashes[is_indexed])
 
-        key = (self._loaded.state, artifact.folder)
         return self._chunks.get(key, read)
 
     def _base_encoder(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> UnusedEncoder:
