@@ -254,8 +254,10 @@ def _open_similar(
     """
     if context.forced:
         return None
-    other = VectorsInfo if kind is SemanticVectorsInfo else SemanticVectorsInfo
-    for artifact in map(context.store.artifact, (kind, other)):
+    kinds: list[type[VectorsInfo]] = [VectorsInfo, SemanticVectorsInfo]
+    if kind is SemanticVectorsInfo:
+        kinds.reverse()
+    for artifact in map(context.store.artifact, kinds):
         if artifact is None:
             continue
         info = artifact.info
