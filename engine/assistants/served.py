@@ -75,7 +75,7 @@ class ServedProject:
         self._light.ready()
 
     def load(self) -> None:
-        """Start to load the encoder, unless it is loaded or loading. May be called in any thread."""
+        """Start to load the encoder, unless it is loaded or loading. Thread-safe."""
         with self._lock:
             if self._loading is not None:
                 if not self._loading.done():

@@ -59,8 +59,8 @@ class Model(llama_cpp.Llama):
                 raise ModelError(
                     f"The {self.description} {path} cannot be loaded.",
                     why_not_loaded(path),
-                    f"Set {self.file_setting} to another GGUF file, or download this one again; it may"
-                    " be incomplete.",
+                    f"Set {self.file_setting} to another GGUF file, or download this one again; it"
+                    " may be incomplete.",
                     code="language-model-invalid",
                 ) from None
             raise ModelError(

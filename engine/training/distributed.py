@@ -111,7 +111,7 @@ def follow() -> None:
     if launch.spans_machines:
         threading.Thread(target=_exit_when_released, daemon=True).start()
     else:
-        threading.Thread(target=_exit_with, args=(_find_leader(),), daemon=True).start()
+        threading.Thread(target=exit_with, args=(_find_leader(),), daemon=True).start()
     with _join(launch, _PATIENCE) as peers, ExitStack() as resources:
         _agree_on_version(peers)
         job: Job = peers.decide(None)  # type: ignore[assignment]  # the leader's value
@@ -283,7 +283,7 @@ def _exit_when_released() -> None:
     os._exit(0)
 
 
-def _exit_with(leader: psutil.Process | None) -> None:
+def exit_with(leader: psutil.Process | None) -> None:
     """Exit when the leader on this machine ends."""
     if leader is None:
         print("There is no leading process (RANK 0): this one ends.", file=sys.stderr)

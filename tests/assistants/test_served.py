@@ -19,9 +19,7 @@ from engine.project.store.artifacts import Artifact
 from engine.search.searcher import Searcher
 
 
-def test_two_threads_load_an_encoder_once(
-    handbook: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_threads_load_an_encoder_once(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The timer that loads it ahead, and a first search."""
     loads: list[object] = []
 

@@ -184,8 +184,8 @@ def test_a_context_that_llama_cpp_refuses_names_the_setting_that_shortens_it(
     from engine.llm.served_model import EmbeddingModel
 
     def refuse(self: llama_cpp.Llama, **_options: Any) -> None:
-        self._stack = ExitStack()
-        self._model = None  # it was loaded, and its context was not made
+        # The model was loaded, and its context was not made.
+        vars(self).update(_stack=ExitStack(), _model=None)
         raise ValueError("Failed to create llama_context")
 
     with monkeypatch.context() as patched:

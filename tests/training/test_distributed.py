@@ -281,7 +281,8 @@ def test_a_leader_that_is_reaped_while_it_is_looked_at_has_ended(
     def end(code: int) -> None:
         raise Ended(code)
 
-    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE)
     leader = psutil.Process(child.pid)
 
     def reap() -> bool:
@@ -291,7 +292,7 @@ def test_a_leader_that_is_reaped_while_it_is_looked_at_has_ended(
     monkeypatch.setattr(leader, "is_running", reap)
     monkeypatch.setattr(os, "_exit", end)
     with pytest.raises(Ended):
-        distributed._exit_with(leader)
+        distributed.exit_with(leader)
 
 
 def test_more_processes_than_gpus_are_refused(
