@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from engine.core.dates import day, read_day, to_local
+from engine.core.dates import day, document_date, read_day, to_local
 from engine.core.errors import UsageError, unknown_name
 from engine.core.messages.search import MAX_FACETS, Search
 from engine.core.records import Document
@@ -250,12 +250,8 @@ def compose_accents(text: str) -> str:
 
 
 def date_of(document: Document) -> float:
-    """Return when a document was changed or created, as it states itself, or else its file."""
-    if document.changed is not None:
-        return document.changed
-    if document.created is not None:
-        return document.created
-    return document.modified
+    """Return the date that a document gives itself, else that of its file."""
+    return document_date(document.changed, document.created, document.modified)
 
 
 def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
@@ -369,7 +365,6 @@ def _compile_globs(globs: Iterable[str]) -> GitIgnoreSpec:
     with_brackets = [glob for glob in patterns if "[" in glob]
     literal = [re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", glob) for glob in with_brackets]
     try:
-        GitIgnoreSpec.from_lines(patterns)
         return GitIgnoreSpec.from_lines([*patterns, *literal])
     except (ValueError, re.error) as error:
         raise UsageError(
