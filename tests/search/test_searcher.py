@@ -97,16 +97,16 @@ def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
         for mode in ("bm25", "semantic")
     }
     whole = VectorIndex.search
-    asked = []
+    rankings = []
 
     def cut(self: VectorIndex, vector: Any, depth: int) -> Any:
         ranking = whole(self, vector, depth)
-        asked.append(ranking)
+        rankings.append(ranking)
         return ranking[0][:1], ranking[1][:1]
 
     monkeypatch.setattr(VectorIndex, "search", cut)
     found = searcher.search(Search(QUERY))
-    chunks = {*by["bm25"], asked[0][0][0].item()}
+    chunks = {*by["bm25"], rankings[0][0][0].item()}
     assert len(chunks) > 1
     assert {hit.chunk_id for hit in found.hits} == chunks
     sides = [{key: scores.get(key, 0.0) for key in chunks} for scores in by.values()]
