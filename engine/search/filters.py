@@ -61,27 +61,27 @@ class SearchFilter:
     def allowed(
         self,
         documents: Iterable[Document],
-        holders: Callable[[], Container[tuple[str, str]]] = frozenset,
+        find_containers: Callable[[], Container[tuple[str, str]]] = frozenset,
     ) -> set[int]:
         """Return the ids of the documents that pass. See `condition`."""
-        passes = self.condition(holders)
+        passes = self.condition(find_containers)
         return {document.id for document in documents if passes(document)}
 
     def condition(
-        self, holders: Callable[[], Container[tuple[str, str]]] = frozenset
+        self, find_containers: Callable[[], Container[tuple[str, str]]] = frozenset
     ) -> Callable[[Document], bool]:
         """Return the test of whether a document passes.
 
-        `holders` returns the archives and mailboxes, as (source, path). It is called only if one of
-        these types is a condition, as a folder may be named like an archive. Raises UsageError for
-        a malformed glob.
+        `find_containers` returns the archives and mailboxes, as (source, path). It is called if one
+        of these types is a condition, since a folder may be named like an archive. Raises
+        UsageError for a malformed glob.
         """
         matches = path_filter(self.paths)
         formats = {resolve_format(text) for text in self.formats}
         languages = {resolve_language(text) for text in self.languages}
         containers: Container[tuple[str, str]] = frozenset()
         if formats & STREAMED:
-            containers = holders()
+            containers = find_containers()
 
         def passes(document: Document) -> bool:
             if not matches(document.path):
@@ -167,16 +167,16 @@ def resolve_language(text: str) -> str:
 def find_unmet(
     where: SearchFilter,
     documents: Iterable[Document],
-    holders: Callable[[], Container[tuple[str, str]]] = frozenset,
+    find_containers: Callable[[], Container[tuple[str, str]]] = frozenset,
 ) -> list[str]:
     """Return a sentence about each condition of a filter that no document meets.
 
-    `holders`: see `SearchFilter.condition`.
+    `find_containers`: see `SearchFilter.condition`.
     """
     documents = list(documents)
     problems = []
     for single, problem in _split_filter(where, documents):
-        if not any(map(single.condition(holders), documents)):
+        if not any(map(single.condition(find_containers), documents)):
             problems.append(problem)
     return problems
 
@@ -206,15 +206,15 @@ def _split_filter(
         yield SearchFilter(before=where.before), problem
 
 
-def _find_formats(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
+def _find_formats(document: Document, containers: Container[tuple[str, str]]) -> set[str]:
     """Return the format of a document and of each archive or mailbox that contains it.
 
-    `holders` are the outermost ones; an archive inside one of them counts by its ending.
+    `containers` are the outermost ones; an archive inside one of them counts by its ending.
     """
     formats = {document.format}
     is_inside = False
     for parent in accumulate(document.path.split("/")[:-1], "{}/{}".format):
-        is_inside = is_inside or (document.source, parent) in holders
+        is_inside = is_inside or (document.source, parent) in containers
         format = FORMATS.get(ending_of(parent), "")
         if is_inside and format in STREAMED:
             formats.add(format)
