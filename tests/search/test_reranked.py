@@ -239,6 +239,15 @@ def test_each_reranker_is_loaded_before_its_time_runs(
         assert lengths.loads == count
 
 
+def test_other_settings_of_search_do_not_load_it_again(
+    searcher: Searcher, project: ProjectFolder, lengths: Lengths
+) -> None:
+    for top in (3, 4):
+        configure(project, reranker="given", top=top)
+        assert len(searcher.search(Search(QUERY, rerank=True)).hits) == top
+    assert lengths.loads == 1
+
+
 def test_a_real_cross_encoder_orders_the_hits(
     searcher: Searcher, project: ProjectFolder, tmp_path: Path
 ) -> None:
