@@ -304,6 +304,17 @@ def test_a_filter_finds_what_lies_below_the_first_page(
     assert len(found.hits) == min(top, 130)
 
 
+def test_a_filter_finds_stop_words_however_many_other_passages_have_them(
+    corpus: Any, open_searcher: Callable[[], Searcher]
+) -> None:
+    corpus.put("many.md", [f"The crane will stop {number}." for number in range(2001)])
+    corpus.put("one.md", ["The crane will start."])
+    corpus.index(vectors=False)
+    searcher = open_searcher()
+    found = searcher.search(Search("will", "bm25", paths=("one.md",)))
+    assert [hit.snippet for hit in found.hits] == ["The crane will start."]
+
+
 def test_a_filtered_ranking_is_the_whole_ranking_without_the_rest(
     crowded: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
