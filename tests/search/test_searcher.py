@@ -308,11 +308,13 @@ def test_a_filter_finds_stop_words_however_many_other_passages_have_them(
     corpus: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
     corpus.put("many.md", [f"The crane will stop {number}." for number in range(2001)])
-    corpus.put("one.md", ["The crane will start."])
+    corpus.put("one.md", ["The crane will start."], modified=DAY)
     corpus.index(vectors=False)
     searcher = open_searcher()
     found = searcher.search(Search("will", "bm25", paths=("one.md",)))
     assert [hit.snippet for hit in found.hits] == ["The crane will start."]
+    newest = searcher.search(Search('"will"', "bm25", top=1, by_date=True))
+    assert [hit.snippet for hit in newest.hits] == ["The crane will start."]
 
 
 def test_a_filtered_ranking_is_the_whole_ranking_without_the_rest(
