@@ -107,12 +107,13 @@ def focused_fingerprint(project: ProjectFolder) -> str:
 def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
     """Read the marked queries by key. Raises DatasetError if the file is damaged."""
     path = project.path / "imports" / MARKS_FILE
-    rows = kept_lines(path, _parse_line, "your marks of hits", code="marks-unreadable")
+    rows = kept_lines(path, parse_line, "your marks of hits", code="marks-unreadable")
     return dict(rows)
 
 
 @lru_cache(maxsize=MAX_LINES)
-def _parse_line(line: str) -> tuple[str, MarkedQuery]:
+def parse_line(line: str) -> tuple[str, MarkedQuery]:
+    """Return the key and the query of a line of the marks file."""
     row = json.loads(line)
     marks = []
     for mark in row["marks"]:
@@ -124,7 +125,7 @@ def _parse_line(line: str) -> tuple[str, MarkedQuery]:
 
 
 @lru_cache(maxsize=MAX_LINES)
-def _format_line(query: MarkedQuery) -> str:
+def format_line(query: MarkedQuery) -> str:
     """Return the line of the marks file, which is also that of an imported judged query."""
     judged = query.to_judged_query() or JudgedQuery(query.key, query.text)
     marks = []
@@ -157,7 +158,7 @@ def is_generated(store: Store, text: str) -> bool:
 
 def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> None:
     """Write all marks, from which the next ingest restores judged queries of a lost database."""
-    keep_lines(project, MARKS_FILE, map(_format_line, queries.values()))
+    keep_lines(project, MARKS_FILE, map(format_line, queries.values()))
 
 
 def record_asked(
