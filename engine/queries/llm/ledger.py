@@ -75,7 +75,6 @@ class Ledger:
         data = {
             "key": key,
             "items": kept.items,
-            "dropped": kept.counts,
             "lost": [[*dropped.item, dropped.reason] for dropped in kept.dropped],
             "problem": kept.problem,
             "lasting": kept.lasting,
