@@ -69,7 +69,7 @@ def read_reply(body: bytes, shape: Shape[Any]) -> Reply:
             raise UnansweredError("the answer holds no text", lasting=True)
         text = choice.message.content
         reason = choice.finish_reason or ""
-    closed = shape.closed(text) if reason == "length" else None
+    closed = shape.close_truncated(text) if reason == "length" else None
     if closed is not None:
         return Reply(*closed)
     return Reply(text, cut=reason == "length")

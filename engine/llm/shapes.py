@@ -91,7 +91,7 @@ class Shape(Generic[AnyEntry]):
                 f"an entry of '{self.name}' lacks a field, or has one of another type"
             ) from None
 
-    def closed(self, text: str) -> tuple[str, bool] | None:
+    def close_truncated(self, text: str) -> tuple[str, bool] | None:
         """Complete a truncated answer; return its JSON and whether its last entry was truncated.
 
         The flag is also True if no entry was begun. A last entry without any text is left out.

@@ -34,7 +34,7 @@ from engine.training.meter import Meter
 from engine.training.model.augmentation import join_black_box
 from engine.training.model.lora import write_adapter
 from engine.training.model.student import Rows, Student, StudentEncoder
-from engine.training.streams import Stream
+from engine.training.streams import Stream, torch_seed
 
 STAGE = "train"
 _LENGTH_SAMPLE = 256
@@ -283,8 +283,7 @@ class Loop(ABC):
         If a GPU runs out of memory, the step is repeated with smaller parts, to the same result.
         """
         while True:
-            seed = self.config.seed * 1_000_003 + self.state.step + self.peers.rank * 2**50
-            torch.manual_seed(seed)
+            torch.manual_seed(torch_seed(self.config.seed, self.state.step, self.peers.rank))
             try:
                 return self._gradients()
             except torch.OutOfMemoryError as error:

@@ -20,7 +20,7 @@ from engine.llm.chat import ChatModel
 from engine.llm.prompts import Message, Prompt, load_prompt
 from engine.llm.requests import Reply, Request, UnansweredError
 from engine.llm.shapes import PAIRS
-from engine.llm.turn_marks import neutral
+from engine.llm.turn_marks import neutralize
 
 GOOD = '{"questions": []}'
 pytestmark = pytest.mark.usefixtures("no_endpoint_key")
@@ -434,7 +434,7 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_what_looks_like_a_control_token_is_taken_apart(text: str, shown: str) -> None:
-    assert neutral(text) == shown
+    assert neutralize(text) == shown
     assert "".join(shown.split()) == "".join(text.split())
 
 

@@ -17,7 +17,7 @@ from engine.encoders.for_project import add_cache, chunk_vectors, training_hardw
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.comparison import Floats, compare_values, measure
-from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.evaluation.rankers import Rankers
 from engine.lab.study.measures import Values
 from engine.metrics.retrieval import MAFIN
@@ -193,7 +193,7 @@ def compare_with_black_box(
             should_stop=should_stop,
         )
         chunks = store.chunks()
-        judged = query_sets(context, chunks)[0]
+        judged = build_query_sets(context, chunks)[0]
         reason = why_untrained(settings, store.queries(), chunks, graded_texts_if_selected(context))
         steps: dict[str, int] = {}
         folder = copy.path / "checkpoints" / f"mafin-{key}"
