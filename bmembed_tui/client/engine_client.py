@@ -20,7 +20,7 @@ from engine.core.errors import EngineError, StageError, reason_of
 from engine.core.jsonrpc import SUPERSEDED
 from engine.core.messages.wire import MessageError, Request, from_json, to_json
 from engine.core.platforms.processes import own_session, python_environment
-from engine.core.subprocesses import import_path, python_command
+from engine.core.subprocesses import import_path, python_command, read_error
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -202,13 +202,10 @@ def _read_command_error(messages: bytes, name: str, code: int | None) -> EngineE
 
 
 def _read_last_error(messages: bytes) -> tuple[EngineError | None, str]:
-    """Return the error on the last line, or None and the line itself."""
-    lines = messages.decode("utf-8", "replace").strip().splitlines()
-    if not lines:
-        return None, ""
-    with suppress(ValueError, AttributeError):
-        return EngineError.from_dict(json.loads(lines[-1])), ""
-    return None, lines[-1]
+    """Return the error on the last line, if it is one, and the line itself."""
+    text = messages.decode("utf-8", "replace").strip()
+    lines = text.splitlines()
+    return read_error(text), lines[-1] if lines else ""
 
 
 class EngineClient:
