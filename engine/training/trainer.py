@@ -72,7 +72,7 @@ class _Training(Loop):
         if self.config.similarity == "lorentz":
             queries = self.data.queries[:_SCALED_BY]
             chunks = self.data.chunks[:_SCALED_BY]
-            geometry = self.student.geometry(self.config.curvature, queries, chunks)
+            geometry = self.student.fit_geometry(self.config.curvature, queries, chunks)
             self.student.text_model.geometry = self.peers.decide(geometry)
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
         if self.job.start is not None:

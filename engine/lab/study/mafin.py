@@ -11,12 +11,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.arrays import Doubles
 from engine.core.errors import UsageError
 from engine.core.records import Chunk
 from engine.encoders.for_project import add_cache, chunk_vectors, training_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.comparison import Floats, compare_values, measure
+from engine.evaluation.comparison import compare_values, measure
 from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.evaluation.rankers import Rankers
 from engine.lab.study.measures import Values
@@ -153,7 +154,7 @@ def best_smoothing(
 
 def measure_encoder(
     context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], judged: QuerySet
-) -> dict[str, Floats]:
+) -> dict[str, Doubles]:
     """Return Recall@K and nDCG@K of each usable query of a set, in [0, 1].
 
     The gain is 2^rel − 1 (`MAFIN`).
