@@ -230,11 +230,11 @@ def test_a_prompt_that_cannot_be_used_hides_no_error(monkeypatch: pytest.MonkeyP
         return load_prompt(name)
 
     monkeypatch.setattr(replies, "load_prompt", one_is_wrong)
-    replies.own_words.cache_clear()
+    replies.collect_prompt_words.cache_clear()
     try:
         assert replies.error_text(b"no model loaded", Message("", SENT)) == "no model loaded"
     finally:
-        replies.own_words.cache_clear()
+        replies.collect_prompt_words.cache_clear()
 
 
 @pytest.mark.parametrize(
