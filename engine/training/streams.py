@@ -26,7 +26,7 @@ class Stream(IntEnum):
 def torch_seed(seed: int, step: int, rank: int) -> int:
     """Return the seed of torch's generator, which draws a step's dropout.
 
-    No two steps of a process share it as long as a training has fewer than a million steps, nor do
-    two processes (`rank`).
+    No two steps of trainings with different seeds share one up to a million steps, and no two
+    processes (`rank`) do.
     """
     return seed * 1_000_003 + step + rank * 2**50
