@@ -23,6 +23,7 @@ from engine.queries.rules.synonyms import paraphrase
 from engine.queries.rules.tokens import fold
 from engine.queries.rules.vocabulary import Language, language_of, word_set
 
+VERSION = 2  # Increase when the same chunks would yield different queries.
 ARTICLES = word_set("a an the")
 KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
 """Kinds that can be made from a sentence; everyday queries need words that it lacks."""
