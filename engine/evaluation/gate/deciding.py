@@ -10,7 +10,7 @@ from engine.evaluation.evidence import Evidence, PreferenceEvidence, RungName
 from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
 from engine.evaluation.gate.ladder import Ladder
 from engine.evaluation.gate.rules import Rules
-from engine.evaluation.gate.trial import Trial, Z
+from engine.evaluation.gate.trial import Trial
 from engine.metrics.bootstrap import SAMPLES
 
 
@@ -83,15 +83,15 @@ def decide(
 def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:
     """Return the candidate that comes into use, or None for the reference.
 
-    The best candidate is the one with the largest expected gain, or without experience the
-    largest proved gain. Of all within one standard error of it the first is returned, which is
-    nearest to the reference (Breiman et al. 1984).
+    With experience this is the one with the largest expected gain. Without, it is of all within one
+    standard error of the largest proved gain the first, which is nearest to the reference (Breiman
+    et al. 1984).
     """
     admitted = [row for row in rows if row.outcome in ("proved", "expected")]
     if not admitted:
         return None
     if any(row.expectation is not None for row in admitted):
-        return _choose_by_expected_gain(admitted, rules)
+        return max(admitted, key=lambda row: _expected_gain(row, rules))
     trial = rules.find_proving_trial(admitted[0].name)
     if trial is None:
         return admitted[0]
@@ -100,20 +100,6 @@ def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:
     for row in measured:
         lead, error = trial.lead(best.name, row.name)
         if lead <= error:
-            return row
-    return best
-
-
-def _choose_by_expected_gain(admitted: Sequence[GateRow], rules: Rules) -> GateRow:
-    """Return the first candidate within one standard deviation of the best expected gain."""
-    gains = [_expected_gain(row, rules) for row in admitted]
-    largest = max(gains)
-    best = admitted[gains.index(largest)]
-    deviation = 0.0
-    if best.expectation is not None:
-        deviation = (best.expectation.high - best.expectation.low) / (2 * Z)
-    for row, gain in zip(admitted, gains, strict=True):
-        if gain >= largest - deviation:
             return row
     return best
 

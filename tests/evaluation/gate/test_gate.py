@@ -258,14 +258,14 @@ def test_own_evidence_updates_what_is_expected() -> None:
     assert judged.standing == "expected"
 
 
-def test_the_candidate_nearest_to_base_within_one_deviation_of_the_best_is_chosen() -> None:
+def test_of_expected_candidates_the_one_with_the_largest_expected_gain_is_chosen() -> None:
     priors = {
-        "adapted": Prior(Normal(5, 2), 5, 5, 5.0),
-        "interpolated": Prior(Normal(2.9, 1), 5, 5, 2.9),
+        "adapted": Prior(Normal(3.2, 2), 5, 5, 3.2),
+        "interpolated": Prior(Normal(3.1, 1), 5, 5, 3.1),
     }
     found = chosen(candidates=BOTH, foreseen=Foreseen(priors, {}))
     assert (found.chosen, outcomes(found)) == ("adapted", ["expected", "expected"])
-    priors = {**priors, "interpolated": Prior(Normal(3.1, 1), 5, 5, 3.1)}
+    priors = {**priors, "interpolated": Prior(Normal(3.3, 1), 5, 5, 3.3)}
     found = chosen(candidates=BOTH, foreseen=Foreseen(priors, {}))
     assert (found.chosen, outcomes(found)) == ("interpolated", ["expected", "expected"])
     measured = {"adapted": NOISE, "interpolated": 0.03 + NOISE}
