@@ -11,15 +11,15 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Container, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
 from engine.core.errors import EngineError, StageError, reason_of
 from engine.core.messages.wire import MessageError, Request, from_json, to_json
 from engine.core.platforms.processes import own_session, python_environment
-from engine.core.subprocesses import import_path, python_command
+from engine.core.subprocesses import import_path, python_command, read_error
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -86,19 +86,8 @@ async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
     output counts. Raises the EngineError that the command ended with. Cancelling the task ends the
     process.
     """
-    process = await _spawn(
-        build_engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
-    )
-    try:
+    async with _command_process(*arguments) as process:
         output, messages = await process.communicate()
-    except asyncio.CancelledError:
-        with suppress(ProcessLookupError):
-            process.terminate()  # at once, because an app that closes does not wait
-        try:
-            await _end_process(process)
-        finally:
-            _close_pipes(process)
-        raise
     if process.returncode not in good:
         raise _read_command_error(messages, arguments[0], process.returncode)
     return _parse_output(output)
@@ -110,28 +99,35 @@ async def follow(heard: Callable[[Any], object], *arguments: str) -> Any:
     `heard` is called with each line when it comes. Raises what `run_command` raises. Cancelling the
     task ends the process.
     """
-    line = build_engine_command(*arguments)
-    process = await _spawn(line, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    messages = asyncio.create_task(process.stderr.read())
     last: Any = None
-    try:
+    async with _command_process(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        messages = asyncio.create_task(process.stderr.read())
         async for text in process.stdout:
             last = _parse_output(text)
             heard(last)
         await process.wait()
-    except asyncio.CancelledError:
+    if process.returncode:
+        raise _read_command_error(await messages, arguments[0], process.returncode)
+    return last
+
+
+@asynccontextmanager
+async def _command_process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start `engine ARGUMENTS`, and end it where the block is left by an exception."""
+    line = build_engine_command(*arguments)
+    process = await _spawn(line, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
+    try:
+        yield process
+    except BaseException:
         with suppress(ProcessLookupError):
-            process.terminate()
+            process.terminate()  # at once, because an app that closes does not wait
         try:
             await _end_process(process)
         finally:
             _close_pipes(process)
         raise
-    if process.returncode:
-        raise _read_command_error(await messages, arguments[0], process.returncode)
-    return last
 
 
 async def run_detached_command(*arguments: str) -> Any:
@@ -206,13 +202,10 @@ def _read_command_error(messages: bytes, name: str, code: int | None) -> EngineE
 
 
 def _read_last_error(messages: bytes) -> tuple[EngineError | None, str]:
-    """Return the error on the last line, or None and the line itself."""
-    lines = messages.decode("utf-8", "replace").strip().splitlines()
-    if not lines:
-        return None, ""
-    with suppress(ValueError, AttributeError):
-        return EngineError.from_dict(json.loads(lines[-1])), ""
-    return None, lines[-1]
+    """Return the error on the last line, if it is one, and the line itself."""
+    text = messages.decode("utf-8", "replace").strip()
+    lines = text.splitlines()
+    return read_error(text), lines[-1] if lines else ""
 
 
 class EngineClient:

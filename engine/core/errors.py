@@ -10,6 +10,7 @@ import difflib
 import os
 import traceback
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Self
 
 MAX_FAULTS = 10  # Exceptions of a chain that are logged.
@@ -230,6 +231,29 @@ def reason_of(error: BaseException) -> str:
 def first_line(error: BaseException) -> str:
     """Return the first line of another library's error; its class name if it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def internal_fault(
+    what: str, error: BaseException, *, record: str = "", command: str = ""
+) -> StageError:
+    """Return the error of a fault of the program itself, such as `Training had an internal fault`.
+
+    It says the exception's type and place but not its message, which may quote a document.
+    `record`: where the whole record of it is.
+    """
+    if record:
+        why = f"Its record is in {record}."
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [f"{Path(frame.filename).name}, line {frame.lineno}" for frame in frames]
+        why = f"It was raised in {' < '.join(reversed(places[-3:]))}."
+    return StageError(
+        f"{what} ({type(error).__name__}).",
+        why,
+        "Run again; if it happens again, report it.",
+        code="internal-fault",
+        command=command,
+    )
 
 
 def fault_record(error: BaseException) -> str:

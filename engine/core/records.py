@@ -73,9 +73,14 @@ class Document:
     language: str = ""
 
     @property
+    def is_entry(self) -> bool:
+        """Whether it is an entry of a data set, which has no file of its own."""
+        return self.external_id is not None
+
+    @property
     def file_path(self) -> str:
-        """The path of the file; empty for an entry of a data set, which has no file of its own."""
-        return self.path if self.external_id is None else ""
+        """The path of the file; empty for an entry of a data set."""
+        return "" if self.is_entry else self.path
 
     @property
     def stable_id(self) -> str:

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from engine.core.environment import prepare_process
-from engine.core.errors import CancelledError, EngineError, ResourceError, StageError
+from engine.core.errors import (
+    CancelledError,
+    EngineError,
+    ResourceError,
+    StageError,
+    internal_fault,
+)
 from engine.core.messages.project import STAGE_WORDS
 from engine.core.platforms.processes import (
     describe_exit_code,
@@ -31,6 +37,13 @@ GRACE_SECONDS = 5.0
 BLOCK = 65_536
 OUTPUT_SECONDS = 5.0  # for the rest of the output of a child that has ended
 POLL_SECONDS = 0.05
+_MEMORY_SETTINGS = {
+    "ingest": "corpus.reading_processes",
+    "train": "training.queries_per_step or training.max_tokens",
+    "evaluate": "encoder.max_tokens",
+    "embed": "encoder.max_tokens",
+}
+"""The settings that decide how much memory a stage takes."""
 
 
 def import_path() -> str:
@@ -117,20 +130,33 @@ def run_in_subprocess(
             time.sleep(POLL_SECONDS)
     finally:
         end_child(child)
+    answer = output.read().decode("utf-8", "replace")
+    if child.returncode == 0:
+        with suppress(ValueError):
+            return json.loads(answer)
+    elif error := read_error(answer, child.returncode):
+        raise error
+    if stopped:
+        raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.")
+    raise StageError(
+        f"{what} crashed ({describe_exit_code(child.returncode)}).",
+        "Native code of a model library crashed.",
+        "Try another model.",
+        code="model-crashed",
+    )
+
+
+def read_error(output: str, exit_code: int | None = None) -> EngineError | None:
+    """Return the error in the last line that a child wrote, None if that line is no error."""
+    lines = output.strip().splitlines()
+    if not lines:
+        return None
     try:
-        answer = json.loads(output.read())
-    except ValueError:
-        if stopped:
-            raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.") from None
-        raise StageError(
-            f"{what} crashed ({describe_exit_code(child.returncode)}).",
-            "Native code of a model library crashed.",
-            "Try another model.",
-            code="model-crashed",
-        ) from None
-    if child.returncode:
-        raise EngineError.from_dict(answer, child.returncode)
-    return answer
+        data = json.loads(lines[-1])
+        return EngineError.from_dict(data, exit_code) if "what" in data else None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        # A crashed library may have written anything.
+        return None
 
 
 def run_as_child(work: Callable[..., Any]) -> NoReturn:
@@ -151,18 +177,21 @@ def run_as_child(work: Callable[..., Any]) -> NoReturn:
         result = to_dict(error)
         code = error.exit_code
     except Exception as caught:
-        fault = StageError(
-            f"It had an internal fault ({type(caught).__name__}).",
-            f"{caught}",
-            "Try again.",
-            code="internal-fault",
-        )
+        fault = internal_fault("It had an internal fault", caught)
         result = to_dict(fault)
         code = fault.exit_code
     with output:
         json.dump(result, output)
     # Threads of native libraries must not hold up the exit.
     os._exit(code)
+
+
+def explain_memory(stage: str) -> str:
+    """Return the advice after a stage for which there was too little memory."""
+    settings = _MEMORY_SETTINGS.get(stage)
+    if settings:
+        return f"Close other programs, or lower {settings} in project.toml, and run again."
+    return "Close other programs, and run again."
 
 
 def crash_error(stage: str, code: int, folder: Path) -> EngineError:
@@ -175,8 +204,7 @@ def crash_error(stage: str, code: int, folder: Path) -> EngineError:
         return ResourceError(
             f"{STAGE_WORDS[stage]} was killed from outside.",
             "Most often the system does this when memory runs out.",
-            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run"
-            " again: it resumes.",
+            explain_memory(stage),
             code="memory-full",
             stage=stage,
             command="run",

@@ -124,7 +124,7 @@ def document_names(snapshot: ProjectSnapshot) -> DocumentNames:
     documents = []
     if snapshot.settings.search.named_documents:
         documents = snapshot.store.documents()
-    return DocumentNames((document.id, document.title, document.path) for document in documents)
+    return DocumentNames((item.id, item.title, item.file_path) for item in documents)
 
 
 def _fair_judgments(

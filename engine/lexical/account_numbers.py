@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from engine.lexical.characters import split_letters_from_digits
+
 _BLANK = " \u00a0\u2009\u202f"
 _MARK = rf"[{_BLANK}\u2010\u2011./-]"
 # The registry's lengths: what follows the country and its two check digits.
@@ -29,7 +31,12 @@ _LENGTHS = {
 }
 _MIN_DIGITS = 8
 _GROUPED_IBAN = re.compile(rf"[a-z]{{2}}(?P<apart>{_MARK})?\d{_MARK}?\d[a-z0-9{_MARK[1:-1]}]+")
-_LETTER_DIGIT_BOUNDARY = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
+# An IBAN of a country that the registry does not have: xx12 abcd 1234 5678 9
+_FOUR_TOGETHER = (
+    rf"[a-z]{{2}}\d{{2}}(?:[{_BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{_BLANK}][a-z0-9]{{1,3}})?"
+)
+_MAY_BE_IBAN = re.compile(r"[a-z]{2}\d{2}[a-z0-9]{8,30}")
+_FOUR_DIGITS = re.compile(rf"(?<=[{_BLANK}])\d{{4}}(?!\w)")
 
 
 def _build_pattern() -> str:
@@ -41,37 +48,61 @@ def _build_pattern() -> str:
     return rf"(?=[a-z]{{2}}{_MARK}?\d\d)(?:{'|'.join(alternatives)})"
 
 
-PATTERN = _build_pattern()
+PATTERN = f"{_build_pattern()}|{_FOUR_TOGETHER}"
 """A pattern of what may be an IBAN with marks between its characters, in lower case."""
-HINT = (
-    rf"\d\d(?:(?<=[a-z]{{2}}\d\d)(?<!\w[a-z]{{2}}\d\d)|(?<=[a-z]{{2}}{_MARK}\d\d))"
-    rf"{_MARK}(?:[a-z]{{0,4}}(?:{_MARK}?\d){{8}}|[a-z0-9]{{4}}[{_BLANK}][a-z0-9]{{4}}[{_BLANK}])"
+_CHECK_DIGITS = "|".join(
+    (
+        r"(?<=[a-z]{2}\d\d)(?<!\w[a-z]{2}\d\d)",  # de89, not abcde89
+        rf"(?<=[a-z]{{2}}{_MARK}\d\d)",  # de 89
+    )
 )
-"""A pattern of what such a number contains, which begins with a digit."""
+_REST = "|".join(
+    (
+        rf"[a-z]{{0,4}}(?:{_MARK}?\d){{8}}",  # 3704 0044 or nwbk 6016 1331
+        rf"[a-z0-9]{{4}}[{_BLANK}][a-z0-9]{{4}}[{_BLANK}]",  # ab12 34cd
+    )
+)
+HINT = rf"\d\d(?:{_CHECK_DIGITS}){_MARK}(?:{_REST})"
+"""A pattern of what such a number contains, which begins with a digit: 89 3704 0044."""
 
 
 def read_account_number(compound: str) -> tuple[str, ...]:
     """Return the codes of an IBAN in groups, or nothing for any other compound.
 
     `compound` is in lower case. The codes are the number as one word, preceded by the number as
-    typed if that has no blanks. A number whose country stands apart needs right check digits.
+    typed if that has no blanks. The number must have the length of its country in the registry, and
+    right check digits if the country stands apart, or else two groups of four digits.
     """
     match = _GROUPED_IBAN.fullmatch(compound)
     if not match:
         return ()
-    characters = "".join(char for char in compound if char.isalnum())
+    characters = "".join(filter(str.isalnum, compound))
     # Written as one word, it has no groups to read.
     if len(characters) == len(compound):
         return ()
+    code = split_letters_from_digits(characters)
+    if not _is_registered(characters, is_apart=match["apart"] is not None):
+        return (code,) if _is_in_fours(compound, characters) else ()
+    if any(blank in compound for blank in _BLANK):
+        return (code,)
+    typed = re.sub("[\u2010\u2011]", "-", compound)
+    return tuple(dict.fromkeys((split_letters_from_digits(typed), code)))
+
+
+def _is_registered(characters: str, *, is_apart: bool) -> bool:
+    """Return whether a number has the length of its country, and enough digits."""
     if sum(map(str.isdigit, characters[4:])) < _MIN_DIGITS:
-        return ()
-    if not _has_known_length(characters) or (match["apart"] and not _is_valid(characters)):
-        return ()
-    codes = [_LETTER_DIGIT_BOUNDARY.sub("-", characters)]
-    if not any(blank in compound for blank in _BLANK):
-        typed = re.sub("[\u2010\u2011]", "-", compound)
-        codes.insert(0, _LETTER_DIGIT_BOUNDARY.sub("-", typed))
-    return tuple(dict.fromkeys(codes))
+        return False
+    if not _has_known_length(characters):
+        return False
+    return not is_apart or _is_valid(characters)
+
+
+def _is_in_fours(compound: str, characters: str) -> bool:
+    """Return whether two or more groups of a number are four digits."""
+    if " " not in compound or not _MAY_BE_IBAN.fullmatch(characters):
+        return False
+    return len(_FOUR_DIGITS.findall(compound)) >= 2
 
 
 def _has_known_length(characters: str) -> bool:

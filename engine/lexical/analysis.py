@@ -320,8 +320,9 @@ class Analyzer:
         terms: list[str] = []
         for word in words:
             terms += self._word_terms(word)
-        self._cache[compound] = (tuple(terms), codes)
-        return self._cache[compound]
+        analysed = (tuple(terms), codes)
+        self._cache[compound] = analysed
+        return analysed
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return (words before stemming, codes) of one compound."""
@@ -477,7 +478,7 @@ def _format_code(compound: str) -> str:
     `iso/iec-27001` becomes `iso-iec-27001`.
     """
     plain = characters.fold(re.sub("[\u2010\u2011]", "-", compound))
-    plain = re.sub(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)", "-", plain)
+    plain = characters.split_letters_from_digits(plain)
     return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
 
 

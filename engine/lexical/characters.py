@@ -35,6 +35,7 @@ _SPECIAL_LETTERS = str.maketrans(
 )
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
+_LETTER_DIGIT_EDGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
 
 
 @lru_cache(maxsize=1)
@@ -90,6 +91,11 @@ def fold(word: str) -> str:
         if not (follows_latin and unicodedata.combining(char)):
             folded += char
     return unicodedata.normalize("NFC", folded)
+
+
+def split_letters_from_digits(word: str) -> str:
+    """Put a hyphen between letters and digits that follow each other: `phx121` → `phx-121`."""
+    return _LETTER_DIGIT_EDGE.sub("-", word)
 
 
 def without_marks(compound: str) -> str:

@@ -4,6 +4,9 @@ A number with decimals or in groups becomes its value (`12.750,00`, `12,750`, `1
 `9,90` → `9.9`), a day `2031-05-17`, a number in groups its digits, and an IBAN in groups the IBAN
 without spaces. If a spelling may mean two things, both count: `12.750` is 12750 or 12.75,
 `05/06/2031` a day in May or in June.
+
+Three steps: a hint says whether a text may hold a figure, since most hold none; a pattern finds the
+figures; `read_figure` reads each.
 """
 
 from __future__ import annotations
@@ -19,49 +22,80 @@ from engine.lexical import account_numbers
 from engine.lexical.characters import compound_pattern, fold
 
 _BLANK = " \u00a0\u2009\u202f"
+_SPACE = rf"[{_BLANK}]{{1,2}}"
+_HYPHEN = "\u2010\u2011-"
+# What separates the groups of an amount, beside a comma or a full stop: 12'750 or 12 750.
 _GROUP = rf"['\u2019{_BLANK}]"
-_END = r"(?!\w|[.,]\d|[./\u2010\u2011-]\w)"
-_AMOUNT = (
-    rf"[1-9]\d{{0,2}}(?:(?:,\d{{2,3}})*,\d{{3}}(?:\.\d+)?|(?:\.\d{{3}})+(?:,\d+)?|(?:{_GROUP}\d{{3}})+(?:[.,]\d+)?)(?!{_GROUP}\d)"
-    r"|\d+[.,]\d+"
+# A figure does not end before a letter, nor within a longer one: 12.5 is none in 12.5.3.
+_END = rf"(?!\w|[.,]\d|[./{_HYPHEN}]\w)"
+
+_THOUSANDS = "|".join(
+    (
+        r"(?:,\d{2,3})*,\d{3}(?:\.\d+)?",  # 12,750.00 or 12,75,000
+        r"(?:\.\d{3})+(?:,\d+)?",  # 12.750,00
+        rf"(?:{_GROUP}\d{{3}})+(?:[.,]\d+)?",  # 12 750,00 or 12'750.00
+    )
 )
+_AMOUNT = "|".join(
+    (
+        rf"[1-9]\d{{0,2}}(?:{_THOUSANDS})(?!{_GROUP}\d)",
+        r"\d+[.,]\d+",  # 9,90
+    )
+)
+# 17 May 2031, 17. Mai 31, 17th of May, 2031, 1er mai 2031, 17 de mayo de 2031
 _DAY = (
-    rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?[{_BLANK}]{{1,2}}(?:(?:of|de)[{_BLANK}])?"
-    rf"[^\W\d_]{{3,10}}\.?,?[{_BLANK}]{{1,2}}(?:de[{_BLANK}])?\d{{2,4}}"
+    rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?{_SPACE}(?:(?:of|de)[{_BLANK}])?"
+    rf"[^\W\d_]{{3,10}}\.?,?{_SPACE}(?:de[{_BLANK}])?\d{{2,4}}"
 )
-_DAY_AFTER_MONTH = (
-    rf"[^\W\d_]{{3,10}}\.?[{_BLANK}]{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?,?[{_BLANK}]{{1,2}}\d{{4}}"
-)
+# May 17, 2031 or Sept. 17th 2031
+_DAY_AFTER_MONTH = rf"[^\W\d_]{{3,10}}\.?{_SPACE}\d{{1,2}}(?:st|nd|rd|th)?,?{_SPACE}\d{{4}}"
+# 0171 234 5678
 _GROUPS = rf"\d{{2,8}}(?:[{_BLANK}]\d{{2,8}}){{1,7}}(?![{_BLANK}]?\d)"
-_MORE_DIGITS = rf"(?:[{_BLANK}\u2010\u2011-]\d{{2,8}}){{0,4}}(?![{_BLANK}]?\d)"
+# (030) 1234-567, of which the bracket before is left out
+_MORE_DIGITS = rf"(?:[{_BLANK}{_HYPHEN}]\d{{2,8}}){{0,4}}(?![{_BLANK}]?\d)"
 _AREA = rf"(?<=\()\d{{2,6}}\)[{_BLANK}]?\d{{2,8}}{_MORE_DIGITS}"
+# 4 006381 333931, the number under a bar code
 _EAN = rf"\d[{_BLANK}]\d{{6}}[{_BLANK}]\d{{6}}(?![{_BLANK}]?\d)"
-_IBAN = rf"[a-z]{{2}}\d{{2}}(?:[{_BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{_BLANK}][a-z0-9]{{1,3}})?"
+
 _AFTER_DIGIT = rf"(?=\d)(?<!\d[.,'\u2019])(?:{_DAY}|{_AREA}|{_EAN}|{_AMOUNT}|{_GROUPS}){_END}"
 _AFTER_LETTER = (
-    rf"{_DAY_AFTER_MONTH}{_END}|(?:{account_numbers.PATTERN}){_END}|{_IBAN}{_END}"
+    rf"{_DAY_AFTER_MONTH}{_END}|(?:{account_numbers.PATTERN}){_END}"
     r"|(?<!\w)\.net(?!\w)"
 )
-# These hints are looked for first, since most texts contain no figure.
 _DIGIT_HINT = re.compile(
-    rf"\d(?:\)[{_BLANK}]?\d|[.,'\u2019{_BLANK}]\d|[a-z.]{{0,2}}[{_BLANK}]{{1,2}}[^\W\d_])"
+    "|".join(
+        (
+            rf"\d(?:\)[{_BLANK}]?\d",  # (030) 12
+            rf"[.,'\u2019{_BLANK}]\d",  # 9,9 or 12 7
+            rf"[a-z.]{{0,2}}{_SPACE}[^\W\d_])",  # 17th of
+        )
+    )
 )
 _LETTER_HINT = re.compile(
-    rf"\d(?:[a-z]{{2}})?,?[{_BLANK}]{{1,2}}\d{{4}}(?!\d)|{account_numbers.HINT}",
+    "|".join(
+        (
+            rf"\d(?:[a-z]{{2}})?,?{_SPACE}\d{{4}}(?!\d)",  # 7th, 2031
+            account_numbers.HINT,
+        )
+    ),
     re.IGNORECASE,
 )
 
 _IS_AMOUNT = re.compile(_AMOUNT)
-_IS_GROUPS = re.compile(rf"\d+(?:[{_BLANK}./\u2010\u2011-]\d+)+")
+# 030/1234-567, as a word of the text has it, or 0171 234 5678
+_IS_GROUPS = re.compile(rf"\d+(?:[{_BLANK}./{_HYPHEN}]\d+)+")
 _AFTER_AREA = re.compile(rf"\)[{_BLANK}]?")
-_IS_IBAN = re.compile(r"[a-z]{2}\d{2}[a-z0-9]{8,30}")
-_FOUR_DIGITS = re.compile(rf"(?<=[{_BLANK}])\d{{4}}(?!\w)")
 _NUMBER = re.compile(r"\d{4,34}")
+# 2031-05-17, 2031/5/17 or 2031-05-17t12:00
 _YEAR_FIRST = re.compile(r"(\d{4})[-./](\d{1,2})[-./](\d{1,2})(?:t\d.*)?")
+# 17.05.2031, 05/17/2031 or 17-05-2031
 _YEAR_LAST = re.compile(r"(\d{1,2})([-./])(\d{1,2})\2(\d{4}|\d{2})")
+# 20310517
 _COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)")
+# 17, may and 2031 in 17 may 2031
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
-_ALL_YEARS = re.compile(rf"(?:(?:1[5-9]|20)\d\d[{_BLANK}./\u2010\u2011-]?)+")
+# 2030/2031
+_ALL_YEARS = re.compile(rf"(?:(?:1[5-9]|20)\d\d[{_BLANK}./{_HYPHEN}]?)+")
 _SPELLINGS = {".net": "dotnet", "asp.net": "dotnet", "ado.net": "dotnet", "vb.net": "dotnet"}
 _MIN_DIGITS = 7
 _MAX_DIGITS = 34
@@ -69,7 +103,8 @@ _MIN_YEAR = 1000
 _MAX_YEAR = 2999
 # Years of two digits below this belong to the twenty-first century.
 _THIS_CENTURY = 70
-_MONTH_WORDS = frozenset(("of", "de", "st", "nd", "rd", "th", "er"))
+# What a day may hold beside its number, its month and its year.
+_PARTICLES = frozenset(("of", "de", "st", "nd", "rd", "th", "er"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +160,7 @@ def read_figure(compound: str) -> Figure | None:
     groups = _AFTER_AREA.sub(" ", compound)
     if _IS_GROUPS.fullmatch(groups):
         return _read_groups(groups)
-    return _read_iban(groups)
+    return None
 
 
 def _read_amount(amount: str) -> Figure:
@@ -139,27 +174,13 @@ def _read_groups(groups: str) -> Figure | None:
 
     A number that is typed with marks between the groups (`030/1234-567`) is also a code as typed.
     """
-    digits = _drop_marks(groups)
+    digits = "".join(filter(str.isdigit, groups))
     if not _MIN_DIGITS <= len(digits) <= _MAX_DIGITS or _ALL_YEARS.fullmatch(groups):
         return None
     codes = [f"{digits}.0"]
     if not any(blank in groups for blank in _BLANK):
         codes.insert(0, re.sub("[\u2010\u2011]", "-", groups))
     return Figure(tuple(codes), (digits,))
-
-
-def _read_iban(groups: str) -> Figure | None:
-    """Read an IBAN in groups, of which two or more are four digits; None for anything else."""
-    characters = _drop_marks(groups)
-    if " " not in groups or not _IS_IBAN.fullmatch(characters):
-        return None
-    if len(_FOUR_DIGITS.findall(groups)) < 2:
-        return None
-    return Figure((re.sub(r"(?<=\d)(?=\D)|(?<=\D)(?=\d)", "-", characters),))
-
-
-def _drop_marks(groups: str) -> str:
-    return "".join(char for char in groups if char.isalnum())
 
 
 def _read_values(amount: str) -> Iterator[str]:
@@ -190,7 +211,7 @@ def _read_days(compound: str) -> Iterator[date]:
         if mark != ".":
             yield from _read_day(year, int(first), int(second))
     else:
-        pieces = [piece for piece in _PIECE.findall(compound) if piece not in _MONTH_WORDS]
+        pieces = [piece for piece in _PIECE.findall(compound) if piece not in _PARTICLES]
         if len(pieces) != 3:
             return
         day = pieces.pop(1 if pieces[1].isdigit() else 0)

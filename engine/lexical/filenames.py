@@ -88,9 +88,10 @@ def _unquote(escapes: re.Match[str]) -> str:
 
 
 class DocumentNames:
-    """The file names of documents given as (document id, title, path).
+    """The file names of documents given as (document id, title, path of the file).
 
-    A title counts if it is the name of an office file.
+    A title counts if it is the name of an office file. The path is empty for an entry of a data
+    set, which is not a file.
     """
 
     def __init__(self, documents: Iterable[tuple[int, str, str]]) -> None:
@@ -142,10 +143,7 @@ def _find_file_names(title: str, path: str) -> set[str]:
 
     It is the document's path, its file's name, and its title if that is a file's name.
     """
-    names = set()
-    # An entry of a data set is not a file.
-    if "#" not in path:
-        names = {path, path.rpartition("/")[2]}
+    names = {path, path.rpartition("/")[2]}
     extension = _EXTENSION.search(title)
     if extension and _OFFICE.fullmatch(extension[0]):
         names.add(title)

@@ -122,8 +122,8 @@ def index_without(
     """Index other texts for the project's chunks, analysed as the project's index is.
 
     The index contains neither title nor file name of the documents `untitled` (None: of all). Its
-    folder is `lexical/NAME`, which a sweep removes; a former one that Windows keeps, as it is open,
-    is left to it. Raises DamagedError.
+    folder is `lexical/NAME`, or a numbered one if Windows cannot remove a former one because it is
+    open. A sweep removes them. Raises DamagedError.
     """
     from engine.lexical.index import LexicalIndex
 
@@ -225,8 +225,10 @@ def _store_languages(
     while block := store.documents_without_language(BLOCK):
         if should_stop():
             return False
+        # Before the transaction, for which other writers have to wait.
+        languages = [(row_id, language_of(text)) for row_id, text in block]
         with store.transaction():
-            store.put_languages((row_id, language_of(text)) for row_id, text in block)
+            store.put_languages(languages)
         done += len(block)
         report(done)
     return True
@@ -237,7 +239,7 @@ def _choose_language(context: StageContext) -> str:
 
     language = context.settings.lexical.language
     if language != "auto":
-        known = [*supported_languages(), "none"]
+        known = supported_languages()
         if language not in known:
             near = nearest(language, known)
             raise SettingsError(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -133,40 +133,51 @@ SAMPLE_MEASURING = "sample/questions-measuring.jsonl"
 """The half of the sample's judged questions that measures what the other half chose."""
 
 
-_BACKGROUND = "a run in the background"
 MAX_NAME = 120
 """Maximum number of characters of a file's path within a project."""
-_IS_RUN = re.compile(
-    rf"{_BACKGROUND}|engine"
-    r" (?:run|adapt|ingest|index|generate|rank|train|evaluate|embed|resume|watch|demo)\b"
-)
-"""Matches the holder of a project that 'engine status' shows and 'engine cancel' stops."""
 
 
-def record_holder(lock: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a lock, as its file names it.
+
+    `since`: in local time. `is_run`: 'engine status' shows it and 'engine cancel' stops it.
+    """
+
+    pid: int
+    since: str
+    command: str
+    is_run: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.command} (process {self.pid}, since {self.since})"
+
+
+def record_holder(lock: Path, *, is_run: bool = False) -> None:
     """Write this process's id and command into the file of a lock that it holds.
 
     Arguments are left out, as they may be a query. On a full disk nothing is written.
     """
-    is_command_line = "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1
-    command = f"engine {sys.argv[1]}" if is_command_line else _BACKGROUND
+    if "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1:
+        command = f"engine {sys.argv[1]}"
+    elif is_run:
+        command = "a run in the background"
+    else:
+        command = "another program"
+    holder = Holder(os.getpid(), f"{datetime.now():%Y-%m-%d %H:%M}", command, is_run)
     with suppress(OSError):
-        holder_file(lock).write_text(
-            f"{os.getpid()} {datetime.now():%Y-%m-%d %H:%M} {command}",
-            encoding="utf-8",
-            errors="replace",
-        )
+        holder_file(lock).write_text(json.dumps(asdict(holder)), encoding="utf-8")
 
 
-def holder_of(lock: Path) -> str:
-    """Return `engine run (process 4711, since 2026-11-28 13:05)`; empty if unknown."""
+def holder_of(lock: Path) -> Holder | None:
+    """Return the process that holds a lock; None if unknown."""
     import psutil
 
-    with suppress(OSError, ValueError):
-        pid, date, clock, command = holder_file(lock).read_text(encoding="utf-8").split(" ", 3)
-        if psutil.pid_exists(int(pid)):
-            return f"{command} (process {pid}, since {date} {clock})"
-    return ""
+    with suppress(OSError, ValueError, TypeError):
+        holder = Holder(**json.loads(holder_file(lock).read_text(encoding="utf-8")))
+        if psutil.pid_exists(holder.pid):
+            return holder
+    return None
 
 
 @dataclass(frozen=True)
@@ -364,11 +375,14 @@ class ProjectFolder:
             return repair(self.path)
 
     @contextmanager
-    def locked(self, name: str = "run", wait: float = 0.5) -> Iterator[None]:
+    def locked(
+        self, name: str = "run", wait: float = 0.5, *, is_run: bool = False
+    ) -> Iterator[None]:
         """Hold the project for one process.
 
-        The default wait outlasts `is_running`, which holds the lock for a moment. Raises
-        ProjectBusyError after `wait` seconds, UsageError if the project is gone.
+        `is_run`: others may follow and cancel it. The default wait outlasts `is_running`, which
+        holds the lock for a moment. Raises ProjectBusyError after `wait` seconds, UsageError if the
+        project is gone.
         """
         from filelock import FileLock, Timeout
 
@@ -383,7 +397,7 @@ class ProjectFolder:
         except (OSError, NotImplementedError) as error:
             raise self._explain_unlockable(error) from error
         try:
-            record_holder(path)
+            record_holder(path, is_run=is_run)
             yield
         finally:
             if holder_file(path) != path:
@@ -400,16 +414,17 @@ class ProjectFolder:
             what = f"A study or sweep of {self.name} is running."
             why = "Both would train in the same copy of the project."
             return ProjectBusyError(what, why, f"Wait for it. {stop}", command="cancel")
-        holder = holder_of(self.path / f"{name}.lock") or "another command"
+        holder = holder_of(self.path / f"{name}.lock")
+        by_whom = str(holder or "another command")
         if name == "watch":
-            what = f"The project {self.name} is watched already, by {holder}."
+            what = f"The project {self.name} is watched already, by {by_whom}."
             why = "One watch keeps it up to date."
             return ProjectBusyError(
                 what, why, "Stop that one first, with Ctrl-C, or leave it running.", command="watch"
             )
-        what = f"The project {self.name} is in use by {holder}."
+        what = f"The project {self.name} is in use by {by_whom}."
         why = "Two changes at once would overwrite each other."
-        if not _IS_RUN.match(holder):
+        if holder is None or not holder.is_run:
             return ProjectBusyError(what, why, "Wait until it has finished, then try again.")
         to_do = (
             f"Wait until it has finished. 'engine status {self.argument}' shows how far the run is."

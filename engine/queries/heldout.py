@@ -43,11 +43,11 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
     keys = {}
     ordered = sorted(documents, key=lambda document: document.id)
     for number, document in enumerate(ordered):
-        if document.external_id is None:
-            keys[document.id] = first.setdefault(document.content_hash, document.path)
-        else:
+        if document.is_entry:
             title = document.title or str(number // UNTITLED_RUN)
             keys[document.id] = f"{document.source}\0{title}"
+        else:
+            keys[document.id] = first.setdefault(document.content_hash, document.path)
     return keys
 
 
@@ -76,11 +76,11 @@ def related_documents(
     for document in documents:
         title = tuple(folded_words(without_marks(document.title)))
         by_title[title].append(document.id)
-        if document.external_id is None:
+        if document.is_entry:
+            labels[document.id] = (keys[document.id], title)
+        else:
             name = (document.source, splitext(document.path)[0])
             labels[document.id] = (keys[document.id], name, title)
-        else:
-            labels[document.id] = (keys[document.id], title)
     ignored: set[object] = set()
     for shared_title, ids in by_title.items():
         is_frequent = 2 * len(ids) > len(documents)

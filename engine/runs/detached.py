@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -23,7 +22,7 @@ from engine.core import environment
 from engine.core.errors import EngineError, StageError
 from engine.core.messages.project import RunRecord
 from engine.core.platforms.stopping import ignore_terminal_loss
-from engine.core.subprocesses import spawn, to_dict
+from engine.core.subprocesses import read_error, spawn, to_dict
 from engine.project.control import POLL_SECONDS, run_records
 from engine.project.folder import ProjectFolder
 from engine.runs import pipeline
@@ -75,8 +74,8 @@ def _read_early_error(errors: IO[bytes], code: int) -> EngineError:
     """Return the error that kept a run from beginning."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - TEXT_READ))
     text = errors.read().decode("utf-8", "replace").strip()
-    with suppress(ValueError, IndexError, AttributeError):
-        return EngineError.from_dict(json.loads(text.splitlines()[-1]), code)
+    if error := read_error(text, code):
+        return error
     if text:
         last = text.splitlines()[-1]
     else:

@@ -25,8 +25,8 @@ from engine.core.errors import (
     CancelledError,
     EngineError,
     NotBuiltError,
-    StageError,
     UsageError,
+    internal_fault,
     unknown_name,
 )
 from engine.core.events import (
@@ -49,6 +49,7 @@ from engine.core.subprocesses import (
     ChildOutput,
     crash_error,
     end_child,
+    read_error,
     run_folder_missing,
     spawn,
     to_dict,
@@ -172,7 +173,7 @@ class Run:
         """
         started = time.monotonic()
         self._alone = len(stages) == 1
-        with self.project.locked():
+        with self.project.locked(is_run=True):
             # Begun before the repair, which may take a while, so that the run can be seen,
             # cancelled and paused.
             self._begin()
@@ -200,10 +201,8 @@ class Run:
                 error = to_dict(failure)
                 raise
             except Exception as fault:
-                what = f"The run had an internal fault ({type(fault).__name__})."
-                error = to_dict(
-                    StageError(what, f"{fault}", "Run again.", code="internal-fault", command="run")
-                )
+                what = "The run had an internal fault"
+                error = to_dict(internal_fault(what, fault, command="run"))
                 raise
             finally:
                 self._end(state, time.monotonic() - started, error)
@@ -428,14 +427,13 @@ class Run:
         """Raise the error that ended a child, if any."""
         if code == 0:
             return
-        try:
-            raise EngineError.from_dict(json.loads(answer.splitlines()[-1]), code)
-        except (ValueError, IndexError):
-            # Without the cluster's head or its local node, Ray ends the process.
-            if cluster_address() and code == 1:
-                error: EngineError = lost(describe_exit_code(code))
-            else:
-                error = crash_error(stage, code, self.folder)
+        if error := read_error(answer, code):
+            raise error
+        # Without the cluster's head or its local node, Ray ends the process.
+        if cluster_address() and code == 1:
+            error = lost(describe_exit_code(code))
+        else:
+            error = crash_error(stage, code, self.folder)
         self._report_failure(stage, error)
         raise error
 

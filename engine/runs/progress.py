@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core import events
+from engine.core.disk import get_file_size
 from engine.core.events import Event
 from engine.project.control import is_paused, stage_at_work
 from engine.project.stage import ProjectSnapshot, stage_fingerprint
@@ -62,8 +63,7 @@ def read_progress(folder: Path, tail: int = TAIL) -> RunProgress:
     """Return the progress of the run in that folder, from the last `tail` bytes of its log."""
     log = folder / "events.jsonl"
     progress = RunProgress(stage=stage_at_work(folder))
-    size = log.stat().st_size if log.is_file() else 0
-    for event, _ in events.read(log, max(0, size - tail)):
+    for event, _ in events.read(log, max(0, get_file_size(log) - tail)):
         progress.take(event)
     if is_paused(folder) and not progress.paused:
         progress.paused = "asked"

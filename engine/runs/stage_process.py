@@ -17,13 +17,20 @@ from contextlib import closing
 from pathlib import Path
 
 from engine.core import environment
-from engine.core.errors import CancelledError, EngineError, ResourceError, StageError, fault_record
+from engine.core.errors import (
+    CancelledError,
+    EngineError,
+    ResourceError,
+    StageError,
+    fault_record,
+    internal_fault,
+)
 from engine.core.events import EventLog, StageFailed, StageFinished
 from engine.core.messages.project import STAGE_WORDS
 from engine.core.platforms.files import open_private
 from engine.core.platforms.processes import peak_memory
 from engine.core.platforms.stopping import obey_parent, take_input
-from engine.core.subprocesses import to_dict
+from engine.core.subprocesses import explain_memory, to_dict
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -149,8 +156,7 @@ def _convert(caught: BaseException, stage: str, log: Path) -> EngineError:
         return ResourceError(
             f"Memory ran out: {STAGE_WORDS[stage]} could not go on.",
             why,
-            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run"
-            " again.",
+            explain_memory(stage),
             code="memory-full",
             command="run",
         )
@@ -162,13 +168,8 @@ def _convert(caught: BaseException, stage: str, log: Path) -> EngineError:
             code="file-access",
             command="run",
         )
-    return StageError(
-        f"{STAGE_WORDS[stage]} had an internal fault ({type(caught).__name__}).",
-        f"Its record is in {log}.",
-        "Run again; if it happens again, report it with that record.",
-        code="internal-fault",
-        command="run",
-    )
+    what = f"{STAGE_WORDS[stage]} had an internal fault"
+    return internal_fault(what, caught, record=str(log), command="run")
 
 
 if __name__ == "__main__":

@@ -296,9 +296,9 @@ class LoadedProject:
         return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
 
     def threshold(self) -> tuple[float | None, str]:
-        """Return the similarity below which evaluation found hits to be weak, and why.
+        """Return the similarity below which evaluation found hits to be weak, or why there is none.
 
-        None if there is no such threshold, and why not.
+        The reason counts if the similarity is None.
         """
         evaluation = self.artifact(EvaluationInfo)
         threshold = evaluation.info.threshold if evaluation else None
@@ -318,7 +318,7 @@ class LoadedProject:
 
         def read() -> DocumentNames:
             documents = self.documents().values()
-            return DocumentNames((item.id, item.title, item.path) for item in documents)
+            return DocumentNames((item.id, item.title, item.file_path) for item in documents)
 
         return self._names.get(self.state, read)
 

@@ -28,8 +28,8 @@ class Presence:
 
     def has(self, document: Document) -> bool:
         """Return whether the file of a document exists or cannot be checked."""
-        # A row of a data set has no file; a backslash stands for bytes that are not UTF-8.
-        if document.format == "beir" or "\\" in document.path:
+        # A backslash stands for bytes that are not UTF-8.
+        if document.is_entry or "\\" in document.path:
             return True
         status = self._read_status(self.project / document.source, document.path)
         if status is None:
@@ -78,11 +78,9 @@ class Presence:
             notes.append(f"{gone:,} documents are left out: their files are gone.")
         changed = len(self.changed)
         if changed == 1:
-            notes.append("1 document is found as it was before a change of the file.")
+            notes.append("The file of 1 document has changed since it was read.")
         elif changed:
-            notes.append(
-                f"{changed:,} documents are found as they were before a change of the file."
-            )
+            notes.append(f"The files of {changed:,} documents have changed since they were read.")
         if notes:
             notes.append(f"'engine run {argument}' reads what is there now.")
         return notes

@@ -17,12 +17,13 @@ from engine.lexical.filenames import (
 
 NAMES = DocumentNames(
     [
-        (1, "09-24-2019.pdf", "corpus.jsonl#d1"),
+        (1, "09-24-2019.pdf", ""),
         (2, "Lease of the quarry", "contracts/Lease 4711.pdf"),
         (3, "Node.js", "guides/intro.md"),
         (4, "Guide", "other/intro.md"),
         (5, "Notes", "notes.tar.gz"),
-        (6, "12", "corpus.jsonl#a.pdf"),
+        (7, "Notes on records", "#archive/C#-notes.pdf"),
+        (6, "12", ""),
     ]
 )
 
@@ -37,6 +38,8 @@ NAMES = DocumentNames(
         ("guides/intro.md ports", {3}, "ports"),
         ("compare 09-24-2019.pdf with lease 4711.pdf", {1, 2}, "compare with"),
         ("size of notes.tar.gz", {5}, "size of"),
+        ("records in C#-notes.pdf", {7}, "records in"),
+        ("archive/c#-notes.pdf: records", {7}, "archive/ records"),
     ],
 )
 def test_a_file_name_means_its_document_and_is_not_looked_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -26,16 +27,23 @@ def command() -> str:
 
 
 @pytest.fixture
-def holder(project: ProjectFolder, command: str) -> Iterator[subprocess.Popen[bytes]]:
+def is_run() -> bool:
+    """Whether it is a run."""
+    return True
+
+
+@pytest.fixture
+def holder(project: ProjectFolder, command: str, is_run: bool) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that holds the project."""
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom engine.project.folder import"
-        " ProjectFolder\nsys.argv = ['/somewhere/bin/engine', sys.argv[2], 'a query',"
-        " sys.argv[1]]\nwith ProjectFolder(Path(sys.argv[3])).locked():\n    print('held',"
-        " flush=True)\n    time.sleep(60)"
+        " ProjectFolder\nproject, command, is_run = sys.argv[1:]\nif command:\n"
+        "    sys.argv = ['/somewhere/bin/engine', command, 'a query', project]\n"
+        "with ProjectFolder(Path(project)).locked(is_run=bool(is_run)):\n"
+        "    print('held', flush=True)\n    time.sleep(60)"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", code, str(project.path), command],
+        [sys.executable, "-c", code, str(project.path), command, "run" if is_run else ""],
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": import_path()},
     )
@@ -67,7 +75,8 @@ def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
         assert project.is_running()
 
 
-@pytest.mark.parametrize("command", ["export", "runs", "/a/project"])
+@pytest.mark.parametrize("command", ["export", "runs", "/a/project", ""])
+@pytest.mark.parametrize("is_run", [False])
 @pytest.mark.usefixtures("holder")
 def test_what_holds_a_project_and_is_no_run_is_not_to_be_cancelled(project: ProjectFolder) -> None:
     with pytest.raises(ProjectBusyError) as caught, project.locked():
@@ -76,13 +85,21 @@ def test_what_holds_a_project_and_is_no_run_is_not_to_be_cancelled(project: Proj
     assert "'engine" not in caught.value.to_do
 
 
+@pytest.mark.parametrize("command", [""])
+@pytest.mark.usefixtures("holder")
+def test_a_run_that_no_command_line_has_begun_can_be_cancelled(project: ProjectFolder) -> None:
+    with fails(ProjectBusyError, "project-busy", command="status"), project.locked():
+        pass
+
+
 def test_a_process_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    for text in (f"{gone.pid} 2026-11-28 13:05 engine run x", "", "4711"):
+    known = {"pid": gone.pid, "since": "2026-11-28 13:05", "command": "engine run"}
+    for text in (json.dumps(known), "", "4711", "[]", "{}", '{"pid": "x"}', "null"):
         (tmp_path / "run.lock").write_text(text)
-        assert holder_of(tmp_path / "run.lock") == ""
-    assert holder_of(tmp_path / "none.lock") == ""
+        assert holder_of(tmp_path / "run.lock") is None
+    assert holder_of(tmp_path / "none.lock") is None
 
 
 def test_the_lock_is_released_by_an_exception(project: ProjectFolder) -> None:

@@ -67,6 +67,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
             child.kill()
 
 
+SECRET = "the code of the vault"
+
+
 def add_document(project: ProjectFolder) -> None:
     (project.path / "documents").mkdir()
     (project.path / "documents" / "a.txt").write_text("The freezer door was left open.")
@@ -86,7 +89,7 @@ def test_no_child_outlives_a_listener_that_fails(
 
     def listen(event: events.Event) -> None:
         if isinstance(event, events.Progress):
-            raise fault
+            raise fault(SECRET)
 
     def should_stop() -> bool:
         if started:  # the child says of its progress
@@ -98,6 +101,8 @@ def test_no_child_outlives_a_listener_that_fails(
         pipeline.run(project, stages=["ingest"], on_event=listen, should_stop=should_stop)
     assert [child.poll() is None for child in started] == [False]
     assert run_state(project) == "failed"
+    (record,) = project.path.glob("runs/*/run.json")
+    assert SECRET not in record.read_text()
     assert not project.is_running()
 
 
@@ -302,6 +307,20 @@ def test_a_long_error_reaches_the_run(
     with pytest.raises(DamagedError) as error:
         pipeline.run(project, stages=["ingest"])
     assert error.value.to_do == text * children.TEXT_SENT
+
+
+def test_a_child_that_ends_with_a_number_has_crashed(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_document(project)
+    real = subprocess.Popen
+
+    def popen(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        return real([sys.executable, "-c", "print(7); raise SystemExit(3)"], **options)
+
+    monkeypatch.setattr(pipeline.subprocess, "Popen", popen)
+    with fails(StageError, "stage-crashed"):
+        pipeline.run(project, stages=["ingest"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux carries the parent's peak over")

@@ -58,7 +58,7 @@ def test_a_document_is_there_where_its_file_is_or_what_holds_it(
     assert presence.has(document(path)) == there
     assert presence.gone == (set() if there else {1})
     assert presence.changed == set()
-    assert presence.has(document(path, format="beir"))
+    assert presence.has(document(path, external_id="d1"))
 
 
 @pytest.mark.parametrize("state", ["missing", "empty", "closed"])

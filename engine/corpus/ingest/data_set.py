@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from engine.core.errors import DatasetError
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, find_reader
-from engine.corpus.scan.scan import ScannedFile
+from engine.corpus.sandbox.outcome import Outcome
+from engine.corpus.scan.scan import ScannedFile, system_reason
 from engine.corpus.text.blocks import remove_invisible
 from engine.datasets.beir import MalformedError
 
@@ -27,3 +28,19 @@ def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:
         raise UnreadableFileError(file.absolute, reason) from error
     except DatasetError as error:
         raise UnreadableFileError(file.absolute, f"damaged: {error.why.rstrip('.')}") from error
+
+
+def check_data_set(file: ScannedFile, should_stop: Callable[[], bool]) -> Outcome:
+    """Return why a data set cannot be read, an empty outcome if it can.
+
+    What can be read is stored block by block, so a damaged line must be known before the first.
+    """
+    try:
+        for _ in read_data_set(file):
+            if should_stop():
+                return Outcome(reason="the reading was stopped", closed=True)
+    except UnreadableFileError as error:
+        return Outcome(kind=error.kind, reason=error.why)
+    except OSError as error:
+        return Outcome(reason=system_reason(error), closed=True)
+    return Outcome()

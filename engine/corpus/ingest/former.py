@@ -29,6 +29,8 @@ from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.files import FileRecord, PartRecord
 
 _GONE = " (gone)"
+# Characters from which a file is stored in transactions of its own.
+LONG = 1_000_000
 # The kind of a file that was read by OCR, at least in part.
 BY_OCR = "OCR"
 # The notes of these formats are about OCR, those of others about the encoding.
@@ -164,12 +166,18 @@ def build_stored_document(file: ScannedFile, content_hash: str, read: ReadDocume
 class ExaminedFile:
     """A changed file: its hash, and what reading it gave if it had to be read.
 
-    Data sets have no outcome: their documents are read while they are stored.
+    The outcome of a data set only says whether it can be read: its documents are read while they
+    are stored, since all together may need more memory than there is.
     """
 
     file: ScannedFile
     content_hash: str = ""
     outcome: Outcome | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether storing it may take long."""
+        return self.file.format == "beir" or self.length() > LONG
 
     def length(self) -> int:
         """Return the number of characters that were read."""
@@ -187,13 +195,14 @@ class ExaminedFile:
 
         Raises UnreadableFileError if the file gave none, and OSError if it cannot be opened.
         """
-        if self.outcome is None:
+        outcome = self.outcome or Outcome()
+        if outcome.closed:
+            raise OSError(0, outcome.reason)
+        if outcome.kind:
+            raise UnreadableFileError(self.file.absolute, outcome.reason, outcome.kind)
+        if self.file.format == "beir":
             return read_data_set(self.file)
-        if self.outcome.closed:
-            raise OSError(0, self.outcome.reason)
-        if self.outcome.kind:
-            raise UnreadableFileError(self.file.absolute, self.outcome.reason, self.outcome.kind)
-        return iter(self.outcome.documents)
+        return iter(outcome.documents)
 
     def summarize_notes(self) -> tuple[str, str]:
         """Return the first note of the documents, and the kind of the file if OCR read it."""
@@ -206,6 +215,18 @@ class ExaminedFile:
             note += f"; and {len(with_notes) - 1} more inside it"
         by_ocr = any(document.format in _BY_OCR for document in with_notes)
         return note, BY_OCR if by_ocr else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """A file that has another name: its record under the `former` one, and under the new one.
+
+    `titles`: what its title is if made from its name, before and now.
+    """
+
+    former: FileRecord
+    record: FileRecord
+    titles: tuple[str, str]
 
 
 class Former:
@@ -255,14 +276,10 @@ class Former:
         """Tell whether a lost file had this content, so this one may be that file renamed."""
         return content_hash in self._lost
 
-    def find_renamed(
-        self, record: FileRecord
-    ) -> tuple[FileRecord, FileRecord, tuple[str, str]] | None:
-        """Return the records of a renamed file and the titles made from its two names.
+    def take_renamed(self, record: FileRecord) -> Rename | None:
+        """Return the lost file that now has the name of `record`, and take it from the lost ones.
 
-        These are (the record under the former name, the record under the new name, both titles).
-        Each lost file is returned once. None if no lost file had this content, or if chunks hold a
-        title that changes.
+        None if no lost file had this content, or if chunks hold a title that changes.
         """
         lost = self._lost.get(record.content_hash, [])
         candidates = [former for former in lost if former.format == record.format]
@@ -276,7 +293,7 @@ class Former:
         lost.remove(former)
         del self.files[former.source, former.path]
         renamed = replace(record, reason=former.reason, kind=former.kind)
-        return former, renamed, (former_title, title)
+        return Rename(former, renamed, (former_title, title))
 
     def _find_lost(self, scan: Scan) -> dict[str, list[FileRecord]]:
         """Return files that were read and are missing from their places, by content."""

@@ -6,17 +6,21 @@ import itertools
 import os
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from engine.cluster.nodes import cluster_address
-from engine.core.records import Document, Kind, ReadDocument
+from engine.core.records import Chunk, Document, Kind, ReadDocument
 from engine.corpus.formats import MAX_FILE, UnreadableFileError
+from engine.corpus.ingest.data_set import check_data_set
 from engine.corpus.ingest.former import (
     ExaminedFile,
     Former,
+    Rename,
     build_record,
     build_stored_document,
     forget_gone,
@@ -34,10 +38,23 @@ from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, system_reason
 from engine.corpus.text.document_queries import queries_in
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
-from engine.project.store.files import FileRecord, PartRecord
+from engine.project.store.files import AGAIN, FileRecord, PartRecord
 
 # Files of this many bytes or more are read after the others, the smaller first.
 _LARGE = 2**20
+# Documents of one file that are cut and written together.
+_BLOCK = 512
+Write = Callable[[], None]
+"""A change of the database, to be made within a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CutDocument:
+    """A document that is new or has changed, with its chunks."""
+
+    document: Document
+    read: ReadDocument
+    chunks: list[Chunk]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +200,7 @@ class Ingest:
         def write_batch() -> None:
             nonlocal last_written
             if batch:
-                with self._store.transaction():
-                    for examined in batch:
-                        progress.turn_to(examined.file.path)
-                        self._store_file(examined)
+                self._write(batch)
                 progress.add(len(batch))
                 batch.clear()
             last_written = time.monotonic()
@@ -223,26 +237,58 @@ class Ingest:
         examined = ExaminedFile(file, content_hash)
         former = self._former.find_record(file)
         is_known = former is not None and self._former.is_known(former, content_hash)
-        if is_known or self._former.is_elsewhere(content_hash) or file.format == "beir":
-            return examined
-        examined.outcome = self._pool.read(file.absolute, file.format)
+        if not is_known and not self._former.is_elsewhere(content_hash):
+            self._read(examined)
         return examined
 
-    def _store_file(self, examined: ExaminedFile) -> None:
-        """Bring the database in line with one file that was examined."""
+    def _read(self, examined: ExaminedFile) -> None:
+        """Read a file; of a data set, only look whether it can be read."""
+        file = examined.file
+        if file.format == "beir":
+            examined.outcome = check_data_set(file, lambda: self._pool.is_closed)
+        else:
+            examined.outcome = self._pool.read(file.absolute, file.format)
+
+    def _write(self, batch: list[ExaminedFile]) -> None:
+        """Bring the database in line with files that were examined.
+
+        Files are read and cut before the transaction begins: other writers wait only
+        `BUSY_SECONDS` for its end. A file of several blocks takes a transaction for each.
+        """
+        writes: list[Write] = []
+        for examined in batch:
+            self.progress.turn_to(examined.file.path)
+            for write in self._plan(examined):
+                writes.append(write)
+                if examined.is_long:
+                    self._commit(writes)
+        self._commit(writes)
+
+    def _commit(self, writes: list[Write]) -> None:
+        """Make all changes in one transaction, and empty the list."""
+        if writes:
+            with self._store.transaction():
+                for write in writes:
+                    write()
+            writes.clear()
+
+    def _plan(self, examined: ExaminedFile) -> Iterator[Write]:
+        """Yield what to write of one file; reads and cuts it meanwhile."""
         former = self._former.find_record(examined.file)
         if former and former.state == "gone":
             former = None
         record = build_record(examined.file, examined.content_hash, self._chunking)
         if examined.outcome and examined.outcome.closed:
-            self._leave_closed(record, former, examined.outcome.reason)
+            yield partial(self._leave_closed, record, former, examined.outcome.reason)
         elif former and self._former.is_known(former, record.content_hash):
-            self._store_known(record, former)
-        elif former is None and (renamed := self._former.find_renamed(record)):
-            self._store.move_file(*renamed)
-            self._tally["renamed"] += 1
+            yield partial(self._store_known, record, former)
+        elif former is None and (renamed := self._former.take_renamed(record)):
+            yield partial(self._store_renamed, renamed)
         else:
-            self._store_content(examined, record, former)
+            if not examined.outcome:
+                # It has the content of a lost file, but is not that file under another name.
+                self._read(examined)
+            yield from self._plan_content(examined, record, former)
 
     def _store_known(self, record: FileRecord, former: FileRecord) -> None:
         """Store the times of a file whose content has not changed."""
@@ -254,31 +300,36 @@ class Ingest:
             self._tally["unchanged"] += 1
         self._store.set_modified(self._store.put_file(record), record.mtime_ns / 1e9)
 
-    def _store_content(
+    def _store_renamed(self, renamed: Rename) -> None:
+        self._store.move_file(renamed.former, renamed.record, renamed.titles)
+        self._tally["renamed"] += 1
+
+    def _plan_content(
         self, examined: ExaminedFile, record: FileRecord, former: FileRecord | None
-    ) -> None:
-        """Store the documents of a file, or why it has none."""
-        file = examined.file
-        if examined.outcome is None and file.format != "beir":
-            # The file is a second one with the content of a lost one, and not read yet.
-            examined.outcome = self._pool.read(file.absolute, file.format)
-        parts = examined.list_parts()
+    ) -> Iterator[Write]:
+        """Yield what to write of the documents of a file, or why it has none."""
         try:
-            with self._store.savepoint():
-                new_chunks = self._store_documents(examined, record, former)
+            yield from self._plan_documents(examined, record, former)
         except UnreadableFileError as error:
-            reason = error.why or error.what
-            unread = replace(record, state="quarantined", reason=reason, kind=error.kind)
-            self._unreadable.append((unread, parts))
-            # Otherwise the stored content stays until all files are read.
-            if former is None or not self._store.documents_of(former.id):
-                self._store.put_parts(self._store.put_file(unread), parts)
-            self._report_unread(unread, former)
+            yield partial(self._store_unreadable, examined, record, former, error)
         except OSError as error:
-            self._leave_closed(record, former, system_reason(error))
-        else:
-            self._tally["read"] += 1
-            self._tally["new_chunks"] += new_chunks
+            yield partial(self._leave_closed, record, former, system_reason(error))
+
+    def _store_unreadable(
+        self,
+        examined: ExaminedFile,
+        record: FileRecord,
+        former: FileRecord | None,
+        error: UnreadableFileError,
+    ) -> None:
+        reason = error.why or error.what
+        unread = replace(record, state="quarantined", reason=reason, kind=error.kind)
+        parts = examined.list_parts()
+        self._unreadable.append((unread, parts))
+        # Otherwise the stored content stays until all files are read.
+        if former is None or not self._store.documents_of(former.id):
+            self._store.put_parts(self._store.put_file(unread), parts)
+        self._report_unread(unread, former)
 
     def _leave_closed(self, record: FileRecord, former: FileRecord | None, reason: str) -> None:
         """Keep what is stored of a file that cannot be opened, and try it again next time.
@@ -299,46 +350,98 @@ class Ingest:
             if self._tally["unread"] <= self._pace.max_named:
                 self._context.warn(f"{record.path} was not read: {record.reason}")
 
-    def _store_documents(
+    def _plan_documents(
         self, examined: ExaminedFile, record: FileRecord, former: FileRecord | None
-    ) -> int:
-        """Bring the documents of one file in line, and return the number of new chunks."""
-        file = examined.file
-        documents = examined.read_documents()
-        self._store.mark_incomplete(CorpusInfo)
-        note, kind = examined.summarize_notes()
-        file_id = self._store.put_file(replace(record, reason=note, kind=kind))
-        stored = self._store.documents_of(file_id)
+    ) -> Iterator[Write]:
+        """Yield what to write of the documents of one file, a block at a time.
+
+        Raises UnreadableFileError if the file gave none, and OSError if it cannot be opened.
+        """
+        stored = self._store.documents_of(former.id) if former else {}
         # Documents are compared with the stored ones only if these are cut in the same way.
         reusable = former is not None and former.chunking == self._chunking
-        new_chunks = 0
-        while block := list(itertools.islice(documents, 512)):
-            changed: list[tuple[Document, ReadDocument]] = []
-            for read in block:
-                document = build_stored_document(file, record.content_hash, read)
-                row, content_hash = stored.pop(document.path, (0, ""))
-                if not (row and reusable and content_hash == document.content_hash):
-                    changed.append((replace(document, id=row), read))
-            new_chunks += self._store_block(file_id, changed)
-        for document_id, _ in stored.values():
-            self._store.drop_document(document_id)
-        parts = examined.list_parts()
-        if self._store.has_chunks(file_id):
-            self._store.put_parts(file_id, parts)
-            return new_chunks
-        if parts:
-            reason = f"{parts[0].path}: {parts[0].reason}"
-            raise UnreadableFileError(file.absolute, reason, cast(Kind, parts[0].kind))
-        raise UnreadableFileError(file.absolute, "empty", "empty")
+        # Until its last block is written, a file counts as changed: the next run reads it again.
+        unfinished = replace(
+            record, content_hash="", mtime_ns=AGAIN, chunking=(former or record).chunking
+        )
+        documents = examined.read_documents()
+        block = list(itertools.islice(documents, _BLOCK))
+        while following := list(itertools.islice(documents, _BLOCK)):
+            changed = self._cut(examined.file, record, block, stored, reusable=reusable)
+            yield partial(self._store_block, unfinished, changed)
+            block = following
+        changed = self._cut(examined.file, record, block, stored, reusable=reusable)
+        gone = [document_id for document_id, _ in stored.values()]
+        yield partial(self._store_last_block, examined, record, former, changed, gone)
 
-    def _store_block(self, file_id: int, documents: list[tuple[Document, ReadDocument]]) -> int:
+    def _cut(
+        self,
+        file: ScannedFile,
+        record: FileRecord,
+        block: list[ReadDocument],
+        stored: dict[str, tuple[int, str]],
+        *,
+        reusable: bool,
+    ) -> list[_CutDocument]:
+        """Return the documents of a block that differ from the `stored` ones, with their chunks.
+
+        What is in the block is removed from `stored`.
+        """
+        changed: list[tuple[Document, ReadDocument]] = []
+        for read in block:
+            document = build_stored_document(file, record.content_hash, read)
+            row, content_hash = stored.pop(document.path, (0, ""))
+            if not (row and reusable and content_hash == document.content_hash):
+                changed.append((replace(document, id=row), read))
+        chunked = self._chunker.chunk_many([read for _, read in changed])
+        return [
+            _CutDocument(document, read, chunks)
+            for (document, read), chunks in zip(changed, chunked, strict=True)
+        ]
+
+    def _store_block(self, record: FileRecord, changed: list[_CutDocument]) -> None:
+        """Store some documents of a file."""
+        new_chunks = self._put_documents(self._put_record(record), changed)
+        self._tally["new_chunks"] += new_chunks
+
+    def _store_last_block(
+        self,
+        examined: ExaminedFile,
+        record: FileRecord,
+        former: FileRecord | None,
+        changed: list[_CutDocument],
+        gone: list[int],
+    ) -> None:
+        """Store the last documents of a file, without those that are `gone` from it."""
+        note, kind = examined.summarize_notes()
+        parts = examined.list_parts()
+        try:
+            with self._store.savepoint():
+                file_id = self._put_record(replace(record, reason=note, kind=kind))
+                new_chunks = self._put_documents(file_id, changed)
+                for document_id in gone:
+                    self._store.drop_document(document_id)
+                if not self._store.has_chunks(file_id):
+                    raise _explain_empty(examined.file, parts)
+                self._store.put_parts(file_id, parts)
+        except UnreadableFileError as error:
+            self._store_unreadable(examined, record, former, error)
+        else:
+            self._tally["read"] += 1
+            self._tally["new_chunks"] += new_chunks
+
+    def _put_record(self, record: FileRecord) -> int:
+        """Store the record of a file whose documents change, and return its id."""
+        self._store.mark_incomplete(CorpusInfo)
+        return self._store.put_file(record)
+
+    def _put_documents(self, file_id: int, changed: list[_CutDocument]) -> int:
         """Store documents with their chunks and queries; return the number of new chunks."""
         new_chunks = 0
-        chunked = self._chunker.chunk_many([read for _, read in documents])
-        for (document, read), chunks in zip(documents, chunked, strict=True):
-            row = self._store.put_document(file_id, document)
-            new_chunks += self._store.replace_chunks(row, chunks)
-            queries = queries_in(read, document.path, self._store.chunks_of(row))
+        for cut in changed:
+            row = self._store.put_document(file_id, cut.document)
+            new_chunks += self._store.replace_chunks(row, cut.chunks)
+            queries = queries_in(cut.read, cut.document.path, self._store.chunks_of(row))
             self._store.replace_document_queries(row, queries)
         return new_chunks
 
@@ -351,3 +454,11 @@ class Ingest:
                 self._store.drop_document(document_id)
         if self._unreadable:
             self._store.mark_incomplete(CorpusInfo)
+
+
+def _explain_empty(file: ScannedFile, parts: list[PartRecord]) -> UnreadableFileError:
+    """Return the error of a file without text; the first part that was left out may be why."""
+    if parts:
+        reason = f"{parts[0].path}: {parts[0].reason}"
+        return UnreadableFileError(file.absolute, reason, cast(Kind, parts[0].kind))
+    return UnreadableFileError(file.absolute, "empty", "empty")

@@ -198,6 +198,11 @@ class Pool:
         self._starter.shutdown()
 
     @property
+    def is_closed(self) -> bool:
+        """Whether all work should end."""
+        return self._closed
+
+    @property
     def children(self) -> set[Child]:
         """The current reading processes."""
         return {child for slot in list(self._slots) if (child := slot.child) is not None}

@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     confine(memory)
     _send(answers, encoded({"type": "ready"}))
     for line in sys.stdin.buffer:
-        _answer(answers, json.loads(line), seconds)
+        answer_request(answers, json.loads(line), seconds)
     return 0
 
 
@@ -71,7 +71,8 @@ def _load_readers() -> None:
     gc.freeze()
 
 
-def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
+def answer_request(answers: int, asked: dict[str, Any], seconds: int) -> None:
+    """Read the file that a request names, and write what is in it to a descriptor."""
     from engine.core.records import ReadDocument
     from engine.corpus.formats import OFFICE, UnreadableFileError, pictures
     from engine.corpus.formats.locked import use_passwords
@@ -122,8 +123,9 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
         end = {"type": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
     # An internal error concerns only this file, not those after it.
     except Exception as error:
-        reason = f"its reader failed ({type(error).__name__}: {error})"
-        end = {"type": "failed", "kind": "crashed", "reason": reason[:300]}
+        # The message may quote the document, and the reason is logged.
+        reason = f"its reader failed ({type(error).__name__})"
+        end = {"type": "failed", "kind": "crashed", "reason": reason}
     send(end)
 
 

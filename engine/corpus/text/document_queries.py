@@ -128,7 +128,7 @@ def document_queries(store: Store) -> list[DocumentQuery]:
         if key in distinct:
             continue
         distinct[key] = query
-        is_entry = by_id[query.document_id].external_id is not None
+        is_entry = by_id[query.document_id].is_entry
         if query.origin == "title" and is_entry:
             answers[text].add("an article")
         else:

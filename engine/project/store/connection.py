@@ -255,8 +255,11 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
 
 def _is_settled(path: Path) -> bool:
     """Return whether every commit is in the file itself, so that it may be read without its log."""
-    log = Path(f"{path}-wal")
-    return not log.exists() or log.stat().st_size == 0
+    try:
+        return Path(f"{path}-wal").stat().st_size == 0
+    except FileNotFoundError:
+        # The last writer removes its log when it closes.
+        return True
 
 
 def _file_state(path: Path) -> tuple[int, ...]:

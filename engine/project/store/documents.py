@@ -70,14 +70,14 @@ class DocumentTables(ArtifactTables):
         rows = self._rows(
             f"""SELECT id, CASE WHEN length(text) > 2 * ?1 THEN {pieces} ELSE substr(text, 1, ?1) END
             FROM documents WHERE id IN (SELECT id FROM documents INDEXED BY documents_overview
-            WHERE live AND language = '' AND format <> 'beir' ORDER BY id LIMIT ?2) ORDER BY id""",  # noqa: E501
+            WHERE live AND language = '' AND external_id IS NULL ORDER BY id LIMIT ?2) ORDER BY id""",  # noqa: E501
             (SAMPLE, most),
         )
         return cast(list[tuple[int, str]], rows)
 
     def count_without_language(self) -> int:
         """Count the documents that `documents_without_language` selects from."""
-        sql = "SELECT count(*) FROM documents WHERE live AND language = '' AND format <> 'beir'"
+        sql = "SELECT count(*) FROM documents WHERE live AND language = '' AND external_id IS NULL"
         return int(self._rows(sql)[0][0])
 
     def put_languages(self, languages: Iterable[tuple[int, str]]) -> None:

@@ -26,10 +26,12 @@ from fixtures import office
 from fixtures.shown_numbers import numbers
 
 import engine
+from engine.core.assets import asset_path
 from engine.core.platforms import SYSTEM
 from engine.core.records import Marked
 from engine.corpus.formats import LeftOut
-from engine.corpus.sandbox.outcome import Limits, Outcome, as_message, decode_finding
+from engine.corpus.sandbox import worker
+from engine.corpus.sandbox.outcome import HEADER, Limits, Outcome, as_message, decode_finding
 from engine.corpus.sandbox.pool import Pool
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
@@ -252,6 +254,27 @@ def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[...
     )
 
 
+def test_a_fault_of_a_reader_is_reported_without_its_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message may quote the document, and the reason is in the log of the run."""
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise ValueError("in: the code of the vault")
+
+    monkeypatch.setattr("engine.corpus.formats.opening.read_everything", fail)
+    monkeypatch.setattr(worker, "limit_time", lambda _seconds: None)
+    source, target = os.pipe()
+    asked = {"path": str(tmp_path / "a.txt"), "format": "txt", "without": []}
+    worker.answer_request(target, {**asked, "passwords": [], "ocr": None}, AMPLE)
+    os.close(target)
+    with open(source, "rb") as answers:
+        answer = json.loads(answers.read()[HEADER.size :])
+    assert (answer["type"], answer["kind"]) == ("failed", "crashed")
+    assert "ValueError" in answer["reason"]
+    assert "vault" not in answer["reason"]
+
+
 on_linux = pytest.mark.skipif(
     sys.platform != "linux", reason="the limits are those of Linux's kernel"
 )
@@ -302,6 +325,7 @@ def test_compiled_modules_are_kept_for_the_next_start_unless_python_must_not(
     shutil.copytree(
         Path(engine.__file__).parent, tree / "engine", ignore=shutil.ignore_patterns("__pycache__")
     )
+    shutil.copytree(asset_path("sandbox"), tree / "assets" / "sandbox")
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from fixtures.stored import ARTIFACT, chunk, live, put_document, put_file
 
 from engine.core.errors import DamagedError, EngineError, ResourceError, UsageError
 from engine.core.records import JudgedQuery
+from engine.project.store.connection import connect_for_reading
 from engine.project.store.schema import SCHEMA_VERSION
 from engine.project.store.store import Store
 
@@ -210,6 +212,27 @@ def test_a_reader_works_during_a_writers_transaction(store: Store, tmp_path: Pat
         assert reader.counts()["chunks"] == 1
         assert set(live(store)) == {"one", "two"}
     assert set(live(reader)) == {"one", "two"}
+    reader.close()
+
+
+def test_a_log_that_its_writer_removes_meanwhile_is_no_fault(
+    closed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = closed.stat()
+    read_as = (status.st_ino, status.st_size, status.st_mtime_ns)
+    reader = Store(connect_for_reading(closed), closed, read_as)
+    log = Path(f"{closed}-wal")
+    look = Path.stat
+
+    def removed_after(path: Path, **options: bool) -> os.stat_result:
+        status = look(path, **options)
+        if path == log:
+            log.unlink()
+        return status
+
+    log.write_bytes(b"a change")
+    monkeypatch.setattr(Path, "stat", removed_after)
+    assert [reader.is_stale, reader.is_stale] == [True, False]
     reader.close()
 
 
