@@ -46,30 +46,6 @@ SETTINGS: Mapping[str, tuple[type[Section], tuple[str, ...]]] = {
     "evaluation": (EvaluationSettings, ("heldout_share",)),
 }
 """Section → keys that are part of the recipe."""
-BEFORE_NOTED: Defaults = {
-    "queries": {
-        "kinds": ["question", "keyword", "title", "claim"],
-        "per_chunk": 3,
-        "prompt": "two-step",
-        "context_tokens": 4096,
-        "answer_tokens": 768,
-        "max_queries": 8000,
-        "max_hours": 0.0,
-        "quality_filters": True,
-        "consistency_top": 20,
-    },
-    "evaluation": {"heldout_share": 0.3},
-    "prompts": {
-        "events": "4228f1c4a27f5312",
-        "questions": "c97f474b6a88c051",
-        "one-step": "1001e2a71d782c06",
-    },
-    "conversation": 3,
-    "order": 1,
-    "filters": 2,
-    "rules": 1,
-}
-"""The defaults of queries that were made before defaults were recorded."""
 
 
 def current_defaults() -> dict[str, Any]:
@@ -95,9 +71,9 @@ def current_defaults() -> dict[str, Any]:
 def noted_defaults(snapshot: ProjectSnapshot) -> Defaults:
     """Return the defaults by which the queries were made, or the current ones without queries."""
     queries = snapshot.store.artifact(QueriesInfo)
-    if queries is None:
+    if queries is None or not queries.info.defaults:
         return current_defaults()
-    return queries.info.defaults or BEFORE_NOTED
+    return queries.info.defaults
 
 
 def recipe(
