@@ -53,6 +53,7 @@ def current_defaults() -> dict[str, Any]:
     from engine.queries.filters.quality import VERSION as FILTERS
     from engine.queries.llm.conversation import VERSION as CONVERSATION
     from engine.queries.llm.coverage import VERSION as ORDER
+    from engine.queries.rules.extractive import VERSION as RULES
 
     settings = {}
     for name, (section, keys) in SETTINGS.items():
@@ -63,6 +64,7 @@ def current_defaults() -> dict[str, Any]:
         "conversation": CONVERSATION,
         "order": ORDER,
         "filters": FILTERS,
+        "rules": RULES,
     }
 
 
@@ -120,7 +122,9 @@ def query_recipe(snapshot: ProjectSnapshot, defaults: Defaults | None = None) ->
     shared = settings.model_dump(include={"per_chunk", "max_queries", "consistency_top"})
     # Only language models write everyday queries.
     kinds = [kind for kind in settings.kinds if kind != "everyday"]
-    return {"backend": backend, "kinds": kinds, **shared}
+    made = {"backend": backend, "kinds": kinds, **shared}
+    rules = defaults.get("rules", 1)  # earlier versions did not record it
+    return made if rules == 1 else {**made, "rules": rules}
 
 
 def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, Any]:

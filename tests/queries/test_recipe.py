@@ -147,7 +147,7 @@ def test_a_change_of_settings_makes_queries_of_former_defaults_stale(
     assert state(project) == "done"
 
 
-def test_extractive_queries_of_the_version_before_are_those_of_this_one(
+def test_extractive_queries_of_former_rules_stay_until_one_generates_again(
     asked_project: Make,
 ) -> None:
     project = asked_project()
@@ -155,6 +155,9 @@ def test_extractive_queries_of_the_version_before_are_those_of_this_one(
     now = info(project)
     limits = {"per_chunk": 3, "max_queries": 8000, "consistency_top": 0}
     as_made_before(project, {"backend": "extractive", "kinds": FORMER_KINDS, **limits})
+    assert info(project)["recipe"] != now["recipe"]
+    assert (state(project), is_outdated(project), due(project)) == ("done", True, [])
+    run(project)
     assert info(project)["recipe"] == now["recipe"]
     assert (state(project), is_outdated(project)) == ("done", False)
 
