@@ -195,7 +195,7 @@ class Ingest:
         self.progress = progress
         started = time.monotonic()
         last_written = started
-        chunks_before = self._store.counts()["chunks"] if self._is_first else 0
+        chunks_before = self._store.count("chunks") if self._is_first else 0
 
         def write_batch() -> None:
             nonlocal last_written
