@@ -59,7 +59,7 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
 
     def count(self, rows: CountedRows) -> int:
         """Count live rows of one kind."""
-        return int(self._rows(_COUNTS[rows])[0][0])
+        return int(self._fetch(_COUNTS[rows])[0][0])
 
     def counts(self) -> dict[str, int]:
         """Count live rows: files by state, documents, chunks, training queries, judged queries."""
@@ -77,7 +77,7 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
             WHERE live AND chunks <> '' ORDER BY id"""  # noqa: E501
 
         def read_lines() -> Iterator[str]:
-            for document_id, digest in self._rows(sql):
+            for document_id, digest in self._fetch(sql):
                 yield f"{document_id}:{digest}\n"
 
         return self._hash_lines("corpus", read_lines)
@@ -101,7 +101,7 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
 
         Several stages ask for the same hash.
         """
-        state = (self._rows("PRAGMA data_version")[0][0], self._db.total_changes)
+        state = (self._fetch("PRAGMA data_version")[0][0], self._db.total_changes)
         cached_state, cached_value = self._fingerprints.get(name, (None, ""))
         if cached_state == state and not self._db.in_transaction:
             return cached_value
