@@ -122,8 +122,8 @@ def index_without(
     """Index other texts for the project's chunks, analysed as the project's index is.
 
     The index contains neither title nor file name of the documents `untitled` (None: of all). Its
-    folder is `lexical/NAME`, which a sweep removes; a former one that Windows keeps, as it is open,
-    is left to it. Raises DamagedError.
+    folder is `lexical/NAME`, which a sweep removes, or a numbered one if Windows cannot delete the
+    former one because it is open. Raises DamagedError.
     """
     from engine.lexical.index import LexicalIndex
 

@@ -21,7 +21,7 @@ from engine.corpus.formats.locked import read_passwords
 from engine.corpus.ingest.data_set import read_data_set
 from engine.corpus.sandbox.outcome import Outcome
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
-from engine.corpus.scan.formats import PICTURES
+from engine.corpus.scan.formats import OCR_FORMATS
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
 from engine.corpus.text.metadata import drop_placeholder_names, title_from_name
 from engine.project.stage import StageContext
@@ -32,9 +32,7 @@ _GONE = " (gone)"
 # Characters from which a file is stored in transactions of its own.
 LONG = 1_000_000
 # The kind of a file that was read by OCR, at least in part.
-BY_OCR = "OCR"
-# The notes of these formats are about OCR, those of others about the encoding.
-_BY_OCR = frozenset({"pdf", *PICTURES.values()})
+KIND_OCR = "OCR"
 
 
 def limits_of(context: StageContext) -> dict[str, int]:
@@ -213,8 +211,9 @@ class ExaminedFile:
         note = with_notes[0].note
         if len(with_notes) > 1:
             note += f"; and {len(with_notes) - 1} more inside it"
-        by_ocr = any(document.format in _BY_OCR for document in with_notes)
-        return note, BY_OCR if by_ocr else ""
+        # Notes of these formats are about OCR, those of others about the encoding.
+        by_ocr = any(document.format in OCR_FORMATS for document in with_notes)
+        return note, KIND_OCR if by_ocr else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +322,7 @@ def _find_retried_kinds(context: StageContext, ocr: Tesseract | None) -> set[str
         kinds.add("encrypted")
     is_missing = ocr is None and context.settings.corpus.ocr
     if not is_missing and info.ocr != ocr_mark(context, ocr):
-        kinds |= {"needs OCR", BY_OCR}
+        kinds |= {"needs OCR", KIND_OCR}
     return kinds
 
 

@@ -334,7 +334,7 @@ class Ingest:
     def _leave_closed(self, record: FileRecord, former: FileRecord | None, reason: str) -> None:
         """Keep what is stored of a file that cannot be opened, and try it again next time.
 
-        It is then read again if the ledger says more of it than that it was read.
+        If the record has a remark, its hash is cleared, so that the file is read again then.
         """
         stored = former or replace(record, content_hash="", chunking="")
         has_remark = bool(stored.reason or stored.kind)
