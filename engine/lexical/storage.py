@@ -165,7 +165,7 @@ def read_manifest(folder: Path) -> Manifest:
                 folder, f"It has format {version}; this version reads format {FORMAT_VERSION}"
             )
         files = data["files"].items()
-        languages = data.get("languages", {}).items()
+        languages = data["languages"].items()
         manifest = Manifest(
             language=str(data["language"]),
             count=int(data["count"]),
