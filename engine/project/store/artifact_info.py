@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, Self, get_args, get_type_hints
+from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
 
 from engine.core.messages.report import SearchMode, Standing
 
@@ -23,7 +23,7 @@ class Record:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read the JSON form."""
-        records = _find_records(cls)
+        records = _find_records(cast(Any, cls))
         values = {}
         for column in fields(cls):
             if column.name not in data:
@@ -40,7 +40,7 @@ class Record:
 
 
 @cache
-def _find_records(kind: Any) -> Mapping[str, type[Record]]:
+def _find_records(kind: type[Record]) -> Mapping[str, type[Record]]:
     """Return the fields of a record whose value is a record, too, or None."""
     records = {}
     for name, hint in get_type_hints(kind).items():
