@@ -11,8 +11,8 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Container, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
@@ -86,19 +86,8 @@ async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
     output counts. Raises the EngineError that the command ended with. Cancelling the task ends the
     process.
     """
-    process = await _spawn(
-        build_engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
-    )
-    try:
+    async with _command_process(*arguments) as process:
         output, messages = await process.communicate()
-    except asyncio.CancelledError:
-        with suppress(ProcessLookupError):
-            process.terminate()  # at once, because an app that closes does not wait
-        try:
-            await _end_process(process)
-        finally:
-            _close_pipes(process)
-        raise
     if process.returncode not in good:
         raise _read_command_error(messages, arguments[0], process.returncode)
     return _parse_output(output)
@@ -110,28 +99,35 @@ async def follow(heard: Callable[[Any], object], *arguments: str) -> Any:
     `heard` is called with each line when it comes. Raises what `run_command` raises. Cancelling the
     task ends the process.
     """
-    line = build_engine_command(*arguments)
-    process = await _spawn(line, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    messages = asyncio.create_task(process.stderr.read())
     last: Any = None
-    try:
+    async with _command_process(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        messages = asyncio.create_task(process.stderr.read())
         async for text in process.stdout:
             last = _parse_output(text)
             heard(last)
         await process.wait()
-    except asyncio.CancelledError:
+    if process.returncode:
+        raise _read_command_error(await messages, arguments[0], process.returncode)
+    return last
+
+
+@asynccontextmanager
+async def _command_process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start `engine ARGUMENTS`, and end it where the block is left by an exception."""
+    line = build_engine_command(*arguments)
+    process = await _spawn(line, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
+    try:
+        yield process
+    except BaseException:
         with suppress(ProcessLookupError):
-            process.terminate()
+            process.terminate()  # at once, because an app that closes does not wait
         try:
             await _end_process(process)
         finally:
             _close_pipes(process)
         raise
-    if process.returncode:
-        raise _read_command_error(await messages, arguments[0], process.returncode)
-    return last
 
 
 async def run_detached_command(*arguments: str) -> Any:

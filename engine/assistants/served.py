@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from threading import Lock
 
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.report import SearchMode
@@ -47,15 +48,16 @@ def no_project(labels: Sequence[str], *, named: bool = True) -> UsageError:
 
 
 LOADING = (
-    "The encoder is loading: found by keyword alone. A search in some seconds finds by meaning,"
-    " too."
+    "These results are by keyword only, because the encoder is still loading. Search again in a few"
+    " seconds to search by meaning, too."
 )
 
 
 class ServedProject:
     """A served project, with its `label` among all of them.
 
-    Its methods must be called in one thread; the encoder is loaded and used in another.
+    Its methods except `load` must be called in one thread; the encoder is loaded and used in
+    another.
     """
 
     def __init__(self, folder: ProjectFolder, label: str) -> None:
@@ -64,6 +66,7 @@ class ServedProject:
         self._light = ThreadSearcher(folder)
         self._full = ThreadSearcher(folder)
         self._thread = ThreadPoolExecutor(1)
+        self._lock = Lock()
         self._loading: Future[Found] | None = None
         self._problem: BaseException | None = None
 
@@ -72,23 +75,23 @@ class ServedProject:
         self._light.ready()
 
     def load(self) -> None:
-        """Start to load the encoder, unless it is loaded or loading."""
-        if self._loading is not None:
-            if not self._loading.done():
-                return
-            self._problem = self._loading.exception()
-            if self._problem is None:
-                return
-        self._loading = self._thread.submit(self._warm_up)
+        """Start to load the encoder, unless it is loaded or loading. Thread-safe."""
+        with self._lock:
+            if self._loading is not None:
+                if not self._loading.done():
+                    return
+                self._problem = self._loading.exception()
+                if self._problem is None:
+                    return
+            self._loading = self._thread.submit(self._warm_up)
 
     def _warm_up(self) -> Found:
         return self._full.ready().search(Search("warm up", top=1))
 
     @property
     def _is_loaded(self) -> bool:
-        if self._loading is None or not self._loading.done():
-            return False
-        return self._loading.exception() is None
+        loading = self._loading
+        return loading is not None and loading.done() and loading.exception() is None
 
     @property
     def mode(self) -> Mode:
@@ -143,5 +146,6 @@ class ServedProject:
 
 def _describe_problem(problem: BaseException) -> str:
     if isinstance(problem, EngineError):
-        return f"Found by keyword alone. {problem.what} {problem.to_do}".strip()
-    return f"Found by keyword alone. The encoder cannot be loaded ({type(problem).__name__})."
+        return f"These results are by keyword only. {problem.what} {problem.to_do}".strip()
+    name = type(problem).__name__
+    return f"These results are by keyword only, because the encoder cannot be loaded ({name})."

@@ -310,7 +310,7 @@ def import_queries(
         bool,
         typer.Option(
             "--validation",
-            help="do not train on them: they decide when training stops, as a dev split does",
+            help="do not train on them: 60 or more decide when training stops, as a dev split does",
         ),
     ] = False,
 ) -> None:

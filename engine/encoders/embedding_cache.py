@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import secrets
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from itertools import tee
 from mmap import mmap
@@ -25,6 +28,8 @@ EncodeShards = Callable[[Iterable[Sequence[str]]], Iterator[np.ndarray]]
 _WINDOW_SHARDS = 128
 _BLOCK = 8192
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_LEFTOVER_SECONDS = 600.0
+"""Age at which a file that is being written counts as left by a process that was killed."""
 
 
 class VectorCache:
@@ -32,7 +37,9 @@ class VectorCache:
 
     The hashes are held in memory (about 40 bytes each). Opening checks every shard; torn and
     corrupt ones are removed and counted in `damaged`. With `reading`, nothing on disk is changed,
-    since a run may be writing there, and unreadable shards are skipped.
+    since a run may be writing there, and unreadable shards are skipped. Several processes may write
+    to a folder, since queries are cached without the project's lock; none sees the others' shards
+    before it opens the folder again.
     """
 
     def __init__(self, folder: Path, dimension: int, *, reading: bool = False) -> None:
@@ -46,12 +53,20 @@ class VectorCache:
         self._hashes = np.empty(0, dtype="S32")  # sorted
         self._positions = np.empty(0, dtype=np.int64)
         self._last = 0
+        self._token = secrets.token_hex(4)
         if not reading:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for leftover in folder.glob(".shard-*.part"):
-                try_remove_file(leftover)
+            self._remove_leftovers()
         for path in sorted(folder.glob("shard-[0-9]*.vec")):
             self._open(path)
+
+    def _remove_leftovers(self) -> None:
+        """Remove files that a killed process was writing, but not those that one is writing now."""
+        latest = time.time() - _LEFTOVER_SECONDS
+        for leftover in self.folder.glob(".shard-*.part"):
+            with suppress(OSError):
+                if leftover.stat().st_mtime < latest:
+                    try_remove_file(leftover)
 
     def _open(self, path: Path) -> None:
         shard = read_hashes(path)
@@ -61,7 +76,7 @@ class VectorCache:
             self.damaged += 1
             return
         hashes, _ = shard
-        self._last = max(self._last, int(path.stem.removeprefix("shard-")))
+        self._last = max(self._last, int(path.stem.split("-")[1]))
         self._shards.append(map_vectors(path, len(hashes), self.dimension))
         self._fresh.append(hashes)
 
@@ -102,9 +117,8 @@ class VectorCache:
         Must not be called with `reading`.
         """
         self._last += 1
-        # Another process may have the folder open, too.
-        while (path := self.folder / f"shard-{self._last:06d}.vec").exists():
-            self._last += 1
+        # The token keeps two writers from giving two shards the same name.
+        path = self.folder / f"shard-{self._last:06d}-{self._token}.vec"
         write_shard(path, hashes, vectors.astype(np.float16))
         self._shards.append(map_vectors(path, *vectors.shape))
         self._fresh.append(hashes)

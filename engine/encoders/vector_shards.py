@@ -29,11 +29,14 @@ def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
     parts = [head, hashes.tobytes(), vectors.astype("<f2", copy=False).tobytes()]
     digest = hashlib.sha256()
     temporary = path.with_name(f".{path.stem}-{os.getpid()}.part")
-    with disk_errors(f"{path} could not be written."), replace_file(path, temporary) as file:
-        for part in parts:
-            digest.update(part)
-            file.write(part)
-        file.write(digest.digest())
+    with disk_errors(f"{path} could not be written."):
+        # Another process may have cleared the cache of queries.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replace_file(path, temporary) as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
 
 
 def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:

@@ -183,12 +183,14 @@ class Rankers:
 
 
 def build_plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalIndex | None:
-    """Build the index by which BM25 ranks in papers, or return None if it is not configured."""
+    """Build the index of plain BM25, as in papers, or return None if it is not configured."""
     if not context.settings.evaluation.plain_bm25:
         return None
+    from engine.lexical.index import LexicalIndex
     from engine.lexical.stage import index_without
 
-    return index_without(context, PLAIN, chunks, untitled=None).without_bonus()
+    folder = index_without(context, PLAIN, chunks, untitled=None).folder
+    return LexicalIndex.open(folder, code_bonus=False)
 
 
 def pad_lists(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats]:

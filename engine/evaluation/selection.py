@@ -73,7 +73,8 @@ class ProjectExperience:
 def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExperience | None:
     """Return the experience that applies to a project, without collections it contains.
 
-    None if the project demands proof, or was adapted in a way that no experience covers.
+    None if the project demands proof, or was adapted in a way that no experience covers. Raises
+    SettingsError or ModelError if recipe or encoder cannot be read.
     """
     from engine.encoders.for_project import model_fingerprint
     from engine.training.recipe import resolve_config
@@ -88,11 +89,10 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
         queries = "extractive"
     try:
         experience = load_experience()
-        config = resolve_config(snapshot)
-        model = model_fingerprint(snapshot)
-    except EngineError:
-        # Nothing is foreseen, for example in an installation without the file.
+    except EngineError:  # an installation without the file
         return None
+    config = resolve_config(snapshot)
+    model = model_fingerprint(snapshot)
     recipe = Recipe(
         objective=config.objective,
         weights=config.weights,

@@ -320,8 +320,9 @@ class Analyzer:
         terms: list[str] = []
         for word in words:
             terms += self._word_terms(word)
-        self._cache[compound] = (tuple(terms), codes)
-        return self._cache[compound]
+        analysed = (tuple(terms), codes)
+        self._cache[compound] = analysed
+        return analysed
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return (words before stemming, codes) of one compound."""

@@ -67,6 +67,8 @@ MIN_SIMILAR = 4
 """Minimum length of a word for which similar ones are looked for."""
 # Number of chunks; rewriting a smaller index takes a moment.
 LARGE = 20_000
+MAX_QUERIED_IDS = 10_000
+"""Number of ids beyond which all chunks are scored: a query for 50,000 ids takes 2 seconds."""
 MAX_DELETED = 0.05
 """Share of deleted chunks above which the index is rewritten."""
 _MINING_TEXTS = 200
@@ -76,7 +78,9 @@ _MINING_DEPTH = 100
 class LexicalIndex:
     """An opened index. Thread-safe for searches."""
 
-    def __init__(self, folder: Path, manifest: Manifest, index: tantivy.Index) -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, index: tantivy.Index, *, code_bonus: bool = True
+    ) -> None:
         self.folder = folder
         self.manifest = manifest
         self._index = index
@@ -84,7 +88,7 @@ class LexicalIndex:
         self._counted, self._deleted = storage.count_documents(self._files)
         self._frequencies: dict[str, int] = {}
         self._scorer: PostingsScorer | None = None
-        self._has_bonus = True
+        self._has_bonus = code_bonus
         self._spellings = NotedSpellings(folder)
         self._analyzers = build_analyzers(manifest, self._spellings)
 
@@ -110,8 +114,8 @@ class LexicalIndex:
         return cls.open(folder)
 
     @classmethod
-    def open(cls, folder: Path) -> LexicalIndex:
-        """Open the index in `folder`.
+    def open(cls, folder: Path, *, code_bonus: bool = True) -> LexicalIndex:
+        """Open the index in `folder`; without `code_bonus`, it scores by plain BM25 only.
 
         Raises DamagedError if a file is missing, changed or of another version.
         """
@@ -121,7 +125,7 @@ class LexicalIndex:
             readable = storage.ensure_lockable(files)
             index = tantivy.Index.open(str(readable))
             register(index)
-            opened = cls(folder, manifest, index)
+            opened = cls(folder, manifest, index, code_bonus=code_bonus)
             count = opened._searcher.num_docs
         if readable != files:
             weakref.finalize(opened, try_remove_tree, readable)
@@ -227,7 +231,7 @@ class LexicalIndex:
         if allowed is None:
             return self._rank(text, k, bonus)
         depth = k
-        # tantivy cannot filter by our rows, so fetch more until enough pass.
+        # Not a query for the ids, which is slow for many: fetch more until enough are allowed.
         while True:
             ids, scores = self._rank(text, depth, bonus)
             (places,) = np.nonzero(np.isin(ids, allowed))
@@ -376,11 +380,14 @@ class LexicalIndex:
         if not len(ids) or not (terms.words or terms.codes):
             return np.zeros(len(ids), np.float32)
         keys = ids.tolist()
-        clauses = [
-            (tantivy.Occur.Must, self._build_query(terms)),
-            (tantivy.Occur.Must, self._build_id_query(keys)),
-        ]
-        hit_ids, scores = self._find_hits(tantivy.Query.boolean_query(clauses), len(ids))
+        if len(keys) > MAX_QUERIED_IDS:
+            hit_ids, scores = self._find_hits(self._build_query(terms), max(self.count, 1))
+        else:
+            clauses = [
+                (tantivy.Occur.Must, self._build_query(terms)),
+                (tantivy.Occur.Must, self._build_id_query(keys)),
+            ]
+            hit_ids, scores = self._find_hits(tantivy.Query.boolean_query(clauses), len(ids))
         by_id = dict(zip(hit_ids.tolist(), scores.tolist(), strict=True))
         return np.array([by_id.get(key, 0.0) for key in keys], np.float32)
 
@@ -466,11 +473,6 @@ class LexicalIndex:
             keys = self._searcher.fast_field_values(ID, addresses)
         scores = [score for score, _ in hits]
         return np.array(keys, np.int64), np.array(scores, np.float32)
-
-    def without_bonus(self) -> LexicalIndex:
-        """Return this index after switching it to plain BM25, without the bonus for whole codes."""
-        self._has_bonus = False
-        return self
 
     def query_terms(self, text: str, bonus: bool) -> QueryTerms:
         """Return the analysed terms of a query, without whole codes unless `bonus`."""

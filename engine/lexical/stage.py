@@ -122,8 +122,8 @@ def index_without(
     """Index other texts for the project's chunks, analysed as the project's index is.
 
     The index contains neither title nor file name of the documents `untitled` (None: of all). Its
-    folder is `lexical/NAME`, which a sweep removes, or a numbered one if Windows cannot delete the
-    former one because it is open. Raises DamagedError.
+    folder is `lexical/NAME`, or a numbered one if Windows cannot remove a former one because it is
+    open. A sweep removes them. Raises DamagedError.
     """
     from engine.lexical.index import LexicalIndex
 
@@ -239,7 +239,7 @@ def _choose_language(context: StageContext) -> str:
 
     language = context.settings.lexical.language
     if language != "auto":
-        known = [*supported_languages(), "none"]
+        known = supported_languages()
         if language not in known:
             near = nearest(language, known)
             raise SettingsError(

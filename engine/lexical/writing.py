@@ -116,12 +116,13 @@ class NotedSpellings:
 
     def __call__(self) -> dict[str, list[str]]:
         """Return the spellings. Raises DamagedError."""
-        if self._known is None:
-            self._known = {}
+        known = self._known
+        if known is None:
             file = storage.files_folder(self._folder) / SPELLINGS
             with panics_are_damage(self._folder):
-                self._known = json.loads(file.read_bytes())
-        return self._known
+                known = json.loads(file.read_bytes())
+            self._known = known
+        return known
 
 
 def write_segment(

@@ -41,10 +41,14 @@ _BOUNDARY = secrets.token_hex(32)
 
 
 class Model(llama_cpp.Llama):
-    """A loaded model.
+    """A loaded model, and the settings that an error names.
 
     Raises ModelError with the true reason if llama.cpp cannot use the file.
     """
+
+    description = "language model"
+    file_setting = "queries.model"
+    length_setting = "queries.context_tokens"
 
     def __init__(self, **options: Any) -> None:
         path = Path(options["model_path"])
@@ -53,17 +57,17 @@ class Model(llama_cpp.Llama):
         except ValueError:
             if not hasattr(self, "_model"):
                 raise ModelError(
-                    f"The language model {path} cannot be loaded.",
+                    f"The {self.description} {path} cannot be loaded.",
                     why_not_loaded(path),
-                    "Set queries.model to another GGUF file, or download this one again; it may be"
-                    " incomplete.",
+                    f"Set {self.file_setting} to another GGUF file, or download this one again; it"
+                    " may be incomplete.",
                     code="language-model-invalid",
                 ) from None
             raise ModelError(
-                f"The language model {path} cannot be started with a context of"
+                f"The {self.description} {path} cannot be started with a context of"
                 f" {options['n_ctx']} tokens.",
                 complaint(path),
-                "Lower queries.context_tokens, or choose a smaller model.",
+                f"Lower {self.length_setting}, or choose a smaller model.",
                 code="context-too-large",
             ) from None
 
@@ -162,6 +166,10 @@ class EmbeddingModel(Model):
     A vector thus does not depend on the other texts of its request. Raises ModelError if the
     file does not say how to pool the vectors of tokens.
     """
+
+    description = "embedding model"
+    file_setting = "encoder.model"
+    length_setting = "encoder.max_tokens"
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

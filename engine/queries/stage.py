@@ -200,13 +200,14 @@ def _make_candidates(
     if backend in MODELS:
         written = write_queries(context, chunks, context.store.titles())
     else:
-        written = Written([], 0, Counter(), [])
+        queries: list[Query] = []
+        lost: list[Rejected] = []
         if backend in IMPORTED:
-            written.queries, written.lost = _attach_imported(context, chunks)
+            queries, lost = _attach_imported(context, chunks)
         if backend in EXTRACTIVE:
-            written.queries += _extract(context, chunks)
+            queries += _extract(context, chunks)
             context.progress(len(chunks), len(chunks), "chunks")
-        written.made = len(written.queries)
+        written = Written(queries, len(queries) + len(lost), rejection.by_reason(lost), lost)
     judged = {question_key(query.text) for query in context.store.judged()}
     kept = []
     equal = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
@@ -56,6 +57,7 @@ class BudgetedReranker:
         self.reranker = reranker
         self.seconds = seconds
         self._clock = clock
+        self._loading: Future[None] | None = None
         # Of the last batch: seconds per pair, and characters of its longest pair.
         self._pace = 0.0
         self._longest = 0
@@ -68,6 +70,16 @@ class BudgetedReranker:
         self.reranker.load()
         if self.reranker.first_batch == 1:
             self._score_batch(inf, "warm up", [WARM_UP])
+
+    def start_loading(self) -> Future[None]:
+        """Call `load` in a thread: the first time, and again after it has failed."""
+        loading = self._loading
+        if loading is None or (loading.done() and loading.exception() is not None):
+            thread = ThreadPoolExecutor(1)
+            loading = thread.submit(self.load)
+            thread.shutdown(wait=False)
+            self._loading = loading
+        return loading
 
     def scores(
         self, query: str, passages: Sequence[str], stop: Callable[[], bool] = lambda: False

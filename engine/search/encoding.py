@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.core.messages.report import SEARCH_MODES, SearchMode
@@ -131,13 +130,14 @@ class EncodersInUse:
         from engine.encoders.text_model import encodable
         from engine.encoders.tokenizer import chunk_tokenizer
 
+        path = chunk_tokenizer(self.loaded.settings())
+
         def load() -> Tokenizer:
             tokenizer = Tokenizer.from_file(str(path))
             tokenizer.no_truncation()
             tokenizer.no_padding()
             return tokenizer
 
-        path: Path = chunk_tokenizer(self.loaded.settings())
         tokenizer = self._tokenizer.get(path, load)
         count = 0
         for encoding in tokenizer.encode_batch([encodable(text) for text in texts]):

@@ -228,9 +228,8 @@ class Explainer:
             missing = f"{cached.missing:,} of {len(chunks.ids):,} chunks"
             command = f"engine evaluate {self._loaded.project.argument} --force"
             note = (
-                f"What the base encoder says is not known: its vectors of {missing} are not at"
-                " hand. They are made when encoders are compared, and documents may have changed"
-                f" since. Run '{command}' to make them."
+                f"The base encoder's ranks are not known: its vectors of {missing} are not cached."
+                f" '{command}' computes them."
             )
             return {}, note
         cosines = ranker.cosines(query, encoder, cached)
@@ -279,6 +278,7 @@ class Explainer:
 
     def _read_chunks(self, artifact: Artifact[VectorsInfo], keys: Ids) -> RankedChunks:
         """Return the chunks of the index whose documents still exist."""
+        key = (self._loaded.state, artifact.folder)
 
         def read() -> RankedChunks:
             import numpy as np
@@ -293,7 +293,6 @@ class Explainer:
             places = np.searchsorted(keys, ids)
             return RankedChunks(key, ids, places, hashes[is_indexed])
 
-        key = (self._loaded.state, artifact.folder)
         return self._chunks.get(key, read)
 
     def _base_encoder(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> UnusedEncoder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -164,42 +164,46 @@ def resolve_language(text: str) -> str:
     return SAME_AS.get(code, code)
 
 
-def languages_of_no_document(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
-    """Return the languages that no document is in."""
-    known = {resolve_language(document.language) for document in documents}
-    return [text for text in wanted if resolve_language(text) not in known]
+def find_unmet(
+    where: SearchFilter,
+    documents: Iterable[Document],
+    holders: Callable[[], Container[tuple[str, str]]] = frozenset,
+) -> list[str]:
+    """Return a sentence about each condition of a filter that no document meets.
 
-
-def find_unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
-    """Return a sentence about each condition of a filter that no document meets."""
+    `holders`: see `SearchFilter.condition`.
+    """
     documents = list(documents)
     problems = []
-    for text in unknown_formats(where.formats, documents):
-        problems.append(f"No document has the file type '{text}'.")
+    for single, problem in _split_filter(where, documents):
+        if not any(map(single.condition(holders), documents)):
+            problems.append(problem)
+    return problems
+
+
+def _split_filter(
+    where: SearchFilter, documents: list[Document]
+) -> Iterator[tuple[SearchFilter, str]]:
+    """Yield each condition of a filter alone, and the sentence that no document meets it."""
+    for text in where.formats:
+        yield SearchFilter(formats=(text,)), f"No document has the file type '{text}'."
     names = {_name_language(document.language or UNKNOWN) for document in documents}
     available = ", ".join(sorted(names))
-    for language in languages_of_no_document(where.languages, documents):
-        problems.append(
-            f"No document is in the language '{language}'; their languages: {available}."
-        )
-
-    def is_met(single: SearchFilter) -> bool:
-        return any(map(single.condition(), documents))
-
+    for text in where.languages:
+        problem = f"No document is in the language '{text}'; their languages: {available}."
+        yield SearchFilter(languages=(text,)), problem
     for author in where.authors:
-        if not is_met(SearchFilter(authors=(author,))):
-            problems.append(f"No document is by '{author}'.")
+        yield SearchFilter(authors=(author,)), f"No document is by '{author}'."
     for tag in where.tags:
-        if not is_met(SearchFilter(tags=(tag,))):
-            problems.append(f"No document has the tag '{tag}'.")
+        yield SearchFilter(tags=(tag,)), f"No document has the tag '{tag}'."
     for glob in where.paths:
-        if not is_met(SearchFilter(paths=(glob,))):
-            problems.append(f"No path matches '{glob}'.")
-    if where.after is not None and not is_met(SearchFilter(after=where.after)):
-        problems.append(f"No document is dated {day(where.after)} or later.")
-    if where.before is not None and not is_met(SearchFilter(before=where.before)):
-        problems.append(f"No document is dated before {day(where.before)}.")
-    return problems
+        yield SearchFilter(paths=(glob,)), f"No path matches '{glob}'."
+    if where.after is not None:
+        problem = f"No document is dated {day(where.after)} or later."
+        yield SearchFilter(after=where.after), problem
+    if where.before is not None:
+        problem = f"No document is dated before {day(where.before)}."
+        yield SearchFilter(before=where.before), problem
 
 
 def _find_formats(document: Document, holders: Container[tuple[str, str]]) -> set[str]:

@@ -97,7 +97,7 @@ class LagMonitor:
         if not missing:
             return None
         if artifact.fingerprint == INCOMPLETE:
-            return self._describe_unfinished(missing)
+            return self._describe_unfinished(missing, mode)
         return self._describe_outdated(ranker, artifact.info.stage, missing)
 
     def _find_artifact(self, ranker: str, mode: SearchMode) -> Artifact[ArtifactInfo] | None:
@@ -141,14 +141,12 @@ class LagMonitor:
         is_missing = ~np.isin(store.chunk_ids(), indexed)
         return int(is_missing.sum())
 
-    def _describe_unfinished(self, missing: int) -> IndexLag:
+    def _describe_unfinished(self, missing: int, mode: SearchMode) -> IndexLag:
         """Describe a vector index whose embedding is not finished."""
         project = self._opened.project
         total = self._opened.store.count("chunks")
-        text = (
-            f"{total - missing:,} of {total:,} chunks are searched by meaning so far, the others by"
-            " keyword."
-        )
+        others = "the others by keyword" if mode == "hybrid" else "the others not yet"
+        text = f"{total - missing:,} of {total:,} chunks are searched by meaning so far, {others}."
         if project.is_running():
             return IndexLag(text)
         return IndexLag(f"{text} 'engine run {project.argument}' continues it.", "embed")

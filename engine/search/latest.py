@@ -16,10 +16,8 @@ class Latest(Generic[Value]):
 
     def get(self, key: object, make: Callable[[], Value]) -> Value:
         """Return the cached value if it was made for `key`; otherwise make and cache another."""
-        if self._entry is not None:
-            former_key, former = self._entry
-            if former_key == key:
-                return former
+        if self._entry is not None and self._entry[0] == key:
+            return self._entry[1]
         # Freed before the next value is made: two of them need not fit into memory.
         self._entry = None
         value = make()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.dates import day
 from engine.core.messages.search import Hit, Ranked
 from engine.core.records import Chunk, Document
+from engine.search.filters import date_of
 from engine.search.fusing import Fused, Ranking
 from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
@@ -114,6 +115,18 @@ class Listing:
             )
         return tuple(hits)
 
+    def sort_by_date(self, fused: Fused) -> Fused:
+        """Sort chunks by the day of their documents, the newest first, then as they are ranked."""
+        documents = self._loaded.documents()
+        days = {document.id: day(date_of(document)) for document in documents.values()}
+        owners = self._loaded.store.owners_of(chunk_id for chunk_id, _ in fused.order)
+
+        def find_day(scored: ScoredChunk) -> str:
+            chunk_id, _ = scored
+            return days.get(owners.get(chunk_id, 0), "")
+
+        return replace(fused, order=sorted(fused.order, key=find_day, reverse=True))
+
     def _build_hit(self, query: str, passage: PresentPassage, *, with_stop_words: bool) -> Hit:
         """Return a passage as a hit that has no rank yet."""
         from engine.lexical.analysis import matched_spans
@@ -209,9 +222,14 @@ class Listing:
         present: list[PresentPassage] = []
         by_text: dict[str, list[PresentPassage]] = {}
         documents: dict[int, Document | None] = {}
-        for start in range(0, len(order), top):
-            block = order[start : start + top]
-            chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in block)
+        for start in range(0, len(order), MIN_DEPTH):
+            block = order[start : start + MIN_DEPTH]
+            ids = [chunk_id for chunk_id, _ in block]
+            if len(present) >= top:
+                # Of the others, only those count that have the text of a passage in the list.
+                hashes = self._loaded.store.hashes_of(ids)
+                ids = [chunk_id for chunk_id in ids if hashes.get(chunk_id) in by_text]
+            chunks = self._loaded.store.chunks_by_id(ids)
             for chunk_id, score in block:
                 chunk = chunks.get(chunk_id)
                 if chunk is None:
@@ -263,12 +281,12 @@ def describe_dates(hits: Sequence[Hit]) -> str:
     """
     days = {day(hit.date) for hit in hits}
     if len(hits) > 1 and len(days) == 1:
-        return f"All hits are of {day(hits[0].date)}: sorting by date changes nothing."
+        return f"These hits are all of {day(hits[0].date)}: they are sorted by score."
     dated = [hit for hit in hits if hit.changed is not None or hit.created is not None]
     if hits and not dated:
         return (
-            "These documents say no date: they are sorted by that of their files, which copying may"
-            " have changed."
+            "These documents state no date: they are sorted by the dates of their files, which"
+            " copying may have changed."
         )
     return ""
 

@@ -296,9 +296,9 @@ class LoadedProject:
         return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
 
     def threshold(self) -> tuple[float | None, str]:
-        """Return the similarity below which evaluation found hits to be weak, and why.
+        """Return the similarity below which evaluation found hits to be weak, or why there is none.
 
-        None if there is no such threshold, and why not.
+        The reason counts if the similarity is None.
         """
         evaluation = self.artifact(EvaluationInfo)
         threshold = evaluation.info.threshold if evaluation else None

@@ -1,4 +1,4 @@
-"""The reading methods of `engine serve`: each validates its params and returns a task to run."""
+"""The methods of `engine serve` that read a project: requests, and what answers them."""
 
 from __future__ import annotations
 
@@ -9,58 +9,63 @@ from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import (
     DocumentText,
     Explain,
+    Explained,
+    Found,
     MeasureReranker,
     Ping,
     ReadDocument,
+    RerankerSpeed,
     Search,
     WarmUp,
 )
 from engine.core.messages.wire import Request, from_json, to_json
 from engine.search.workers import ThreadSearcher
 
-Task = Callable[[ThreadSearcher], Any]
+Handler = Callable[[ThreadSearcher, Any], Any]
 
 
-def _search(request: Search) -> Task:
-    return lambda searcher: searcher.ready().search(request, searcher.is_wanted)
+def _search(searcher: ThreadSearcher, request: Search) -> Found:
+    return searcher.ready().search(request, searcher.has_waiting_task)
 
 
-def _warm_up(request: WarmUp) -> Task:
-    def task(searcher: ThreadSearcher) -> bool:
-        searcher.ready().warm_up(request.mode or "hybrid")
-        return True
-
-    return task
+def _warm_up(searcher: ThreadSearcher, request: WarmUp) -> bool:
+    searcher.ready().warm_up(request.mode or "hybrid")
+    return True
 
 
-def _read_document(request: ReadDocument) -> Task:
-    def task(searcher: ThreadSearcher) -> DocumentText:
-        document = searcher.look().document(request.document_id)
-        if document is None:
-            raise UsageError(
-                f"There is no document {request.document_id}.",
-                "It may have been deleted.",
-                "Search again.",
-                code="document-missing",
-            )
-        return DocumentText(
-            document.path, document.source, document.title, document.text, document.format
+def _read_document(searcher: ThreadSearcher, request: ReadDocument) -> DocumentText:
+    document = searcher.look().document(request.document_id)
+    if document is None:
+        raise UsageError(
+            f"There is no document {request.document_id}.",
+            "It may have been deleted.",
+            "Search again.",
+            code="document-missing",
         )
-
-    return task
-
-
-def _explain(request: Explain) -> Task:
-    return lambda searcher: searcher.ready().explain(request.query, request.chunk_ids, request.mode)
+    return DocumentText(
+        document.path, document.source, document.title, document.text, document.format
+    )
 
 
-HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {
+def _explain(searcher: ThreadSearcher, request: Explain) -> Explained:
+    return searcher.ready().explain(request.query, request.chunk_ids, request.mode)
+
+
+def _measure_reranker(searcher: ThreadSearcher, _request: MeasureReranker) -> RerankerSpeed:
+    return searcher.ready().reranking.measure_speed()
+
+
+def _ping(_searcher: ThreadSearcher, _request: Ping) -> str:
+    return "pong"
+
+
+HANDLERS: dict[type[Request[Any]], Handler] = {
     Search: _search,
     WarmUp: _warm_up,
     Explain: _explain,
-    MeasureReranker: lambda _: lambda searcher: searcher.ready().reranking.measure_speed(),
+    MeasureReranker: _measure_reranker,
     ReadDocument: _read_document,
-    Ping: lambda _: lambda _own: "pong",
+    Ping: _ping,
 }
 METHODS = {kind.method: kind for kind in HANDLERS}
 
@@ -73,10 +78,10 @@ def read_request(method: str, params: dict[str, Any]) -> Request[Any]:
     return from_json(METHODS[method], params, strict=True)
 
 
-def task_of(request: Request[Any]) -> Task:
-    """Return the task that a request asks for; its result is JSON."""
-    task = HANDLERS[type(request)](request)
-    return lambda searcher: to_json(task(searcher))
+def answer(searcher: ThreadSearcher, request: Request[Any]) -> Any:
+    """Return the answer to a request, as JSON. Raises what its handler raises."""
+    handler = HANDLERS[type(request)]
+    return to_json(handler(searcher, request))
 
 
 def is_light(request: Request[Any], searcher: ThreadSearcher) -> bool:

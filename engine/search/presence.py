@@ -78,11 +78,9 @@ class Presence:
             notes.append(f"{gone:,} documents are left out: their files are gone.")
         changed = len(self.changed)
         if changed == 1:
-            notes.append("1 document is found as it was before a change of the file.")
+            notes.append("The file of 1 document has changed since it was read.")
         elif changed:
-            notes.append(
-                f"{changed:,} documents are found as they were before a change of the file."
-            )
+            notes.append(f"The files of {changed:,} documents have changed since they were read.")
         if notes:
             notes.append(f"'engine run {argument}' reads what is there now.")
         return notes

@@ -37,6 +37,11 @@ class Rankings:
     index: LexicalIndex | None = None
     only_stop_words: bool = False
 
+    def add_note(self, text: str) -> None:
+        """Add a note for the user, unless it is empty."""
+        if text:
+            self.notes.append(text)
+
     @property
     def longest(self) -> int:
         """Length of the longest ranking."""
@@ -97,7 +102,7 @@ class Rankers:
         remaining = "keywords" if "bm25" in rankings.by_ranker else "meaning"
         for failure in failures:
             reason = f"{failure.what} {failure.to_do}"
-            rankings.notes.append(f"By {remaining} only: {reason}")
+            rankings.add_note(f"By {remaining} only: {reason}")
             rankings.commands += failure.commands
         return rankings
 
@@ -116,7 +121,7 @@ class Rankers:
         stop_words = find_stop_words(self.loaded, index, query, ranking, allowed)
         if stop_words:
             ranking = stop_words.ranking
-            rankings.notes.append(stop_words.note)
+            rankings.add_note(stop_words.note)
             rankings.only_stop_words = True
         rankings.index = index
         ids, scores = ranking

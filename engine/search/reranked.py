@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, UsageError
@@ -45,7 +43,6 @@ class Reranking:
     def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
         self._reranker = Latest["BudgetedReranker"]()
-        self._loading = Latest[Future[None]]()
 
     def should_rerank(self, mode: str, asked: bool | None) -> bool:
         """Return whether to rerank.
@@ -55,13 +52,8 @@ class Reranking:
         if reranking is asked for although project.toml names no reranker.
         """
         settings = self._loaded.settings().search
-        if asked and not settings.reranker:
-            raise UsageError(
-                "There is no reranker.",
-                "search.reranker in project.toml is empty.",
-                "Name the folder of a cross-encoder, or a server, in search.reranker.",
-                code="reranker-not-chosen",
-            )
+        if asked:
+            self._require_reranker()
         if asked is not None:
             return asked
         if settings.rerank == "on":
@@ -73,6 +65,16 @@ class Reranking:
             return self._open_reranker().reranker.fingerprint == decision.fingerprint
         except EngineError:
             return True  # the search reports what is wrong with it
+
+    def _require_reranker(self) -> None:
+        """Raise UsageError if project.toml names no reranker."""
+        if not self._loaded.settings().search.reranker:
+            raise UsageError(
+                "There is no reranker.",
+                "search.reranker in project.toml is empty.",
+                "Name the folder of a cross-encoder, or a server, in search.reranker.",
+                code="reranker-not-chosen",
+            )
 
     def may_rerank(self, mode: str) -> bool:
         """Return whether a search in a mode may use the reranker without being asked to."""
@@ -138,7 +140,7 @@ class Reranking:
         """
         import numpy as np
 
-        self.should_rerank("", True)
+        self._require_reranker()
         budgeted = self._open_reranker()
         self._wait_until_loaded(budgeted, lambda: False)
         batches = []
@@ -155,7 +157,7 @@ class Reranking:
         """
         from engine.reranking.budget import MAX_PASSAGES, measure_speed
 
-        self.should_rerank("", True)
+        self._require_reranker()
         reranker = self._open_reranker()
         self._wait_until_loaded(reranker, lambda: False)
         passages = self._loaded.store.sample_chunk_texts(MAX_PASSAGES)
@@ -182,16 +184,11 @@ class Reranking:
 
         Raises what loading raises.
         """
-        thread = ThreadPoolExecutor(1)
-        load = partial(thread.submit, reranker.load)
-        loading = self._loading.get(id(reranker), load)
-        thread.shutdown(wait=False)
+        loading = reranker.start_loading()
         while not loading.done():
             if stop():
                 return False
             time.sleep(POLL_SECONDS)
-        if loading.exception():
-            self._loading = Latest()  # the next search tries again
         loading.result()
         return True
 

@@ -14,14 +14,8 @@ from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import EncodersInUse
 from engine.search.explaining import Explainer, encoder_name
-from engine.search.filters import (
-    SearchFilter,
-    facets,
-    find_unmet,
-    read_filter,
-    unknown_format,
-)
-from engine.search.fusing import fuse
+from engine.search.filters import SearchFilter, facets, read_filter, unknown_format
+from engine.search.fusing import Fused, fuse
 from engine.search.listing import MIN_DEPTH, Listing, describe_dates, sort_newest_first
 from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
@@ -41,17 +35,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _with_run_hints(
+def _on_current_database(
     method: Callable[Concatenate[Searcher, P], T],
 ) -> Callable[Concatenate[Searcher, P], T]:
-    """Add a hint to errors about artifacts that a run is still building.
+    """Call a method on the current database, which a repair may have replaced.
 
-    The method is retried once if the database was written to during the call.
+    It is called once more if the database was written to meanwhile. Errors about artifacts that a
+    run is still building get a hint.
     """
 
     @wraps(method)
     def call(self: Searcher, /, *arguments: P.args, **named: P.kwargs) -> T:
         with run_hints(self.project):
+            self._loaded.follow_repair()
             try:
                 result = method(self, *arguments, **named)
             except EngineError:
@@ -60,6 +56,7 @@ def _with_run_hints(
             else:
                 if not self._loaded.store.is_stale:
                     return result
+            self._loaded.follow_repair()
             return method(self, *arguments, **named)
 
     return call
@@ -86,7 +83,7 @@ class Searcher:
         """Close the database."""
         self._loaded.close()
 
-    @_with_run_hints
+    @_on_current_database
     def search(self, request: Search, stop: Callable[[], bool] = lambda: False) -> Found:
         """Return the best chunks for a request, best first. `stop` ends reranking early.
 
@@ -94,7 +91,6 @@ class Searcher:
         a note. Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError,
         ResourceError.
         """
-        self._loaded.follow_repair()
         parsed = self._typed.read(request.query, syntax=request.syntax)
         settings = self._loaded.settings().search
         mode = request.mode or settings.mode_in_json
@@ -110,45 +106,35 @@ class Searcher:
         parsed = self._typed.add_wording(parsed, allowed)
 
         # Rank, fuse and rerank.
-        rankings, depth = self._rank(request, parsed, mode, top, allowed)
+        sorts_all = request.by_date and any(not clause.is_excluded for clause in parsed.clauses)
+        depth = max(MIN_DEPTH, 5 * top)
+        if sorts_all and allowed is not None:
+            depth = max(depth, len(allowed))
+        rankings = self._rank(request, parsed, mode, top, depth, allowed)
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
         self._add_notes(rankings, mode, parsed, where)
         suggestion = ""
         if request.syntax:
             suggestion, note = self._typed.suggest_correction(parsed)
-            rankings.notes.append(note)
+            rankings.add_note(note)
         ordered = self._order(request, mode, parsed, rankings, stop)
-        rankings.notes.append(describe_problem(ordered.reranked))
+        rankings.add_note(describe_problem(ordered.reranked))
         fused = put_codes_first(ordered.fused, parsed.text, rankings, allowed)
         fused = fused.down_to(request.min_score)
+        if sorts_all:
+            fused = self._listing.sort_by_date(fused)
 
         # List the hits.
         presence = Presence(self.project.path)
-        count = top
-        if request.by_date and any(not clause.is_excluded for clause in parsed.clauses):
-            # All that meet the conditions are sorted by date.
-            count = depth
-        hits = self._listing.hits(
-            parsed.keywords,
-            rankings.by_ranker,
-            fused,
-            count,
-            presence,
-            by_document=request.by_document,
-            with_stop_words=rankings.only_stop_words,
-        )
-        if request.by_date:
-            hits = sort_newest_first(hits)[:top]
-            rankings.notes.append(describe_dates(hits))
-        else:
-            hits = add_scores(hits, ordered.scores)
+        hits = self._list_hits(request, parsed, rankings, fused, top, presence)
+        hits = add_scores(hits, ordered.scores)
         if not hits:
             reason = self._typed.why_nothing(parsed, where, allowed, request.min_score)
-            rankings.notes.append(reason)
+            rankings.add_note(reason)
         elif parsed.like_document is None and rankings.without_words:
             no_word = describe_no_word(parsed, where, allowed)
-            rankings.notes.append(f"{no_word}; these are the nearest by meaning.")
+            rankings.add_note(f"{no_word}; these are the nearest by meaning.")
         outdated = presence.notes(self.project.argument)
         if outdated:
             rankings.notes += outdated
@@ -157,7 +143,7 @@ class Searcher:
             parsed.typed,
             mode,
             hits,
-            notes=tuple(filter(None, rankings.notes)),
+            notes=tuple(rankings.notes),
             facets=self._count_facets(rankings) if request.facets else {},
             commands=tuple(rankings.commands),
             suggestion=suggestion,
@@ -167,19 +153,24 @@ class Searcher:
         )
 
     def _rank(
-        self, request: Search, query: ParsedQuery, mode: Mode, top: int, allowed: Ids | None
-    ) -> tuple[Rankings, int]:
-        """Return the rankings, and the number of chunks that each ranker was asked for.
+        self,
+        request: Search,
+        query: ParsedQuery,
+        mode: Mode,
+        top: int,
+        depth: int,
+        allowed: Ids | None,
+    ) -> Rankings:
+        """Return the best `depth` chunks by each ranker.
 
-        If hits are grouped by document, that grows until the chunks belong to `top` documents.
+        If hits are grouped by document, more, until the chunks belong to `top` documents.
         """
-        depth = max(MIN_DEPTH, 5 * top)
         while True:
             rankings = self._rankers.rank(query, mode, depth, allowed, all_matching=request.facets)
             if not request.by_document or rankings.longest < depth:
-                return rankings, depth
+                return rankings
             if self._listing.count_documents(rankings.by_ranker.values()) >= top:
-                return rankings, depth
+                return rankings
             depth *= 10
 
     def _order(
@@ -200,12 +191,36 @@ class Searcher:
             return RerankedOrder(fused)
         return self.reranking.order(mode, request.rerank, parsed.meaning, fused, stop)
 
+    def _list_hits(
+        self,
+        request: Search,
+        parsed: ParsedQuery,
+        rankings: Rankings,
+        fused: Fused,
+        top: int,
+        presence: Presence,
+    ) -> tuple[Hit, ...]:
+        """Return the first `top` chunks of `fused` as hits, sorted by date if that is asked for."""
+        hits = self._listing.hits(
+            parsed.keywords,
+            rankings.by_ranker,
+            fused,
+            top,
+            presence,
+            by_document=request.by_document,
+            with_stop_words=rankings.only_stop_words,
+        )
+        if request.by_date:
+            hits = sort_newest_first(hits)
+            rankings.add_note(describe_dates(hits))
+        return hits
+
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
         least, reason = self._loaded.threshold()
         rankings.by_ranker["semantic"], note = hide_weak(
             rankings.by_ranker["semantic"], top, least, reason
         )
-        rankings.notes.append(note)
+        rankings.add_note(note)
         if least is None:
             rankings.commands.append("evaluate")
 
@@ -222,13 +237,13 @@ class Searcher:
         for ranker in rankings.by_ranker:
             lag = self._loaded.index_lag(ranker, encoder_mode(mode))
             if lag:
-                rankings.notes.append(lag.text)
+                rankings.add_note(lag.text)
                 if lag.command:
                     rankings.commands.append(lag.command)
-        rankings.notes += find_unmet(where, self._loaded.documents().values())
+        rankings.notes += self._typed.find_unmet(where)
         if query.unclosed:
             phrase = f"{query.unclosed} is searched as a phrase, its last word as a prefix"
-            rankings.notes.append(f"The quotation mark is not closed: {phrase}.")
+            rankings.add_note(f"The quotation mark is not closed: {phrase}.")
 
     def _find_problem(self, query: ParsedQuery) -> UsageError | None:
         """Return why a query cannot be searched for, or None if it can."""
@@ -248,14 +263,13 @@ class Searcher:
             return UsageError(what, code="query-empty")
         return None
 
-    @_with_run_hints
+    @_on_current_database
     def search_unused(self, query: str, top: int) -> tuple[Hit, ...]:
         """Return the first `top` hits by each encoder that is not in use, base or adapted.
 
         Judges thus see more than what search finds now. An encoder without cached vectors of all
         chunks gives no hits. Raises what `search` raises.
         """
-        self._loaded.follow_repair()
         if unsearchable(query):
             return ()
         settings = self._loaded.settings().search
@@ -270,39 +284,35 @@ class Searcher:
                 hits[hit.chunk_id] = hit
         return tuple(hits.values())
 
-    @_with_run_hints
+    @_on_current_database
     def document(self, document_id: int) -> Document | None:
         """Return a document with its text, for a preview."""
-        self._loaded.follow_repair()
         return self._loaded.store.document(document_id)
 
-    @_with_run_hints
+    @_on_current_database
     def document_of(self, stable_id: str) -> Document | None:
         """Return a document with its text, by the id that no run changes.
 
         None if there is no such document, or if its file is gone.
         """
-        self._loaded.follow_repair()
         presence = Presence(self.project.path)
         for document in self._loaded.documents().values():
             if document.stable_id == stable_id:
                 return self._loaded.store.document(document.id) if presence.has(document) else None
         return None
 
-    @_with_run_hints
+    @_on_current_database
     def facets(self) -> dict[str, dict[str, int]]:
         """Count all documents by type, author, tag, language, year and folder (see `Found`)."""
-        self._loaded.follow_repair()
         return facets(self._loaded.documents().values())
 
-    @_with_run_hints
+    @_on_current_database
     def explain(self, query: str, chunk_ids: Sequence[int], mode: Mode | None = None) -> Explained:
         """Compare the ranks of chunks by the encoder in use in `mode` and by the base encoder.
 
         A chunk that is not in the vector index, or whose document was deleted, has no rank. Raises
         as `search`.
         """
-        self._loaded.follow_repair()
         used_by = encoder_mode(mode or self._loaded.settings().search.mode_in_json)
         parsed = self._typed.read(query, syntax=True)
         reason = unsearchable(parsed.typed)
@@ -316,9 +326,9 @@ class Searcher:
         parsed = self._typed.add_wording(parsed, allowed)
         return self._explainer.explain(parsed.meaning, chunk_ids, used_by)
 
+    @_on_current_database
     def may_rerank(self, mode: Mode) -> bool:
         """Return whether a search in a mode may use the reranker without being asked to."""
-        self._loaded.follow_repair()
         return self.reranking.may_rerank(mode)
 
     def warm_up(self, mode: Mode) -> None:

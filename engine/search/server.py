@@ -14,7 +14,7 @@ from engine.core.jsonrpc import INTERNAL, INVALID_PARAMS, NO_ANSWER, NO_METHOD, 
 from engine.core.messages.search import Search
 from engine.core.messages.wire import Request
 from engine.project.folder import ProjectFolder
-from engine.search.methods import METHODS, is_light, read_request, task_of
+from engine.search.methods import METHODS, answer, is_light, read_request
 from engine.search.workers import Job, ThreadSearcher, Worker
 
 ENGINE = -32000
@@ -52,7 +52,7 @@ class Server:
         self._searching: dict[bool, Worker] = {}
         for light, searcher in self._searchers.items():
             self._searching[light] = Worker(searcher.close)
-            searcher.is_wanted = self._searching[light].has_more
+            searcher.has_waiting_task = self._searching[light].has_more
         self._other = Worker()
 
     def serve(self, lines: Iterable[str] | IO[bytes]) -> None:
@@ -116,10 +116,9 @@ class Server:
     def _queue_search(self, key: Any, request: Request[Any]) -> None:
         light = is_light(request, self._reading)
         searcher = self._searchers[light]
-        task = task_of(request)
 
         def job() -> None:
-            self._run(key, lambda: task(searcher))
+            self._run(key, lambda: answer(searcher, request))
 
         if isinstance(request, Search) and request.series is not None:
             job = self._add_to_series(Ticket(key), (request.series, light), job)

@@ -143,13 +143,13 @@ def _describe(words: list[str], *, is_found: bool) -> str:
     distinct: dict[str, str] = {}
     for word in words:
         distinct.setdefault(word.lower(), word)
+    stop_words = ", ".join(distinct.values())
     if len(distinct) > 1:
-        stop_words = f"the words {', '.join(distinct.values())}"
-        hits = "hold them as typed"
-        no_hits = "holds them as typed"
+        ignored = f"{stop_words} are stop words, which keyword search ignores"
+        phrase = "them in a row"
     else:
-        stop_words = f"the word {', '.join(distinct.values())}"
-        hits = "hold it"
-        no_hits = "holds it"
-    passages = f"these passages {hits}" if is_found else f"no passage {no_hits}"
-    return f"Keyword search leaves out {stop_words}, which most texts have; {passages}."
+        ignored = f"{stop_words} is a stop word, which keyword search ignores"
+        phrase = "it"
+    if is_found:
+        return f"{ignored}; these passages contain {phrase}."
+    return f"{ignored}; no passage contains {phrase}."

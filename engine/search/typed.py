@@ -110,9 +110,16 @@ class TypedQueries:
         """Return the documents that pass a filter; None for all."""
         if where is None or where.empty:
             return None
-        store = self._loaded.store
         documents = self._loaded.documents().values()
-        return frozenset(where.allowed(documents, lambda: store.paths_of(STREAMED)))
+        return frozenset(where.allowed(documents, self._find_containers))
+
+    def _find_containers(self) -> set[tuple[str, str]]:
+        """Return the archives and mailboxes, as (source, path)."""
+        return self._loaded.store.paths_of(STREAMED)
+
+    def find_unmet(self, where: SearchFilter) -> list[str]:
+        """Return a sentence about each condition of a filter that no document meets."""
+        return find_unmet(where, self._loaded.documents().values(), self._find_containers)
 
     def find_allowed(self, query: ParsedQuery) -> Ids | None:
         """Return the chunks (n,) of the query's documents that meet all its conditions.
@@ -144,8 +151,7 @@ class TypedQueries:
         conditions of the query as well.
         """
         if query.documents is not None and not query.documents:
-            documents = self._loaded.documents().values()
-            if where and not find_unmet(where, documents):
+            if where and not self.find_unmet(where):
                 return "No document meets all filters."
             return ""
         if allowed is not None and not len(allowed) and query.clauses:
@@ -479,7 +485,8 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
         return Candidates(holders, clause.is_word or is_code)
     *words, last = word_pattern().findall(clause.text)
     with_words = index.find_with_words(" ".join(words)) if words else None
-    is_stop_word = index.find_with_words(last) is None  # not in the index, like longer stop words
+    # Words that begin like a stop word may be stop words, too, which the index does not contain.
+    is_stop_word = index.find_with_words(last) is None
     if is_stop_word or (words and len(last) < SURE_LETTERS):
         return Candidates(ids if with_words is None else with_words)
     with_last = index.find_with_any(index.find_stems(last))

@@ -12,24 +12,19 @@ from engine.search.searcher import Searcher
 
 Job = Callable[[], None]
 HEAVY = ("numpy", "engine.lexical.index")
-_loading = threading.Lock()
-heavy_loaded = False
-"""Whether the modules in `HEAVY` are imported."""
+"""Modules that several threads import; torch is not one of them, as only the semantic one does."""
+_importing = threading.Lock()
 
 
 def preload() -> None:
-    """Import the heavy modules that several threads need, once.
+    """Import the modules in `HEAVY`, which every task calls first that needs numpy or an index.
 
-    Two threads that import a module at the same time can meet it half-loaded, so every task that
-    needs numpy or an index calls this first. Torch is not included: only the semantic thread uses
-    it.
+    If two threads import modules that import each other, Python hands one of them a module that
+    the other is still loading, rather than let them wait for each other.
     """
-    global heavy_loaded
-    with _loading:
-        if not heavy_loaded:
-            for module in HEAVY:
-                importlib.import_module(module)
-            heavy_loaded = True
+    with _importing:
+        for module in HEAVY:
+            importlib.import_module(module)
 
 
 class Worker:
@@ -64,13 +59,13 @@ class Worker:
 class ThreadSearcher:
     """The searcher of one thread, opened by the first task that needs it.
 
-    If opening fails, only that task fails. `is_wanted`: whether another task is waiting for it.
+    If opening fails, only that task fails. `has_waiting_task`: whether another task waits.
     """
 
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
         self._searcher: Searcher | None = None
-        self.is_wanted: Callable[[], bool] = lambda: False
+        self.has_waiting_task: Callable[[], bool] = lambda: False
 
     def look(self) -> Searcher:
         """Return the searcher, for a task that only reads the database.

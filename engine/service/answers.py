@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 from engine.core.errors import StageError
@@ -18,6 +18,8 @@ class Answering:
 
     def __init__(self) -> None:
         self._answer = Answer(state="stopped")
+        self._lock = Lock()
+        """Held while `_answer` is replaced, by the thread that writes or by a request."""
         self._stop = Event()
         self._thread = Thread()
         self.handlers: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Answer]] = {
@@ -36,29 +38,34 @@ class Answering:
         stop = Event()
 
         def keep(partial: Answer) -> None:
-            if not stop.is_set():
-                self._answer = partial
+            with self._lock:
+                if not stop.is_set():
+                    self._answer = partial
 
         def write() -> None:
             keep(answer(project, request.question, request.chunk_ids, keep, stop.is_set))
 
-        self._stop.set()
         started = Answer(model)
-        self._answer = started
-        self._stop = stop
+        with self._lock:
+            self._stop.set()
+            self._answer = started
+            self._stop = stop
         self._thread = Thread(target=write, daemon=True)
         self._thread.start()
         return started
 
     def read(self, _project: ProjectFolder, request: ReadAnswer) -> Answer:
         """Return the answer so far, which the request may stop."""
-        if self._answer.state != "writing":
+        # Asked first: a thread that ends now has stored its answer by the time of the lock.
+        is_alive = self._thread.is_alive()
+        with self._lock:
+            if self._answer.state != "writing":
+                return self._answer
+            if not is_alive:
+                fault = StageError("The answer ended by an internal fault.", code="internal-fault")
+                self._stop.set()
+                self._answer = replace(self._answer, state="failed", problem=fault)
+            elif request.stop:
+                self._stop.set()
+                self._answer = replace(self._answer, state="stopped", problem=None)
             return self._answer
-        if not self._thread.is_alive():
-            fault = StageError("The answer ended by an internal fault.", code="internal-fault")
-            self._stop.set()
-            self._answer = replace(self._answer, state="failed", problem=fault)
-        elif request.stop:
-            self._stop.set()
-            self._answer = replace(self._answer, state="stopped", problem=None)
-        return self._answer

@@ -190,7 +190,7 @@ class Comparing:
         lists = self._open(project, request.mode)
         pair = lists.ready()
         found = lists.list_hits(query)
-        texts = lists.passage_texts((*found.reference, *found.candidate))
+        texts = lists.passage_texts(_chunk_ids(found.reference + found.candidate))
         if pair.candidate_first(query):
             first, second = _mark_differences(found.candidate, found.reference, texts)
         else:
@@ -339,16 +339,15 @@ def _mark_differences(
     """Return both lists with their differences marked, and without scores that tell the system."""
     from engine.evaluation.lists.differing import differing_passages
 
-    words = {chunk_id: " ".join(text.split()) for chunk_id, text in texts.items()}
-    first_words = [words[hit.chunk_id] for hit in first]
-    second_words = [words[hit.chunk_id] for hit in second]
-    differing = set(differing_passages(first_words, second_words))
+    first_texts = [texts[chunk_id] for chunk_id in _chunk_ids(first)]
+    second_texts = [texts[chunk_id] for chunk_id in _chunk_ids(second)]
+    differing = set(differing_passages(first_texts, second_texts))
 
     def mark(hits: Sequence[Hit]) -> tuple[ListedPassage, ...]:
         passages = []
         for hit in hits:
             blind = replace(hit, score=0.0, rankers={}, shares={})
-            passages.append(ListedPassage(blind, words[hit.chunk_id] in differing))
+            passages.append(ListedPassage(blind, texts[hit.chunk_id] in differing))
         return tuple(passages)
 
     return mark(first), mark(second)
@@ -356,7 +355,11 @@ def _mark_differences(
 
 def _digest(lists: SystemLists, hits: Sequence[Hit]) -> str:
     """Return a digest of the texts in a list, as 16 hexadecimal digits."""
-    texts = lists.passage_texts(hits)
-    present = [texts[hit.chunk_id] for hit in hits if hit.chunk_id in texts]
-    words = "\0".join(" ".join(text.split()) for text in present)
-    return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    chunk_ids = _chunk_ids(hits)
+    texts = lists.passage_texts(chunk_ids)
+    joined = "\0".join(texts[chunk_id] for chunk_id in chunk_ids)
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _chunk_ids(hits: Iterable[Hit]) -> list[int]:
+    return [hit.chunk_id for hit in hits]

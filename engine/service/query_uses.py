@@ -18,7 +18,7 @@ from engine.queries.from_documents import find_untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
 from engine.training.dataset import train_rows
-from engine.training.recipe import graded_of_source
+from engine.training.recipe import graded_texts_if_selected
 from engine.training.stopping import MIN_TO_STOP, generated_for_stopping, written_for_stopping
 
 Use = tuple[QueryUse, UnusedReason | None]
@@ -38,7 +38,7 @@ class QueryUses:
         self._backend = made_by(snapshot)
         self._use_judged = settings.evaluation.use_judged
         self._present = {chunk.id for chunk in chunks}
-        rows = train_rows(settings, queries, chunks, graded_of_source(snapshot))
+        rows = train_rows(settings, queries, chunks, graded_texts_if_selected(snapshot))
         self._trained = {queries[row].id for row in rows}
         held_out = heldout_queries(snapshot, chunks)
         self._held_out = {query.id for query in held_out}

@@ -159,17 +159,11 @@ class SystemLists:
         return reference, candidate
 
     def texts(self, rankings: tuple[SystemRanking, SystemRanking]) -> tuple[list[str], list[str]]:
-        """Return the passages in both lists, as texts with single blanks.
-
-        Thus copies of a text count as one passage.
-        """
+        """Return the passages in both lists, as `passage_texts`."""
         first, second = rankings
-        ids = {*first.ids, *second.ids}
-        words = {chunk_id: str(chunk_id) for chunk_id in ids}
-        for chunk in self._loaded.store.chunks_by_id(ids).values():
-            words[chunk.id] = " ".join(chunk.text.split())
-        first_texts = [words[chunk_id] for chunk_id in first.ids]
-        second_texts = [words[chunk_id] for chunk_id in second.ids]
+        texts = self.passage_texts([*first.ids, *second.ids])
+        first_texts = [texts[chunk_id] for chunk_id in first.ids]
+        second_texts = [texts[chunk_id] for chunk_id in second.ids]
         return first_texts, second_texts
 
     def list_hits(self, query: str) -> ReferenceAndCandidate:
@@ -195,10 +189,16 @@ class SystemLists:
         presence = Presence(self._loaded.project.path)
         return self._listing.hits(query, {}, Fused(order), max(1, len(order)), presence)
 
-    def passage_texts(self, hits: Iterable[Hit]) -> dict[int, str]:
-        """Return the whole text of each hit's chunk, by the chunk's id."""
-        chunks = self._loaded.store.chunks_by_id(hit.chunk_id for hit in hits)
-        return {chunk_id: chunk.text for chunk_id, chunk in chunks.items()}
+    def passage_texts(self, chunk_ids: Iterable[int]) -> dict[int, str]:
+        """Return the whole texts of chunks with single blanks, so that copies are one passage.
+
+        For a chunk that has just been removed, its id stands for its text.
+        """
+        ids = set(chunk_ids)
+        texts = {chunk_id: str(chunk_id) for chunk_id in ids}
+        for chunk in self._loaded.store.chunks_by_id(ids).values():
+            texts[chunk.id] = " ".join(chunk.text.split())
+        return texts
 
     def _choose_pair(self) -> tuple[ChoicePair, SystemPair]:
         snapshot = self.snapshot

@@ -24,7 +24,7 @@ from engine.settings.schema import Settings
 from engine.training.candidates import candidate_lists, find_nearest
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData, rows_of_chunks
-from engine.training.recipe import graded_of_source, is_of_source, teacher_folder
+from engine.training.recipe import graded_texts_if_selected, is_of_source, teacher_folder
 from engine.training.stopping import StoppingQueries, choose_stopping_queries
 
 MIN_QUERIES = 20
@@ -91,7 +91,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         # decide what comes into use.
         written = document_queries(context.store)
         chunks = strip_chunks(chunks, find_untrained(context, chunks, written))
-    rows = train_rows(context.settings, queries, chunks, graded_of_source(context))
+    rows = train_rows(context.settings, queries, chunks, graded_texts_if_selected(context))
     row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
     ranked_rows = rows_of_chunks(ranked.ids, row_of)
     stopping, chunks = choose_stopping_queries(context, queries, chunks, ranked_rows)

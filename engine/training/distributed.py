@@ -111,7 +111,7 @@ def follow() -> None:
     if launch.spans_machines:
         threading.Thread(target=_exit_when_released, daemon=True).start()
     else:
-        threading.Thread(target=_exit_with, args=(_find_leader(),), daemon=True).start()
+        threading.Thread(target=exit_with, args=(_find_leader(),), daemon=True).start()
     with _join(launch, _PATIENCE) as peers, ExitStack() as resources:
         _agree_on_version(peers)
         job: Job = peers.decide(None)  # type: ignore[assignment]  # the leader's value
@@ -244,7 +244,10 @@ def _find_leader() -> psutil.Process | None:
     """Return the process of rank 0, a child of the same launcher, or None if it is not visible."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        for process in psutil.Process(os.getppid()).children():
+        siblings: list[psutil.Process] = []
+        with suppress(psutil.NoSuchProcess):  # the launcher is gone
+            siblings = psutil.Process(os.getppid()).children()
+        for process in siblings:
             try:
                 if process.environ().get("RANK") == "0":
                     return process
@@ -280,11 +283,19 @@ def _exit_when_released() -> None:
     os._exit(0)
 
 
-def _exit_with(leader: psutil.Process | None) -> None:
+def exit_with(leader: psutil.Process | None) -> None:
     """Exit when the leader on this machine ends."""
     if leader is None:
         print("There is no leading process (RANK 0): this one ends.", file=sys.stderr)
-    while leader is not None and leader.is_running() and leader.status() != psutil.STATUS_ZOMBIE:
+    while leader is not None and _is_running(leader):
         time.sleep(_WATCH_SECONDS)
     # The main thread waits in torch and cannot be interrupted.
     os._exit(0)
+
+
+def _is_running(process: psutil.Process) -> bool:
+    """Tell whether a process has not ended yet."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it ended between both questions
+        return False

@@ -137,6 +137,8 @@ class Loop(ABC):
     """Words after "steps" where the number of steps is reported."""
     rate_setting: ClassVar[str]
     optimizer: torch.optim.AdamW
+    keeps_graphs = False
+    """Whether the current step keeps the graphs of all its texts, so that none is encoded twice."""
 
     def __init__(self, setup: Setup, steps: int, pool: HeldOutPool | None, key: str) -> None:
         self.job = setup.job
@@ -163,13 +165,14 @@ class Loop(ABC):
             self._stop_if_asked,
             self.peers,
         )
-        if self.config.augmentation == "lambda-mafin":
-            self._match_lengths()
         self.meter = Meter(steps, self.hardware.device, self.emit)
         self.state = checkpoint.TrainingState()
         self.best = self.student.snapshot()
         self.prepared = False
         self.counted_until = time.monotonic()
+        # A stop is possible from here on.
+        if self.config.augmentation == "lambda-mafin":
+            self._match_lengths()
 
     def _match_lengths(self) -> None:
         """Scale the small model's vectors to the mean length of the black box's (λ-Mafin).
@@ -294,21 +297,18 @@ class Loop(ABC):
         A single text cannot be divided, and several processes wait for each other.
         """
         plan = self.plan
-        keeps_graphs = plan.graph_bytes > 0
         half = plan.micro_batch_tokens // 2
-        if self.peers.count > 1 or (not keeps_graphs and half < self.config.max_tokens):
+        if self.peers.count > 1 or (not self.keeps_graphs and half < self.config.max_tokens):
             return False
-        tokens = plan.micro_batch_tokens if keeps_graphs else half
-        self.plan = replace(plan, graph_bytes=0.0, micro_batch_tokens=tokens)
+        if self.keeps_graphs:
+            self.plan = replace(plan, graph_bytes=0.0)
+            change = "no graphs are kept, so each text is now encoded twice"
+        else:
+            self.plan = replace(plan, micro_batch_tokens=half)
+            change = f"micro-batches now have {half:,} tokens"
         if self.hardware.device != "cpu":
             torch.cuda.empty_cache()
-        done = f"micro-batches of {tokens:,} tokens"
-        if keeps_graphs:
-            done = "texts run twice, and no graphs are kept"
-        text = (
-            f"Memory ran out at step {self.state.step + 1}; training continues with smaller"
-            f" batches: {done}."
-        )
+        text = f"Memory ran out at step {self.state.step + 1}: {change}."
         self.emit(Warned(stage=STAGE, text=text))
         return True
 

@@ -24,7 +24,7 @@ from engine.training.config import (
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
-    from engine.settings.training_schema import QuerySource
+    from engine.settings.training_schema import AdapterScope, QuerySource
     from engine.training.data import TrainingData
 
 
@@ -44,10 +44,14 @@ def is_of_source(text: str, source: QuerySource, graded: Collection[str]) -> boo
 
     `graded`: texts of the queries imported with a grade.
     """
-    return source == "all" or (text in graded) == (source == "graded")
+    if source == "graded":
+        return text in graded
+    if source == "generated":
+        return text not in graded
+    return True
 
 
-def graded_of_source(snapshot: ProjectSnapshot) -> frozenset[str]:
+def graded_texts_if_selected(snapshot: ProjectSnapshot) -> frozenset[str]:
     """Return the texts of the queries imported with a grade, if `training.query_source` counts."""
     if snapshot.settings.training.query_source == "all":
         return frozenset()
@@ -58,7 +62,7 @@ def _count_training_queries(snapshot: ProjectSnapshot) -> int:
     source = snapshot.settings.training.query_source
     if source == "all":
         return snapshot.store.query_counts()[1].get("train", 0)
-    graded = graded_of_source(snapshot)
+    graded = graded_texts_if_selected(snapshot)
     queries = [query for query in snapshot.store.queries() if query.split == "train"]
     return sum(is_of_source(query.text, source, graded) for query in queries)
 
@@ -112,8 +116,12 @@ def config_of(settings: Settings) -> TrainingConfig:
     # LoRA layers take a higher rate than all weights.
     if config.pretrain_weights == "all" and settings.training.pretrain_learning_rate is None:
         fitting["pretrain_learning_rate"] = config.pretrain_learning_rate / 10
-    scope, _ = _choose_scope(settings, config)
-    return replace(config, **fitting, **scope)
+    adapter_scope, _ = choose_adapter_scope(settings, config)
+    fitting["adapter_scope"] = adapter_scope
+    is_open = settings.training.shared_chunks is None
+    if adapter_scope == "queries" and config.compares_all and is_open:
+        fitting["shared_chunks"] = SHARED_CHUNKS
+    return replace(config, **fitting)
 
 
 def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
@@ -148,12 +156,6 @@ def name_teacher(settings: Settings) -> str:
     return settings.search.reranker
 
 
-def scope_reason(settings: Settings, config: TrainingConfig) -> str:
-    """Say why the adapter acts on queries, chunks or both."""
-    _, reason = _choose_scope(settings, config)
-    return reason
-
-
 def _max_tokens(settings: Settings, config: TrainingConfig) -> int:
     """Return the tokens of a text in training: the encoder's, unless the recipe wants fewer."""
     chosen = settings.training
@@ -163,35 +165,29 @@ def _max_tokens(settings: Settings, config: TrainingConfig) -> int:
     return settings.encoder.max_tokens
 
 
-def _choose_scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], str]:
-    """Return values for unset `training.adapter_scope` and `training.shared_chunks`, and why.
+def choose_adapter_scope(settings: Settings, config: TrainingConfig) -> tuple[AdapterScope, str]:
+    """Return what the adapter acts on, and why.
 
     Extractive queries repeat their chunk's words. If they move the chunks' vectors, too, these come
     to represent words that BM25 finds as well, and hybrid search loses (docs/log/training.md,
     "Queries alone").
     """
     chosen = settings.training
-    shared = {}
-    if config.compares_all and chosen.shared_chunks is None:
-        shared["shared_chunks"] = SHARED_CHUNKS
     if settings.encoder.small_model:
-        scope = {} if chosen.adapter_scope else {"adapter_scope": "both"}
-        return scope, "chunks, too, have the small model's vectors"
+        return chosen.adapter_scope or "both", "chunks, too, have the small model's vectors"
     if chosen.adapter_scope is not None:
-        if chosen.adapter_scope != "queries":
-            shared = {}
-        return shared, "it is set in project.toml"
+        return chosen.adapter_scope, "it is set in project.toml"
     compares = config.compares_all or config.uses_candidates
     if not compares or chosen.preset in ("paper", "cl", "pipelines"):
-        return {}, "the recipe trains queries and chunks"
+        return "both", "the recipe trains queries and chunks"
     if config.similarity == "lorentz":
-        return {}, "in hyperbolic space queries and chunks have other places than before"
+        return "both", "in hyperbolic space queries and chunks have other places than before"
     if config.method != "FT":
-        return {}, "pre-training needs chunks that are trained, too"
+        return "both", "pre-training needs chunks that are trained, too"
     if resolve_backend(settings).backend not in EXTRACTIVE:
-        return {}, "the queries are worded as questions, which teach the chunks' vectors, too"
+        return "both", "the queries are worded as questions, which teach the chunks' vectors, too"
     reason = "extractive queries repeat their chunk's words and would harm the chunks' vectors"
-    return {"adapter_scope": "queries", **shared}, reason
+    return "queries", reason
 
 
 def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:

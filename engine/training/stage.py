@@ -26,10 +26,10 @@ from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.history import write_history
 from engine.training.recipe import (
-    graded_of_source,
+    choose_adapter_scope,
+    graded_texts_if_selected,
     limit_epochs,
     resolve_config,
-    scope_reason,
     teacher_choice,
     teacher_folder,
 )
@@ -118,7 +118,7 @@ class TrainStage(Stage):
 
         queries = context.store.queries()
         chunks = context.store.chunks()
-        reason = why_untrained(context.settings, queries, chunks, graded_of_source(context))
+        reason = why_untrained(context.settings, queries, chunks, graded_texts_if_selected(context))
         if reason:
             return _publish_reason(context, reason)
         from engine.encoders.for_project import training_hardware
@@ -173,7 +173,8 @@ def _report_choices(context: StageContext, config: TrainingConfig) -> None:
     if chosen.objective is not None:
         why = "it is set in project.toml"
     context.choose("objective", config.objective, why)
-    context.choose("adapter scope", config.adapter_scope, scope_reason(settings, config))
+    _, why = choose_adapter_scope(settings, config)
+    context.choose("adapter scope", config.adapter_scope, why)
     teacher, why = teacher_choice(config, settings.ranking.m)
     context.choose("teacher", teacher, why)
     if chosen.false_negatives not in (None, config.false_negatives):

@@ -51,22 +51,26 @@ def choose_stopping_queries(
 ) -> tuple[StoppingQueries, list[Chunk]]:
     """Return validation queries, and the chunks without the document-written ones among them.
 
-    Document-written queries and those worded as questions are pooled. If they are fewer than
-    `MIN_TO_STOP`, there are none, and the chunks are unchanged. If a file of validation queries was
-    imported, these alone are returned.
+    Document-written queries and those worded as questions are pooled; if a file of validation
+    queries was imported, these alone count. If they are fewer than `MIN_TO_STOP`, there are none,
+    and the chunks are unchanged.
     """
     store = context.store
     written: list[DocumentQuery] = []
-    if not has_validation_queries(context.project):
+    are_imported = has_validation_queries(context.project)
+    if not are_imported:
         related = related_in(store, store.documents())
         written = written_for_stopping(queries, document_queries(store), chunks, related)
     rows = generated_for_stopping(queries, chunks, made_by(context))
     count = len(written) + len(rows)
     if count < MIN_TO_STOP:
-        why = (
-            "titles, headings and queries by a language model of the validation documents are"
-            f" {count}, fewer than {MIN_TO_STOP}; extractive ones flatter what is trained"
-        )
+        if are_imported:
+            why = f"the imported validation queries are {count}, fewer than {MIN_TO_STOP}"
+        else:
+            why = (
+                "titles, headings and queries by a language model of the validation documents are"
+                f" {count}, fewer than {MIN_TO_STOP}; extractive ones flatter what is trained"
+            )
         context.choose("stopped by", "nothing, the last step counts", why)
         return StoppingQueries([], np.empty(0, dtype=np.int64), None), chunks
     value = f"{len(written)} titles and headings, {len(rows)} imported or model-written queries"

@@ -103,6 +103,7 @@ class _Training(Loop):
             loss = add_black_box(self.data, batch, loss)
         student.training_mode()
         needed = student.graph_bytes(rows, self.peers.own_share(batches))
+        self.keeps_graphs = needed <= plan.graph_bytes
 
         def forward(micro: MicroBatch) -> Tensor:
             return student.forward([rows[i] for i in micro.places], micro.prompt_length)
@@ -113,7 +114,7 @@ class _Training(Loop):
             batches,
             loss,
             self.workers,
-            keep_graphs=needed <= plan.graph_bytes,
+            keep_graphs=self.keeps_graphs,
             dropout=student.has_dropout,
             peers=self.peers,
         )
@@ -161,7 +162,7 @@ class _Training(Loop):
             f"a step's graphs take about {needed / 2**20:,.0f} MB; {limit / 2**20:,.0f} MB may be"
             " kept (training.graph_memory_mb)"
         )
-        self.choose("GradCache", "off" if needed <= limit else "on", why)
+        self.choose("GradCache", "off" if self.keeps_graphs else "on", why)
 
     def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
         if self.fixed is None:

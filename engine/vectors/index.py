@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from engine.core.disk import disk_errors, file_sha256, write_text
+from engine.core.disk import disk_errors, file_sha256, remembered_sha256, write_text
 from engine.core.errors import DamagedError, EngineError
 from engine.encoders.geometry.similarity import COSINE, IndexForm, Similarity
 from engine.vectors.forms import DTYPES, index_form
@@ -161,10 +161,11 @@ class VectorIndex:
 
         _check_ids(add, vectors)
         removed_ids = np.fromiter(remove, np.int64)
-        replaced = self._find_places(np.concatenate([removed_ids, add]))
-        removed = int(self.manifest["removed"]) + len(replaced)
-        if removed > REBUILD_SHARE * max(1, self.count):
+        changed = np.concatenate([removed_ids, add])
+        if self.needs_rebuild(changed):
             return None
+        replaced = self._find_places(changed)
+        removed = int(self.manifest["removed"]) + len(replaced)
         gone = distinct(np.concatenate([self._gone, replaced]))
 
         # The new file takes the rows of the last ones, as long as these are no larger.
@@ -193,6 +194,14 @@ class VectorIndex:
         new_ids = np.concatenate(ids)
         rows = chain.from_iterable(blocks)
         return self._write(folder, manifest, new_ids, rows, gone, self.sizes)
+
+    def needs_rebuild(self, changed: Ids) -> bool:
+        """Return whether too many rows are deleted for an update that removes or replaces keys.
+
+        `changed` (n,): these keys; others than those of the index do not count.
+        """
+        removed = int(self.manifest["removed"]) + len(self._find_places(changed))
+        return removed > REBUILD_SHARE * max(1, self.count)
 
     def _link(self, names: Iterable[str], folder: Path) -> None:
         """Put files of the index into another folder as well."""
@@ -528,12 +537,12 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
             raise ValueError(f"{name} is of another size")
         if (folder / name).stat().st_size != part_size(rows, width, dtype):
             raise ValueError(f"{name} is of another size")
-        if file_sha256(folder / name) != digest:
+        if remembered_sha256(folder / name) != digest:
             raise ValueError(f"the checksum of {name} does not match")
     for name, digest in manifest["graphs"].items():
-        if name not in manifest["parts"] or file_sha256(graph_of(folder / name)) != digest:
+        if name not in manifest["parts"] or remembered_sha256(graph_of(folder / name)) != digest:
             raise ValueError(f"the checksum of the graph of {name} does not match")
-    if file_sha256(folder / GONE) != manifest["gone"]:
+    if remembered_sha256(folder / GONE) != manifest["gone"]:
         raise ValueError(f"the checksum of {GONE} does not match")
 
 

@@ -144,6 +144,7 @@ class IndexBuild:
         if index is not None and _update(index, folder, self._ids, new, vectors):
             return
         if new is not self._ids:
+            # All chunks have cached vectors now, which are only looked up.
             vectors, _ = self._embed(encoder, cache, self._ids, index, dtype)
         VectorIndex.build(folder, self._ids, vectors, similarity=encoder.similarity, dtype=dtype)
 
@@ -254,7 +255,8 @@ def _open_similar(
     if context.forced:
         return None
     kinds: list[type[VectorsInfo]] = [VectorsInfo, SemanticVectorsInfo]
-    kinds.sort(key=lambda other: other is not kind)
+    if kind is SemanticVectorsInfo:
+        kinds.reverse()
     for artifact in map(context.store.artifact, kinds):
         if artifact is None:
             continue

@@ -111,7 +111,9 @@ class PartialIndex:
     def _publish(self, ids: Ids, vectors: CachedRows) -> None:
         context = self._context
         count = len(ids)
-        if self.index:
+        if self.index is not None:
+            if self.index.needs_rebuild(ids):
+                return  # the whole index is built at the end
             count += self.index.count
         # No name is used twice: searchers would take it for the index that they have opened.
         with context.project.building("vectors", f"{context.fingerprint}-{count}") as building:
@@ -119,8 +121,8 @@ class PartialIndex:
                 VectorIndex.build(
                     building.folder, ids, vectors, similarity=self._similarity, dtype=self._dtype
                 )
-            elif self.index.updated(building.folder, ids, vectors, ()) is None:
-                return  # the whole index is rebuilt at the end
+            else:
+                self.index.updated(building.folder, ids, vectors, ())
         self.index = VectorIndex.open(context.project.path / building.name)
         replaced = self._present
         self._present = Artifact(self._info(count), INCOMPLETE, building.name)

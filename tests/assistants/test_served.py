@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -15,6 +17,25 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.search.searcher import Searcher
+
+
+def test_two_threads_load_an_encoder_once(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer that loads it ahead, and a first search."""
+    loads: list[object] = []
+
+    def begin(_pool: ThreadPoolExecutor, load: object) -> Future[None]:
+        loads.append(load)
+        time.sleep(0.2)
+        return Future()
+
+    with closing(ServedProject(ProjectFolder(handbook), "handbook")) as served:
+        monkeypatch.setattr(ThreadPoolExecutor, "submit", begin)
+        threads = [Thread(target=served.load) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(loads) == 1
 
 
 def test_an_encoder_that_cannot_be_loaded_is_named_with_what_to_do(handbook: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from fixtures.errors import fails
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core import disk
 from engine.core.errors import CancelledError, ResourceError
 from engine.encoders import vector_shards
 from engine.encoders.embedding_cache import EmbeddingCache, VectorCache, encode_cached, hash_keys
@@ -235,7 +237,43 @@ def test_leftover_temporary_file_is_removed(tmp_path: Path) -> None:
     leftover = tmp_path / ("f" * 64) / ".shard-abc.part"
     leftover.write_bytes(b"half")
     encode(CountingEncoder(), TEXTS, tmp_path)
+    assert leftover.exists(), "another process may be writing it"
+    hour_ago = time.time() - 3600
+    os.utime(leftover, (hour_ago, hour_ago))
+    encode(CountingEncoder(), TEXTS, tmp_path)
     assert not leftover.exists()
+
+
+def test_two_writers_keep_each_others_vectors(tmp_path: Path) -> None:
+    folder = tmp_path / "shelf"
+    keys = hash_keys([content_hash(text) for text in "abcd"])
+    vectors = np.arange(8, dtype=np.float16).reshape(4, 2)
+    one = VectorCache(folder, 2)
+    other = VectorCache(folder, 2)
+    one.append(keys[:1], vectors[:1])
+    other.append(keys[1:2], vectors[1:2])
+    again = VectorCache(folder, 2)
+    assert again.read(again.find(keys[:2])).tolist() == vectors[:2].tolist()
+    shutil.rmtree(folder)
+    one.append(keys[2:], vectors[2:])
+    assert len(VectorCache(folder, 2)) == 2
+
+
+def test_a_shard_that_is_being_written_is_written_although_another_opens_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shelf"
+    keys = hash_keys([content_hash("a")])
+    cache = VectorCache(folder, 2)
+    replace = disk.replace
+
+    def open_meanwhile(temporary: Path, path: Path) -> None:
+        VectorCache(folder, 2)
+        replace(temporary, path)
+
+    monkeypatch.setattr(disk, "replace", open_meanwhile)
+    cache.append(keys, np.ones((1, 2), np.float16))
+    assert len(VectorCache(folder, 2)) == 1
 
 
 def test_a_reading_cache_finds_all_and_changes_nothing(tmp_path: Path) -> None:
@@ -247,7 +285,7 @@ def test_a_reading_cache_finds_all_and_changes_nothing(tmp_path: Path) -> None:
     writing = VectorCache(folder, 2)
     for rows in ([2, 0], [4], [1, 3]):
         writing.append(keys[rows], vectors[rows])
-    torn = folder / "shard-000002.vec"
+    torn = shards(folder)[1]
     torn.write_bytes(torn.read_bytes()[:-1])
     (folder / ".shard-x.part").write_bytes(b"being written")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

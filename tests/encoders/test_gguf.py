@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
+from fixtures.errors import fails
 from fixtures.pipeline import SAMPLE, engine_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
@@ -172,6 +174,32 @@ def test_files_that_are_no_models(model: Path, tmp_path: Path, data: bytes | Non
     with pytest.raises(ModelError) as error:
         encoder(file)
     assert error.value.code == "model-invalid"
+
+
+def test_a_context_that_llama_cpp_refuses_names_the_setting_that_shortens_it(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import llama_cpp
+
+    from engine.llm.served_model import EmbeddingModel
+
+    def refuse(self: llama_cpp.Llama, **_options: Any) -> None:
+        # The model was loaded, and its context was not made.
+        vars(self).update(_stack=ExitStack(), _model=None)
+        raise ValueError("Failed to create llama_context")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(llama_cpp.Llama, "__init__", refuse)
+        with fails(ModelError, "context-too-large") as caught:
+            EmbeddingModel(model_path=str(model), n_ctx=512)
+    assert "encoder.max_tokens" in caught.value.to_do
+
+    def fail(*_: object) -> None:
+        raise caught.value
+
+    monkeypatch.setattr(gguf, "ModelProcess", fail)
+    with fails(ModelError, "context-too-large"):
+        encoder(model)
 
 
 def test_its_death_is_an_error(model: Path) -> None:

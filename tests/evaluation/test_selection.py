@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, ModelError
 from engine.core.systems import ADAPTED, BASE, IN_USE
 from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation import selection
@@ -483,3 +484,15 @@ def test_an_installation_without_experience_foresees_nothing(monkeypatch) -> Non
 
     monkeypatch.setattr(selection, "load_experience", missing)
     assert asked() is None
+
+
+@pytest.mark.usefixtures("shipped")
+def test_an_encoder_that_cannot_be_read_is_an_error(monkeypatch) -> None:
+    """It is no reason to demand proof without a word."""
+
+    def missing(_snapshot: object) -> str:
+        raise ModelError("The model is gone.", code="model-missing")
+
+    monkeypatch.setattr("engine.encoders.for_project.model_fingerprint", missing)
+    with fails(ModelError, "model-missing"):
+        asked()

@@ -10,7 +10,9 @@ import weakref
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 
+from engine.core.errors import DamagedError
 from engine.lexical.analysis import Analyzer
 from engine.lexical.index import LexicalIndex
 from engine.lexical.storage import files_folder
@@ -124,6 +126,14 @@ def test_only_words_of_two_spellings_are_noted(tmp_path: Path) -> None:
     LexicalIndex.build(tmp_path / "index", [(1, "Čáslav café Strößner naïve Köln")], "en")
     written = (files_folder(tmp_path / "index") / SPELLINGS).read_text(encoding="utf-8")
     assert written == '{"koeln": ["koln"], "stroessner": ["strossner"]}'
+
+
+def test_spellings_that_cannot_be_read_are_an_error_each_time(tmp_path: Path) -> None:
+    index = LexicalIndex.build(tmp_path / "index", CHUNKS.items(), "en")
+    (files_folder(tmp_path / "index") / SPELLINGS).write_text("{", encoding="utf-8")
+    for _ in range(2):
+        with fails(DamagedError, "index-damaged"):
+            index.search("Stroessner", 10)
 
 
 def test_the_terms_of_a_beginning(index: LexicalIndex) -> None:

@@ -16,7 +16,6 @@ from engine.search.filters import (
     SearchFilter,
     facets,
     find_unmet,
-    languages_of_no_document,
     unknown_format,
     unknown_formats,
 )
@@ -210,7 +209,8 @@ def test_what_is_in_no_language_that_is_known_is_called_so_and_found_by_that() -
     assert facets(known)["language"] == {"unknown": 2, "en": 1}
     for text in ("unknown", "Unknown", "und", "zxx"):
         assert SearchFilter(languages=(text,)).allowed(known) == {1, 2}
-    assert languages_of_no_document(("unknown", "fr"), known) == ["fr"]
+    (note,) = find_unmet(SearchFilter(languages=("unknown", "fr")), known)
+    assert "'fr'" in note
 
 
 def test_languages_by_code_or_name() -> None:
@@ -227,16 +227,18 @@ def test_languages_by_code_or_name() -> None:
         ("und", {4}),
     ):
         assert SearchFilter(languages=(text,)).allowed(known) == wanted
-    assert languages_of_no_document(("en", "fr", "Deutsch", "nn"), known) == ["fr", "Deutsch"]
+    unmet = find_unmet(SearchFilter(languages=("en", "fr", "Deutsch", "nn")), known)
+    for note, language in zip(unmet, ("'fr'", "'Deutsch'"), strict=True):
+        assert language in note
 
 
 def test_what_no_document_meets_is_noted() -> None:
     known = [replace(document(1, "a/b.md"), language="en", author="Ada Quay"), document(2, "c.md")]
     where = SearchFilter(
-        ("a/**", "b/**"), ("md", "pages"), authors=("ada", "Bob"), languages=("en", "fr")
+        ("a/**", "b/**"), ("md", "pages", "pdf"), authors=("ada", "Bob"), languages=("en", "fr")
     )
     for note, value in zip(
-        find_unmet(where, known), ("'pages'", "'fr'", "'Bob'", "'b/**'"), strict=True
+        find_unmet(where, known), ("'pages'", "'pdf'", "'fr'", "'Bob'", "'b/**'"), strict=True
     ):
         assert value in note
         assert (" en, unknown" in note) == (value == "'fr'")
@@ -245,6 +247,13 @@ def test_what_no_document_meets_is_noted() -> None:
         len(find_unmet(SearchFilter(after=after, before=before), known))
         for after, before in ((1.0, 0.0), (1.0, 2.0))
     ] == [2, 1]
+
+
+def test_an_archive_with_documents_meets_its_file_type() -> None:
+    inside = [document(1, "old.zip/wing.md")]
+    where = SearchFilter(formats=("zip", "mbox"))
+    (note,) = find_unmet(where, inside, lambda: {("/docs", "old.zip")})
+    assert "'mbox'" in note
 
 
 @pytest.mark.parametrize("glob", ["\\", "[z-a]"])

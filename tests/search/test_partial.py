@@ -77,7 +77,9 @@ def test_what_is_embedded_is_searched_by_meaning_and_all_by_keywords(embedded_in
     assert (by_text[LEASE], by_text[TUNNEL]) == ({"bm25", "semantic"}, {"bm25"})
     assert len(semantic.hits) == 4
     assert found.commands == ("embed",)
-    assert "4 of 6" in found.notes[0]
+    for answer, has_others_by_keyword in ((found, True), (semantic, False)):
+        assert "4 of 6" in answer.notes[0]
+        assert ("keyword" in answer.notes[0]) == has_others_by_keyword
 
 
 def test_a_chunk_is_neither_better_nor_worse_for_not_being_embedded_yet(
@@ -129,6 +131,20 @@ def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
     assert VectorIndex.open(project.path / "vectors" / folder).keys().tolist() == [
         chunks[row].id for row in known
     ]
+
+
+def test_an_index_that_must_be_built_again_is_not_updated(
+    embedded_in_part: Any, fake_encoder: Any
+) -> None:
+    project = embedded_in_part.project
+    with closing(project.store()) as store:
+        chunks = store.chunks()
+        index = VectorIndex.open(embedded_in_part.folder("vectors"))
+        index.manifest["removed"] = index.count
+        cache = EmbeddingCache(project.path / "cache").open_vectors("f" * 64, 32)
+        put(project, store, cache, fake_encoder, chunks, chunks[4:5], index)
+    assert [folder.name for folder in (project.path / "vectors").iterdir()] == ["f-4"]
+    assert embedded_in_part.folder("vectors").name == "f-4"
 
 
 def test_an_index_that_finds_as_much_stays(indexed: Any, fake_encoder: Any) -> None:

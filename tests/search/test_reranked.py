@@ -39,8 +39,10 @@ class Lengths:
     first_batch: int = 4
     wait: threading.Event | None = None
     asked: list[str] = field(default_factory=list)
+    loads: int = 0
 
     def load(self) -> None:
+        self.loads += 1
         if self.wait:
             self.wait.wait(60)
 
@@ -225,6 +227,16 @@ def test_a_model_is_loaded_once_and_not_waited_for_by_whom_another_search_waits(
     assert (passages(found), len(found.hits)) == (0, 6)
     lengths.wait.set()
     assert passages(searcher.search(Search(QUERY, rerank=True))) == 6
+
+
+def test_each_reranker_is_loaded_before_its_time_runs(
+    searcher: Searcher, project: ProjectFolder, lengths: Lengths
+) -> None:
+    for count in range(1, 11):
+        configure(project, reranker="given", rerank_seconds=float(count))
+        assert passages(searcher.search(Search(QUERY, rerank=True))) == 6
+        assert passages(searcher.search(Search(QUERY, rerank=True))) == 6
+        assert lengths.loads == count
 
 
 def test_a_real_cross_encoder_orders_the_hits(

@@ -322,6 +322,18 @@ def test_newest_first(searcher: Searcher) -> None:
     assert days == sorted(days, reverse=True)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("by_document", [False, True])
+def test_the_newest_match_comes_first_however_many_match_better(
+    crowded: Any, mode: Any, by_document: bool
+) -> None:
+    """832 chunks contain the word; those of the newest documents are not among the best 100."""
+    with closing(Searcher(crowded.project)) as searcher:
+        found = search(searcher, '"roof"', mode, top=3, by_date=True, by_document=by_document)
+    assert [hit.path for hit in found.hits[:2]] == ["reports/wing.md", "contracts/lease.md"]
+    assert [hit.rank for hit in found.hits] == [1, 2, 3]
+
+
 def test_no_hit_has_less_than_the_least_score(searcher: Searcher) -> None:
     scores = [hit.score for hit in search(searcher, "roof pays", "bm25").hits]
     assert [

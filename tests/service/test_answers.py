@@ -14,6 +14,7 @@ from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, last, part, serving
 
 from engine.core.errors import SettingsError
+from engine.core.messages.answers import Answer
 from engine.project.folder import ProjectFolder
 from engine.service import methods
 
@@ -83,6 +84,30 @@ def test_a_stopped_answer_stays_and_a_new_question_starts_a_new_one(
         assert call("answer") == stopped
         call.ask("crane")
         assert call.until(lambda found: found["state"] != "writing")["state"] == "done"
+
+
+def test_an_answer_that_ends_while_it_is_read_is_no_fault(
+    asked_project: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+
+    class EndingThread(threading.Thread):
+        """Ends at the moment at which someone looks whether it runs."""
+
+        def is_alive(self) -> bool:
+            go.set()
+            self.join()
+            return super().is_alive()
+
+    def finish(*_: object) -> Answer:
+        go.wait()
+        return Answer("a model", state="done")
+
+    monkeypatch.setattr("engine.service.answers.Thread", EndingThread)
+    monkeypatch.setattr("engine.answers.answering.answer", finish)
+    call = Client(asked_project(endpoint="http://127.0.0.1:9/v1"))
+    assert call.ask("pump")["state"] == "writing"
+    assert call("answer")["state"] == "done"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

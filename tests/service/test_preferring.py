@@ -37,7 +37,7 @@ from engine.search.searcher import Searcher
 from engine.service import methods
 from engine.service.pooling import FocusedPooler
 from engine.service.preferring import Comparing, questions_worth_comparing
-from engine.service.system_lists import SystemLists
+from engine.service.system_lists import ReferenceAndCandidate, SystemLists
 
 QUERY = "who must be told when the freezer alarm rings at night"
 
@@ -109,6 +109,23 @@ def test_what_differs_is_marked(adapted: ProjectFolder, comparing: Comparing) ->
     expected = set(differing_passages(first, second))
     marked = {one.hit.chunk_id for one in (*lists.first, *lists.second) if one.differs}
     assert marked == expected != set()
+
+
+def test_a_chunk_that_is_removed_while_lists_are_made_is_a_passage_of_its_own(
+    adapted: ProjectFolder, comparing: Comparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_hits = SystemLists.list_hits
+
+    def lose_the_first(lists: SystemLists, query: str) -> ReferenceAndCandidate:
+        found = list_hits(lists, query)
+        first, *others = found.reference
+        return replace(found, reference=(replace(first, chunk_id=10**9), *others))
+
+    monkeypatch.setattr(SystemLists, "list_hits", lose_the_first)
+    lists = comparing.compare(adapted, CompareLists(QUERY))
+    (gone,) = (one for one in (*lists.first, *lists.second) if one.hit.chunk_id == 10**9)
+    assert gone.differs
+    assert comparing.prefer(adapted, Prefer(QUERY, "first")).answers == 1
 
 
 def test_the_questions_to_compare_are_those_with_two_different_lists(

@@ -12,7 +12,7 @@ from fixtures.errors import fails
 from fixtures.tiny_model import build_tiny_model
 from fixtures.training import CPU, adapter, same
 
-from engine.core.errors import SettingsError
+from engine.core.errors import CancelledError, SettingsError
 from engine.encoders.geometry.spaces import OwnLengths, read_geometry
 from engine.encoders.kinds.augmented import AugmentedSource
 from engine.encoders.kinds.folder import FolderSource
@@ -118,6 +118,14 @@ def test_what_is_checked_in_training_is_what_is_served(
         assert lengths.std() > 0.01
         assert isinstance(geometry, OwnLengths)
         assert geometry.small_scale == pytest.approx(1 / lengths.mean(), rel=1e-5)
+
+
+def test_a_stop_while_lengths_are_matched_is_a_stop(
+    run: Run, recipe: TrainingConfig, beside: TrainingData
+) -> None:
+    config = replace(recipe, **{**MAFIN, "augmentation": "lambda-mafin"})
+    with fails(CancelledError, "cancelled"):
+        run(config, given=beside, should_stop=lambda: True)
 
 
 def test_texts_that_run_twice_train_the_same(

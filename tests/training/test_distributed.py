@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import WAIT_SECONDS
@@ -267,6 +268,31 @@ def test_shares_are_even_and_complete() -> None:
     assert shares == [["a", "d", "g"], ["b", "e", "h"], ["c", "f"]]
     assert ALONE.own_share("abc") == ["a", "b", "c"]
     assert ALONE.leads
+
+
+def test_a_leader_that_is_reaped_while_it_is_looked_at_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from engine.training import distributed
+
+    class Ended(Exception):
+        """Takes the place of the end of this process."""
+
+    def end(code: int) -> None:
+        raise Ended(code)
+
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE)
+    leader = psutil.Process(child.pid)
+
+    def reap() -> bool:
+        child.communicate()
+        return True
+
+    monkeypatch.setattr(leader, "is_running", reap)
+    monkeypatch.setattr(os, "_exit", end)
+    with pytest.raises(Ended):
+        distributed.exit_with(leader)
 
 
 def test_more_processes_than_gpus_are_refused(

@@ -10,7 +10,7 @@ import pytest
 from engine.settings.load import validate
 from engine.training.config import PRESETS, SHARED_CHUNKS
 from engine.training.data import TrainingData
-from engine.training.recipe import config_of, limit_epochs, scope_reason, set_steps
+from engine.training.recipe import choose_adapter_scope, config_of, limit_epochs, set_steps
 
 
 def test_extractive_queries_are_trained_on_queries_alone_against_all_chunks() -> None:
@@ -68,8 +68,8 @@ def test_numbers_of_project_toml_hold() -> None:
 def test_the_reason_of_the_scope_differs_by_what_was_set() -> None:
     plain = validate({})
     chosen = validate({"training": {"objective": "infonce", "adapter_scope": "both"}})
-    assert "project.toml" in scope_reason(chosen, config_of(chosen))
-    assert "project.toml" not in scope_reason(plain, config_of(plain))
+    assert "project.toml" in choose_adapter_scope(chosen, config_of(chosen))[1]
+    assert "project.toml" not in choose_adapter_scope(plain, config_of(plain))[1]
 
 
 def test_epochs_that_no_check_can_end_are_as_many_as_without_a_gain() -> None:

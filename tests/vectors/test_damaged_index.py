@@ -124,6 +124,14 @@ def test_update_of_a_damaged_index_is_an_error(folder: Path, tmp_path: Path) -> 
         VectorIndex.open(folder).updated(tmp_path / "new", np.array([1]), unit(1), [])
 
 
+def test_files_that_were_checked_are_not_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    VectorIndex.open(folder)
+    monkeypatch.setattr("engine.core.disk.file_sha256", lambda _path: "read again")
+    assert VectorIndex.open(folder).count == 40
+
+
 @pytest.mark.posix(reason="a mapped file cannot be removed on Windows")
 def test_an_index_stays_usable_while_its_folder_is_removed(folder: Path) -> None:
     index = VectorIndex.open(folder)

@@ -19,7 +19,7 @@ from engine.core.messages.search import read_mode
 from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import Encoded, Side
-from engine.search.methods import is_light, read_request, task_of
+from engine.search.methods import answer, is_light, read_request
 from engine.search.workers import ThreadSearcher
 
 MAX_TEXTS = 2048
@@ -132,7 +132,7 @@ class LocalApi:
         search = _parse_params(lambda given: read_request("search", given), params)
         worker = self._worker(label)
         light = worker.do(lambda searcher: is_light(search, searcher), light=True)
-        result = worker.do(task_of(search), light=light)
+        result = worker.do(lambda searcher: answer(searcher, search), light=light)
         if result["problem"]:
             raise EngineError.from_dict(result["problem"])
         return result

@@ -161,7 +161,7 @@ class GgufEncoder:
         try:
             return ModelProcess(file, lambda: None)
         except ModelError as error:
-            if error.code == "pooling-unsupported":
+            if error.code in ("pooling-unsupported", "context-too-large"):
                 raise
             raise _invalid(source, error.why) from None
 

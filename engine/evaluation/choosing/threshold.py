@@ -47,7 +47,9 @@ def learn_threshold(
         rows = []
         if similarities.shape[1] == K:
             rows = [row for row in queries.usable() if np.isfinite(similarities[row]).all()]
-        most, evidence = max((most, evidence), (len(rows), EVIDENCE[queries.rung]))
+        if len(rows) > most:
+            most = len(rows)
+            evidence = EVIDENCE[queries.rung]
         if len(rows) < MIN_QUERIES:
             continue
         right = np.zeros((len(rows), K), dtype=bool)

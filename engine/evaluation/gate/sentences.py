@@ -130,7 +130,7 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
         return "there is nothing to compare it with"
     best = _best_candidate(decision)
     if best.outcome == "excluded" and best.excluded_by is not None:
-        return f"{label(best)} is worse on {EVIDENCE[best.excluded_by]}"
+        return f"{label(best)} did worse on {EVIDENCE[best.excluded_by]}"
     if decision.rung is None:
         return describe_missing(decision)
     why = (

@@ -99,7 +99,8 @@ class Trial:
     def harms(self, name: str) -> bool:
         """Tell whether the whole confidence interval lies below 0.
 
-        Two judged questions are enough for this, even about one document.
+        Two judged questions are enough for this, even about one document. They exclude a candidate
+        without effect no more often than twelve do, since most queries do not move.
         """
         enough = self.evidence.independent >= MIN_QUERIES
         if self.rung == "judged":

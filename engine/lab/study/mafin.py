@@ -23,7 +23,7 @@ from engine.lab.study.measures import Values
 from engine.metrics.retrieval import MAFIN
 from engine.project.stage import StageContext
 from engine.settings.training_schema import Augmentation
-from engine.training.recipe import graded_of_source, limit_epochs, resolve_config
+from engine.training.recipe import graded_texts_if_selected, limit_epochs, resolve_config
 
 if TYPE_CHECKING:
     from engine.core.events import Event
@@ -194,7 +194,7 @@ def compare_with_black_box(
         )
         chunks = store.chunks()
         judged = query_sets(context, chunks)[0]
-        reason = why_untrained(settings, store.queries(), chunks, graded_of_source(context))
+        reason = why_untrained(settings, store.queries(), chunks, graded_texts_if_selected(context))
         steps: dict[str, int] = {}
         folder = copy.path / "checkpoints" / f"mafin-{key}"
         values = {}

@@ -270,6 +270,10 @@ class ChunkTables(ArtifactTables):
         """Return the document ids of those chunks that `chunks_by_id` finds, by chunk id."""
         return dict(self._read_chunks("id, document_id", ids))
 
+    def hashes_of(self, ids: Iterable[int]) -> dict[int, str]:
+        """Return the content hashes of those chunks that `chunks_by_id` finds, by chunk id."""
+        return dict(self._read_chunks("id, content_hash", ids))
+
     def _read_chunks(self, columns: str, ids: Iterable[int]) -> Iterator[Any]:
         """Read columns of chunks by row id, with the rule of `chunks_by_id`."""
         sql = f"""SELECT {columns} FROM chunks WHERE id IN ({{0}})

@@ -62,8 +62,9 @@ class _KeptMatrix:
 
 
 def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | None = None) -> Floats:
-    """Return W (d, d), trained on the black box's vectors by the recipe's loss and stopping.
+    """Return W (d, d), trained on the black box's vectors by the recipe's loss and patience.
 
+    Of all checks, that of step 0 (W = I) among them, the one with the highest nDCG@10 is kept.
     W = I + A at full rank, W = I + U Vᵀ at a low one, U and V (d, `rank`): both begin at I, which
     the paper's W_l W_rᵀ cannot.
     """

@@ -16,6 +16,7 @@ from bmembed_tui.client import engine_client
 from bmembed_tui.client.engine_client import (
     EngineClient,
     GoneError,
+    follow,
     run_command,
     run_detached_command,
 )
@@ -250,6 +251,21 @@ def test_a_cancelled_command_is_ended(new_project: Path) -> None:
             await task
 
     asyncio.run(story())
+    assert not children()
+
+
+def test_a_followed_command_is_ended_where_its_line_cannot_be_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        engine_client, "build_engine_command", lambda *_: ["sh", "-c", "echo '[1]'; exec sleep 60"]
+    )
+
+    def refuse(line: object) -> None:
+        raise RuntimeError(line)
+
+    with pytest.raises(RuntimeError, match="1"):
+        asyncio.run(follow(refuse, "models", "get", "x"))
     assert not children()
 
 

@@ -72,6 +72,9 @@ def test_queries_built_from_sentences_and_too_few_ones_teach_nothing() -> None:
     assert EVIDENCE["model"] in made
     assert EVIDENCE["judged"] not in made
     assert numbers(made) == [MIN_QUERIES, 30]
+    as_many = [query_set(30), query_set(30, "synthetic")]
+    first = learn_threshold(as_many, "in_use", documents)["reason"]
+    assert EVIDENCE["judged"] in first, "of equals the one that is asked first"
     assert learn_threshold([], "in_use", documents)["similarity"] is None
 
 

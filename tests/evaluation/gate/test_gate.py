@@ -481,6 +481,14 @@ def test_null_adapters_that_judged_questions_call_worse_are_never_in_use() -> No
         assert not (gap.harms and found.chosen == "adapted")
 
 
+@pytest.mark.parametrize("queries", [2, 6, 12])
+@pytest.mark.parametrize("share", [0.3, 0.6])
+def test_few_judged_questions_seldom_exclude_an_adapter_without_effect(queries, share) -> None:
+    runs = runs_of(300, queries, 0.0, queries, share=share, rung="judged")
+    excluded = sum(one.candidates[1].outcome == "excluded" for one in runs)
+    assert excluded <= 0.1 * len(runs)
+
+
 def test_few_documents_exclude_nothing_and_judged_questions_asked_for_are_independent() -> None:
     titles = {"adapted": np.full(60, -0.1)}
     model = evidence("model", {"adapted": 0.12 + NOISE})

@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from fixtures.errors import fails
 from fixtures.training import After, adapter, same
 
 from engine.core.errors import CancelledError, StageError
-from engine.core.events import Choice, Event, HeldOut, TrainStep
+from engine.core.events import Choice, Event, HeldOut, TrainStep, Warned
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
+from engine.training.model.student import Student
 from engine.training.pretraining.loop import describe_new_head
 from engine.training.trainer import TrainResult
 
@@ -70,6 +72,32 @@ def test_a_fresh_head_learns_alone_at_first(
     assert "2 steps" in choice.reason
     late = go(masked, "late", given=bare)
     assert any(value.any() for name, value in adapter(late).items() if "lora_B" in name)
+
+
+def test_a_step_without_enough_memory_is_repeated_with_half_the_micro_batch(
+    go: Pretrain, masked: TrainingConfig, bare: TrainingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pre-training keeps no graphs of several micro-batches, so there are none to drop first."""
+    token_states = Student.token_states
+    events = list[Event]()
+
+    def scarce(self: Student, rows: list[list[int]]) -> torch.Tensor:
+        if len(rows) * max(map(len, rows)) > 128:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return token_states(self, rows)
+
+    monkeypatch.setattr(Student, "token_states", scarce)
+    result = go(
+        masked,
+        given=bare,
+        pretrain_steps=1,
+        micro_batch_tokens=256,
+        max_tokens=64,
+        emit=events.append,
+    )
+    (warning,) = (event.text for event in events if isinstance(event, Warned))
+    assert "128 tokens" in warning
+    assert result.steps == 1
 
 
 def test_how_long_a_fresh_head_learns_alone_is_reported_in_words() -> None:
