@@ -211,9 +211,9 @@ class Child:
                     raise WorkerDiedError("out of memory", self._describe_memory())
                 outcome.give_up(known(message["kind"], Kind), text_of(message["reason"]))
                 return True
-            case "closed":
+            case "inaccessible":
                 outcome.reason = text_of(message["reason"]).lower()
-                outcome.closed = True
+                outcome.inaccessible = True
                 return True
             case _:
                 return True

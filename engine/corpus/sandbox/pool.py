@@ -183,7 +183,7 @@ class Pool:
                 if not member or crashes >= _MAX_CRASHES:
                     outcome.give_up(death.kind, death.reason)
                     return outcome
-        return Outcome(reason="the reading was stopped", closed=True)
+        return Outcome(reason="the reading was stopped", inaccessible=True)
 
     def close(self) -> None:
         """End all child processes."""

@@ -120,7 +120,11 @@ def answer_request(answers: int, asked: dict[str, Any], seconds: int) -> None:
     except MemoryError:
         end = {"type": "failed", "kind": "out of memory", "reason": ""}
     except OSError as error:
-        end = {"type": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
+        end = {
+            "type": "inaccessible",
+            "errno": error.errno or 0,
+            "reason": error.strerror or str(error),
+        }
     # An internal error concerns only this file, not those after it.
     except Exception as error:
         # The message may quote the document, and the reason is logged.
