@@ -11,8 +11,11 @@ INSTALL_LLM = echo "Installing llama.cpp, which is compiled: 6 to 8 minutes on t
 WITHOUT_LLM := Only GGUF models need it; everything else works. To add it later: make llm
 # Quantised models crash on CPUs with AMX when llama.cpp is built with these paths by GCC 12.
 export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
+MINGW = $(shell command -v x86_64-w64-mingw32-g++-posix 2> /dev/null)
+INSTALL_MINGW := Debian: apt install g++-mingw-w64-x86-64-posix
+WINDOWS_LLM := build/windows-llm
 
-.PHONY: demo llm wheel wheelhouse windows-zip test pytest test-slow test-windows window lint benchmarks screenshots clean
+.PHONY: demo llm wheel wheelhouse windows-zip windows-llm-wheel test pytest test-slow test-windows window lint benchmarks screenshots clean
 
 # Its result needs no llama.cpp, so that is compiled afterwards. Whoever interrupts that, or has no compiler, has all the rest.
 # The shell outlives the interrupt by a second: make complains if its child is gone before it has handled the signal itself.
@@ -44,9 +47,23 @@ wheelhouse: wheel
 
 # A folder for Windows that needs neither installation nor network, built on any system. PYTHON_ZIP: the embeddable Python (x64) of
 # python.org. The folder lies in build/windows-zip, and packed beside it.
-windows-zip: wheel
+windows-zip: wheel $(if $(MINGW),windows-llm-wheel)
 	@test -n "$(PYTHON_ZIP)" || { echo "Name the embeddable Python: make windows-zip PYTHON_ZIP=python-3.13.1-embed-amd64.zip"; exit 1; }
-	$(BIN)/python tests/windows/windows_zip.py "$(PYTHON_ZIP)" dist/*.whl build/windows-zip/bmembed
+	$(if $(MINGW),,@echo "GGUF models are left out: there is no compiler for Windows ($(INSTALL_MINGW)).")
+	$(BIN)/python tests/windows/windows_zip.py "$(PYTHON_ZIP)" dist/*.whl build/windows-zip/bmembed $(if $(MINGW),$(WINDOWS_LLM))
+
+# llama-cpp-python has no wheel for Windows on the package index. This one is for every version of Python, and processors with AVX2.
+windows-llm-wheel: $(WINDOWS_LLM)/.built
+	@ls $(WINDOWS_LLM)/*.whl
+
+$(WINDOWS_LLM)/.built: constraints.txt tests/windows/mingw.cmake | $(BIN)/python
+	@test -n "$(MINGW)" || { echo "There is no compiler for Windows ($(INSTALL_MINGW))."; exit 1; }
+	rm -rf $(WINDOWS_LLM) && mkdir -p $(WINDOWS_LLM)
+	CMAKE_ARGS="$(CMAKE_ARGS) -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/tests/windows/mingw.cmake" $(PIP) wheel --quiet --constraint constraints.txt \
+		--no-deps --no-cache-dir --no-binary llama-cpp-python --config-settings "wheel.exclude=/bin;/include;/lib;*.a" --wheel-dir $(WINDOWS_LLM) llama-cpp-python
+	$(PIP) install --quiet --target $(WINDOWS_LLM)/tools wheel
+	PYTHONPATH=$(WINDOWS_LLM)/tools $(BIN)/python -m wheel tags --remove --platform-tag win_amd64 $(WINDOWS_LLM)/*.whl
+	touch $@
 
 # Linting keeps one core busy for a minute: the tests begin beside it.
 test: $(VENV)/.installed-dev

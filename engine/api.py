@@ -250,9 +250,9 @@ class Project:
         """Return the results of the last evaluation."""
         from engine.evaluation.reporting.report import read_report
         from engine.evaluation.reporting.verdict import (
+            deciding_rung,
             gates_of,
             own_systems_of,
-            rung_of,
             tables_of,
             verdict_of,
         )
@@ -270,7 +270,7 @@ class Project:
             tables_of(found),
             folder,
             verdict_of(found, settings.search.mode_in_json, self.folder.argument),
-            {mode: rung_of(found, mode) for mode in SEARCH_MODES},
+            {mode: deciding_rung(found, mode) for mode in SEARCH_MODES},
             gates_of(found),
             own_systems_of(found),
         )

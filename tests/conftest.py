@@ -87,6 +87,7 @@ settings.register_profile(
     "no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("no wall time")
+draw_svg = charts.draw_svg
 
 
 @pytest.hookimpl(wrapper=True)
@@ -153,26 +154,20 @@ def processes_start_loaded(user_folders: Path) -> Iterator[None]:
     STARTER.close()
 
 
-@pytest.fixture(autouse=True)
-def how_processes_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of a test marked `cold` start as a user's do; of one marked `warm`, code that
-    Python is given is run by forks, too.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have a test, and fixtures that it is the first to ask for, as its marks say.
+
+    Processes of one marked `cold` start as a user's do; of one marked `warm`, code that Python is
+    given is run by forks, too. Pages that this process writes have empty charts, except in tests
+    marked `charts`: drawing takes matplotlib most of the time of an evaluation of a small project.
+    Evaluations in processes of their own have their charts. No fixture: those that every test asks
+    for take a millisecond of each of thousands.
     """
-    if request.node.get_closest_marker("cold"):
-        monkeypatch.setattr(STARTER, "enabled", False)
-    if request.node.get_closest_marker("warm"):
-        monkeypatch.setattr(STARTER, "forks_code", True)
-
-
-@pytest.fixture(autouse=True)
-def charts_are_left_out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages that this process writes have empty charts, except in tests marked `charts`.
-
-    Drawing takes matplotlib most of the time of an evaluation of a small project. Evaluations in
-    processes of their own have their charts.
-    """
-    if not request.node.get_closest_marker("charts"):
-        monkeypatch.setattr(charts, "draw_svg", leave_empty)
+    marks = {mark.name for mark in item.iter_markers()}
+    STARTER.enabled = "cold" not in marks
+    STARTER.forks_code = "warm" in marks
+    charts.draw_svg = draw_svg if "charts" in marks else leave_empty
 
 
 def leave_empty(title: str, height: float, draw: object) -> str:

@@ -95,5 +95,28 @@ def test_an_interrupt_says_how_to_add_llama_cpp(demo: list[str], tmp_path: Path)
     assert not (tmp_path / ".installed-llm").exists()
 
 
+@pytest.mark.parametrize(
+    ("compiler", "is_built", "packed"),
+    [("", False, ""), ("g++", False, "WHEELS"), ("g++", True, "WHEELS")],
+)
+def test_the_folder_for_windows_has_gguf_models_where_there_is_a_compiler(
+    tmp_path: Path, compiler: str, is_built: bool, packed: str
+) -> None:
+    wheels = tmp_path / "WHEELS"
+    if is_built:
+        wheels.mkdir()
+        (wheels / ".built").touch()
+    variables = [f"MINGW={compiler}", f"WINDOWS_LLM={wheels}", "PYTHON_ZIP=python.zip"]
+    command = ["make", "--dry-run", "windows-zip", f"VENV={tmp_path}", *variables]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    packing = next(line for line in lines if "windows_zip.py" in line)
+    target = packing.rstrip().rpartition("build/windows-zip/bmembed")[2].strip()
+    assert target == (str(wheels) if packed else "")
+    compiling = [line for line in lines if "mingw.cmake" in line]
+    assert len(compiling) == int(bool(compiler) and not is_built)
+    assert len([line for line in lines if line.startswith("echo")]) == int(not compiler)
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150

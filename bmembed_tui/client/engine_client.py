@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
 from engine.core.errors import EngineError, StageError, reason_of
+from engine.core.jsonrpc import SUPERSEDED
 from engine.core.messages.wire import MessageError, Request, from_json, to_json
 from engine.core.platforms.processes import own_session, python_environment
 from engine.core.subprocesses import import_path, python_command, read_error
@@ -28,7 +29,6 @@ LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
 END_SECONDS = 2.0
 EXIT_SECONDS = 1.0  # for a process to exit after it has closed its output
 OUTPUT_TAIL = 1 << 14  # bytes
-SUPERSEDED = -32001
 
 
 class GoneError(StageError):
@@ -259,10 +259,12 @@ class EngineClient:
         process.stdin.write(b'{"jsonrpc": "2.0", "method": "status"}\n')
 
     async def restart(self) -> None:
+        """End the process; the next request starts another."""
         await self.close()
         self._closed = False
 
     async def close(self) -> None:
+        """End the process; requests that wait or come later fail."""
         self._closed = True
         if self.starting is not None:  # a process that is being started must be ended, too
             await asyncio.wait([self.starting])
@@ -320,6 +322,7 @@ class EngineClient:
                 self.on_end()
 
     def receive(self, line: bytes) -> None:
+        """Give an answer of the engine, one line of JSON, to the request that waits for it."""
         try:
             answer = json.loads(line)
         except ValueError:

@@ -11,13 +11,6 @@ STOPPED = "stopped unexpectedly; run again to resume"
 BAR_COLUMNS = 12
 
 
-def format_count(number: int, noun: str) -> str:
-    """Return a number and its noun: `1 chunk`, `1,200 chunks`."""
-    if number == 1:
-        return f"{number:,} {noun}"
-    return f"{number:,} {noun}s"
-
-
 def format_bar(share: float, columns: int = BAR_COLUMNS) -> str:
     """Return a bar such as `███░░░` for a share from 0 to 1."""
     if math.isfinite(share):

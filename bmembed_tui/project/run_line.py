@@ -6,13 +6,13 @@ from typing import Any
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import STOPPED, format_count, format_progress
+from bmembed_tui.client.progress import STOPPED, format_progress
 from bmembed_tui.client.project_status import format_current_step, format_step_titles
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus
-from engine.core.text import approximate_duration
+from engine.core.text import approximate_duration, format_count
 
 ENDINGS = {
     "failed": "failed",

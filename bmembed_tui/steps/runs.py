@@ -68,19 +68,25 @@ class RunScreen(Screen[None]):
         if self._watch is not None:
             self._watch.stop()
 
-    # Hooks
+    # Hooks, which the screen of a project fills
 
-    def load(self) -> None: ...
+    def load(self) -> None:
+        """Load the status in the background."""
 
-    async def refresh_status(self) -> None: ...
+    async def refresh_status(self) -> None:
+        """Load the status, and draw it."""
 
-    def go(self, step: str) -> None: ...
+    def go(self, step: str) -> None:
+        """Show a step."""
 
-    def action_settings(self) -> None: ...
+    def action_settings(self) -> None:
+        """Open the settings."""
 
-    def draw_status(self) -> None: ...
+    def draw_status(self) -> None:
+        """Draw what the status says."""
 
-    def draw_run(self) -> None: ...
+    def draw_run(self) -> None:
+        """Draw how far the run is."""
 
     # The newest run
 

@@ -120,7 +120,7 @@ def _answer(
                     on_partial(replace(begun, sentences=sentences))
 
             values = {"passages": "\n\n".join(passages), "question": question, "count": SENTENCES}
-            message = load_prompt(PROMPT).filled(values)
+            message = load_prompt(PROMPT).fill(values)
             request = Request(message, SHAPE, SENTENCES, limit, settings.training.seed, report)
             try:
                 reply = model.complete(request)

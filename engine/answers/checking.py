@@ -66,7 +66,7 @@ def read_partial(text: str, passages: Sequence[str]) -> tuple[Sentence, ...]:
 
     Raises BadAnswerError.
     """
-    closed = SHAPE.closed(text)
+    closed = SHAPE.close_truncated(text)
     if closed is None:
         return ()
     complete, cut = closed

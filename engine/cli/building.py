@@ -27,6 +27,7 @@ from engine.cli.app import (
     stoppable,
 )
 from engine.core.platforms.processes import quote_argument
+from engine.core.text import format_count
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -48,15 +49,16 @@ def new(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="FOLDER", help="encoder: a sentence-transformers folder; else the bundled one"
+            metavar="FOLDER",
+            help="encoder: a sentence-transformers folder; else one that fits the documents",
         ),
     ] = None,
     preset: Preset = "standard",
 ) -> None:
     """Create a project for a folder of documents. Only a few are read, to propose an encoder.
 
-    'engine run' reads them all. If they are in a language that the bundled encoder does not know,
-    an encoder that knows it is taken if it is on this machine; otherwise it is named.
+    'engine run' reads them all. Without --model the project gets the bundled encoder, or an
+    installed one that knows the documents' language if the bundled one does not.
     """
     from engine.api import Project
     from engine.core.errors import InputError
@@ -144,9 +146,9 @@ def run(
 ) -> None:
     """Make the documents searchable. Runs ingest (only what has changed), index and embed.
 
-    A stopped run continues where it left off. Search by keyword works after 'index', which comes in
-    between where a large folder is read for the first time. While 'embed' runs, what is embedded so
-    far is searched by meaning.
+    A stopped run continues where it left off. Search by keyword works after 'index'; in a large new
+    project already after a first part is indexed. While 'embed' runs, what is embedded so far is
+    searched by meaning.
     """
     from engine.core.errors import UsageError
     from engine.project.stage import ORDER, SEARCH
@@ -324,7 +326,7 @@ def import_queries(
     with opened(name) as project:
         count = project.import_queries(path, validation=validation)
         backend = project.settings().queries.backend
-    print(f"{count} queries were imported.", file=sys.stderr)
+    print(f"Imported: {format_count(count, 'query', 'queries')}.", file=sys.stderr)
     if backend not in ("imported", "both"):
         print(
             "They are used once queries.backend in project.toml is 'imported' or 'both'.",
@@ -353,11 +355,8 @@ def import_judgments(
     "also", a list of {"path", "evidence"}, names further documents that answer a question.
     """
     with opened(name) as project:
-        print(
-            f"{project.import_judgments(path, split, measuring=measure)} judged questions were"
-            " imported.",
-            file=sys.stderr,
-        )
+        count = project.import_judgments(path, split, measuring=measure)
+        print(f"Imported: {format_count(count, 'judged question')}.", file=sys.stderr)
         if project.counts()["documents"]:
             listed = project.queries_by_origin("judged").queries
         else:
@@ -461,11 +460,7 @@ def demo(
     try:
         execute(sample, ORDER, force=False, as_json=False, verbose=verbose)
     except CancelledError as error:
-        if os.environ.get("MAKELEVEL"):
-            again = "make demo"
-        else:
-            again = f"engine demo --project {quote_argument(project)}"
-        error.to_do = f"Run '{again}' to resume."
+        error.to_do = f"Run 'engine demo --project {quote_argument(project)}' to resume."
         raise
     console = output()
     found = sample.report()

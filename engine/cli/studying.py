@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from engine.lab.study.grid import Cell
     from engine.lab.study.running import StudyRun
 ALL = "all"
-"""In place of a study: every one that the data has what it takes for."""
+"""The argument that stands for every study whose data exists."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="list the trainings; start nothing")]
-Anew = Annotated[
+Force = Annotated[
     bool,
     typer.Option("--force", help="forget earlier results, and start from the project as it is now"),
 ]
@@ -106,7 +106,7 @@ def study(
         ),
     ] = None,
     dry_run: DryRun = False,
-    force: Anew = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a table or figure of a paper on your documents. As an HTML page, and as JSON.
@@ -141,9 +141,9 @@ def study(
     if table == ALL:
         _make_all(request, force)
         return
-    found = _make(study_of(table), request, force, alone=len(names) == 1)
-    if len(found) > 1:
-        _show_all(found, as_json)
+    pages = _make(study_of(table), request, force, alone=len(names) == 1)
+    if len(pages) > 1:
+        _show_all(pages, as_json)
 
 
 def _assign_settings(texts: Sequence[str]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _assign_settings(texts: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What the studies are asked for with."""
+    """The arguments of `engine study`."""
 
     names: list[str]
     models: list[str]
@@ -177,29 +177,29 @@ class _Request:
 
 
 def _make_all(request: _Request, force: bool) -> None:
-    """Every study that the data has what it takes for; trainings that several share are made once.
+    """Make every study whose data exists; trainings that several share are made once.
 
-    Raises StageError at the end where cells could not be trained.
+    Raises StageError at the end if cells could not be trained.
     """
     from engine.core.errors import DatasetError, StageError
     from engine.lab.study.catalogue import catalogue
 
-    found: list[dict[str, Any]] = []
+    pages: list[dict[str, Any]] = []
     failed: StageError | None = None
-    for one in catalogue().values():
+    for each in catalogue().values():
         try:
-            found += _make(one, request, force, alone=False)
+            pages += _make(each, request, force, alone=False)
         except DatasetError as error:
             if error.code != "study-data-missing":
                 raise
-            print(harmless(f"{one.name} is left out: {error.what} {error.to_do}"), file=sys.stderr)
+            print(harmless(f"{each.name} is left out: {error.what} {error.to_do}"), file=sys.stderr)
         except StageError as error:
             if error.code != "cells-failed":
                 raise
             failed = failed or error
         force = False  # the trainings of one study are those of the next
     if request.as_json and not request.dry_run:
-        print_json(found)
+        print_json(pages)
     if failed:
         raise failed
 
@@ -222,7 +222,7 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
     from engine.lab.study.running import DATA_SECTIONS, StudyRun, study_cells
     from engine.lab.study.workspace import basis_of
 
-    found: list[dict[str, Any]] = []
+    pages: list[dict[str, Any]] = []
     for name, place in zip(request.names, _choose_places(request), strict=True):
         is_beir = (Path(name).expanduser() / "corpus.jsonl").is_file()
         if request.queries and not is_beir:
@@ -246,8 +246,8 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
                 project.folder, wanted, chunks, request.models, request.seeds, of_trainings
             )
             work = StudyRun(project.folder, wanted, cells, basis, place)
-            found += _run(work, name, request.dry_run, force, request.as_json, alone)
-    return found
+            pages += _run(work, name, request.dry_run, force, request.as_json, alone)
+    return pages
 
 
 @app.command()
@@ -261,7 +261,7 @@ def sweep(
         ),
     ] = None,
     dry_run: DryRun = False,
-    force: Anew = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Train and measure every combination of settings.
@@ -269,10 +269,9 @@ def sweep(
     Works on a copy of the project, with settings of [ranking] and [training].
 
     The project's settings, its adapter and the encoder in use stay as they are. Each combination is
-    compared with the base
-    encoder: on judged questions and on titles and headings, if there are any, and on held-out
-        queries, which flatter it, as they
-    are made from the documents. Ctrl-C stops the sweep, and the same command continues it.
+    compared with the base encoder: on judged questions and on titles and headings, if there are
+    any, and on held-out queries, which flatter it because they are made from the documents. Ctrl-C
+    stops the sweep, and the same command continues it.
     """
     from engine.lab.study.catalogue import sweep_of
     from engine.lab.study.grid import make_grid
@@ -407,14 +406,14 @@ def _project(
     yield made
 
 
-def _show_all(found: list[dict[str, Any]], as_json: bool) -> None:
-    """The mean over data sets; as JSON with what each came to, which else was shown before."""
+def _show_all(pages: list[dict[str, Any]], as_json: bool) -> None:
+    """Show the mean over data sets; as JSON together with the figures of each."""
     from engine.cli.console import output, show_study
     from engine.lab.study.measures import average_pages
 
-    mean = average_pages(found)
+    mean = average_pages(pages)
     if as_json:
-        print_json({"sets": found, "mean": mean})
+        print_json({"sets": pages, "mean": mean})
     else:
         show_study(mean, output())
 
@@ -422,7 +421,7 @@ def _show_all(found: list[dict[str, Any]], as_json: bool) -> None:
 def _run(
     work: StudyRun, name: str, dry_run: bool, force: bool, as_json: bool, alone: bool = True
 ) -> list[dict[str, Any]]:
-    """What the page's JSON says; nothing of a dry run."""
+    """Make a study or sweep, show it, and return its page's JSON in a list; empty if dry."""
     from engine.cli.console import output, show_study
     from engine.cli.run_view import RunView
     from engine.lab.study.running import failure
@@ -447,20 +446,20 @@ def _run(
         print(harmless(f"▸ cell {cell.number} of {len(work.cells)}: {cell.name}"), file=sys.stderr)
 
     with stoppable() as stop, RunView() as snapshot:
-        found = work.run(on_event=snapshot, should_stop=stop, on_cell=begin)
+        page = work.run(on_event=snapshot, should_stop=stop, on_cell=begin)
     if as_json and alone:
-        print_json(found)
+        print_json(page)
     elif not as_json:
-        show_study(found, output())
-        print(harmless(f"Page: {Path(found['folder']) / found['name']}.html"))
-        print(harmless(found["differs"]), file=sys.stderr)
+        show_study(page, output())
+        print(harmless(f"Page: {Path(page['folder']) / page['name']}.html"))
+        print(harmless(page["differs"]), file=sys.stderr)
     if work.failed:
         raise failure(work.failed)
-    return [found]
+    return [page]
 
 
 def _announce(work: StudyRun, name: str) -> None:
-    """What it will cost, before it starts."""
+    """Say how many cells are left to train, and what that takes."""
     from engine.lab.study.grid import steps_of, twin_of
 
     left = work.to_do()

@@ -13,5 +13,7 @@ Ids = NDArray[np.int64]
 """Ids of chunks or documents, or numbers of rows."""
 Floats = NDArray[np.float32]
 """Vectors, scores or similarities."""
+Doubles = NDArray[np.float64]
+"""Metrics, and scores that sums must keep exact."""
 Ranking = tuple[Ids, Floats]
 """Ids of chunks (n,) and their scores (n,), best first."""

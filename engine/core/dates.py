@@ -47,6 +47,15 @@ def day(seconds: float | None) -> str:
         return ""
 
 
+def document_date(changed: float | None, created: float | None, modified: float) -> float:
+    """Return the date that a document gives itself, else that of its file."""
+    if changed is not None:
+        return changed
+    if created is not None:
+        return created
+    return modified
+
+
 def read_day(text: str) -> float:
     """Return the seconds since the epoch of `YYYY-MM-DD`, in local time. Raises UsageError."""
     try:

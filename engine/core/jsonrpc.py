@@ -11,6 +11,8 @@ INVALID_REQUEST = -32600
 NO_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL = -32603
+SUPERSEDED = -32001
+"""The code for a search that a newer one of the same series has replaced."""
 NO_ANSWER = object()  # Stands for the id of a notification.
 
 

@@ -180,6 +180,13 @@ def approximate_duration(seconds: float) -> str:
     return f"about {minutes} minute{'s' if minutes > 1 else ''}"
 
 
+def format_count(count: int, singular: str, plural: str = "") -> str:
+    """Return a count and its noun: `1 query`, `1,200 queries`. `plural`: else with an s."""
+    if count == 1:
+        return f"1 {singular}"
+    return f"{count:,} {plural or singular + 's'}"
+
+
 def about_count(count: int) -> str:
     """Round an estimated number of queries up to two digits: `220` for 219."""
     unit: int = 10 ** max(0, len(str(count)) - 2)

@@ -126,13 +126,18 @@ def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) 
     `read` turns a JSON object into a row. `holds`: what the file contains, for the error message.
     Raises DatasetError if the file is damaged.
     """
+    return kept_lines(path, lambda line: read(json.loads(line)), holds, code=code)
+
+
+def kept_lines(path: Path, read: Callable[[str], Row], holds: str, *, code: str) -> list[Row]:
+    """Read the rows as `kept_rows` does. `read` turns a line of JSON into a row."""
     rows = []
     number = 0
     try:
         for line in path.read_text(encoding="utf-8").split("\n"):
             number += 1
             if line.strip():
-                rows.append(read(json.loads(line)))
+                rows.append(read(line))
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -273,7 +278,12 @@ def keep_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any
 
     `*` in its name stands for the hash of its content.
     """
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    keep_lines(project, name, (json.dumps(row, ensure_ascii=False) for row in rows))
+
+
+def keep_lines(project: ProjectFolder, name: str, lines: Iterable[str]) -> None:
+    """Write a file as `keep_rows` does, from lines of JSON."""
+    text = "".join(line + "\n" for line in lines)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
     write_text(project.path / "imports" / name.replace("*", digest), text)

@@ -250,7 +250,7 @@ def _estimate_graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware
     texts = config.queries_per_step * (2 + config.negatives_per_query)
     step = texts * config.max_tokens * bytes_per_token
     micro_batch = max(config.max_tokens, plan.micro_batch_tokens) * bytes_per_token
-    workers = choose_workers(model, config, hardware, free)[0]
+    workers = choose_workers(model, config, hardware, free).workers
     return int(min(step, max(plan.graph_bytes, workers * micro_batch)))
 
 

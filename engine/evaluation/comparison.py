@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from engine.core.arrays import Ids
+from engine.core.arrays import Doubles, Ids
 from engine.core.errors import TooLittleTextError
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.evaluation.judgments import Judgment, clusters_of
@@ -18,7 +18,6 @@ from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import NAMES, count_new_evidence, evaluate_run, multihop_ap_at_k
 
-Floats = NDArray[np.float64]
 DocumentOf = Callable[[Ids], Ids]
 Cell = tuple[str, str]
 """A system and a metric."""
@@ -37,7 +36,7 @@ class Comparison:
 
     keys: tuple[str, ...]
     texts: tuple[str, ...]
-    values: Mapping[str, Mapping[str, Floats]]
+    values: Mapping[str, Mapping[str, Doubles]]
     table: FigureTable
 
 
@@ -98,7 +97,7 @@ def compare(
 
 def measure(
     ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf, names: Sequence[str] = ()
-) -> dict[str, Floats]:
+) -> dict[str, Doubles]:
     """Return per-query values (q,) of one system's rankings (q, depth), by metric.
 
     Computes only the metrics in `names`, or all if it is empty.
@@ -114,7 +113,7 @@ def measure(
     if (relevance.ideal > 1).any():
         names = (*NAMES, GRADED)
     values = evaluate_run(relevance, names)
-    held = [judgment.held for judgment in judgments]
+    held = [judgment.evidence_by_chunk for judgment in judgments]
     if all(held):
         evidence = [judgment.evidence for judgment in judgments]
         first = count_new_evidence(ids, held)
@@ -122,7 +121,7 @@ def measure(
     return values
 
 
-def measure_ndcg(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf) -> Floats:
+def measure_ndcg(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf) -> Doubles:
     """Return nDCG@10 per query (q,) of one system's rankings (q, depth)."""
     return measure(ids, judgments, document_of, ("ndcg@10",))["ndcg@10"]
 
@@ -147,7 +146,7 @@ def _select_rows(ids: ArrayLike, kept: Sequence[int], total: int) -> Ids:
 
 
 def compare_values(
-    values: Mapping[str, Mapping[str, Floats]],
+    values: Mapping[str, Mapping[str, Doubles]],
     wanted: Mapping[tuple[str, str], Sequence[str]],
     samples: int,
     seed: int,
@@ -158,7 +157,7 @@ def compare_values(
     All come from the same resamples. `wanted` maps a pair to its metrics; queries of one document
     have the same number in `clusters` (q,).
     """
-    cells: dict[Cell, Floats] = {}
+    cells: dict[Cell, Doubles] = {}
     for system, by_metric in values.items():
         for metric, per_query in by_metric.items():
             cells[system, metric] = per_query
@@ -173,8 +172,8 @@ def compare_values(
 
 
 def _test_gaps(
-    cells: Mapping[Cell, Floats],
-    means_of: Mapping[Cell, Floats],
+    cells: Mapping[Cell, Doubles],
+    means_of: Mapping[Cell, Doubles],
     wanted: Mapping[tuple[str, str], Sequence[str]],
     samples: int,
     seed: int,

@@ -18,7 +18,7 @@ from engine.evaluation.choosing.fusion import (
 )
 from engine.evaluation.document_set import document_set
 from engine.evaluation.lists.focused import split_focused
-from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.evaluation.rankers import Rankers, build_plain_index
 from engine.evaluation.selection import (
     Choosing,
@@ -54,7 +54,7 @@ class Evaluation:
         self.rankers = Rankers(context, self.chunks, build_plain_index(context, self.chunks))
         self.adapter = self.rankers.adapter
         self.sets, self.focused = split_focused(
-            context, query_sets(context, self.chunks), self.chunks
+            context, build_query_sets(context, self.chunks), self.chunks
         )
         # Kind of queries → the corpus to search, if it is not the project's.
         self._other_corpora: dict[str, Rankers] = {}

@@ -18,9 +18,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.arrays import Doubles
 from engine.metrics.differences import MIN_FOR_SPREAD, MIN_QUERIES, queries_to_show, spread
 
-Floats = NDArray[np.float64]
 RungName = Literal["judged", "preferred", "document", "model", "imported", "extractive"]
 
 RUNGS: tuple[RungName, ...] = ("judged", "preferred", "document", "model", "imported", "extractive")
@@ -54,7 +54,7 @@ class Evidence:
     """
 
     rung: RungName
-    systems: Mapping[str, Floats]
+    systems: Mapping[str, Doubles]
     clusters: NDArray[np.int64] | None = None
 
     @property
@@ -71,7 +71,7 @@ class Evidence:
             return self.queries
         return len(set(self.clusters.tolist()))
 
-    def gaps(self, name: str, reference: str) -> Floats:
+    def gaps(self, name: str, reference: str) -> Doubles:
         """Return the lead of one system over another, per query (q,)."""
         return self.systems[name] - self.systems[reference]
 

@@ -14,7 +14,7 @@ from engine.evaluation.query_sets import (
     answerable_queries,
     generated_queries,
     heldout_queries,
-    rung_of,
+    rung_of_query,
 )
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
@@ -41,7 +41,7 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         free = find_untrained(snapshot, chunks, written)
         backend = made_by(snapshot)
         heldout = heldout_queries(snapshot, chunks)
-        counts = Counter(rung_of(judgment, backend) for judgment in heldout)
+        counts = Counter(rung_of_query(judgment, backend) for judgment in heldout)
     else:
         free = expected_untrained(snapshot, written)
         counts = _expected_heldout(snapshot, len(chunks))

@@ -25,7 +25,7 @@ class Judgment:
 
     `grades`: id → grade above 0. Ids are of chunks at level `chunk`, of documents at level
     `document`, where a ranking is first collapsed to documents by their best chunk.
-    `held`: chunk id → indices of the evidence strings that it holds.
+    `evidence_by_chunk`: chunk id → indices of the evidence strings that it holds.
     `evidence`: the number of distinct evidence strings, matched or not.
     `unmatched`: evidence strings, document ids and paths that the corpus lacks. They count for no
     system, so they are reported.
@@ -37,7 +37,7 @@ class Judgment:
     text: str
     level: Level
     grades: Mapping[int, int]
-    held: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    evidence_by_chunk: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     evidence: int = 0
     unmatched: tuple[str, ...] = ()
     source: int | None = None
@@ -76,7 +76,7 @@ def judge_generated(queries: Iterable[Query], related: Mapping[int, int]) -> lis
                 query.text,
                 "chunk",
                 grades={query.chunk_id: 1},
-                held={query.chunk_id: (0,)},
+                evidence_by_chunk={query.chunk_id: (0,)},
                 evidence=1,
                 source=related.get(query.document_id),
             )
@@ -115,7 +115,7 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
         new_indices = _find_new_evidence(judgment, grades)
         number_of = {index: evidence + place for place, index in enumerate(new_indices)}
         if level == "chunk":
-            for chunk_id, indices in judgment.held.items():
+            for chunk_id, indices in judgment.evidence_by_chunk.items():
                 numbers = [number_of[index] for index in indices if index in number_of]
                 held[chunk_id] = (*held.get(chunk_id, ()), *numbers)
         if grades:
@@ -135,7 +135,7 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
         text=first.text,
         level=level,
         grades=grades,
-        held=held,
+        evidence_by_chunk=held,
         evidence=evidence,
         unmatched=tuple(unmatched),
     )
@@ -144,7 +144,7 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
 def _find_new_evidence(judgment: Judgment, grades: Mapping[int, int]) -> list[int]:
     """Return the indices of evidence in chunks that are not relevant yet, in order."""
     new_indices: set[int] = set()
-    for chunk_id, indices in judgment.held.items():
+    for chunk_id, indices in judgment.evidence_by_chunk.items():
         if chunk_id not in grades:
             new_indices.update(indices)
     return sorted(new_indices)
@@ -229,7 +229,7 @@ class _Corpus:
                 text=query.text,
                 level="chunk",
                 grades=grades,
-                held=held,
+                evidence_by_chunk=held,
                 evidence=count,
                 unmatched=tuple(unmatched),
             )
@@ -242,7 +242,7 @@ class _Corpus:
             text=query.text,
             level="document",
             grades=grades,
-            held={},
+            evidence_by_chunk={},
             evidence=count,
             unmatched=tuple(unmatched),
         )

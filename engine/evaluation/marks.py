@@ -6,10 +6,11 @@ The marks are kept in the imports folder.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
 
 from engine.core.disk import disk_errors
 from engine.core.records import Chunk, JudgedQuery
@@ -18,8 +19,8 @@ from engine.datasets.imports import (
     JUDGING_SECONDS,
     MARKED,
     MARKS_FILE,
-    keep_rows,
-    kept_rows,
+    keep_lines,
+    kept_lines,
 )
 from engine.evaluation.judgments import judge_queries
 from engine.project.folder import ProjectFolder
@@ -29,6 +30,9 @@ from engine.queries.rules.tokens import fold, question_key
 
 SHORT = 80
 """Characters without white space up to which a text may occur in other documents by chance."""
+MAX_LINES = 20_000
+"""Number of marked queries whose lines stay parsed and formatted: each answer of a person reads and
+writes them all, and changes one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +107,14 @@ def focused_fingerprint(project: ProjectFolder) -> str:
 def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
     """Read the marked queries by key. Raises DatasetError if the file is damaged."""
     path = project.path / "imports" / MARKS_FILE
-    rows = kept_rows(path, _parse_row, "your marks of hits", code="marks-unreadable")
+    rows = kept_lines(path, parse_line, "your marks of hits", code="marks-unreadable")
     return dict(rows)
 
 
-def _parse_row(row: dict[str, Any]) -> tuple[str, MarkedQuery]:
+@lru_cache(maxsize=MAX_LINES)
+def parse_line(line: str) -> tuple[str, MarkedQuery]:
+    """Return the key and the query of a line of the marks file."""
+    row = json.loads(line)
     marks = []
     for mark in row["marks"]:
         marks.append(Mark(mark["path"], mark["text"], mark["hash"], bool(mark["relevant"])))
@@ -117,8 +124,9 @@ def _parse_row(row: dict[str, Any]) -> tuple[str, MarkedQuery]:
     return query.key, query
 
 
-def _format_row(query: MarkedQuery) -> dict[str, Any]:
-    """Return the row of the marks file, which is also that of an imported judged query."""
+@lru_cache(maxsize=MAX_LINES)
+def format_line(query: MarkedQuery) -> str:
+    """Return the line of the marks file, which is also that of an imported judged query."""
     judged = query.to_judged_query() or JudgedQuery(query.key, query.text)
     marks = []
     for mark in query.marks:
@@ -130,7 +138,7 @@ def _format_row(query: MarkedQuery) -> dict[str, Any]:
                 "text": mark.text,
             }
         )
-    return {
+    row = {
         "key": judged.key,
         "text": judged.text,
         "evidence": judged.evidence,
@@ -140,6 +148,7 @@ def _format_row(query: MarkedQuery) -> dict[str, Any]:
         "generated": query.generated,
         "focused": query.focused,
     }
+    return json.dumps(row, ensure_ascii=False)
 
 
 def is_generated(store: Store, text: str) -> bool:
@@ -149,7 +158,7 @@ def is_generated(store: Store, text: str) -> bool:
 
 def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> None:
     """Write all marks, from which the next ingest restores judged queries of a lost database."""
-    keep_rows(project, MARKS_FILE, [_format_row(query) for query in queries.values()])
+    keep_lines(project, MARKS_FILE, map(format_line, queries.values()))
 
 
 def record_asked(

@@ -76,7 +76,7 @@ class QuerySet:
         return [match.text for match in self.matches]
 
 
-def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
+def build_query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
     """Return the judged queries, those that only measure, and the held-out ones, if there are any.
 
     Held-out queries are left out if their chunks no longer exist.
@@ -103,7 +103,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         sets.append(QuerySet(QUERY_SETS["measuring"], "measuring", judgments, matches))
     if heldout := heldout_queries(context, chunks):
         matches = [names.match(query.text) for query in heldout]
-        made = rung_of(heldout[0], made_by(context))
+        made = rung_of_query(heldout[0], made_by(context))
         name = "held-out queries"
         if made == "imported":
             name = "held-out imported queries"
@@ -184,7 +184,7 @@ def _find_source(
     return None
 
 
-def rung_of(query: Query, backend: str) -> RungName:
+def rung_of_query(query: Query, backend: str) -> RungName:
     """Return the rung of a query that a backend has made."""
     if query.imported:
         return "imported"

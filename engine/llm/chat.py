@@ -30,7 +30,7 @@ from engine.llm.requests import (
     UnansweredError,
 )
 from engine.llm.tokens import ServerTokens, estimate_tokens
-from engine.llm.turn_marks import neutral
+from engine.llm.turn_marks import neutralize
 
 PAUSE_SECONDS = 0.5
 TEMPERATURE = 0.3
@@ -109,7 +109,7 @@ class ChatModel:
             if not self._looked_up:
                 self._look_up(text)
                 self._looked_up = True
-            count = self._tokens.count(neutral(text))
+            count = self._tokens.count(neutralize(text))
         return estimate_tokens(text) if count is None else count
 
     def complete(self, request: Request, check: Check | None = None) -> Reply:
@@ -151,7 +151,7 @@ class ChatModel:
                 " out parts of long chunks"
             )
             choose("context tokens", self.context, reason)
-        if self._tokens.count(neutral(text)) is None:
+        if self._tokens.count(neutralize(text)) is None:
             reason = "the server does not count tokens: they are cut rather too short"
             choose("long chunks", "by an estimate", reason)
         else:
@@ -204,7 +204,7 @@ class ChatModel:
 
     def _prepare_text(self, text: str) -> str:
         """Return a document's text as it is sent, without marks of turns."""
-        return neutral(text)
+        return neutralize(text)
 
     def _accept(self, response: Response, request: Request) -> bytes:
         """Return the body of a successful response."""

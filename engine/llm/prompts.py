@@ -46,7 +46,7 @@ class Prompt:
     user: Template
     version: str
 
-    def filled(self, values: Mapping[str, object]) -> Message:
+    def fill(self, values: Mapping[str, object]) -> Message:
         """Return the message with every placeholder filled.
 
         A $ in a value stays a $, and lines like those that prompts put around a passage are broken

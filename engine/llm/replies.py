@@ -69,7 +69,7 @@ def read_reply(body: bytes, shape: Shape[Any]) -> Reply:
             raise UnansweredError("the answer holds no text", lasting=True)
         text = choice.message.content
         reason = choice.finish_reason or ""
-    closed = shape.closed(text) if reason == "length" else None
+    closed = shape.close_truncated(text) if reason == "length" else None
     if closed is not None:
         return Reply(*closed)
     return Reply(text, cut=reason == "length")
@@ -108,20 +108,23 @@ def error_text(body: bytes, message: Message) -> str:
 
     The line is empty if the message may repeat some of the text that the server was sent.
     """
-    said: Any = body.decode("utf-8", "replace")
+    answer: Any = body.decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
-        said = json.loads(said)
+        answer = json.loads(answer)
+    # Servers nest it: {"error": {"message": …}}, or FastAPI's {"detail": [{"msg": …}]}.
     for field in ("error", "message", "detail", 0, "msg"):
-        if isinstance(said, dict):
-            said = said.get(field, said)
-        elif isinstance(said, list) and said and field == 0:
-            said = said[0]
-    if isinstance(said, str):
-        text = said
+        if isinstance(answer, dict):
+            answer = answer.get(field, answer)
+        elif isinstance(answer, list) and answer and field == 0:
+            answer = answer[0]
+    if isinstance(answer, str):
+        text = answer
     else:
-        text = json.dumps(said, ensure_ascii=False)
+        text = json.dumps(answer, ensure_ascii=False)
     line = " ".join(text.split())[:300]
-    return "" if _repeats(line, message.user) else line
+    if _repeats(line, message.user):
+        return ""
+    return line
 
 
 def _repeats(line: str, sent: str) -> bool:
@@ -131,15 +134,16 @@ def _repeats(line: str, sent: str) -> bool:
     characters of a script without spaces that occur in the document but neither in our prompts nor
     in `SERVERS_WORDS`, however the line joins them. Many numbers may be token ids.
     """
-    said = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), line)
-    numbers = sum(word.isdigit() for word in re.findall(r"\w+", said))
-    return numbers >= MAX_NUMBERS or bool(
-        (_pieces(said) & _pieces(sent)) - SERVERS_WORDS - own_words()
-    )
+    plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), line)
+    numbers = sum(word.isdigit() for word in re.findall(r"\w+", plain))
+    if numbers >= MAX_NUMBERS:
+        return True
+    repeated = _split_pieces(plain) & _split_pieces(sent)
+    return not repeated <= SERVERS_WORDS | collect_prompt_words()
 
 
 @cache
-def own_words() -> frozenset[str]:
+def collect_prompt_words() -> frozenset[str]:
     """Return the words of our own prompts.
 
     Prompts that cannot be loaded are left out; their users get the error.
@@ -147,14 +151,17 @@ def own_words() -> frozenset[str]:
     texts = []
     for name in PLACES:
         with suppress(EngineError):
-            one = load_prompt(name)
-            texts.append(f"{one.system} {one.user.template}")
-    return _pieces(" ".join(texts))
+            prompt = load_prompt(name)
+            texts.append(f"{prompt.system} {prompt.user.template}")
+    return _split_pieces(" ".join(texts))
 
 
-def _pieces(text: str) -> frozenset[str]:
-    words = re.findall(r"[^\W_]+", text.casefold())
-    wide = (
-        word[at : at + 2] for word in words if not word.isascii() for at in range(len(word) - 1)
-    )
-    return frozenset(word for word in words if len(word) > 2 or word.isdigit()).union(wide)
+def _split_pieces(text: str) -> frozenset[str]:
+    """Return the words of three characters or more, the numbers, and pairs of wide characters."""
+    pieces = set()
+    for word in re.findall(r"[^\W_]+", text.casefold()):
+        if len(word) > 2 or word.isdigit():
+            pieces.add(word)
+        if not word.isascii():
+            pieces.update(word[start : start + 2] for start in range(len(word) - 1))
+    return frozenset(pieces)

@@ -29,7 +29,7 @@ from engine.gguf.llama import capture_log, complaint, why_not_loaded
 from engine.llm.chat_template import PLAIN, Frame, render_frame
 from engine.llm.model_process import Choice, Served, ServedFile
 from engine.llm.prompts import Message
-from engine.llm.turn_marks import KNOWN, Marks, find_marks, neutral
+from engine.llm.turn_marks import KNOWN, Marks, find_marks, neutralize
 
 # Tokens of one computation; larger ones do not speed up the reading of prompts.
 BATCH = 256
@@ -144,9 +144,9 @@ class LanguageModel(Model):
         llama.cpp does so itself, except for tokens that the file lists as added by a user, which
         may be those of its template.
         """
-        tokens = self._tokens(self._marks.apart(text))
+        tokens = self._tokens(self._marks.break_up(text))
         if any(map(self._is_added, tokens)):
-            return self._tokens(self._marks.apart(neutral(text)))
+            return self._tokens(self._marks.break_up(neutralize(text)))
         return tokens
 
     def _is_added(self, token: int) -> bool:

@@ -25,7 +25,7 @@ class BadAnswerError(ValueError):
     """A model's answer that does not have the requested shape; the text of the error says why."""
 
 
-def well_formed(value: Any) -> Any:
+def replace_surrogates(value: Any) -> Any:
     """Return a text with unpaired surrogates replaced; other values are returned unchanged.
 
     JSON can hold unpaired surrogates, but files cannot.
@@ -35,7 +35,7 @@ def well_formed(value: Any) -> Any:
     return value
 
 
-Text = Annotated[str, BeforeValidator(well_formed)]
+Text = Annotated[str, BeforeValidator(replace_surrogates)]
 Number = Annotated[int, Field(json_schema_extra={"minimum": 1})]
 Numbers = Annotated[list[Number], Field(json_schema_extra={"maxItems": 9})]
 
@@ -91,7 +91,7 @@ class Shape(Generic[AnyEntry]):
                 f"an entry of '{self.name}' lacks a field, or has one of another type"
             ) from None
 
-    def closed(self, text: str) -> tuple[str, bool] | None:
+    def close_truncated(self, text: str) -> tuple[str, bool] | None:
         """Complete a truncated answer; return its JSON and whether its last entry was truncated.
 
         The flag is also True if no entry was begun. A last entry without any text is left out.

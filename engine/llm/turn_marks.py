@@ -9,7 +9,7 @@ the passage is still found.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,9 +39,9 @@ class Marks:
     speakers: frozenset[str] = frozenset()
     headings: frozenset[str] = frozenset()
 
-    def apart(self, text: str) -> str:
+    def break_up(self, text: str) -> str:
         """Return `text` with a space in each of these marks."""
-        signs, speakers, headings = _patterns(self)
+        signs, speakers, headings = _compile_patterns(self)
         text = signs.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
         text = headings.sub(lambda found: " ".join(found[0]), text)
         return speakers.sub(lambda found: f"{found[0]} ", text)
@@ -63,32 +63,36 @@ def find_marks(texts: Sequence[str]) -> Marks:
     )
 
 
-def neutral(text: str) -> str:
+def neutralize(text: str) -> str:
     """Return a document's text with a space in everything that a chat template may take for a mark.
 
     Examples are <|im_end|> and `### Response:`.
     """
-    return KNOWN.apart(
-        _CONTROL.sub(
-            lambda found: (
-                f" {found[0]}"
-                if found.start() and text[found.start() - 1] in "|｜"
-                else f"{found[0]} "
-            ),
-            text,
-        )
-    )
+    return KNOWN.break_up(_CONTROL.sub(_space_control_mark, text))
+
+
+def _space_control_mark(match: re.Match[str]) -> str:
+    """Return half of a control mark with a space where the other half adjoins it."""
+    before = match.string[: match.start()][-1:]
+    if before and before in "|｜":
+        return f" {match[0]}"
+    return f"{match[0]} "
 
 
 @lru_cache(maxsize=64)
-def _patterns(marks: Marks) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    signs, speakers, headings = (
-        "|".join(re.escape(one) for one in sorted(some, key=len, reverse=True)) or r"(?!)"
-        for some in (marks.signs, marks.speakers, marks.headings)
-    )
+def _compile_patterns(marks: Marks) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    signs = _join_alternatives(marks.signs)
+    speakers = _join_alternatives(marks.speakers)
+    headings = _join_alternatives(marks.headings)
     ended = rf"(?:\w[\w ]{{0,30}} )?(?:{headings})(?:[ \t]*$|[ \t*]*[:：])"
     return (
         re.compile(signs),
         re.compile(rf"(?<![A-Za-z0-9_])(?:{speakers})(?=\**[:：])", re.IGNORECASE),
         re.compile(rf"[#@*=]{{2,}}(?=[ \t]*{ended})", re.IGNORECASE | re.MULTILINE),
     )
+
+
+def _join_alternatives(words: Collection[str]) -> str:
+    """Return a pattern that matches one of the words, the longest first, or nothing without any."""
+    escaped = [re.escape(word) for word in sorted(words, key=len, reverse=True)]
+    return "|".join(escaped) or r"(?!)"

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine.core.arrays import Doubles
 from engine.core.figures import Interval
-from engine.metrics.relevance import Floats, Ints
+from engine.metrics.relevance import Ints
 
 SAMPLES = 10_000
 CONFIDENCE = 0.95
@@ -30,7 +31,7 @@ def bootstrap_means(
     seed: int = 0,
     clusters: ArrayLike | None = None,
     block: int = BLOCK,
-) -> Floats:
+) -> Doubles:
     """Return means (samples, c) of `values` (n, c) over resampled rows.
 
     All columns share the same resamples. If there are two or more `clusters` (n,), clusters are
@@ -57,7 +58,7 @@ def bootstrap_means(
     return np.concatenate(blocks)
 
 
-def _resample_counts(rng: np.random.Generator, resamples: int, n: int) -> Floats:
+def _resample_counts(rng: np.random.Generator, resamples: int, n: int) -> Doubles:
     """Return how often each of n items is in each resample of n items (resamples, n)."""
     items = rng.integers(0, n, size=(resamples, n))
     # Each resample counts in a range of its own, so that one call of bincount counts all.
@@ -66,7 +67,7 @@ def _resample_counts(rng: np.random.Generator, resamples: int, n: int) -> Floats
     return counts.reshape(resamples, n).astype(np.float64)
 
 
-def cluster_sums(values: Floats, clusters: ArrayLike | None) -> tuple[Floats, Floats]:
+def cluster_sums(values: Doubles, clusters: ArrayLike | None) -> tuple[Doubles, Doubles]:
     """Return sums (k, c) of `values` (n, c) over each cluster, and the clusters' sizes (k,).
 
     Clusters are in the order of their first rows. Without clusters every row is a cluster.
@@ -84,20 +85,20 @@ def cluster_sums(values: Floats, clusters: ArrayLike | None) -> tuple[Floats, Fl
     return sums, np.bincount(rows).astype(np.float64)
 
 
-def interval(values: Floats, means: Floats) -> Interval:
+def interval(values: Doubles, means: Doubles) -> Interval:
     """Return the mean of `values` (n,) with the interval of its bootstrap `means` (samples,)."""
     low, high = bounds(means)
     return Interval(float(values.mean()), low, high)
 
 
-def bounds(means: Floats) -> tuple[float, float]:
+def bounds(means: Doubles) -> tuple[float, float]:
     """Return the percentile interval of bootstrap `means` (samples,)."""
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
 
 
-def check_values(values: ArrayLike) -> Floats:
+def check_values(values: ArrayLike) -> Doubles:
     """Return per-query values (n, c). Raises ValueError for an empty or non-finite matrix."""
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:

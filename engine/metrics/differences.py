@@ -19,10 +19,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine.core.arrays import Doubles
 from engine.core.figures import Difference, Verdict
 from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means, bounds, cluster_sums
 from engine.metrics.randomisation import randomisation_p
-from engine.metrics.relevance import Floats
 
 POWER = 0.8
 # Standard errors from 0 to the end of the interval, and on to a difference shown with `POWER`.
@@ -55,7 +55,7 @@ def paired_difference(
     return difference(float(gap.mean()), means, p_value)
 
 
-def difference(value: float, resampled: Floats, p_value: float) -> Difference:
+def difference(value: float, resampled: Doubles, p_value: float) -> Difference:
     """Return any figure's difference with its verdict.
 
     `value` is the observed difference, `resampled` (samples,) those of the bootstrap, `p_value` is
@@ -94,7 +94,7 @@ def queries_needed(gap: ArrayLike, clusters: ArrayLike | None = None) -> int | N
     return queries_to_show(mean, spread(values, clusters))
 
 
-def spread(gap: Floats, clusters: ArrayLike | None = None) -> float:
+def spread(gap: Doubles, clusters: ArrayLike | None = None) -> float:
     """Return the standard deviation s of per-query differences (n,), so that s/√n is the error.
 
     It is multiplied by the root of the design effect of their `clusters` (n,) if that is above 1
@@ -141,7 +141,7 @@ def add_needed(
 
 
 def tested_difference(
-    gap: Floats, means: Floats, p_value: float, clusters: ArrayLike | None
+    gap: Doubles, means: Doubles, p_value: float, clusters: ArrayLike | None
 ) -> Difference:
     """Return the difference of per-query `gap` (n,) in percent, with the queries needed.
 

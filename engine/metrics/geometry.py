@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics.relevance import Floats, Ints
+from engine.core.arrays import Doubles
+from engine.metrics.relevance import Ints
 
 Float32s = NDArray[np.float32]
 
@@ -22,7 +23,7 @@ _PRODUCTS = 512 * 100_000
 _SAME = 1e-6
 
 
-def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Floats:
+def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Doubles:
     """Return ‖e(q) − e(c⁺)‖² / ‖e(q) − e(c_nearest)‖² of every pair (p,); lower is better.
 
     The mean is the figure, which is 1 at best. BMEmbed, appendix E; Wang & Isola 2020 without the
@@ -45,7 +46,7 @@ def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Floa
     return alignment_of(to_answers, squared_distances(nearest))
 
 
-def _largest_products(rows: Float32s, others: Float32s, block: int) -> Floats:
+def _largest_products(rows: Float32s, others: Float32s, block: int) -> Doubles:
     """Return each row's largest inner product with any of the others (n,), `block` rows a step."""
     largest = np.empty(len(rows), dtype=np.float64)
     for start in range(0, len(rows), block):
@@ -54,19 +55,19 @@ def _largest_products(rows: Float32s, others: Float32s, block: int) -> Floats:
     return largest
 
 
-def alignment_of(to_answers: ArrayLike, to_nearest: ArrayLike) -> Floats:
+def alignment_of(to_answers: ArrayLike, to_nearest: ArrayLike) -> Doubles:
     """Return the `alignment` of squared distances (n,) to the answers and to the nearest chunks."""
     distances = np.asarray(to_answers, dtype=np.float64)
     smallest = np.minimum(np.asarray(to_nearest, dtype=np.float64), distances)
     has_scale = smallest > _SAME
     coincides = distances <= _SAME
-    ratios: Floats = np.divide(distances, smallest, out=np.ones_like(distances), where=has_scale)
+    ratios: Doubles = np.divide(distances, smallest, out=np.ones_like(distances), where=has_scale)
     return ratios[has_scale | coincides]
 
 
-def squared_distances(cosines: ArrayLike) -> Floats:
+def squared_distances(cosines: ArrayLike) -> Doubles:
     """Return ‖x − y‖² = 2 − 2 x·y of unit vectors, from their cosines."""
-    distances: Floats = np.maximum(2.0 - 2.0 * np.asarray(cosines, dtype=np.float64), 0.0)
+    distances: Doubles = np.maximum(2.0 - 2.0 * np.asarray(cosines, dtype=np.float64), 0.0)
     return distances
 
 
@@ -133,7 +134,7 @@ def isoscore(vectors: ArrayLike) -> float:
         raise ValueError("IsoScore wants two dimensions or more")
     centred = rows - rows.mean(axis=0)
     eigenvalues = np.linalg.eigvalsh(centred.T @ centred)
-    variances: Floats = np.maximum(eigenvalues, 0.0)
+    variances: Doubles = np.maximum(eigenvalues, 0.0)
     length = float(np.linalg.norm(variances))
     if length == 0.0:
         raise ValueError("IsoScore wants vectors that differ")
@@ -141,7 +142,7 @@ def isoscore(vectors: ArrayLike) -> float:
     return float((s * s - 1) / (dimensions - 1))
 
 
-def _check_vectors(vectors: ArrayLike, least: int) -> Floats:
+def _check_vectors(vectors: ArrayLike, least: int) -> Doubles:
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < least or not np.isfinite(rows).all():
         raise ValueError(
@@ -150,7 +151,7 @@ def _check_vectors(vectors: ArrayLike, least: int) -> Floats:
     return rows
 
 
-def nearest_distances(domain: ArrayLike, general: ArrayLike) -> Floats:
+def nearest_distances(domain: ArrayLike, general: ArrayLike) -> Doubles:
     """Return the Euclidean distance (n,) of each unit vector to its nearest general one.
 
     Δ(D, D′) = √(2 − 2 max cos), 0 to 2, of "Domain-adapted embeddings, evaluated", §2.6. `domain`
@@ -161,5 +162,5 @@ def nearest_distances(domain: ArrayLike, general: ArrayLike) -> Floats:
     if rows.ndim != 2 or others.ndim != 2 or not len(others) or rows.shape[1] != others.shape[1]:
         raise ValueError(f"vectors of shape {rows.shape} and {others.shape} do not fit")
     nearest = _largest_products(rows, others, _GENERAL_BLOCK)
-    distances: Floats = np.sqrt(squared_distances(nearest))
+    distances: Doubles = np.sqrt(squared_distances(nearest))
     return distances

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.core.arrays import Doubles
 from engine.metrics.bootstrap import SAMPLES, check_values, cluster_sums
-from engine.metrics.relevance import Floats
 
 BLOCK = 2_000_000
 _TIE = 1e-9
@@ -27,7 +27,7 @@ Bools = NDArray[np.bool_]
 
 def randomisation_p(
     gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0, clusters: ArrayLike | None = None
-) -> Floats:
+) -> Doubles:
     """Return two-sided p (c,) of the mean of each column of per-query differences `gaps` (n, c).
 
     All columns share the same tosses. Queries of the same number in `clusters` (n,) keep or change
@@ -44,7 +44,7 @@ def randomisation_p(
     tolerance = _TIE * np.maximum(largest_sum, 1e-300)
     threshold = observed - tolerance
 
-    def is_extreme(signs: Floats) -> Bools:
+    def is_extreme(signs: Doubles) -> Bools:
         reaches: Bools = np.abs(signs @ matrix) >= threshold
         return reaches
 
@@ -53,7 +53,7 @@ def randomisation_p(
 
 def max_t_p(
     gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0, clusters: ArrayLike | None = None
-) -> Floats:
+) -> Doubles:
     """Return one-sided p (c,) that each of c systems is better than a reference.
 
     p is corrected for the number of systems by Westfall & Young's (1993) single-step max-T: it is
@@ -67,7 +67,7 @@ def max_t_p(
     scaled = matrix / np.maximum(norms, 1e-300)
     threshold = scaled.sum(axis=0) - _TIE * np.sqrt(len(matrix))
 
-    def is_extreme(signs: Floats) -> Bools:
+    def is_extreme(signs: Doubles) -> Bools:
         largest = (signs @ scaled).max(axis=1, keepdims=True)
         reaches: Bools = largest >= threshold
         return reaches
@@ -76,8 +76,8 @@ def max_t_p(
 
 
 def _share_of_tosses(
-    is_extreme: Callable[[Floats], Bools], shape: tuple[int, ...], samples: int, seed: int
-) -> Floats:
+    is_extreme: Callable[[Doubles], Bools], shape: tuple[int, ...], samples: int, seed: int
+) -> Doubles:
     """Return p (c,): the share of tosses of n coins for which `is_extreme` holds.
 
     `shape` is (n, c); `is_extreme` turns signs (b, n) into decisions (b, c).
@@ -89,13 +89,13 @@ def _share_of_tosses(
     for signs in tosses:
         extreme += np.count_nonzero(is_extreme(signs), axis=0)
     # The observed assignment counts as one toss more, unless it is among the tosses anyway.
-    p: Floats = (extreme + 1) / (samples + 1)
+    p: Doubles = (extreme + 1) / (samples + 1)
     if is_exact:
         p = extreme / 2**n
     return p
 
 
-def _all_tosses(n: int) -> Iterator[Floats]:
+def _all_tosses(n: int) -> Iterator[Doubles]:
     """Yield all 2ⁿ patterns of n signs in blocks (b, n): the binary digits of all numbers."""
     step = max(1, BLOCK // n)
     for start in range(0, 2**n, step):
@@ -104,7 +104,7 @@ def _all_tosses(n: int) -> Iterator[Floats]:
         yield 2 * digits.astype(np.float64) - 1
 
 
-def _random_tosses(n: int, samples: int, seed: int) -> Iterator[Floats]:
+def _random_tosses(n: int, samples: int, seed: int) -> Iterator[Doubles]:
     """Yield random patterns of n signs in blocks (b, n)."""
     rng = np.random.default_rng(seed)
     step = max(1, BLOCK // n)

@@ -9,7 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
+from engine.core.arrays import Doubles
+
 Ints = NDArray[np.int64]
 Number = TypeVar("Number", bound=np.generic)
 
@@ -108,10 +109,10 @@ def pad_rows(
     return padded
 
 
-def ratio(part: ArrayLike, whole: ArrayLike) -> Floats:
+def ratio(part: ArrayLike, whole: ArrayLike) -> Doubles:
     """Return part / whole element by element, 0 where the whole is 0."""
     numerator = np.asarray(part, dtype=np.float64)
     denominator = np.asarray(whole, dtype=np.float64)
     zeros = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
-    shares: Floats = np.divide(numerator, denominator, out=zeros, where=denominator > 0)
+    shares: Doubles = np.divide(numerator, denominator, out=zeros, where=denominator > 0)
     return shares

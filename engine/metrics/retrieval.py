@@ -12,38 +12,39 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics.relevance import Floats, Ints, Relevance, ratio
+from engine.core.arrays import Doubles
+from engine.metrics.relevance import Ints, Relevance, ratio
 
 Gain = Literal["linear", "exponential"]
 
 
-def hit_at_k(relevance: Relevance, k: int) -> Floats:
+def hit_at_k(relevance: Relevance, k: int) -> Doubles:
     """Return 1 for each query (q,) with a relevant item among the first k, else 0.
 
     Top-k accuracy in MultiHop-RAG, Tang & Yang 2024.
     """
-    hits: Floats = (relevance.at(k) > 0).any(axis=1).astype("float64")
+    hits: Doubles = (relevance.at(k) > 0).any(axis=1).astype("float64")
     return hits
 
 
-def reciprocal_rank(relevance: Relevance, k: int) -> Floats:
+def reciprocal_rank(relevance: Relevance, k: int) -> Doubles:
     """Return 1 / rank of each query's first relevant item (q,), 0 if none is among the first k.
 
     Ranks count from 1 (Voorhees, TREC-8, 1999).
     """
     relevant = relevance.at(k) > 0
     reciprocals = relevant / _ranks(relevant)
-    best: Floats = reciprocals.max(axis=1, initial=0.0)
+    best: Doubles = reciprocals.max(axis=1, initial=0.0)
     return best
 
 
-def recall_at_k(relevance: Relevance, k: int) -> Floats:
+def recall_at_k(relevance: Relevance, k: int) -> Doubles:
     """Return |relevant among the first k| / |relevant| (q,), 0 without a relevant item."""
     retrieved = np.count_nonzero(relevance.at(k) > 0, axis=1)
     return ratio(retrieved, relevance.relevant)
 
 
-def average_precision_at_k(relevance: Relevance, k: int) -> Floats:
+def average_precision_at_k(relevance: Relevance, k: int) -> Doubles:
     """Return Σ_{i≤k, item i relevant} precision@i / |relevant| (q,), 0 without a relevant item.
 
     As trec_eval's map_cut (Buckley & Voorhees 2000): the divisor is the number of all relevant
@@ -54,7 +55,7 @@ def average_precision_at_k(relevance: Relevance, k: int) -> Floats:
     return ratio((precision * relevant).sum(axis=1), relevance.relevant)
 
 
-def ndcg_at_k(relevance: Relevance, k: int, gain: Gain = "linear") -> Floats:
+def ndcg_at_k(relevance: Relevance, k: int, gain: Gain = "linear") -> Doubles:
     """Return DCG@k / ideal DCG@k (q,) with DCG@k = Σ_{i≤k} gain(grade_i) / log2(i + 1).
 
     0 without a relevant item. Linear gain (the grade itself: Järvelin & Kekäläinen 2002) is that of
@@ -66,13 +67,13 @@ def ndcg_at_k(relevance: Relevance, k: int, gain: Gain = "linear") -> Floats:
     return ratio(dcg, ideal_dcg)
 
 
-def _dcg(grades: Ints, gain: Gain) -> Floats:
+def _dcg(grades: Ints, gain: Gain) -> Doubles:
     """Return Σ_i gain(grade_i) / log2(i + 1) of each row of grades (q,)."""
     gains = grades.astype(np.float64)
     if gain == "exponential":
         gains = np.exp2(grades) - 1.0
     discounts = 1.0 / np.log2(_ranks(grades) + 1)
-    sums: Floats = gains @ discounts
+    sums: Doubles = gains @ discounts
     return sums
 
 
@@ -100,7 +101,7 @@ def count_new_evidence(ids: ArrayLike, held: Sequence[Mapping[int, Collection[in
     return counts
 
 
-def multihop_ap_at_k(first: Ints, evidence: ArrayLike, k: int = 10) -> Floats:
+def multihop_ap_at_k(first: Ints, evidence: ArrayLike, k: int = 10) -> Doubles:
     """Return Σ_{i≤k} first_i / i, divided by min(#evidence, k) (q,), 0 without evidence.
 
     `first` (q, depth) comes from `count_new_evidence`; `evidence` (q,) is the number of evidence
@@ -112,7 +113,7 @@ def multihop_ap_at_k(first: Ints, evidence: ArrayLike, k: int = 10) -> Floats:
     return ratio(gains, np.minimum(evidence, k))
 
 
-METRICS: dict[str, Callable[[Relevance, int], Floats]] = {
+METRICS: dict[str, Callable[[Relevance, int], Doubles]] = {
     "hit": hit_at_k,
     "mrr": reciprocal_rank,
     "ndcg": ndcg_at_k,
@@ -126,7 +127,7 @@ MAFIN = (*(f"recall@{k}" for k in _DEPTHS), *(f"ndcg_exp@{k}" for k in _DEPTHS))
 NAMES = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10", "recall@10", "map@10")
 
 
-def evaluate_run(relevance: Relevance, names: Iterable[str] = NAMES) -> dict[str, Floats]:
+def evaluate_run(relevance: Relevance, names: Iterable[str] = NAMES) -> dict[str, Doubles]:
     """Return per-query values (q,) in [0, 1] by metric name (`metric@k`).
 
     A query without any relevant item scores 0 everywhere, so leave such queries out beforehand.

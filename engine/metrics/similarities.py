@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine.core.arrays import Doubles
 from engine.core.figures import Difference, Interval
 from engine.metrics.bootstrap import PAPER, Sampling, interval
 from engine.metrics.bootstrap import SAMPLES as RESAMPLES
 from engine.metrics.differences import add_needed, paired_difference
-from engine.metrics.relevance import Floats
 
 PERCENTILES = tuple(range(0, 101, 5))
 
@@ -40,7 +40,7 @@ class Threshold:
 
 def thresholds(
     top: ArrayLike, percentiles: Sequence[float] = PERCENTILES, sampling: Sampling = PAPER
-) -> Floats:
+) -> Doubles:
     """Return τ(ψ) for each of the percentiles ψ.
 
     τ(ψ) is a percentile of Γ = {γ_j}, where γ_j is the least of the top-K similarities `top` (q, K)
@@ -52,7 +52,7 @@ def thresholds(
         raise ValueError(f"a threshold wants {wanted}, not an array of shape {best.shape}")
     lowest = best.min(axis=1)
     gamma = lowest[sampling.draw(len(best))].min(axis=1)
-    taus: Floats = np.percentile(gamma, list(percentiles))
+    taus: Doubles = np.percentile(gamma, list(percentiles))
     return taus
 
 
@@ -119,15 +119,15 @@ def overlap(
         if not np.isfinite(similarities).all():
             raise ValueError("similarities hold NaN or infinity")
     samples = best[sampling.draw(len(best))]  # (m, l, K)
-    theta: Floats = np.percentile(samples, sampling.psi, axis=(1, 2))
+    theta: Doubles = np.percentile(samples, sampling.psi, axis=(1, 2))
     coe = _share_above(right, theta)
     roe = _share_above(other, theta)
     return interval(coe, coe), interval(roe, roe)
 
 
-def _share_above(similarities: Floats, theta: Floats) -> Floats:
+def _share_above(similarities: Doubles, theta: Doubles) -> Doubles:
     """Return the share of all similarities above each of `theta` (m,)."""
     ordered = np.sort(similarities, axis=None)
     up_to = np.searchsorted(ordered, theta, side="right")
-    shares: Floats = 1.0 - up_to / similarities.size
+    shares: Doubles = 1.0 - up_to / similarities.size
     return shares

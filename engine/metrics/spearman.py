@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine.core.arrays import Doubles
 from engine.core.figures import Difference, Interval
 from engine.metrics.differences import difference
-from engine.metrics.relevance import Floats
 
 RESAMPLES = 2_000
 
@@ -34,7 +34,7 @@ def spearman(first: ArrayLike, second: ArrayLike, axis: int = -1) -> Any:
 
 
 def spearman_interval(
-    values: Floats, gold: ArrayLike, samples: int = RESAMPLES, seed: int = 0
+    values: Doubles, gold: ArrayLike, samples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
     """Return Spearman's correlation with its 95 % percentile interval over resampled pairs."""
     resampled = _resample(spearman, (values, gold), samples, seed)
@@ -43,7 +43,7 @@ def spearman_interval(
 
 
 def spearman_difference(
-    values: Floats, base: Floats, gold: ArrayLike, samples: int = RESAMPLES, seed: int = 0
+    values: Doubles, base: Doubles, gold: ArrayLike, samples: int = RESAMPLES, seed: int = 0
 ) -> Difference:
     """Return how much better `values` correlate with `gold` than `base` does, all (n,).
 
@@ -69,10 +69,10 @@ def spearman_difference(
     return difference(float(test.statistic), resampled, float(test.pvalue))
 
 
-def _resample(statistic: Any, columns: tuple[ArrayLike, ...], samples: int, seed: int) -> Floats:
+def _resample(statistic: Any, columns: tuple[ArrayLike, ...], samples: int, seed: int) -> Doubles:
     """Return the statistic (samples,) of resampled rows of the columns (n,)."""
     n = np.size(columns[0])
     rows = np.random.default_rng(seed).integers(0, n, (samples, n))
     resamples = [np.asarray(column, np.float64)[rows] for column in columns]
-    values: Floats = statistic(*resamples)
+    values: Doubles = statistic(*resamples)
     return values

@@ -57,7 +57,7 @@ def plan_sharing(project: ProjectFolder, group: str | None) -> Sharing:
         raise UsageError(
             "Projects are shared on Linux only.",
             "",
-            "Use chmod and chgrp.",
+            "Give others access to the project's folder with the tools of your system.",
             code="share-unavailable",
         )
     if group is None:

@@ -30,6 +30,26 @@ def command_for(stage: str) -> str:
     return "run" if stage in SEARCH else "adapt"
 
 
+def not_built(project: ProjectFolder, kind: type[ArtifactInfo]) -> NotBuiltError:
+    """Return the error that a project has no artifact of a kind, with the stage to run."""
+    pronoun = "them" if kind.plural else "it"
+    return NotBuiltError(
+        f"The project {project.name} has no {kind.called} yet.",
+        "",
+        f"To make {pronoun}, {_how_to_run(project, kind)}",
+        stage=kind.stage,
+        command=command_for(kind.stage),
+    )
+
+
+def _how_to_run(project: ProjectFolder, kind: type[ArtifactInfo]) -> str:
+    command = command_for(kind.stage)
+    run = f"run 'engine {command} {project.argument}'"
+    if command == "adapt":
+        return f"{run}; with --dry-run it only says how long that takes and what it can show."
+    return f"{run}."
+
+
 @dataclass(frozen=True)
 class ProjectSnapshot:
     """What fingerprints are computed from: the project, its settings and its database."""
@@ -44,31 +64,17 @@ class ProjectSnapshot:
         Raises NotBuiltError that names the stage to run.
         """
         artifact = self.store.artifact(kind)
-        stage = kind.stage
-        command = command_for(stage)
-        if command == "adapt":
-            ask = "; with --dry-run it only says how long that takes and what it can show"
-        else:
-            ask = ""
-        run = f"run 'engine {command} {self.project.argument}'{ask}."
-        pronoun = "them" if kind.plural else "it"
-        verb = "are" if kind.plural else "is"
         if artifact is None:
-            raise NotBuiltError(
-                f"The project {self.project.name} has no {kind.called} yet.",
-                "",
-                f"To make {pronoun}, {run}",
-                stage=stage,
-                command=command,
-            )
+            raise not_built(self.project, kind)
         if artifact.fingerprint == INCOMPLETE:
+            verb = "are" if kind.plural else "is"
             raise NotBuiltError(
                 f"The {kind.called} of the project {self.project.name} {verb} not complete.",
                 "A run was stopped before its end.",
-                f"To go on, {run}",
+                f"To go on, {_how_to_run(self.project, kind)}",
                 code="stage-unfinished",
-                stage=stage,
-                command=command,
+                stage=kind.stage,
+                command=command_for(kind.stage),
             )
         return artifact
 

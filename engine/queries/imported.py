@@ -34,21 +34,30 @@ def attach_imported(
     attached: list[Query] = []
     rejected: list[Rejected] = []
     for item in items:
-        hit = None
-        if item.text.strip():
-            named = frozenset[int]()
-            if item.document:
-                named = by_name.get(fold(item.document), named)
-            hit = finder.find(item.evidence, named)
-        if hit is None:
+        query = _attach(item, finder, by_name)
+        if query is None:
             rejected.append(_reject(item))
-            continue
-        chunk, evidence = hit
-        text = " ".join(item.text.split())
-        split: Split = "validation" if item.validation else "train"
-        query = Query(text, item.kind, chunk.id, chunk.document_id, evidence, split, imported=True)
-        attached.append(query)
+        else:
+            attached.append(query)
     return Filtered(attached, rejected)
+
+
+def _attach(
+    item: ImportedQuery, finder: _EvidenceFinder, by_name: Mapping[str, frozenset[int]]
+) -> Query | None:
+    """Return the query with the chunk that contains its evidence, or None without one."""
+    if not item.text.strip():
+        return None
+    named = frozenset[int]()
+    if item.document:
+        named = by_name.get(fold(item.document), named)
+    hit = finder.find(item.evidence, named)
+    if hit is None:
+        return None
+    chunk, evidence = hit
+    text = " ".join(item.text.split())
+    split: Split = "validation" if item.validation else "train"
+    return Query(text, item.kind, chunk.id, chunk.document_id, evidence, split, imported=True)
 
 
 def _reject(item: ImportedQuery) -> Rejected:
@@ -73,18 +82,22 @@ def graded_answers(
     Chunks that held-out or validation queries ask for are left out, but not those of validation
     queries from a file of their own. Empty if no import has grades.
     """
-    items = graded_queries(project)
     answers: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    items = graded_queries(project)
+    if not items:
+        return answers
     trained = {query.text for query in queries if query.split == "train"}
     asking: set[Split] = {"heldout"}
     if not has_validation_queries(project):
         asking.add("validation")
     held_out = {query.chunk_id for query in queries if query.split in asking}
-    for grade in sorted({item.grade or 1 for item in items}):
-        same_grade = [item for item in items if (item.grade or 1) == grade]
-        for query in attach_imported(same_grade, chunks, documents).kept:
-            if query.text in trained and query.chunk_id not in held_out:
-                answers[query.text][query.chunk_id] = grade
+    finder = _EvidenceFinder(chunks)
+    by_name = _group_by_name(documents)
+    # Of several grades of a chunk the highest counts.
+    for item in sorted(items, key=lambda item: item.grade or 1):
+        query = _attach(item, finder, by_name)
+        if query is not None and query.text in trained and query.chunk_id not in held_out:
+            answers[query.text][query.chunk_id] = item.grade or 1
     return answers
 
 

@@ -46,29 +46,6 @@ SETTINGS: Mapping[str, tuple[type[Section], tuple[str, ...]]] = {
     "evaluation": (EvaluationSettings, ("heldout_share",)),
 }
 """Section → keys that are part of the recipe."""
-BEFORE_NOTED: Defaults = {
-    "queries": {
-        "kinds": ["question", "keyword", "title", "claim"],
-        "per_chunk": 3,
-        "prompt": "two-step",
-        "context_tokens": 4096,
-        "answer_tokens": 768,
-        "max_queries": 8000,
-        "max_hours": 0.0,
-        "quality_filters": True,
-        "consistency_top": 20,
-    },
-    "evaluation": {"heldout_share": 0.3},
-    "prompts": {
-        "events": "4228f1c4a27f5312",
-        "questions": "c97f474b6a88c051",
-        "one-step": "1001e2a71d782c06",
-    },
-    "conversation": 3,
-    "order": 1,
-    "filters": 2,
-}
-"""The defaults of queries that were made before defaults were recorded."""
 
 
 def current_defaults() -> dict[str, Any]:
@@ -76,6 +53,7 @@ def current_defaults() -> dict[str, Any]:
     from engine.queries.filters.quality import VERSION as FILTERS
     from engine.queries.llm.conversation import VERSION as CONVERSATION
     from engine.queries.llm.coverage import VERSION as ORDER
+    from engine.queries.rules.extractive import VERSION as RULES
 
     settings = {}
     for name, (section, keys) in SETTINGS.items():
@@ -86,15 +64,16 @@ def current_defaults() -> dict[str, Any]:
         "conversation": CONVERSATION,
         "order": ORDER,
         "filters": FILTERS,
+        "rules": RULES,
     }
 
 
 def noted_defaults(snapshot: ProjectSnapshot) -> Defaults:
     """Return the defaults by which the queries were made, or the current ones without queries."""
     queries = snapshot.store.artifact(QueriesInfo)
-    if queries is None:
+    if queries is None or not queries.info.defaults:
         return current_defaults()
-    return queries.info.defaults or BEFORE_NOTED
+    return queries.info.defaults
 
 
 def recipe(
@@ -143,7 +122,9 @@ def query_recipe(snapshot: ProjectSnapshot, defaults: Defaults | None = None) ->
     shared = settings.model_dump(include={"per_chunk", "max_queries", "consistency_top"})
     # Only language models write everyday queries.
     kinds = [kind for kind in settings.kinds if kind != "everyday"]
-    return {"backend": backend, "kinds": kinds, **shared}
+    made = {"backend": backend, "kinds": kinds, **shared}
+    rules = defaults.get("rules", 1)  # earlier versions did not record it
+    return made if rules == 1 else {**made, "rules": rules}
 
 
 def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, Any]:

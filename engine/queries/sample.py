@@ -87,7 +87,7 @@ class _Sampler:
         self._check = stop_check(should_stop)
 
     def make(self) -> QuerySample:
-        """Return the sample. Raises what `sample_here` raises."""
+        """Return the sample. Raises what `sample` raises."""
         if self._backend in MODELS:
             sampled = self._ask_model()
         else:

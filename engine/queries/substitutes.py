@@ -74,7 +74,7 @@ class Question:
     passage: str = ""
 
 
-def language_model(snapshot: ProjectSnapshot, task: Task = SUBSTITUTES) -> str:
+def fingerprint_language_model(snapshot: ProjectSnapshot, task: Task = SUBSTITUTES) -> str:
     """Return a fingerprint of the model and how it is asked; empty if no model writes queries.
 
     Raises SettingsError or ModelError if the model in the settings does not exist.
@@ -118,7 +118,11 @@ def _ask_about(
     progress: Callable[[int], None],
 ) -> list[Found]:
     """Return the model's answer to each question; cached answers are not requested again."""
-    path = context.project.path / "cache" / f"{task.name}-{language_model(context, task)}.jsonl"
+    path = (
+        context.project.path
+        / "cache"
+        / f"{task.name}-{fingerprint_language_model(context, task)}.jsonl"
+    )
     former = _read(path)
     kept: dict[str, Found] = {}
     model: ChatModel | None = None
@@ -181,7 +185,7 @@ def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Found |
         "words": ", ".join(words),
         "passage": question.passage,
     }
-    message = load_prompt(task.name).filled(values)
+    message = load_prompt(task.name).fill(values)
     try:
         reply = model.complete(Request(message, task.shape, len(words), LIMIT, seed))
         entries = task.shape.read(reply.text)

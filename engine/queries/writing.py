@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from engine.core.records import Chunk, Query
-from engine.core.text import duration
+from engine.core.text import duration, format_count
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.chunks import IN_MEMORY, sample_indices
 from engine.queries.filters.consistency import format_share
@@ -258,6 +258,7 @@ class _GenerationRun:
         self.context.progress(self._course.done.chunks, total, "chunks")
 
     def _report_cost(self) -> None:
+        """Report how long the rest will take, by the pace so far."""
         budget = self._course.budget
         pace = self._course.pace
         total = len(self._order)
@@ -274,12 +275,13 @@ class _GenerationRun:
             whole = f"{total} in all"
         else:
             whole = f"{reached} of {total} are within the budget"
-        chunks = "1 more chunk" if left == 1 else f"{left} more chunks"
+        chunks = format_count(left, "more chunk")
         remaining = duration(pace.each * left)
         cost = f"about {remaining} for {chunks} ({whole})"
         self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
 
     def _report_share(self) -> None:
+        """Report the share of questions whose evidence is in the chunk."""
         total = len(self.queries) + len(self.lost)
         if total:
             share = f"{format_share(len(self.queries) / total)} kept"

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from engine.core.arrays import Ids
+from engine.core.arrays import Doubles, Ids
 from engine.metrics.relevance import refuse_duplicates
 
-Floats = NDArray[np.float64]
 Ranker = tuple[ArrayLike, ArrayLike]
-Fused = tuple[Ids, Floats]
+Fused = tuple[Ids, Doubles]
 
 RRF_CONSTANT = 40
 BLOCK = 1_000_000
@@ -94,7 +93,7 @@ def cross_score(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
     return joined, joined_scores
 
 
-def _without_padding(ids: Ids, scores: Floats) -> Fused:
+def _without_padding(ids: Ids, scores: Doubles) -> Fused:
     present = ids >= 0
     return ids[present], scores[present]
 
@@ -104,14 +103,14 @@ def _is_single(rankers: Sequence[Ranker]) -> bool:
     return np.ndim(rankers[0][0]) == 1
 
 
-def _as_arrays(rankers: Sequence[Ranker]) -> list[tuple[Ids, Floats]]:
+def _as_arrays(rankers: Sequence[Ranker]) -> list[tuple[Ids, Doubles]]:
     """Return the rankers as two-dimensional arrays.
 
     Raises ValueError if they do not fit, a score is not finite, or a list has an id twice.
     """
     if not rankers:
         raise ValueError("nothing to fuse")
-    arrays: list[tuple[Ids, Floats]] = []
+    arrays: list[tuple[Ids, Doubles]] = []
     for ranker_ids, ranker_scores in rankers:
         ids = np.atleast_2d(np.asarray(ranker_ids, dtype=np.int64))
         scores = np.atleast_2d(np.asarray(ranker_scores, dtype=np.float64))
@@ -124,12 +123,12 @@ def _as_arrays(rankers: Sequence[Ranker]) -> list[tuple[Ids, Floats]]:
     return arrays
 
 
-def _reciprocal_ranks(ids: Ids, k: float) -> Floats:
+def _reciprocal_ranks(ids: Ids, k: float) -> Doubles:
     gains = 1.0 / (k + np.arange(1, ids.shape[1] + 1))
     return np.broadcast_to(gains, ids.shape)
 
 
-def _min_max(ids: Ids, scores: Floats) -> Floats:
+def _min_max(ids: Ids, scores: Doubles) -> Doubles:
     """Map each row's scores to [0, 1]; equal scores to 1, padding to 0."""
     present = ids >= 0
     low = np.min(scores, axis=1, where=present, initial=np.inf, keepdims=True)
@@ -141,7 +140,7 @@ def _min_max(ids: Ids, scores: Floats) -> Floats:
 
 
 def _fuse(
-    parts: Sequence[tuple[Ids, Floats]], depth: int | None, single: bool, block: int = BLOCK
+    parts: Sequence[tuple[Ids, Doubles]], depth: int | None, single: bool, block: int = BLOCK
 ) -> Fused:
     """Rank the chunks of each query by the sums of their parts."""
     if depth is not None and depth < 1:
@@ -164,7 +163,7 @@ def _fuse(
     return fused_ids[:, :width], fused_scores[:, :width]
 
 
-def _fuse_block(ids: Ids, gains: Floats, fused_ids: Ids, fused_scores: Floats) -> None:
+def _fuse_block(ids: Ids, gains: Doubles, fused_ids: Ids, fused_scores: Doubles) -> None:
     """Write the fused ids and scores of some queries into the output arrays."""
     rows, items, sums = _sum_gains(ids, gains)
     order = np.lexsort((items, -sums, rows))
@@ -177,7 +176,7 @@ def _fuse_block(ids: Ids, gains: Floats, fused_ids: Ids, fused_scores: Floats) -
     fused_scores[cells] = sums[best]
 
 
-def _sum_gains(ids: Ids, gains: Floats) -> tuple[Ids, Ids, Floats]:
+def _sum_gains(ids: Ids, gains: Doubles) -> tuple[Ids, Ids, Doubles]:
     """Return row, item and sum of gains of each different item of a row, ordered by row and item.
 
     All three are (t,).

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from engine.core.dates import day, read_day, to_local
+from engine.core.dates import day, document_date, read_day, to_local
 from engine.core.errors import UsageError, unknown_name
 from engine.core.messages.search import MAX_FACETS, Search
 from engine.core.records import Document
@@ -61,27 +61,27 @@ class SearchFilter:
     def allowed(
         self,
         documents: Iterable[Document],
-        holders: Callable[[], Container[tuple[str, str]]] = frozenset,
+        find_containers: Callable[[], Container[tuple[str, str]]] = frozenset,
     ) -> set[int]:
         """Return the ids of the documents that pass. See `condition`."""
-        passes = self.condition(holders)
+        passes = self.condition(find_containers)
         return {document.id for document in documents if passes(document)}
 
     def condition(
-        self, holders: Callable[[], Container[tuple[str, str]]] = frozenset
+        self, find_containers: Callable[[], Container[tuple[str, str]]] = frozenset
     ) -> Callable[[Document], bool]:
         """Return the test of whether a document passes.
 
-        `holders` returns the archives and mailboxes, as (source, path). It is called only if one of
-        these types is a condition, as a folder may be named like an archive. Raises UsageError for
-        a malformed glob.
+        `find_containers` returns the archives and mailboxes, as (source, path). It is called if one
+        of these types is a condition, since a folder may be named like an archive. Raises
+        UsageError for a malformed glob.
         """
         matches = path_filter(self.paths)
         formats = {resolve_format(text) for text in self.formats}
         languages = {resolve_language(text) for text in self.languages}
         containers: Container[tuple[str, str]] = frozenset()
         if formats & STREAMED:
-            containers = holders()
+            containers = find_containers()
 
         def passes(document: Document) -> bool:
             if not matches(document.path):
@@ -167,16 +167,16 @@ def resolve_language(text: str) -> str:
 def find_unmet(
     where: SearchFilter,
     documents: Iterable[Document],
-    holders: Callable[[], Container[tuple[str, str]]] = frozenset,
+    find_containers: Callable[[], Container[tuple[str, str]]] = frozenset,
 ) -> list[str]:
     """Return a sentence about each condition of a filter that no document meets.
 
-    `holders`: see `SearchFilter.condition`.
+    `find_containers`: see `SearchFilter.condition`.
     """
     documents = list(documents)
     problems = []
     for single, problem in _split_filter(where, documents):
-        if not any(map(single.condition(holders), documents)):
+        if not any(map(single.condition(find_containers), documents)):
             problems.append(problem)
     return problems
 
@@ -206,15 +206,15 @@ def _split_filter(
         yield SearchFilter(before=where.before), problem
 
 
-def _find_formats(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
+def _find_formats(document: Document, containers: Container[tuple[str, str]]) -> set[str]:
     """Return the format of a document and of each archive or mailbox that contains it.
 
-    `holders` are the outermost ones; an archive inside one of them counts by its ending.
+    `containers` are the outermost ones; an archive inside one of them counts by its ending.
     """
     formats = {document.format}
     is_inside = False
     for parent in accumulate(document.path.split("/")[:-1], "{}/{}".format):
-        is_inside = is_inside or (document.source, parent) in holders
+        is_inside = is_inside or (document.source, parent) in containers
         format = FORMATS.get(ending_of(parent), "")
         if is_inside and format in STREAMED:
             formats.add(format)
@@ -250,12 +250,8 @@ def compose_accents(text: str) -> str:
 
 
 def date_of(document: Document) -> float:
-    """Return when a document was changed or created, as it states itself, or else its file."""
-    if document.changed is not None:
-        return document.changed
-    if document.created is not None:
-        return document.created
-    return document.modified
+    """Return the date that a document gives itself, else that of its file."""
+    return document_date(document.changed, document.created, document.modified)
 
 
 def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
@@ -369,7 +365,6 @@ def _compile_globs(globs: Iterable[str]) -> GitIgnoreSpec:
     with_brackets = [glob for glob in patterns if "[" in glob]
     literal = [re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", glob) for glob in with_brackets]
     try:
-        GitIgnoreSpec.from_lines(patterns)
         return GitIgnoreSpec.from_lines([*patterns, *literal])
     except (ValueError, re.error) as error:
         raise UsageError(

@@ -29,6 +29,12 @@ class Fused:
     order: list[tuple[int, float]]
     parts: dict[str, dict[int, float]] = field(default_factory=dict)
 
+    def with_unranked(self, ids: Ids) -> Fused:
+        """Return the ranking with those of the chunks `ids` (n,) at its end that it lacks."""
+        ranked = {chunk_id for chunk_id, _ in self.order}
+        unranked = [(chunk_id, 0.0) for chunk_id in ids.tolist() if chunk_id not in ranked]
+        return replace(self, order=self.order + unranked)
+
     def down_to(self, min_score: float | None) -> Fused:
         """Return the ranking without the chunks that score less than `min_score`."""
         if min_score is None:

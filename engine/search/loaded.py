@@ -12,6 +12,7 @@ from engine.core.errors import DamagedError, ModelError, NotBuiltError
 from engine.core.messages.report import SearchMode
 from engine.core.records import Document
 from engine.project.folder import ProjectFolder
+from engine.project.stage import not_built
 from engine.project.store.artifact_info import (
     ArtifactInfo,
     EvaluationInfo,
@@ -360,12 +361,6 @@ class LoadedProject:
     def _require(self, kind: type[Info]) -> Artifact[Info]:
         """Return the current artifact of a kind. Raises NotBuiltError if there is none."""
         artifact = self.artifact(kind)
-        stage = kind.stage
         if artifact is None:
-            raise NotBuiltError(
-                f"The project {self.project.name} has no {kind.called} yet.",
-                "",
-                f"To make it, run 'engine run {self.project.argument}'.",
-                stage=stage,
-            )
+            raise not_built(self.project, kind)
         return artifact

@@ -194,16 +194,16 @@ def put_codes_first(fused: Fused, text: str, rankings: Rankings, allowed: Ids | 
         return fused
     order = list(fused.order)
     codes_held: Counter[int] = Counter()
-    for holders in index.find_with_codes(text):
-        holder_ids = set(holders.tolist())
-        ranked = [chunk_id for chunk_id, _ in order if chunk_id in holder_ids]
+    for matching in index.find_with_codes(text):
+        matching_ids = set(matching.tolist())
+        ranked = [chunk_id for chunk_id, _ in order if chunk_id in matching_ids]
         if not ranked:  # other words of the query have kept it out of both rankings
-            candidates = holders
+            candidates = matching
             if allowed is not None:
-                candidates = np.intersect1d(holders, allowed)
+                candidates = np.intersect1d(matching, allowed)
             ranked = index.search(text, 1, candidates)[0].tolist()
             order += [(chunk_id, 0.0) for chunk_id in ranked]
-        is_frequent = len(holder_ids) > index.count / 10
+        is_frequent = len(matching_ids) > index.count / 10
         codes_held.update(ranked[:1] if is_frequent else ranked)
     if not codes_held:
         return fused

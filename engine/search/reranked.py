@@ -166,8 +166,14 @@ class Reranking:
     def _open_reranker(self) -> BudgetedReranker:
         """Return the reranker that project.toml names now. Raises ModelError, SettingsError."""
         settings = self._loaded.settings()
-        # Whether it is used makes it no other reranker.
-        search = settings.search.model_copy(update={"rerank": "auto"})
+        chosen = settings.search
+        key = (
+            chosen.reranker,
+            chosen.reranker_model,
+            chosen.reranker_allow_public,
+            chosen.rerank_seconds,
+            settings.encoder,
+        )
 
         def make() -> BudgetedReranker:
             from engine.reranking.budget import BudgetedReranker
@@ -177,7 +183,7 @@ class Reranking:
             assert reranker is not None, "`should_rerank` has checked the setting"
             return BudgetedReranker(reranker, settings.search.rerank_seconds)
 
-        return self._reranker.get((search, settings.encoder), make)
+        return self._reranker.get(key, make)
 
     def _wait_until_loaded(self, reranker: BudgetedReranker, stop: Stop) -> bool:
         """Return whether the model is loaded before `stop` returns true.

@@ -121,6 +121,9 @@ class Searcher:
         ordered = self._order(request, mode, parsed, rankings, stop)
         rankings.add_note(describe_problem(ordered.reranked))
         fused = put_codes_first(ordered.fused, parsed.text, rankings, allowed)
+        if sorts_all and allowed is not None and mode != "semantic":
+            # Keyword search completes a prefix by some words only, but its chunks are known.
+            fused = fused.with_unranked(allowed)
         fused = fused.down_to(request.min_score)
         if sorts_all:
             fused = self._listing.sort_by_date(fused)

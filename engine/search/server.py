@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, TextIO, TypeVar
 
 from engine.core.errors import EngineError
-from engine.core.jsonrpc import INTERNAL, INVALID_PARAMS, NO_ANSWER, NO_METHOD, Answers
+from engine.core.jsonrpc import INTERNAL, INVALID_PARAMS, NO_ANSWER, NO_METHOD, SUPERSEDED, Answers
 from engine.core.messages.search import Search
 from engine.core.messages.wire import Request
 from engine.project.folder import ProjectFolder
@@ -18,7 +18,6 @@ from engine.search.methods import METHODS, answer, is_light, read_request
 from engine.search.workers import Job, ThreadSearcher, Worker
 
 ENGINE = -32000
-SUPERSEDED = -32001
 Extra = Mapping[str, Callable[..., Callable[[], Any]]]
 Parsed = TypeVar("Parsed")
 

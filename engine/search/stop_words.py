@@ -75,16 +75,22 @@ def _score_passages(
     wildcard = "_" if any_case else "?"
     phrase = re.sub(r"[^\x21-\x7e]", wildcard, " ".join(words))
     like = f"%{phrase}%" if any_case else f"*{phrase}*"
-    ids = loaded.store.chunk_ids_like(like, MAX_CANDIDATES, any_case=any_case)
+    if allowed is None:
+        permitted = None
+        candidates = loaded.store.chunk_ids_like(like, MAX_CANDIDATES, any_case=any_case)
+    else:
+        permitted = set(allowed.tolist())
+        everywhere = loaded.store.chunk_ids_like(like, any_case=any_case)
+        candidates = [chunk_id for chunk_id in everywhere if chunk_id in permitted]
     scores: dict[int, float] = {}
-    for chunk_id, chunk in loaded.store.chunks_by_id(ids).items():
+    for chunk_id, chunk in loaded.store.chunks_by_id(candidates[:MAX_CANDIDATES]).items():
         score = _score_text(pattern, chunk.embedded_text)
         if score:
             scores[chunk_id] = score
     for chunk_id in _find_titled_chunks(loaded, pattern):
         scores[chunk_id] = scores.get(chunk_id, 0.0) + _TITLE_BONUS
-    if allowed is not None:
-        for chunk_id in scores.keys() - set(allowed.tolist()):
+    if permitted is not None:
+        for chunk_id in scores.keys() - permitted:
             del scores[chunk_id]
     return scores
 

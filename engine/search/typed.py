@@ -314,10 +314,10 @@ class TypedQueries:
                     terms = tuple(index.query_terms(word, bonus=True).words)
                     if terms in words:
                         continue
-                    holders = index.find_with_words(word)
-                    if holders is not None:
-                        words[terms] = (-len(holders), word)
-                        remaining = remaining[~np.isin(remaining, holders)]
+                    matching = index.find_with_words(word)
+                    if matching is not None:
+                        words[terms] = (-len(matching), word)
+                        remaining = remaining[~np.isin(remaining, matching)]
         return [word for _, word in sorted(words.values())[:MAX_COMPLETIONS]]
 
     def put_long_first(self, fused: Fused, like: Document) -> Fused:
@@ -384,8 +384,8 @@ class TypedQueries:
 
         missing = []
         for code in find_compounds(text, any_case=True):
-            holders = index.find_with_codes(code)
-            if holders and not any(map(len, holders)) and not self._is_inside(index, code):
+            matching = index.find_with_codes(code)
+            if matching and not any(map(len, matching)) and not self._is_inside(index, code):
                 missing.append(code)
         return missing
 
@@ -396,10 +396,10 @@ class TypedQueries:
         """
         from engine.lexical.codes import has_longer_code
 
-        holders = index.find_with_parts(code).tolist()
+        matching = index.find_with_parts(code).tolist()
         if _BLANK.search(code):
-            return bool(holders)
-        for _, text in self._read_texts(holders[:BLOCK]):
+            return bool(matching)
+        for _, text in self._read_texts(matching[:BLOCK]):
             if has_longer_code(index.analyzer, code, text):
                 return True
         return False
@@ -412,10 +412,10 @@ class TypedQueries:
         """
         frequencies: dict[str, int] = {}
         for term in index.find_similar_terms(word):
-            holders = index.find_with_any([term]).tolist()
-            for _, text in self._read_texts(holders[:5]):
+            matching = index.find_with_any([term]).tolist()
+            for _, text in self._read_texts(matching[:5]):
                 for spelling in index.find_spellings(term, text):
-                    frequencies[spelling] = len(holders)
+                    frequencies[spelling] = len(matching)
         typed = word.lower()
         nearest = min(
             frequencies,
@@ -435,8 +435,8 @@ class TypedQueries:
 
 def _is_unknown(index: LexicalIndex, word: str) -> bool:
     """Return whether the index contains no chunk with a word, which is no stop word."""
-    holders = index.find_with_words(word)
-    return holders is not None and not len(holders)
+    matching = index.find_with_words(word)
+    return matching is not None and not len(matching)
 
 
 def _is_slip(word: str, other: str) -> bool:
@@ -477,12 +477,12 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
     import numpy as np
 
     if not clause.is_prefix:
-        holders = index.find_with_words(clause.text)
-        if holders is None:
+        matching = index.find_with_words(clause.text)
+        if matching is None:
             return Candidates(ids)
         has_codes = bool(index.analyzer.terms(clause.text).codes)
         is_code = has_codes and not clause.is_phrase
-        return Candidates(holders, clause.is_word or is_code)
+        return Candidates(matching, clause.is_word or is_code)
     *words, last = word_pattern().findall(clause.text)
     with_words = index.find_with_words(" ".join(words)) if words else None
     # Words that begin like a stop word may be stop words, too, which the index does not contain.

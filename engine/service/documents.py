@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import fields
 
 from engine.core.errors import unknown_name
 from engine.core.messages import documents as messages
@@ -26,7 +27,7 @@ def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
     started = time.monotonic()
     given = to_json(request)
     settings = validate({"corpus": given})
-    if len(given) < 3:  # the others come from project.toml
+    if len(given) < len(fields(messages.Scan)):  # the others come from project.toml
         given_values = settings.corpus.model_dump(include=set(given))
         corpus = project.settings().corpus.model_copy(update=given_values)
         settings = settings.model_copy(update={"corpus": corpus})

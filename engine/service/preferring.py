@@ -84,7 +84,7 @@ def _hash_key(key: str) -> str:
 
 def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     """Return the held-out queries that were generated or imported for training, by their key."""
-    from engine.evaluation.query_sets import rung_of
+    from engine.evaluation.query_sets import rung_of_query
     from engine.queries.choosing import made_by
 
     heldout = [query for query in snapshot.store.queries() if query.split == "heldout"]
@@ -94,7 +94,7 @@ def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     source_of = _build_source_namer(snapshot)
     questions: dict[str, Question] = {}
     for query in heldout:
-        origin: Any = rung_of(query, backend)
+        origin: Any = rung_of_query(query, backend)
         question = Question(query.text, origin, source_of(query))
         questions.setdefault(question_key(query.text), question)
     return questions

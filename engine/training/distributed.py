@@ -29,6 +29,7 @@ from engine.core.disk import read_tree, write_tree
 from engine.core.errors import CancelledError, EngineError, StageError, UsageError, first_line
 from engine.core.events import Choice
 from engine.core.platforms import SYSTEM
+from engine.core.text import format_count
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import LOADED, ModelFolder, resolve_model
 from engine.encoders.pooling import with_pooling
@@ -164,9 +165,8 @@ def _check_devices(launch: Launch, hardware: Hardware) -> None:
         return
     gpus = torch.cuda.device_count()
     if launch.local_count > gpus:
-        plural = "" if gpus == 1 else "s"
         raise UsageError(
-            f"{launch.local_count} processes cannot share {gpus} GPU{plural}.",
+            f"{launch.local_count} processes cannot share {format_count(gpus, 'GPU')}.",
             "Each process needs its own GPU.",
             f"Launch {gpus} processes, or set encoder.device to cpu.",
             code="processes-too-many",

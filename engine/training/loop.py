@@ -21,6 +21,7 @@ from torch import Tensor
 from engine.core.disk import json_sha256
 from engine.core.events import Choice, HeldOut, Progress, Warned
 from engine.encoders.geometry.spaces import OwnLengths
+from engine.encoders.hardware import HardwareChoice
 from engine.training import checkpoint
 from engine.training.compute import faults, optimizer
 from engine.training.compute.peers import ALONE, Peers
@@ -33,7 +34,7 @@ from engine.training.meter import Meter
 from engine.training.model.augmentation import join_black_box
 from engine.training.model.lora import write_adapter
 from engine.training.model.student import Rows, Student, StudentEncoder
-from engine.training.streams import Stream
+from engine.training.streams import Stream, torch_seed
 
 STAGE = "train"
 _LENGTH_SAMPLE = 256
@@ -97,15 +98,16 @@ def prepare(
         student = Student(job.model, config, hardware, whole=whole)
         free = max(0, free_memory(hardware, peers.local_count) - student.state_bytes)
         plan = peers.decide(make_plan(student, config, hardware, free))
+        if plan.checkpointing:
+            student.checkpoint_blocks()
+        count, threads, why = peers.decide(choose_workers(student, config, hardware, free))
         if report:
-            for choice in plan.choices:
+            at_a_time = HardwareChoice("micro-batches at a time", str(count), why)
+            for choice in (*plan.choices, at_a_time):
                 event = Choice(
                     stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason
                 )
                 job.emit(event)
-        if plan.checkpointing:
-            student.checkpoint_blocks()
-        count, threads = peers.decide(choose_workers(student, config, hardware, free))
         with Workers(count, threads) as workers:
             yield Setup(job=job, student=student, workers=workers, plan=plan, peers=peers)
 
@@ -281,8 +283,7 @@ class Loop(ABC):
         If a GPU runs out of memory, the step is repeated with smaller parts, to the same result.
         """
         while True:
-            seed = self.config.seed * 1_000_003 + self.state.step + self.peers.rank * 2**50
-            torch.manual_seed(seed)
+            torch.manual_seed(torch_seed(self.config.seed, self.state.step, self.peers.rank))
             try:
                 return self._gradients()
             except torch.OutOfMemoryError as error:

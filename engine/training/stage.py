@@ -73,6 +73,7 @@ class TrainStage(Stage):
         if config.uses_candidates:
             lists = {"candidates": config.teacher_candidates}
         elif config.uses_lists:
+            # The evidence chunk has its own BM25 score, which earlier lists did not give it.
             lists["evidence_score"] = "own"
         return {
             "rankings": rankings.fingerprint,

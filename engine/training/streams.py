@@ -21,3 +21,12 @@ class Stream(IntEnum):
     OTHER_UNITS = 9
     PRETRAINING_TEXTS = 11
     MASKS = 12
+
+
+def torch_seed(seed: int, step: int, rank: int) -> int:
+    """Return the seed of torch's generator, which draws a step's dropout.
+
+    No two steps of trainings with different seeds share one up to a million steps, and no two
+    processes (`rank`) do.
+    """
+    return seed * 1_000_003 + step + rank * 2**50

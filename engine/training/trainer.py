@@ -25,10 +25,6 @@ from engine.training.objectives.pair_scores import pair_scores
 __all__ = ["TrainResult", "train"]
 _SCALED_BY = 32
 """Number of texts of each kind from which the scale of hyperbolic vectors is measured."""
-_ALONE = "a GPU, a single core, dropout or little memory"
-_PARALLEL = (
-    "small matrices run faster side by side on one core each than on all cores one after another"
-)
 
 
 def train(job: Job, peers: Peers = ALONE) -> TrainResult:
@@ -59,8 +55,6 @@ class _Training(Loop):
         if start and setup.peers.leads:
             after.append(adapter_digest(start))
         super().__init__(setup, config.steps, build_pool(data, config), setup.key(after=after))
-        count = self.workers.count
-        self.choose("micro-batches at a time", count, _ALONE if count == 1 else _PARALLEL)
         self.optimizer = self._adamw(self.student.masters.values())
         self.sampler = BatchSampler(data, config)
         self.graphs_reported = False
@@ -78,7 +72,7 @@ class _Training(Loop):
         if self.config.similarity == "lorentz":
             queries = self.data.queries[:_SCALED_BY]
             chunks = self.data.chunks[:_SCALED_BY]
-            geometry = self.student.geometry(self.config.curvature, queries, chunks)
+            geometry = self.student.fit_geometry(self.config.curvature, queries, chunks)
             self.student.text_model.geometry = self.peers.decide(geometry)
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
         if self.job.start is not None:

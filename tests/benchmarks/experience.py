@@ -37,7 +37,7 @@ from engine.evaluation.candidates import Candidate
 from engine.evaluation.choosing.fusion import HybridFusion
 from engine.evaluation.comparison import measure
 from engine.evaluation.experience import document_digests
-from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.evaluation.rankers import Rankers
 from engine.project.stage import StageContext
 from engine.settings.load import parse_value, validate
@@ -247,7 +247,7 @@ def _measure(
 ) -> dict[str, Figures]:
     """By rung of the evidence, the figures of BM25, base and the interpolations."""
     rankers = Rankers(context, context.store.chunks())
-    sets = query_sets(context, rankers.chunks)
+    sets = build_query_sets(context, rankers.chunks)
     fuser = HybridFusion(
         context.settings, lambda one, ids: rankers.lexical.scores_many(one.texts, ids)
     )

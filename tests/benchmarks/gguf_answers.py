@@ -36,7 +36,7 @@ def requests(corpus: Path, count: int, limit: int) -> list[Request]:
     asked = []
     for number, document in enumerate(documents):
         values = {**place_of(document["title"], ()), "passage": document["text"], "count": 3}
-        asked.append(Request(prompt.filled(values), EVENTS, 3, limit, number))
+        asked.append(Request(prompt.fill(values), EVENTS, 3, limit, number))
     return asked
 
 

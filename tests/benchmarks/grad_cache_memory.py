@@ -86,7 +86,7 @@ def main() -> None:
         return student.forward([rows[i] for i in micro.places])
 
     keep = student.graph_bytes(rows, batches) <= plan.graph_bytes
-    count, threads = choose_workers(student, recipe, hardware)
+    count, threads, _ = choose_workers(student, recipe, hardware, free_memory(hardware))
     student.training_mode()
     started = time.perf_counter()
     with Workers(count, threads) as workers:

@@ -31,6 +31,7 @@ def no_network() -> list[str]:
     return command if done.returncode == 0 else []
 
 
+@pytest.mark.warm
 @pytest.mark.timeout(900)
 def test_the_example_of_the_library_page_and_every_search_mode_without_network(
     no_network: list[str], tiny_model: Path, tmp_path: Path

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fixtures.pipeline import engine_here, stage_here
-from fixtures.serving import one, request
+from fixtures.serving import ask_once, request
 from fixtures.tiny_model import build_tiny_model
 from fixtures.training import stir
 
@@ -76,7 +76,7 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     with closing(folder.store()) as store:
         before = store.artifact(VectorsInfo)
     assert before is not None
-    if {one.name for one in evaluation.info.in_use.values()} == {"base"}:
+    if {ask_once.name for ask_once in evaluation.info.in_use.values()} == {"base"}:
         assert (before.info.dimension, before.info.small_model) == (32, "")
 
     # In use, it is what the joined encoder gives, and the black box is not asked for a chunk twice.
@@ -109,12 +109,12 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     np.testing.assert_array_equal(keys, [chunk.id for chunk in chunks])
     np.testing.assert_allclose(rows.astype(np.float32), own, atol=2e-3)  # float16
     order = np.argsort(-(own @ encoder.encode_queries([QUERY])[0]), kind="stable")[:5]
-    answer = one(folder, request(1, "search", query=QUERY, mode="semantic", top=5))
+    answer = ask_once(folder, request(1, "search", query=QUERY, mode="semantic", top=5))
     assert [hit["chunk_id"] for hit in answer["result"]["hits"]] == [
         chunks[row].id for row in order
     ]
     hits = [chunks[row].id for row in order]
-    moved = one(folder, request(2, "explain", query=QUERY, chunk_ids=hits))["result"]
+    moved = ask_once(folder, request(2, "explain", query=QUERY, chunk_ids=hits))["result"]
     assert (moved["in_use"], moved["note"]) == ("interpolated-0.5", "")
     assert all(found["base_rank"] for found in moved["chunks"].values())
 

@@ -16,7 +16,7 @@ from engine.core.events import Event
 from engine.core.records import JudgedQuery
 from engine.datasets.imports import import_queries
 from engine.evaluation import expected
-from engine.evaluation.query_sets import heldout_queries, rung_of
+from engine.evaluation.query_sets import heldout_queries, rung_of_query
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.chunks import StoredChunk
@@ -141,7 +141,7 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
         )
         chunks = store.chunks()
         snapshot = ProjectSnapshot(made, made.settings(), store)
-        rungs = {rung_of(query, "both") for query in heldout_queries(snapshot, chunks)}
+        rungs = {rung_of_query(query, "both") for query in heldout_queries(snapshot, chunks)}
     after = evidence(made)
     assert (before["imported"], before["model"], after["model"]) == (10, 0, 0)  # 30 · 0.5 · 2/3
     assert after["imported"] == held_out > 0

@@ -75,13 +75,13 @@ def test_white_space_does_not_matter() -> None:
     judgment = judge(ONE, HALVES, ["The\nlazy   d og", "quickbrown"])
     assert judgment.level == "chunk"
     assert judgment.grades == {11: 1, 10: 1}
-    assert judgment.held == {11: (0,), 10: (1,)}
+    assert judgment.evidence_by_chunk == {11: (0,), 10: (1,)}
     assert (judgment.evidence, judgment.unmatched) == (2, ())
 
 
 def test_case_does_matter_and_what_is_missing_is_reported() -> None:
     judgment = judge(ONE, HALVES, ["the QUICK", "lazy dog"])
-    assert judgment.held == {11: (1,)}
+    assert judgment.evidence_by_chunk == {11: (1,)}
     assert (judgment.evidence, judgment.unmatched, judgment.usable) == (2, ("the QUICK",), True)
     lost = judge(ONE, HALVES, ["nowhere"])
     assert (lost.usable, lost.unmatched) == (False, ("nowhere",))
@@ -96,7 +96,9 @@ def test_the_same_question_judged_twice_is_right_where_either_says_so() -> None:
     both = combine_judgments([imported, marked], OWNERS)
     assert (both.key, both.text, both.level, both.unmatched) == ("k", "Which?", "chunk", ("lost",))
     assert both.grades == {10: 1, 20: 1}
-    assert both.held == {10: (0,), 20: (2,)}, "what the same chunk answers is no second evidence"
+    assert both.evidence_by_chunk == {10: (0,), 20: (2,)}, (
+        "what the same chunk answers is no second evidence"
+    )
     assert both.evidence == 3
 
 
@@ -104,11 +106,11 @@ def test_a_right_chunk_makes_its_document_right_where_documents_are_judged() -> 
     imported = Judgment("k", "Which?", "document", {1: 2})
     marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
     both = combine_judgments([imported, marked], OWNERS)
-    assert (both.level, both.grades, both.held) == ("document", {1: 2, 2: 1}, {})
+    assert (both.level, both.grades, both.evidence_by_chunk) == ("document", {1: 2, 2: 1}, {})
     unusable = Judgment("k", "Which?", "document", {}, {}, 1, ("gone",))
     alone = combine_judgments([unusable, marked], OWNERS)
     assert (alone.level, alone.grades, alone.unmatched) == ("chunk", {10: 1, 20: 1}, ("gone",))
-    assert alone.held == {10: (1,), 20: (2,)}
+    assert alone.evidence_by_chunk == {10: (1,), 20: (2,)}
 
 
 def test_a_string_across_a_border_counts_for_the_chunk_with_the_larger_part() -> None:
@@ -180,14 +182,20 @@ def test_evidence_goes_before_grades_and_grades_stand_in_for_lost_evidence() -> 
 
 def test_repeated_and_empty_evidence_counts_once_or_not_at_all() -> None:
     judgment = judge(ONE, HALVES, ["lazy dog", "lazy  dog", " \n", ""])
-    assert (judgment.evidence, judgment.held) == (1, {11: (0,)})
+    assert (judgment.evidence, judgment.evidence_by_chunk) == (1, {11: (0,)})
 
 
 def test_generated_queries_have_their_source_chunk() -> None:
     [judgment] = judge_generated(
         [Query("who?", "question", 77, 5, "evidence", "heldout", 9)], {5: 5}
     )
-    assert (judgment.key, judgment.text, judgment.grades, judgment.held, judgment.evidence) == (
+    assert (
+        judgment.key,
+        judgment.text,
+        judgment.grades,
+        judgment.evidence_by_chunk,
+        judgment.evidence,
+    ) == (
         "9",
         "who?",
         {77: 1},
@@ -285,7 +293,7 @@ def test_further_answers_are_as_right_as_the_first() -> None:
     assert further().grades == {10: 1}
     found = further(FurtherAnswer("docs/2.txt", ("lazy dog", "A cat")))
     assert (found.level, found.grades, found.unmatched) == ("chunk", {10: 1, 12: 1, 13: 1}, ())
-    assert (found.held, found.evidence) == ({10: (0,), 12: (1,), 13: (2,)}, 3)
+    assert (found.evidence_by_chunk, found.evidence) == ({10: (0,), 12: (1,), 13: (2,)}, 3)
 
 
 def test_a_further_answer_without_a_path_is_looked_for_everywhere() -> None:

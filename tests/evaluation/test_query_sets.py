@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.core.records import Chunk, Document, JudgedQuery, Query
-from engine.evaluation.query_sets import query_sets
+from engine.evaluation.query_sets import build_query_sets
 from engine.project.folder import ProjectFolder
 from engine.settings.load import validate
 
@@ -67,14 +67,14 @@ ASKED = [  # what holds the answer
 
 def test_judged_questions_about_one_text_belong_together(tmp_path: Path) -> None:
     version = JudgedQuery("f", "What comes first in the version of 0?", ("first 6",))
-    (one,) = query_sets(context(tmp_path, 6, [*ASKED, version], []), chunks_of(6))
+    (one,) = build_query_sets(context(tmp_path, 6, [*ASKED, version], []), chunks_of(6))
     assert [judgment.source for judgment in one.judgments] == [1, 1, 1, 2, None, 1]
 
 
 def test_in_a_corpus_of_few_texts_judged_questions_about_one_passage_belong_together(
     tmp_path: Path,
 ) -> None:
-    (one,) = query_sets(context(tmp_path, 5, ASKED, []), chunks_of(5))
+    (one,) = build_query_sets(context(tmp_path, 5, ASKED, []), chunks_of(5))
     assert [judgment.source for judgment in one.judgments] == [1, 2, 1, 3, None]
 
 
@@ -90,5 +90,5 @@ def test_imported_queries_were_not_made_from_the_documents(
     tmp_path: Path, kind: Any, backend: str, synthetic: bool, rung: str
 ) -> None:
     queries = [Query("Who pays?", kind, 1, 1, "", "heldout", 1, imported=backend == "imported")]
-    (one,) = query_sets(context(tmp_path, 6, [], queries, backend), chunks_of(6))
+    (one,) = build_query_sets(context(tmp_path, 6, [], queries, backend), chunks_of(6))
     assert (one.kind, one.synthetic, one.rung) == ("synthetic", synthetic, rung)

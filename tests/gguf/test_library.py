@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import struct
 import subprocess
 import sys
@@ -25,9 +24,11 @@ from fixtures import tiny_gguf
 from fixtures.errors import fails
 from fixtures.pipeline import engine_here, environment
 from fixtures.tiny_gguf import build_tiny_gguf, cut_to
+from fixtures.user_folders import DATA, HOME
 
 from engine.core.errors import CancelledError, ModelError, ResourceError, UsageError
 from engine.core.messages.queries import ModelFile
+from engine.core.platforms.users import is_private
 from engine.gguf import library as gguf_library
 from engine.gguf.file import content_identity, find_gguf_file
 from engine.gguf.hardware import Weight, weight_of
@@ -47,16 +48,16 @@ VARIABLES = (
     "HUGGINGFACE_HUB_CACHE",
     "OLLAMA_MODELS",
     "XDG_CACHE_HOME",
-    "XDG_DATA_HOME",
 )
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home, and nothing that names other folders."""
+    """An empty home, and no variable that names a folder elsewhere."""
     folder = tmp_path / "home"
     folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv(HOME, str(folder))
+    monkeypatch.setenv(DATA, str(folder / "data"))
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return folder
@@ -190,6 +191,7 @@ def test_models_that_do_not_write_and_architectures_that_are_not_known_are_refus
         add_model(strange)
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(
     home: Path, tiny_gguf_file: Path
 ) -> None:
@@ -274,7 +276,7 @@ def test_an_added_file_is_a_private_copy_and_is_found_by_its_name(
         models_folder(),
         tiny_gguf_file.read_bytes(),
     )
-    assert added.stat().st_mode & 0o777 == 0o600
+    assert is_private(added.stat())
     assert [path.name for path in models_folder().iterdir()] == ["tiny-F32.gguf"]
     assert add_model(blob) == added
     other = build_tiny_gguf(home / "tiny-F32.gguf", context=99)
@@ -284,6 +286,7 @@ def test_an_added_file_is_a_private_copy_and_is_found_by_its_name(
     assert find_gguf_file(project.path, project.settings().queries.model) == added
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_a_link_stays_a_link(home: Path, tiny_gguf_file: Path) -> None:
     added = add_model(tiny_gguf_file, link=True)
     assert added.is_symlink()
@@ -338,7 +341,7 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
         ):
             time.sleep(0.01)
     finally:
-        os.kill(started.pid, signal.SIGKILL)
+        started.kill()
         started.wait()
     assert [path.name for path in models_folder().iterdir()] == [".tmp-big.gguf"]
     assert listed() == []
@@ -347,6 +350,7 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
     assert [path.name for path in models_folder().iterdir()] == ["big.gguf"]
 
 
+@pytest.mark.posix(reason="names hold no control characters on Windows")
 def test_the_command_lists_adds_and_refuses(home: Path, tiny_gguf_file: Path) -> None:
     rows = json.loads(engine_here("models", "--json").stdout)
     assert {row["place"] for row in rows} == {"bundled", "catalogue"}
@@ -375,6 +379,7 @@ def told(text: str) -> bytes:
     return struct.pack("<Q", len(text)) + text.encode()
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_one_odd_file_does_not_hide_the_others(home: Path, tiny_gguf_file: Path) -> None:
     folder = home / ".lmstudio/models"
     put(tiny_gguf_file, folder / "good.gguf")

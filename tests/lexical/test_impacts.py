@@ -36,8 +36,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
 
 
 def test_impacts_are_those_of_the_formula(index: LexicalIndex) -> None:
-    found = {one.id: one for one in chunk_terms(index)}
-    words = {key: one.words.split() for key, one in found.items()}
+    found = {chunk.id: chunk for chunk in chunk_terms(index)}
+    words = {key: chunk.words.split() for key, chunk in found.items()}
     assert words[1] == ["pump", "pump", "valv"]
     assert words[4] == ["de:zwei", "de:pump", "de:vertrag"]
     mean = sum(map(len, words.values())) / 4
@@ -53,7 +53,7 @@ def test_impacts_are_those_of_the_formula(index: LexicalIndex) -> None:
     assert found[1].impacts == pytest.approx({"pump": impact(2, 2, 3), "valv": impact(1, 2, 3)})
     assert found[4].impacts == pytest.approx(dict.fromkeys(words[4], impact(1, 1, 3)))
     assert found[3].impacts["phx-121"] == 1.0
-    assert [one.codes for one in found.values()] == [(), ("4500012345",), ("phx-121",), ()]
+    assert [chunk.codes for chunk in found.values()] == [(), ("4500012345",), ("phx-121",), ()]
 
 
 def test_a_querys_weights_count_its_words_and_a_code_for_its_parts(index: LexicalIndex) -> None:
@@ -67,8 +67,8 @@ def test_a_querys_weights_count_its_words_and_a_code_for_its_parts(index: Lexica
 def test_sums_are_the_scores_of_the_index(index: LexicalIndex, query: str) -> None:
     weights = query_weights(index, query)
     sums = {
-        one.id: sum(weight * one.impacts.get(term, 0.0) for term, weight in weights.items())
-        for one in chunk_terms(index)
+        chunk.id: sum(weight * chunk.impacts.get(term, 0.0) for term, weight in weights.items())
+        for chunk in chunk_terms(index)
     }
     keys = np.array([*sums], np.int64)
     assert [*sums.values()] == pytest.approx(index.scores(query, keys).tolist(), rel=1e-5)

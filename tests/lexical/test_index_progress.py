@@ -21,14 +21,14 @@ def test_indexing_reports_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monk
     project = ProjectFolder.create(
         tmp_path / "project", {"corpus": {"paths": [*map(str, tmp_path.glob("*.txt"))]}}
     )
-    made: list[Event] = []
+    events: list[Event] = []
     with stages_in_this_process():
-        pipeline.run(project, stages=("ingest", "index"), on_event=made.append)
-    shown = [
-        (one.unit, one.done, one.total)
-        for one in made
-        if isinstance(one, Progress) and one.stage == "index"
+        pipeline.run(project, stages=("ingest", "index"), on_event=events.append)
+    progress = [
+        (event.unit, event.done, event.total)
+        for event in events
+        if isinstance(event, Progress) and event.stage == "index"
     ]
     noted = [("documents", done, 5) for done in (2, 4, 5)]
     indexed = [("chunks", done, 5) for done in (0, 2, 4, 5)]
-    assert shown == noted + indexed
+    assert progress == noted + indexed

@@ -41,7 +41,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
+def single(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
     """The same corpus as it was indexed before: all of it by the stems of its main language."""
     return LexicalIndex.build(tmp_path_factory.mktemp("one") / "index", CHUNKS, "en")
 
@@ -55,14 +55,14 @@ def found(index: LexicalIndex, query: str) -> list[int]:
     [("Kündigungsfrist", 11), ("Lagern", 12), ("Haus", 13), ("seit Monaten", 11)],
 )
 def test_an_inflected_german_word_finds_what_english_stems_missed(
-    mixed: LexicalIndex, one: LexicalIndex, query: str, chunk: int
+    mixed: LexicalIndex, single: LexicalIndex, query: str, chunk: int
 ) -> None:
-    assert found(one, query) == []
+    assert found(single, query) == []
     assert found(mixed, query) == [chunk]
 
 
-def test_a_german_query_finds_all_forms(mixed: LexicalIndex, one: LexicalIndex) -> None:
-    assert found(one, "mit Verträgen") == [12]  # "mit" is a stop word
+def test_a_german_query_finds_all_forms(mixed: LexicalIndex, single: LexicalIndex) -> None:
+    assert found(single, "mit Verträgen") == [12]  # "mit" is a stop word
     assert sorted(found(mixed, "mit Verträgen")) == [11, 12]
 
 
@@ -70,9 +70,9 @@ def test_a_german_query_finds_all_forms(mixed: LexicalIndex, one: LexicalIndex) 
     "query", ["rent", "tenants in a warehouse", "raising the rents", "pump housings", "supplier"]
 )
 def test_english_queries_rank_english_as_before(
-    mixed: LexicalIndex, one: LexicalIndex, query: str
+    mixed: LexicalIndex, single: LexicalIndex, query: str
 ) -> None:
-    assert found(mixed, query) == found(one, query)
+    assert found(mixed, query) == found(single, query)
     assert found(mixed, query)
 
 
@@ -136,16 +136,16 @@ def test_codes_and_pairs_of_characters_are_the_same_in_every_language(tmp_path: 
     assert index.query_terms("東京", bonus=True).words == {"東京": 1.0}
 
 
-def test_one_language_is_as_it_was(tmp_path: Path, one: LexicalIndex) -> None:
+def test_one_language_is_as_it_was(tmp_path: Path, single: LexicalIndex) -> None:
     assert "languages" not in {
-        key for key, value in json.loads((one.folder / MANIFEST).read_text()).items() if value
+        key for key, value in json.loads((single.folder / MANIFEST).read_text()).items() if value
     }
-    terms = one.query_terms("The tenants of PHX-121", bonus=True)
-    assert terms == one.analyzer.query_terms("The tenants of PHX-121")
+    terms = single.query_terms("The tenants of PHX-121", bonus=True)
+    assert terms == single.analyzer.query_terms("The tenants of PHX-121")
     same = LexicalIndex.build(
         tmp_path / "index", CHUNKS, "en", languages=dict.fromkeys(GERMAN, "en")
     )
-    assert list(same.stored()) == list(one.stored())
+    assert list(same.stored()) == list(single.stored())
 
 
 def test_an_update_equals_a_rebuild(tmp_path: Path, mixed: LexicalIndex) -> None:

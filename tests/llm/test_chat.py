@@ -20,7 +20,7 @@ from engine.llm.chat import ChatModel
 from engine.llm.prompts import Message, Prompt, load_prompt
 from engine.llm.requests import Reply, Request, UnansweredError
 from engine.llm.shapes import PAIRS
-from engine.llm.turn_marks import neutral
+from engine.llm.turn_marks import neutralize
 
 GOOD = '{"questions": []}'
 pytestmark = pytest.mark.usefixtures("no_endpoint_key")
@@ -230,11 +230,11 @@ def test_a_prompt_that_cannot_be_used_hides_no_error(monkeypatch: pytest.MonkeyP
         return load_prompt(name)
 
     monkeypatch.setattr(replies, "load_prompt", one_is_wrong)
-    replies.own_words.cache_clear()
+    replies.collect_prompt_words.cache_clear()
     try:
         assert replies.error_text(b"no model loaded", Message("", SENT)) == "no model loaded"
     finally:
-        replies.own_words.cache_clear()
+        replies.collect_prompt_words.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_what_looks_like_a_control_token_is_taken_apart(text: str, shown: str) -> None:
-    assert neutral(text) == shown
+    assert neutralize(text) == shown
     assert "".join(shown.split()) == "".join(text.split())
 
 

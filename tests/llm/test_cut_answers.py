@@ -53,7 +53,7 @@ ENTRIES: dict[Shape, dict[str, object]] = {
 def test_an_answer_is_closed_with_as_little_as_can_be(
     begun: str, whole: str, unfinished: bool
 ) -> None:
-    text, cut = PAIRS.closed(begun)  # type: ignore[misc]
+    text, cut = PAIRS.close_truncated(begun)  # type: ignore[misc]
     assert (json.loads(text), cut) == (json.loads(whole), unfinished)
 
 
@@ -70,7 +70,7 @@ def test_wherever_an_answer_ends_it_is_read_and_its_finished_entries_are_kept(
         n for n, (a, b) in enumerate(zip(single, whole, strict=False)) if a != b
     )  # the end of the first entry
     for place in range(len(whole) + 1):
-        found = shape.closed(whole[:place])
+        found = shape.close_truncated(whole[:place])
         assert found is not None
         text, cut = found
         entries = [item.model_dump() for item in shape.read(text)]
@@ -82,7 +82,7 @@ def test_wherever_an_answer_ends_it_is_read_and_its_finished_entries_are_kept(
 def test_the_shorter_word_of_a_choice_is_taken_unless_another_is_begun() -> None:
     begun = '{"events":[{"event":"a","topic":"b","type":'
     for more, kind in (("", "general"), (' "f', "fine-grained")):
-        text, cut = EVENTS.closed(begun + more)  # type: ignore[misc]
+        text, cut = EVENTS.close_truncated(begun + more)  # type: ignore[misc]
         assert (EVENTS.read(text)[0].type, cut) == (kind, True)
 
 
@@ -98,17 +98,17 @@ def test_the_shorter_word_of_a_choice_is_taken_unless_another_is_begun() -> None
     ],
 )
 def test_what_is_no_beginning_of_an_answer_is_not_closed(text: str) -> None:
-    assert PAIRS.closed(text) is None
+    assert PAIRS.close_truncated(text) is None
 
 
 @pytest.mark.parametrize("number", ["x", '"1"', "1.5"])
 def test_a_number_is_whole(number: str) -> None:
-    assert QUESTIONS.closed(f'{{"questions":[{{"event":{number}') is None
+    assert QUESTIONS.close_truncated(f'{{"questions":[{{"event":{number}') is None
 
 
 def test_what_models_put_before_their_answer_is_taken_off() -> None:
     begun = f'<think>A fact.</think>\n```json\n{{"questions":[{PAIR}'
-    text, cut = PAIRS.closed(begun)  # type: ignore[misc]
+    text, cut = PAIRS.close_truncated(begun)  # type: ignore[misc]
     assert ([item.model_dump() for item in PAIRS.read(text)], cut) == ([json.loads(PAIR)], False)
-    assert PAIRS.closed("<think>A fact, ") is None
-    assert PAIRS.closed("x" * 1_000_001) is None
+    assert PAIRS.close_truncated("<think>A fact, ") is None
+    assert PAIRS.close_truncated("x" * 1_000_001) is None

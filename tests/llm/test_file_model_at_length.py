@@ -111,13 +111,14 @@ def test_a_run_reads_every_answer_and_gives_up_if_none_is_usable(
     assert "200 chunks" in done.stderr
     (ledger,) = answer_files(project)
     answers = [json.loads(line) for line in ledger.read_text().splitlines()]
-    reasons = sum((Counter(answer["dropped"]) for answer in answers), Counter[str]())
+    reasons = Counter(reason for answer in answers for *_, reason in answer["lost"])
     print(f"{len(answers)} chunks answered, of their entries were dropped: {dict(reasons)}")
     assert len({answer["key"] for answer in answers}) == len(answers) >= 200
     assert {answer["problem"] for answer in answers} == {""}
     assert reasons.total() > 50, "entries were read; of random weights none can be right"
 
 
+@pytest.mark.posix(reason="ctypes raises OSError for a forbidden address on Windows")
 def test_a_segfault_of_the_models_process_loses_no_finished_item(
     asked_project: Make, tiny_gguf_file: Path
 ) -> None:

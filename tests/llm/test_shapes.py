@@ -40,7 +40,7 @@ def test_an_answer_is_read(text: str) -> None:
 def test_control_characters_in_texts_are_blanks() -> None:
     (pair,) = PAIRS.read('{"questions": [{"evidence": "a\nb", "question": "c\td"}]}')
     assert (pair.evidence, pair.question) == ("a b", "c d")
-    assert PAIRS.closed('{"questions":[{"evidence":"a\nb') == (
+    assert PAIRS.close_truncated('{"questions":[{"evidence":"a\nb') == (
         '{"questions": [{"evidence": "a b", "question": ""}]}',
         True,
     )

@@ -26,6 +26,28 @@ from engine.queries.stage import STAGE
 from engine.runs.pipeline import find_due_stages
 
 FORMER_KINDS = ["question", "keyword", "title", "claim"]
+FORMER_DEFAULTS: dict[str, Any] = {
+    "queries": {
+        "kinds": FORMER_KINDS,
+        "per_chunk": 3,
+        "prompt": "two-step",
+        "context_tokens": 4096,
+        "answer_tokens": 768,
+        "max_queries": 8000,
+        "max_hours": 0.0,
+        "quality_filters": True,
+        "consistency_top": 20,
+    },
+    "evaluation": {"heldout_share": 0.3},
+    "prompts": {
+        "events": "4228f1c4a27f5312",
+        "questions": "c97f474b6a88c051",
+        "one-step": "1001e2a71d782c06",
+    },
+    "conversation": 3,
+    "order": 1,
+    "filters": 2,
+}
 
 
 @pytest.fixture
@@ -35,9 +57,7 @@ def server() -> Iterator[FakeEndpoint]:
 
 
 def as_made_before(project: ProjectFolder, queries: dict[str, Any]) -> None:
-    """Note of a project's queries what the version before this one would have: no defaults, and
-    the fingerprints of then.
-    """
+    """Note of a project's queries the defaults and the fingerprints of an earlier version."""
     chosen = project.settings().encoder
     encoder = base_source(chosen).fingerprint, chosen.max_tokens
     with closing(project.store()) as store:
@@ -54,7 +74,7 @@ def as_made_before(project: ProjectFolder, queries: dict[str, Any]) -> None:
         }
         artifact = store.artifact(QueriesInfo)
         assert artifact is not None
-        made = replace(artifact.info, recipe=fingerprint(recipe=former), defaults={})
+        made = replace(artifact.info, recipe=fingerprint(recipe=former), defaults=FORMER_DEFAULTS)
         corpus = store.corpus_fingerprint()
         wanted = stage_fingerprint("generate", 4, {"recipe": former, "corpus": corpus})
         store.put_artifact(Artifact(made, wanted))
@@ -127,7 +147,7 @@ def test_a_change_of_settings_makes_queries_of_former_defaults_stale(
     assert state(project) == "done"
 
 
-def test_extractive_queries_of_the_version_before_are_those_of_this_one(
+def test_extractive_queries_of_former_rules_stay_until_one_generates_again(
     asked_project: Make,
 ) -> None:
     project = asked_project()
@@ -135,6 +155,9 @@ def test_extractive_queries_of_the_version_before_are_those_of_this_one(
     now = info(project)
     limits = {"per_chunk": 3, "max_queries": 8000, "consistency_top": 0}
     as_made_before(project, {"backend": "extractive", "kinds": FORMER_KINDS, **limits})
+    assert info(project)["recipe"] != now["recipe"]
+    assert (state(project), is_outdated(project), due(project)) == ("done", True, [])
+    run(project)
     assert info(project)["recipe"] == now["recipe"]
     assert (state(project), is_outdated(project)) == ("done", False)
 

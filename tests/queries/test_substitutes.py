@@ -15,9 +15,9 @@ from engine.core.errors import CancelledError, EngineError
 from engine.queries.substitutes import (
     KEYWORDS,
     Question,
+    fingerprint_language_model,
     forget_substitutes,
     keywords,
-    language_model,
     substitutes,
 )
 from engine.settings.schema import QuerySettings, Settings
@@ -80,7 +80,7 @@ def test_a_bad_answer_gives_nothing_and_a_torn_line_is_requested_again(tmp_path:
     with serving(script) as server:
         some = context(tmp_path, server.url)
         substitutes(some, ASKED[:1], lambda _: None)
-        kept = tmp_path / "cache" / f"substitutes-{language_model(some)}.jsonl"
+        kept = tmp_path / "cache" / f"substitutes-{fingerprint_language_model(some)}.jsonl"
         kept.write_text(kept.read_text()[:-9])
         assert substitutes(some, ASKED[:2], lambda _: None)[0][0]["roof"] == "top of the house"
         assert len(server.requests) == 3
@@ -95,7 +95,7 @@ def test_words_of_queries_that_are_gone_do_not_stay(tmp_path: Path) -> None:
         other.write_text('{"key": "k", "words": {"secret": "word"}}\n')
         substitutes(some, ASKED[:2], lambda _: None)
         assert [path.name for path in other.parent.iterdir()] == [
-            f"substitutes-{language_model(some)}.jsonl"
+            f"substitutes-{fingerprint_language_model(some)}.jsonl"
         ]
         kept = next(other.parent.iterdir())
         assert "roof" in kept.read_text()
@@ -127,9 +127,9 @@ def test_without_a_language_model_no_substitutes_are_made_and_a_missing_one_is_a
         store=EMPTY,
         settings=Settings(queries=QuerySettings(backend="extractive")),
     )
-    assert language_model(plain) == ""  # type: ignore[arg-type]
+    assert fingerprint_language_model(plain) == ""  # type: ignore[arg-type]
     with fails(EngineError, "endpoint-not-chosen"):
-        language_model(context(tmp_path, ""))
+        fingerprint_language_model(context(tmp_path, ""))
     with pytest.raises(CancelledError):
         substitutes(context(tmp_path, "http://127.0.0.1:1/v1", stop=True), ASKED, lambda _: None)
 
@@ -146,6 +146,6 @@ def test_keywords_are_chosen_from_the_words_by_the_passage(tmp_path: Path) -> No
         assert keywords(some, questions, lambda _: None) == [frozenset({"roof"}), frozenset()]
         assert keywords(some, questions, lambda _: None)[0] == {"roof"}
         assert len(server.requests) == 1, "what was answered is kept"
-    assert language_model(some) != language_model(some, KEYWORDS)
+    assert fingerprint_language_model(some) != fingerprint_language_model(some, KEYWORDS)
     forget_substitutes(tmp_path)
     assert not list((tmp_path / "cache").iterdir())

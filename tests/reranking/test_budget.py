@@ -73,24 +73,24 @@ def test_a_machine_that_slows_down_keeps_within_a_fifth_more(slower: int, turn: 
 
 
 def test_a_machine_that_gets_faster_scores_more() -> None:
-    made = SlowReranker(lambda done: 0.05 if done < 10 else 0.005)
-    assert len(scored(made).scores) > 60
-    assert made.batches[0] == 1
-    assert max(made.batches) > 5
+    slow = SlowReranker(lambda done: 0.05 if done < 10 else 0.005)
+    assert len(scored(slow).scores) > 60
+    assert slow.batches[0] == 1
+    assert max(slow.batches) > 5
 
 
 def test_loading_does_not_count_and_teaches_the_pace() -> None:
-    made = SlowReranker(lambda _: 0.02)
-    timed = BudgetedReranker(made, 1.0, lambda: made.now)
+    slow = SlowReranker(lambda _: 0.02)
+    timed = BudgetedReranker(slow, 1.0, lambda: slow.now)
     timed.load()
-    assert made.now > 100
+    assert slow.now > 100
     assert timed.scores("q", PASSAGES).seconds <= 1.0
-    assert made.batches[1] == 4, "the warm-up's pace"
+    assert slow.batches[1] == 4, "the warm-up's pace"
 
 
 def test_a_passage_that_takes_longer_than_the_time_is_not_begun() -> None:
-    made = SlowReranker(lambda _: 30.0)
-    timed = BudgetedReranker(made, 1.0, lambda: made.now)
+    slow = SlowReranker(lambda _: 30.0)
+    timed = BudgetedReranker(slow, 1.0, lambda: slow.now)
     timed.load()
     found = timed.scores("q", ["10 " + "word " * 200])
     assert (len(found.scores), found.seconds) == (0, 0.0)
@@ -99,22 +99,22 @@ def test_a_passage_that_takes_longer_than_the_time_is_not_begun() -> None:
 
 
 def test_a_busy_moment_is_not_the_end_of_it() -> None:
-    made = SlowReranker(lambda _: 4.0)
-    timed = BudgetedReranker(made, 1.0, lambda: made.now)
+    slow = SlowReranker(lambda _: 4.0)
+    timed = BudgetedReranker(slow, 1.0, lambda: slow.now)
     timed.load()
-    made.cost = lambda _: 0.02
+    slow.cost = lambda _: 0.02
     counts = [len(timed.scores("q", PASSAGES).scores) for _ in range(10)]
     assert counts[0] == 0
     assert counts[-1] > 40
 
 
 def test_long_passages_make_smaller_batches() -> None:
-    made = SlowReranker(lambda _: 0.0)
-    made.cost = lambda done: 0.001 if done < 40 else 0.02
+    slow = SlowReranker(lambda _: 0.0)
+    slow.cost = lambda done: 0.001 if done < 40 else 0.02
     passages = [*PASSAGES[:40], *(text + " word" * 40 for text in PASSAGES[40:])]
-    found = scored(made, passages=passages)
+    found = scored(slow, passages=passages)
     assert found.seconds <= 1.0
-    assert len(found.scores) == 80 or made.batches[-1] <= 5
+    assert len(found.scores) == 80 or slow.batches[-1] <= 5
 
 
 def test_nothing_to_score_is_no_problem() -> None:
@@ -123,21 +123,21 @@ def test_nothing_to_score_is_no_problem() -> None:
 
 
 def test_it_stops_between_batches() -> None:
-    made = SlowReranker(lambda _: 0.01)
-    asked = iter([False, False, True, True])
-    found = BudgetedReranker(made, 1.0, lambda: made.now).scores("q", PASSAGES, lambda: next(asked))
-    assert len(found.scores) == sum(made.batches)
-    assert len(made.batches) == 2
+    slow = SlowReranker(lambda _: 0.01)
+    stops = iter([False, False, True, True])
+    found = BudgetedReranker(slow, 1.0, lambda: slow.now).scores("q", PASSAGES, lambda: next(stops))
+    assert len(found.scores) == sum(slow.batches)
+    assert len(slow.batches) == 2
     assert found.problem is None
 
 
 def test_a_server_is_asked_for_more_at_once_and_waited_for_no_longer_than_the_time() -> None:
-    made = SlowReranker(lambda _: 0.01, batch_share=0.5, first_batch=4)
-    found = scored(made)
-    assert made.batches[0] == 4
-    assert made.waits[0] == pytest.approx(1.0)
+    slow = SlowReranker(lambda _: 0.01, batch_share=0.5, first_batch=4)
+    found = scored(slow)
+    assert slow.batches[0] == 4
+    assert slow.waits[0] == pytest.approx(1.0)
     assert all(
-        wait <= 1.0 - 0.01 * sum(made.batches[:n]) + 1e-9 for n, wait in enumerate(made.waits)
+        wait <= 1.0 - 0.01 * sum(slow.batches[:n]) + 1e-9 for n, wait in enumerate(slow.waits)
     )
     assert found.seconds <= 1.0
 
@@ -148,9 +148,9 @@ def test_what_was_scored_before_a_failure_counts() -> None:
             raise EngineError("It died.", code="reranker-failed")
         return 0.02
 
-    made = SlowReranker(cost)
-    found = scored(made)
-    assert len(found.scores) == sum(made.batches) >= 5
+    slow = SlowReranker(cost)
+    found = scored(slow)
+    assert len(found.scores) == sum(slow.batches) >= 5
     assert found.problem is not None
     assert found.problem.code == "reranker-failed"
 

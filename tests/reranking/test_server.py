@@ -31,7 +31,7 @@ from engine.settings.load import validate
 PASSAGES = ["b" * length for length in (3, 1, 2)]
 
 
-def made(project: ProjectFolder, url: str, **search: Any) -> Reranker:
+def reranker_at(project: ProjectFolder, url: str, **search: Any) -> Reranker:
     found = reranker_of(project, validate({"search": {"reranker": url, **search}}))
     assert found is not None
     return found
@@ -40,7 +40,7 @@ def made(project: ProjectFolder, url: str, **search: Any) -> Reranker:
 def test_scores_come_in_the_order_of_the_passages(
     rerank_server: RerankServer, project: ProjectFolder
 ) -> None:
-    reranker = made(project, rerank_server.url, reranker_model="m")
+    reranker = reranker_at(project, rerank_server.url, reranker_model="m")
     assert reranker.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
     assert rerank_server.requests == [
         {"query": "who", "documents": PASSAGES, "top_n": 3, "model": "m"}
@@ -48,7 +48,7 @@ def test_scores_come_in_the_order_of_the_passages(
     assert known_servers(project.path) == [rerank_server.url]
     assert reranker.scores("who", []).shape == (0,)
     many = ["x" * length for length in range(70)]
-    assert made(project, rerank_server.url + "/rerank").scores("who", many).tolist() == list(
+    assert reranker_at(project, rerank_server.url + "/rerank").scores("who", many).tolist() == list(
         range(70)
     )
     assert [len(request["documents"]) for request in rerank_server.requests[1:]] == [32, 32, 6]
@@ -58,9 +58,9 @@ def test_scores_come_in_the_order_of_the_passages(
 def test_another_model_or_address_is_another_reranker(project: ProjectFolder) -> None:
     url = "http://127.0.0.1:9/v1"
     names = [
-        made(project, url),
-        made(project, url, reranker_model="m"),
-        made(project, "http://127.0.0.1:8/v1"),
+        reranker_at(project, url),
+        reranker_at(project, url, reranker_model="m"),
+        reranker_at(project, "http://127.0.0.1:8/v1"),
     ]
     assert len({reranker.fingerprint for reranker in names}) == 3
     assert reranker_of(project, validate({})) is None
@@ -70,7 +70,7 @@ def test_requests_lost_on_the_way_are_sent_again(
     rerank_server: RerankServer, project: ProjectFolder
 ) -> None:
     with spoiling(rerank_server.url, [DROP, ERROR, CUT, DELAY]) as proxy:
-        assert made(project, proxy.url).scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
+        assert reranker_at(project, proxy.url).scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
     assert proxy.met == [DROP, ERROR, CUT, DELAY]
 
 
@@ -90,7 +90,7 @@ def test_scores_that_cannot_be_used(
 ) -> None:
     rerank_server.script = lambda *_: results
     with fails(EngineError, code):
-        made(project, rerank_server.url).scores("who", PASSAGES)
+        reranker_at(project, rerank_server.url).scores("who", PASSAGES)
     assert len(rerank_server.requests) == 1, "another try would bring the same"
 
 
@@ -110,14 +110,14 @@ def test_what_is_no_answer_is_asked_for_again(
 ) -> None:
     rerank_server.script = lambda *_: Raw(body=body)
     with fails(StageError, "endpoint-no-answer"):
-        made(project, rerank_server.url).scores("who", PASSAGES)
+        reranker_at(project, rerank_server.url).scores("who", PASSAGES)
     assert len(rerank_server.requests) == model_server.TRIES
 
 
 def test_a_refusal_is_not_repeated(rerank_server: RerankServer, project: ProjectFolder) -> None:
     rerank_server.script = lambda *_: Raw(404, b"who and bbb are secret")
     with fails(ModelError, "endpoint-refused") as caught:
-        made(project, rerank_server.url).scores("who", PASSAGES)
+        reranker_at(project, rerank_server.url).scores("who", PASSAGES)
     assert "secret" not in str(caught.value)
     assert len(rerank_server.requests) == 1
 
@@ -133,7 +133,7 @@ def test_a_silent_server_is_waited_for_no_longer_than_the_time(
         spoiling(rerank_server.url, [fault] * 5 if fault == HALF_OPEN else []) as proxy,
         fails(StageError, "endpoint-no-answer"),
     ):
-        made(project, proxy.url).scores("who", PASSAGES, 0.2)
+        reranker_at(project, proxy.url).scores("who", PASSAGES, 0.2)
     assert len(proxy.met) == 1, "there is no time for another try"
     never.set()
 
@@ -160,26 +160,26 @@ def test_requests_share_the_time(
     monkeypatch.setattr(model_server.ModelServer, "ask", timed)
     passages = ["x" * length for length in range(100)]
     if requests == 4:
-        assert made(project, rerank_server.url).scores("who", passages, 1.0).tolist() == list(
-            range(100)
-        )
+        assert reranker_at(project, rerank_server.url).scores(
+            "who", passages, 1.0
+        ).tolist() == list(range(100))
     else:
         with fails(EngineError, "reranker-slow"):
-            made(project, rerank_server.url).scores("who", passages, 1.0)
+            reranker_at(project, rerank_server.url).scores("who", passages, 1.0)
     assert len(rerank_server.requests) == requests
     assert given == pytest.approx([1.0 - took * number for number in range(requests)])
 
 
 def test_a_dead_server(project: ProjectFolder, rerank_server: RerankServer) -> None:
     with fails(StageError, "endpoint-no-answer"):
-        made(project, "http://127.0.0.1:9/v1").scores("who", PASSAGES)
+        reranker_at(project, "http://127.0.0.1:9/v1").scores("who", PASSAGES)
 
 
 def test_a_public_address_is_refused_unless_it_is_allowed(project: ProjectFolder) -> None:
     with fails(SettingsError, "endpoint-public"):
-        made(project, "http://8.8.8.8/v1")
+        reranker_at(project, "http://8.8.8.8/v1")
     assert (
-        made(project, "http://8.8.8.8/v1", reranker_allow_public=True).name
+        reranker_at(project, "http://8.8.8.8/v1", reranker_allow_public=True).name
         == "http://8.8.8.8:80/v1"
     )
 
@@ -204,8 +204,8 @@ def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used
     with tempfile.TemporaryDirectory() as name, reranking() as other:
         Path(name).chmod(0o755)
         project = ProjectFolder.create(Path(name) / "project", {})
-        used = made(project, rerank_server.url)
-        unused = made(project, other.url)
+        used = reranker_at(project, rerank_server.url)
+        unused = reranker_at(project, other.url)
         used.scores("who", PASSAGES)
         (project.path / "servers.json").chmod(0o644)
         model = chat_model(other.url, "m", note=lambda: note_server(project.path, other.url))

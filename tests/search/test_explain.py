@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.serving import code, one, request
+from fixtures.serving import ask_once, code, request
 from fixtures.shown_numbers import numbers
 from fixtures.two_encoders import save_adapter
 
@@ -155,8 +155,8 @@ def test_a_similarity_that_is_no_dot_product_explains_itself(
     assert [hit.score for hit in hits] == pytest.approx(
         -np.arccosh(2 - np.array([1.0, 0.6, 0.0, -1.0])), abs=3e-2
     )
-    assert [one.in_use_rank for one in found.chunks.values()] == [1, 2, 3, 4]
-    assert [one.in_use_cosine for one in found.chunks.values()] == pytest.approx(
+    assert [comparison.in_use_rank for comparison in found.chunks.values()] == [1, 2, 3, 4]
+    assert [comparison.in_use_cosine for comparison in found.chunks.values()] == pytest.approx(
         [hit.score for hit in hits], abs=1e-4
     )
     base = found.chunks[adapted.ids["gamma"]]
@@ -334,12 +334,14 @@ def test_before_anything_is_embedded(corpus: Any, project: ProjectFolder) -> Non
 def test_over_the_server(adapted: Any, project: ProjectFolder, encoders: dict[str, Table]) -> None:
     cache_base(project, encoders["base"], TEXTS)
     alpha = adapted.ids["alpha"]
-    answer = one(project, request(1, "explain", query="anything", chunk_ids=[alpha]))
+    answer = ask_once(project, request(1, "explain", query="anything", chunk_ids=[alpha]))
     assert answer["result"]["in_use"] == "interpolated-0.75"
     assert answer["result"]["chunks"][str(alpha)]["base_rank"] == 4
     assert answer["result"]["chunks"][str(alpha)]["in_use_rank"] == 1
     json.dumps(answer, allow_nan=False)
-    assert one(project, request(1, "explain", query="x", chunk_ids=[]))["result"]["chunks"] == {}
+    assert (
+        ask_once(project, request(1, "explain", query="x", chunk_ids=[]))["result"]["chunks"] == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -357,7 +359,7 @@ def test_over_the_server(adapted: Any, project: ProjectFolder, encoders: dict[st
     ],
 )
 def test_wrong_params(adapted: Any, project: ProjectFolder, params: dict[str, Any]) -> None:
-    assert code(one(project, request(1, "explain", **params))) == -32602
+    assert code(ask_once(project, request(1, "explain", **params))) == -32602
 
 
 # with a model

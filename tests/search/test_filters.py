@@ -125,7 +125,7 @@ def test_endings_mean_their_format_and_archives_what_lies_in_them() -> None:
     inside = replace(document(5, "mails.mbox/0001/plan.pdf"), format="pdf")
     zipped = replace(document(6, "old.zip/deep/mails.mbox/0002"), format="eml")
     named = [*DOCUMENTS, inside, zipped]
-    holders = {("/docs", "mails.mbox"), ("/docs", "old.zip")}
+    containers = {("/docs", "mails.mbox"), ("/docs", "old.zip")}
     for name, wanted in (
         ("htm", {2}),
         (".HTM", {2}),
@@ -134,7 +134,7 @@ def test_endings_mean_their_format_and_archives_what_lies_in_them() -> None:
         ("pdf", {5}),
         ("zip", {6}),
     ):
-        assert SearchFilter(formats=(name,)).allowed(named, lambda: holders) == wanted
+        assert SearchFilter(formats=(name,)).allowed(named, lambda: containers) == wanted
     assert unknown_formats(("md", "pages", "jsonl", "HTM"), named) == ["pages"]
     problem = unknown_format(("pages",), named)
     assert problem is not None
@@ -148,9 +148,9 @@ def test_folders_named_like_archives_are_not_archives() -> None:
         replace(document(3, "all.mbox/wing.md"), source="/other"),
         document(4, "all.mbox/wing.md"),
     ]
-    holders = {("/docs", "reports.zip/all.zip"), ("/docs", "all.mbox")}
-    assert SearchFilter(formats=("zip",)).allowed(named, lambda: holders) == {2}
-    assert SearchFilter(formats=("mbox",)).allowed(named, lambda: holders) == {4}
+    containers = {("/docs", "reports.zip/all.zip"), ("/docs", "all.mbox")}
+    assert SearchFilter(formats=("zip",)).allowed(named, lambda: containers) == {2}
+    assert SearchFilter(formats=("mbox",)).allowed(named, lambda: containers) == {4}
 
 
 def test_an_author_in_quotes_is_the_whole_name() -> None:

@@ -48,13 +48,13 @@ def put(
     context = StageContext(
         project, project.settings(), store, "embed", "f", "r", [].append, lambda: False
     )
-    ids = np.array([one.id for one in chunks])
-    told = PartialIndex(context, index, ids, COSINE, "f16", info_of, 0.0, worthwhile)
+    ids = np.array([chunk.id for chunk in chunks])
+    publish = PartialIndex(context, index, ids, COSINE, "f16", info_of, 0.0, worthwhile)
     cache.append(
-        hash_keys([one.content_hash for one in new]),
-        encoder.encode_chunks([one.text for one in new]),
+        hash_keys([chunk.content_hash for chunk in new]),
+        encoder.encode_chunks([chunk.text for chunk in new]),
     )
-    told(cache, hash_keys([one.content_hash for one in chunks]))
+    publish(cache, hash_keys([chunk.content_hash for chunk in chunks]))
 
 
 @pytest.fixture

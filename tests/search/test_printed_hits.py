@@ -37,7 +37,7 @@ HIT = build_hit(
 )
 
 
-def shown(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
+def print_hits(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
     printed = io.StringIO()
     console = Console(file=printed, highlight=False, soft_wrap=True, **options)
     show_found(Found("tenant", "hybrid", hits), console, sources)
@@ -46,13 +46,15 @@ def shown(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
 
 def test_a_hit_in_plain_text() -> None:
     assert (
-        shown(HIT)
+        print_hits(HIT)
         == "1. a/lease.md:7  Lease › Rent  [keywords #1, semantic #2]\n   The tenant pays.\n"
     )
-    assert shown(replace(HIT, page=3)).startswith("1. a/lease.md, page 3  Lease")
+    assert print_hits(replace(HIT, page=3)).startswith("1. a/lease.md, page 3  Lease")
     word = replace(HIT, format="docx", author="Ada Quay", created=0.0, changed=1.9e9)
-    assert shown(word).startswith("1. a/lease.md  Lease › Rent  Ada Quay  2030-03-1")
-    assert shown(replace(HIT, created=1e300)).startswith("1. a/lease.md:7  Lease › Rent  [keywords")
+    assert print_hits(word).startswith("1. a/lease.md  Lease › Rent  Ada Quay  2030-03-1")
+    assert print_hits(replace(HIT, created=1e300)).startswith(
+        "1. a/lease.md:7  Lease › Rent  [keywords"
+    )
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
@@ -73,24 +75,24 @@ def test_marks_are_coloured_and_nothing_is_with_no_color(
 
 def test_several_sources_are_named() -> None:
     other = replace(HIT, source="/data/mail", rank=2)
-    lines = shown(HIT, other).splitlines()
+    lines = print_hits(HIT, other).splitlines()
     assert lines[0].startswith(f"1. {Path('docs/a/lease.md')}:7")
     assert lines[2].startswith(f"2. {Path('mail/a/lease.md')}:7")
 
 
 def test_one_of_several_sources_is_named_though_the_others_have_no_hit() -> None:
-    several = shown(HIT, sources=("/data/left/docs", "/data/mail"))
+    several = print_hits(HIT, sources=("/data/left/docs", "/data/mail"))
     assert several.startswith(f"1. {Path('docs/a/lease.md')}:7")
-    assert shown(HIT, sources=("/data/left/docs",)).startswith("1. a/lease.md:7")
+    assert print_hits(HIT, sources=("/data/left/docs",)).startswith("1. a/lease.md:7")
 
 
 def test_the_root_folder_as_a_source() -> None:
     hit = replace(HIT, source="/")
-    assert shown(hit, sources=("/", "/data")).startswith(f"1. {Path('/a/lease.md')}:7")
+    assert print_hits(hit, sources=("/", "/data")).startswith(f"1. {Path('/a/lease.md')}:7")
 
 
 def test_a_folders_name_cannot_steer_the_terminal() -> None:
-    printed = shown(replace(HIT, source="/data/\x1b[2J"), HIT)
+    printed = print_hits(replace(HIT, source="/data/\x1b[2J"), HIT)
     assert "\x1b" not in printed
     assert f"1. {Path('�[2J/a/lease.md')}" in printed
 

@@ -38,7 +38,7 @@ class Lengths:
     batch_share: float = 1.0
     first_batch: int = 4
     wait: threading.Event | None = None
-    asked: list[str] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
     loads: int = 0
 
     def load(self) -> None:
@@ -47,7 +47,7 @@ class Lengths:
             self.wait.wait(60)
 
     def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> np.ndarray:
-        self.asked.append(query)
+        self.queries.append(query)
         return np.array([len(text) for text in passages], np.float32)
 
 
@@ -109,7 +109,7 @@ def test_all_passages_are_put_in_order(
     assert {hit.chunk_id: hit.score for hit in found.hits} == {
         hit.chunk_id: hit.score for hit in before.hits
     }
-    assert set(lengths.asked) == {QUERY}
+    assert set(lengths.queries) == {QUERY}
 
 
 def test_passages_that_are_not_reached_follow_in_their_order(
@@ -117,7 +117,7 @@ def test_passages_that_are_not_reached_follow_in_their_order(
 ) -> None:
     before = ids(searcher.search(Search(QUERY)))
     configure(project, reranker="given")
-    found = searcher.search(Search(QUERY, rerank=True), stop=lambda: len(lengths.asked) == 1)
+    found = searcher.search(Search(QUERY, rerank=True), stop=lambda: len(lengths.queries) == 1)
     assert passages(found) == 4
     assert ids(found)[4:] == before[4:]
     assert sorted(ids(found)[:4]) == sorted(before[:4])
@@ -190,7 +190,7 @@ def test_its_speed_is_measured_on_passages_of_the_project(
     speed = searcher.reranking.measure_speed()
     assert (speed.name, speed.passages) == ("lengths", 100)
     assert speed.seconds == pytest.approx(100 / speed.passages_per_second)
-    assert len(lengths.asked) == 1
+    assert len(lengths.queries) == 1
 
 
 def test_first_hits_do_not_wait_for_a_look_at_the_model(
@@ -237,6 +237,15 @@ def test_each_reranker_is_loaded_before_its_time_runs(
         assert passages(searcher.search(Search(QUERY, rerank=True))) == 6
         assert passages(searcher.search(Search(QUERY, rerank=True))) == 6
         assert lengths.loads == count
+
+
+def test_other_settings_of_search_do_not_load_it_again(
+    searcher: Searcher, project: ProjectFolder, lengths: Lengths
+) -> None:
+    for top in (3, 4):
+        configure(project, reranker="given", top=top)
+        assert len(searcher.search(Search(QUERY, rerank=True)).hits) == top
+    assert lengths.loads == 1
 
 
 def test_a_real_cross_encoder_orders_the_hits(

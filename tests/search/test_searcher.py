@@ -97,16 +97,16 @@ def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
         for mode in ("bm25", "semantic")
     }
     whole = VectorIndex.search
-    asked = []
+    rankings = []
 
     def cut(self: VectorIndex, vector: Any, depth: int) -> Any:
         ranking = whole(self, vector, depth)
-        asked.append(ranking)
+        rankings.append(ranking)
         return ranking[0][:1], ranking[1][:1]
 
     monkeypatch.setattr(VectorIndex, "search", cut)
     found = searcher.search(Search(QUERY))
-    chunks = {*by["bm25"], asked[0][0][0].item()}
+    chunks = {*by["bm25"], rankings[0][0][0].item()}
     assert len(chunks) > 1
     assert {hit.chunk_id for hit in found.hits} == chunks
     sides = [{key: scores.get(key, 0.0) for key in chunks} for scores in by.values()]
@@ -302,6 +302,19 @@ def test_a_filter_finds_what_lies_below_the_first_page(
     found = open_searcher().search(Search("roof", mode, top=top, paths=("rare.html",)))
     assert paths(found) == {"rare.html"}
     assert len(found.hits) == min(top, 130)
+
+
+def test_a_filter_finds_stop_words_however_many_other_passages_have_them(
+    corpus: Any, open_searcher: Callable[[], Searcher]
+) -> None:
+    corpus.put("many.md", [f"The crane will stop {number}." for number in range(2001)])
+    corpus.put("one.md", ["The crane will start."], modified=DAY)
+    corpus.index(vectors=False)
+    searcher = open_searcher()
+    found = searcher.search(Search("will", "bm25", paths=("one.md",)))
+    assert [hit.snippet for hit in found.hits] == ["The crane will start."]
+    newest = searcher.search(Search('"will"', "bm25", top=1, by_date=True))
+    assert [hit.snippet for hit in newest.hits] == ["The crane will start."]
 
 
 def test_a_filtered_ranking_is_the_whole_ranking_without_the_rest(

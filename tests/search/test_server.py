@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fixtures.pipeline import WAIT_SECONDS
-from fixtures.serving import ask, code, one, request
+from fixtures.serving import ask, ask_once, code, request
 
 from engine.core.subprocesses import import_path
 from engine.project.folder import ProjectFolder
@@ -26,7 +26,7 @@ ENGINE = -32000
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid", None])
 def test_search(indexed: Any, project: ProjectFolder, mode: str | None) -> None:
-    answer = one(project, request(1, "search", query="who repairs the roof", mode=mode, top=2))
+    answer = ask_once(project, request(1, "search", query="who repairs the roof", mode=mode, top=2))
     assert answer["id"] == 1
     assert answer["result"]["mode"] == (mode or "hybrid")
     assert len(answer["result"]["hits"]) == 2
@@ -72,7 +72,7 @@ def test_document_ping_and_warm_up(indexed: Any, project: ProjectFolder) -> None
 
 
 def test_a_document_that_is_not_there(project: ProjectFolder) -> None:
-    answer = one(project, request(1, "document", document_id=77))
+    answer = ask_once(project, request(1, "document", document_id=77))
     assert code(answer) == ENGINE
     assert answer["error"]["data"]["to_do"]
 
@@ -91,7 +91,7 @@ def test_a_document_that_is_not_there(project: ProjectFolder) -> None:
     ],
 )
 def test_what_is_not_json(project: ProjectFolder, line: str | bytes) -> None:
-    answer = one(project, line)
+    answer = ask_once(project, line)
     assert (code(answer), answer["id"]) == (PARSE_ERROR, None)
 
 
@@ -116,13 +116,13 @@ def test_what_is_not_json(project: ProjectFolder, line: str | bytes) -> None:
     ],
 )
 def test_what_is_not_a_request(project: ProjectFolder, line: str, key: Any) -> None:
-    answer = one(project, line)
+    answer = ask_once(project, line)
     assert (code(answer), answer["id"]) == (INVALID_REQUEST, key)
 
 
 @pytest.mark.parametrize("method", ["seek", "", "__class__", "Search", "\u202e"])
 def test_unknown_methods(project: ProjectFolder, method: str) -> None:
-    answer = one(project, request(1, method))
+    answer = ask_once(project, request(1, method))
     assert (code(answer), answer["id"]) == (NO_METHOD, 1)
     assert "search" in answer["error"]["data"]
 
@@ -164,20 +164,22 @@ def test_unknown_methods(project: ProjectFolder, method: str) -> None:
 def test_wrong_params_of_search(
     indexed: Any, project: ProjectFolder, params: dict[str, Any]
 ) -> None:
-    answer = one(project, request(1, "search", **params))
+    answer = ask_once(project, request(1, "search", **params))
     assert (code(answer), answer["id"]) == (INVALID_PARAMS, 1)
 
 
 @pytest.mark.parametrize("document_id", ["1", 1.5, None, True, [1], 0, -1, 2**63, 2**200])
 def test_wrong_params_of_document(project: ProjectFolder, document_id: Any) -> None:
-    assert code(one(project, request(1, "document", document_id=document_id))) == INVALID_PARAMS
+    assert (
+        code(ask_once(project, request(1, "document", document_id=document_id))) == INVALID_PARAMS
+    )
 
 
 @pytest.mark.parametrize("params", [[], ["x"], "x", 5, None])
 def test_params_that_are_no_object(project: ProjectFolder, params: Any) -> None:
     assert (
         code(
-            one(
+            ask_once(
                 project, json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": params})
             )
         )
@@ -186,17 +188,19 @@ def test_params_that_are_no_object(project: ProjectFolder, params: Any) -> None:
 
 
 def test_a_malformed_glob_is_the_callers_fault(indexed: Any, project: ProjectFolder) -> None:
-    answer = one(project, request(1, "search", query="roof", mode="bm25", paths=["[z-a]"]))
+    answer = ask_once(project, request(1, "search", query="roof", mode="bm25", paths=["[z-a]"]))
     assert answer["error"]["data"]["type"] == "UsageError"
 
 
 @pytest.mark.parametrize("top", [10**6, 2**63, 2**200])
 def test_a_huge_top_gives_all_there_is(indexed: Any, project: ProjectFolder, top: int) -> None:
-    assert len(one(project, request(1, "search", query="roof", top=top))["result"]["hits"]) == 6
+    assert (
+        len(ask_once(project, request(1, "search", query="roof", top=top))["result"]["hits"]) == 6
+    )
 
 
 def test_an_engine_error_is_carried_whole(project: ProjectFolder) -> None:
-    answer = one(project, request(1, "search", query="roof", mode="bm25"))
+    answer = ask_once(project, request(1, "search", query="roof", mode="bm25"))
     assert code(answer) == ENGINE
     assert answer["error"]["data"]["type"] == "NotBuiltError"
     assert "engine run" in answer["error"]["data"]["to_do"]
@@ -204,7 +208,11 @@ def test_an_engine_error_is_carried_whole(project: ProjectFolder) -> None:
 
 @pytest.mark.parametrize("key", [0, -1, 2**100, "", "a", "né \u2028", None])
 def test_ids_are_echoed(project: ProjectFolder, key: Any) -> None:
-    assert one(project, request(key, "ping")) == {"jsonrpc": "2.0", "id": key, "result": "pong"}
+    assert ask_once(project, request(key, "ping")) == {
+        "jsonrpc": "2.0",
+        "id": key,
+        "result": "pong",
+    }
 
 
 def test_notifications_are_never_answered(indexed: Any, project: ProjectFolder) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.serving import Answers, Slow, ask, code, one, request
+from fixtures.serving import Answers, Slow, ask, ask_once, code, request
 
 from engine.core.errors import ProjectBusyError
 from engine.core.messages.search import Search
@@ -454,6 +454,6 @@ def spoil(database: Path) -> None:
 
 
 def test_a_search_may_name_a_series_alone(indexed: Any, project: ProjectFolder) -> None:
-    assert one(project, request(1, "search", query="roof", mode="bm25", series=""))["result"][
+    assert ask_once(project, request(1, "search", query="roof", mode="bm25", series=""))["result"][
         "hits"
     ]

@@ -53,7 +53,7 @@ def test_an_explanation_is_of_the_mode_that_was_searched_in(two_encoders: Projec
     modes: tuple[Mode | None, ...] = ("semantic", "hybrid", None)
     with closing(Searcher(two_encoders)) as searcher:
         found = {mode: searcher.explain(QUERY, [chunk], mode) for mode in modes}
-    assert {mode: one.in_use for mode, one in found.items()} == {
+    assert {mode: explained.in_use for mode, explained in found.items()} == {
         "semantic": "adapted",
         "hybrid": "base",
         None: "base",

@@ -334,6 +334,19 @@ def test_the_newest_match_comes_first_however_many_match_better(
     assert [hit.rank for hit in found.hits] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("mode", ["bm25", "hybrid"])
+def test_the_newest_match_of_a_prefix_comes_first_however_many_words_begin_with_it(
+    corpus: Any, fake_encoder: Any, mode: Any
+) -> None:
+    words = [f"slat{first}{second}" for first in "abcdef" for second in "abcdef"]
+    corpus.put("many.md", [f"{word} {word} {number}" for number, word in enumerate(words)])
+    corpus.put("newest.md", ["A slatwright came."], modified=1e9)
+    corpus.index()
+    with closing(Searcher(corpus.project)) as searcher:
+        found = search(searcher, "slat*", mode, top=1, by_date=True)
+    assert [hit.path for hit in found.hits] == ["newest.md"]
+
+
 def test_no_hit_has_less_than_the_least_score(searcher: Searcher) -> None:
     scores = [hit.score for hit in search(searcher, "roof pays", "bm25").hits]
     assert [

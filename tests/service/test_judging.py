@@ -17,6 +17,7 @@ from engine.core.errors import (
 )
 from engine.core.messages.report import SEARCH_MODES, QuerySetReport, SearchMode
 from engine.core.records import Chunk
+from engine.evaluation import marks
 from engine.evaluation.comparison import Comparison, compare
 from engine.evaluation.gate.decision import Decision
 from engine.evaluation.judgments import judge_queries, judgments_fingerprint
@@ -84,6 +85,22 @@ def test_a_stale_evaluation_says_that_judgments_changed(
     note = STAGE.stale_note(ProjectSnapshot(project, project.settings(), store))
     store.close()
     assert bool(note) == bool(relevant)
+
+
+def test_an_answer_parses_and_formats_only_the_query_that_it_is_about(
+    project: ProjectFolder, call: Any
+) -> None:
+    first, second = chunks(project)[:2]
+    for number in range(20):
+        call("judge", query=f"question {number}", chunk_id=first.id, relevant=True)
+    caches = (marks.parse_line, marks.format_line)
+    before = [cache.cache_info().misses for cache in caches]
+    call("judge", query="question 7", chunk_id=second.id, relevant=True)
+    call("judge", query="question 8", chunk_id=second.id, relevant=True)
+    after = [cache.cache_info().misses for cache in caches]
+    # Each reads the line that the answer before it has written, and writes its own.
+    assert [late - early for early, late in zip(before, after, strict=True)] == [2, 2]
+    assert [len(query.marks) for query in marks.read_marks(project).values()].count(2) == 2
 
 
 def test_marks_outlive_the_database_and_what_was_taken_back_does_not(

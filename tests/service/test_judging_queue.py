@@ -16,7 +16,7 @@ from fixtures.records import build_document
 from engine.core.errors import DatasetError, InputError, UsageError
 from engine.core.records import JudgedQuery
 from engine.evaluation.marks import Mark, MarkedQuery, write_marks
-from engine.evaluation.query_sets import query_sets
+from engine.evaluation.query_sets import build_query_sets
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import LexicalInfo
@@ -153,7 +153,7 @@ def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: A
     context: Any = SimpleNamespace(
         store=store, settings=project.settings(), warn=pytest.fail, project=project
     )
-    (judged, *_) = query_sets(context, store.chunks())
+    (judged, *_) = build_query_sets(context, store.chunks())
     store.close()
     assert judged.kind == "judged"
     assert [judgment.text for judgment in judged.judgments] == [QUERY.title(), "Another?"]
@@ -232,11 +232,11 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
     context: Any = SimpleNamespace(
         store=store, settings=project.settings(), warn=warned.append, project=project
     )
-    one = query_sets(context, [])[0]
+    one = build_query_sets(context, [])[0]
     assert (one.kind, one.rung, one.synthetic, one.texts) == ("judged", "judged", False, [own.text])
     assert len(warned) == 1
     judged.pop(1)  # with none asked by people
-    one = query_sets(context, [])[0]
+    one = build_query_sets(context, [])[0]
     assert (one.kind, one.rung, one.synthetic, one.texts) == (
         "judged",
         None,

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import copy_documents, stage_here
+from fixtures.shown_numbers import numbers
 
 from engine.core.errors import CancelledError
 from engine.core.events import Choice, Event
+from engine.core.records import Query
 from engine.corpus.text.document_queries import document_queries
 from engine.encoders.model_folder import ModelFolder
 from engine.project.folder import ProjectFolder
@@ -29,7 +31,7 @@ from engine.training.dataset import training_data
 from engine.training.heldout import HeldOutFigures
 from engine.training.history import history_of
 from engine.training.recipe import resolve_config
-from engine.training.stopping import MIN_TO_STOP
+from engine.training.stopping import MIN_TO_STOP, choose_stopping_queries
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +105,13 @@ def test_titles_that_decide_are_not_pre_trained_on(project: ProjectFolder) -> No
             texts = training_data(
                 context, replace(config, method=method, adapter_scope="both")
             ).chunks
-            said = [
-                title.text in text
-                for title in titles
-                for text, chunk in zip(texts, chunks, strict=True)
-                if chunk.document_id == title.written_in and chunk.start <= title.start < chunk.end
-            ]
-            assert said
-            assert all(said) if told else not any(said), method
+            holds_title = set()
+            for title in titles:
+                for text, chunk in zip(texts, chunks, strict=True):
+                    is_inside = chunk.start <= title.start < chunk.end
+                    if chunk.document_id == title.written_in and is_inside:
+                        holds_title.add(title.text in text)
+            assert holds_title == {told}, method
 
 
 @pytest.fixture
@@ -176,47 +177,89 @@ def stopping_queries(project: ProjectFolder) -> tuple[TrainingData, dict[str, st
     return data, {event.setting: event.value for event in reported if isinstance(event, Choice)}
 
 
+def validation_queries(project: ProjectFolder) -> list[Query]:
+    with closing(project.store()) as store:
+        return [query for query in store.queries() if query.split == "validation"]
+
+
+def test_titles_of_validation_documents_stop_the_training(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "MIN_TO_STOP", 1)
+    data, choices = stopping_queries(project)
+    count = len(data.heldout_queries)
+    assert count > 0
+    assert choices["stopped by"].startswith(f"{count} titles and headings, 0 ")
+    assert not data.heldout_synthetic
+
+
 def test_titles_and_other_queries_of_validation_documents_are_pooled(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopping, "MIN_TO_STOP", 1)
-    titles, choices = stopping_queries(project)
-    count = len(titles.heldout_queries)
-    assert count > 0
-    assert choices["stopped by"].startswith(f"{count} titles and headings, 0 ")
-    assert not titles.heldout_synthetic
+    titles, _ = stopping_queries(project)
     monkeypatch.setattr(stopping, "is_extractive", lambda *_: False)
     both, choices = stopping_queries(project)
-    with closing(project.store()) as store:
-        generated = [query for query in store.queries() if query.split == "validation"]
-        texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
+    generated = [query.text for query in validation_queries(project)]
     assert generated
+    count = len(titles.heldout_queries)
     assert choices["stopped by"].startswith(f"{count} titles and headings, {len(generated)} ")
     assert both.heldout_synthetic
-    assert list(both.heldout_queries) == [
-        *titles.heldout_queries,
-        *(query.text for query in generated),
-    ]
+    assert list(both.heldout_queries) == [*titles.heldout_queries, *generated]
     assert both.heldout_hard is not None
     assert both.heldout_hard.shape == (count + len(generated), stopping.HARD_PER_QUERY)
-    answers = [both.chunks[place] for place in both.heldout_positives[count:]]
+
+
+@pytest.mark.usefixtures("checked")
+def test_queries_that_stop_the_training_are_answered_by_their_chunks(
+    project: ProjectFolder,
+) -> None:
+    data, _ = stopping_queries(project)
+    with closing(project.store()) as store:
+        texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
+    generated = validation_queries(project)
+    first = len(data.heldout_queries) - len(generated)
+    answers = [data.chunks[row] for row in data.heldout_positives[first:]]
     for query, answer in zip(generated, answers, strict=True):
         assert answer in texts[query.chunk_id] or texts[query.chunk_id] in answer
-    for title, place in zip(titles.heldout_queries, both.heldout_positives, strict=False):
-        assert not both.chunks[place].startswith(title), (
-            "a text that holds its own title is no test"
+
+
+@pytest.mark.usefixtures("checked")
+def test_a_text_that_is_to_be_found_does_not_begin_with_the_title_that_asks_for_it(
+    project: ProjectFolder,
+) -> None:
+    data, _ = stopping_queries(project)
+    count = len(data.heldout_queries) - len(validation_queries(project))
+    assert count > 0
+    for title, row in zip(data.heldout_queries[:count], data.heldout_positives, strict=False):
+        assert not data.chunks[row].startswith(title)
+
+
+@pytest.mark.parametrize(("count", "used", "shown"), [(59, 0, [59, MIN_TO_STOP]), (60, 60, [])])
+def test_sixty_imported_validation_queries_choose_the_step_and_fifty_nine_do_not(
+    project: ProjectFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    used: int,
+    shown: list[float],
+) -> None:
+    monkeypatch.setattr(stopping, "has_validation_queries", lambda _: True)
+    reported: list[Event] = []
+    with closing(project.store()) as store:
+        context = StageContext(
+            project, project.settings(), store, "train", "", "", reported.append, lambda: False
         )
-    total = count + len(generated)
-    monkeypatch.setattr(stopping, "MIN_TO_STOP", total + 1)
-    none, choices = stopping_queries(project)
-    assert (len(none.heldout_queries), none.heldout_hard) == (0, None)
-    assert "last step" in choices["stopped by"]
-    monkeypatch.setattr(stopping, "MIN_TO_STOP", total)
-    assert len(stopping_queries(project)[0].heldout_queries) == total
-
-
-def test_fewer_than_sixty_queries_choose_no_step() -> None:
-    assert MIN_TO_STOP == 60
+        chunks = store.chunks()
+        chunk = chunks[0]
+        query = Query(
+            "Who pays?", "question", chunk.id, chunk.document_id, "", "validation", imported=True
+        )
+        ranked = np.zeros((count, stopping.HARD_PER_QUERY), dtype=np.int64)
+        found, _ = choose_stopping_queries(context, [query] * count, chunks, ranked)
+    assert len(found.texts) == used
+    (choice,) = (event for event in reported if isinstance(event, Choice))
+    assert numbers(choice.reason) == shown
+    assert "titles" not in choice.reason, "they do not count"
 
 
 def test_too_little_text_is_reported(
@@ -228,7 +271,7 @@ def test_too_little_text_is_reported(
     project.change_settings({"training.method": "PT"})
     summary, _ = stage_here(project.path, "train")
     assert summary["adapter"] is None
-    assert summary["reason"]
+    assert 10**9 in numbers(summary["reason"])
 
 
 def test_a_broken_off_pre_training_reports_where_it_resumes(project: ProjectFolder) -> None:

@@ -123,11 +123,11 @@ def test_disk_and_time_of_a_second_index_are_said_before_it_is_made(
     choose(two_encoders, semantic, BASE)
     done = engine_here("embed", str(two_encoders.path), "--force", "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    told = [
+    reasons = [
         one["reason"] for one in events if one["event"] == "choice" and one["setting"] == "index"
     ]
-    assert len(told) == announced
-    for reason in told:
+    assert len(reasons) == announced
+    for reason in reasons:
         assert numbers(reason) == [4, 1], "chunks and megabytes"
         assert approximate_duration(1) in reason
 

@@ -55,8 +55,8 @@ def check_ranking(ranking: Ranking, expected: Ranking, error: float, *, exact: b
 def test_a_large_index_is_searched_by_a_graph_with_high_recall(tmp_path: Path, width: int) -> None:
     """Vectors of few directions, far from the origin, as those of some encoders."""
     sizes = IndexSizes(exact_up_to=1000, graph_from=1000, block=700, candidates=128)
-    made = unit(5000, width=12) @ unit(12, seed=3, width=width) + unit(1, seed=7, width=width)
-    vectors = made / np.linalg.norm(made, axis=1, keepdims=True)
+    unscaled = unit(5000, width=12) @ unit(12, seed=3, width=width) + unit(1, seed=7, width=width)
+    vectors = unscaled / np.linalg.norm(unscaled, axis=1, keepdims=True)
     for number in range(3):
         (tmp_path / str(number)).mkdir()
     index = VectorIndex.build(tmp_path / "0", np.arange(3000), vectors[:3000], sizes=sizes)

@@ -19,12 +19,17 @@ from pathlib import Path
 
 from prepare import adapt_packages
 from smoke import HERE, TEXTS, name_path
-from wine import REPORT_SECONDS, build_environment
+from story import COUNT, SAMPLE
+from wine import REPORT_SECONDS, ROOT, build_environment
 
-SECONDS = 900.0
-# Embedding loads torch, whose modules are compiled then. That takes minutes under Wine, where the
-# smoke test does the same with the same packages.
-STAGES = "ingest,index,embed" if HERE else "ingest,index"
+SECONDS = 1800.0  # the modules of torch are compiled first, which takes minutes under Wine
+BUILD_MODEL = """
+import sys
+from pathlib import Path
+from fixtures.tiny_gguf import build_tiny_gguf
+build_tiny_gguf(Path(sys.argv[1]), context=512)
+build_tiny_gguf(Path(sys.argv[2]), template=None, context=512, llama__pooling_type=1)
+"""
 
 
 def run_command(folder: Path, name: str, *arguments: str) -> str:
@@ -58,38 +63,72 @@ def search(folder: Path, project: str, query: str, mode: str) -> str:
     return str(json.loads(output)["hits"][0]["path"])
 
 
+def adapt(folder: Path, project: str) -> str:
+    """Adapt the encoder in two steps, and return the states of the stages that does."""
+    run_command(folder, "engine.cmd", "config", "set", project, "training.steps", "2")
+    run_command(folder, "engine.cmd", "adapt", project)
+    status = json.loads(run_command(folder, "engine.cmd", "status", project, "--json"))
+    states = {stage["stage"]: stage["state"] for stage in status["stages"]}
+    if states["train"] != "done" or states["evaluate"] != "done":
+        raise RuntimeError(f"the encoder was not adapted: {states}")
+    return f"train {states['train']}, evaluate {states['evaluate']}"
+
+
+def embed_by_gguf(folder: Path, place: Path, documents: str) -> str:
+    """Search by an embedding model in a GGUF file, and add a language model in one.
+
+    Both have random weights. Return the file of the first hit.
+    """
+    models = [place / "writer.gguf", place / "encoder.gguf"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    command = [sys.executable, "-c", BUILD_MODEL, *map(str, models)]
+    subprocess.run(command, env=environment, check=True)
+    writer, encoder = map(name_path, models)
+    run_command(folder, "engine.cmd", "models", "add", writer)
+    project = name_path(place / "gguf")
+    run_command(folder, "engine.cmd", "new", project, documents, "--model", encoder)
+    run_command(folder, "engine.cmd", "run", project)
+    return search(folder, project, "seagulls", "semantic")
+
+
 def main(archive_path: Path) -> int:
     """Unpack and start."""
-    with tempfile.TemporaryDirectory(dir=os.environ.get("BMEMBED_SMOKE")) as place:
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BMEMBED_SMOKE")) as directory:
+        place = Path(directory)
         with zipfile.ZipFile(archive_path) as archive:
             archive.extractall(place)
-        folder = Path(place) / "bmembed"
+        folder = place / "bmembed"
         if not HERE:
             adapt_packages(folder / "packages")
             shutil.copy(Path(__file__).parent / "hook" / "sitecustomize.py", folder / "packages")
-        documents = Path(place) / "documents"
+        documents = place / "documents"
         documents.mkdir()
         for name, text in TEXTS.items():
             (documents / name).write_text(text, encoding="utf-8")
-        project = name_path(Path(place) / "project")
+        for path in sorted(SAMPLE.rglob("*.md"))[:COUNT]:
+            shutil.copy(path, documents)
+        project = name_path(place / "project")
         named = name_path(documents)
         steps = {
             "engine --version": lambda: run_command(folder, "engine.cmd", "--version"),
             "bmembed --version": lambda: run_command(folder, "bmembed.cmd", "--version"),
             "new": lambda: run_command(folder, "engine.cmd", "new", project, named),
-            "run": lambda: run_command(folder, "engine.cmd", "run", project, "--only", STAGES),
+            "run": lambda: run_command(folder, "engine.cmd", "run", project),
             "keywords": lambda: search(folder, project, "ferry", "keywords"),
+            "meaning": lambda: search(folder, project, "seagulls", "semantic"),
+            "hybrid": lambda: search(folder, project, "seagulls", "hybrid"),
+            "adapt": lambda: adapt(folder, project),
         }
-        if HERE:
-            steps["meaning"] = lambda: search(folder, project, "seagulls", "semantic")
-        for name, step in steps.items():
+        if (folder / "packages" / "llama_cpp").is_dir():
+            steps["GGUF models"] = lambda: embed_by_gguf(folder, place, named)
+        for title, step in steps.items():
             started = time.monotonic()
             try:
                 output = step()
             except (RuntimeError, ValueError, LookupError, subprocess.SubprocessError) as error:
-                print(f"{name}: FAILED after {time.monotonic() - started:.0f} s\n{error}")
+                print(f"{title}: FAILED after {time.monotonic() - started:.0f} s\n{error}")
                 return 1
-            print(f"{name}: {time.monotonic() - started:.0f} s: {output.strip()[:80]}", flush=True)
+            print(f"{title}: {time.monotonic() - started:.0f} s: {output.strip()[:80]}", flush=True)
     return 0
 
 

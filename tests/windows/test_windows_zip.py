@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -75,6 +76,28 @@ def test_the_commands_start_the_python_of_their_folder(
     )
     assert b"-m bmembed_tui " in (tmp_path / "bmembed.cmd").read_bytes()
     assert b"\n" not in (tmp_path / "README.txt").read_bytes().replace(b"\r\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("wheels", "wanted"),
+    [(None, ["our.whl"]), (Path("llm"), ["--find-links", "llm", "our.whl[llm]"])],
+)
+def test_gguf_models_are_installed_from_the_wheel_that_was_built(
+    windows_zip: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wheels: Path | None,
+    wanted: list[str],
+) -> None:
+    commands: list[list[str]] = []
+
+    def keep(command: Sequence[object], **_options: object) -> None:
+        commands.append([str(part) for part in command])
+
+    monkeypatch.setattr(windows_zip.subprocess, "run", keep)
+    windows_zip.install_packages(Path("our.whl"), tmp_path, "3.13", tmp_path / "tools", wheels)
+    constraints = str(SCRIPT.parents[2] / "constraints.txt")
+    assert commands[-1][commands[-1].index(constraints) + 1 :] == wanted
 
 
 def test_what_only_compilers_need_is_removed(windows_zip: ModuleType, tmp_path: Path) -> None:

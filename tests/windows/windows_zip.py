@@ -1,8 +1,9 @@
-"""Builds a folder for Windows that needs no installation: `windows_zip.py PYTHON_ZIP WHEEL TARGET`.
+"""Builds a folder for Windows that needs no installation.
 
-PYTHON_ZIP is the embeddable Python of python.org (x64), WHEEL that of this product. TARGET is a
-folder, which is packed as TARGET.zip, too. Packages come from the package index, at the versions of
-constraints.txt.
+`windows_zip.py PYTHON_ZIP WHEEL TARGET [WHEELS]`: PYTHON_ZIP is the embeddable Python of python.org
+(x64), WHEEL that of this product. TARGET is a folder, which is packed as TARGET.zip, too. Packages
+come from the package index, at the versions of constraints.txt. WHEELS is the folder of what `make
+windows-llm-wheel` builds; without it, the folder cannot use GGUF models.
 """
 
 from __future__ import annotations
@@ -69,8 +70,13 @@ def write_search_path(folder: Path, minor: str) -> None:
     (folder / f"python3{minor}._pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def install_packages(wheel: Path, folder: Path, version: str, tools: Path) -> None:
-    """Install the wheel and what it needs for Windows; `tools` gets the installer."""
+def install_packages(
+    wheel: Path, folder: Path, version: str, tools: Path, wheels: Path | None
+) -> None:
+    """Install the wheel and what it needs for Windows; `tools` gets the installer.
+
+    `wheels`: a folder with llama-cpp-python, whose extra is installed then.
+    """
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     subprocess.run([*pip, "install", "-q", "--upgrade", "--target", tools, "uv"], check=True)
     # pip would choose packages by the markers of this system.
@@ -78,7 +84,8 @@ def install_packages(wheel: Path, folder: Path, version: str, tools: Path) -> No
     options = ("--python-platform", PLATFORM, "--python-version", version, "--target", folder)
     pins = ("--constraint", ROOT / "constraints.txt")
     environment = {**os.environ, "PYTHONPATH": str(tools)}
-    subprocess.run([*command, *options, *pins, wheel], env=environment, check=True)
+    wanted = (wheel,) if wheels is None else ("--find-links", wheels, f"{wheel}[llm]")
+    subprocess.run([*command, *options, *pins, *wanted], env=environment, check=True)
     shutil.rmtree(folder / "bin", ignore_errors=True)
 
 
@@ -109,11 +116,12 @@ def pack(folder: Path) -> Path:
     return Path(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
 
 
-def main(python: Path, wheel: Path, target: Path) -> None:
+def main(python: Path, wheel: Path, target: Path, wheels: Path | None = None) -> None:
     """Build the folder from scratch."""
     shutil.rmtree(target, ignore_errors=True)
     version = unpack_python(python, target / "python")
-    install_packages(wheel, target / "packages", version, target.with_name("tools"))
+    tools = target.with_name("tools")
+    install_packages(wheel, target / "packages", version, tools, wheels)
     remove_headers(target / "packages")
     add_runtime(target)
     write_starters(target)

@@ -7,14 +7,14 @@ from collections import Counter
 from rich.text import Text
 from textual.content import Content
 
-from bmembed_tui.client.progress import format_activity, format_count
+from bmembed_tui.client.progress import format_activity
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.plain import plain, rich_text
 from engine.core.errors import EngineError
 from engine.core.messages.documents import Scanned, UnreadFiles
 from engine.core.messages.project import ProjectStatus
-from engine.core.text import size_text
+from engine.core.text import format_count, size_text
 
 STAGES = ("ingest", "index")  # what this step runs
 FORMATS = {"txt": "plain text", "md": "Markdown", "html": "HTML", "beir": "BEIR data set"}

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import format_activity, format_count
+from bmembed_tui.client.progress import format_activity
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.project import ProjectStatus
-from engine.core.text import duration
+from engine.core.text import duration, format_count
 
 STAGES = ("ingest", "index", "generate", "rank")  # what this step runs
 NOTHING = (

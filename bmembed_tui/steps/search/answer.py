@@ -16,13 +16,13 @@ from textual.content import Content
 from textual.message import Message
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.progress import format_count
 from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages import answers
 from engine.core.messages.search import Hit
+from engine.core.text import format_count
 
 POLL_SECONDS = 0.2
 

@@ -13,13 +13,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 
-from bmembed_tui.client.progress import format_count
 from bmembed_tui.steps.search.model import FACETS, Filters
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions
 from engine.core.messages.search import MAX_FACETS
-from engine.core.text import language_name, visible
+from engine.core.text import format_count, language_name, visible
 
 EXAMPLES = {"paths": "contracts/**, *.md", "after": "YYYY-MM-DD", "before": "YYYY-MM-DD"}
 

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.progress import format_count
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.hit_text import format_file_path, format_place, open_hit
 from bmembed_tui.steps.search.model import MAX_MATCHES, Span, find_terms
@@ -24,6 +23,7 @@ from bmembed_tui.widgets.safe import SafeStatic
 from bmembed_tui.widgets.text_rows import fit_text
 from engine.core.errors import EngineError
 from engine.core.messages.search import Hit, ReadDocument
+from engine.core.text import format_count
 
 
 class PreviewScreen(Screen[None]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bmembed_tui.client.in_app import format_advice
-from bmembed_tui.client.progress import format_activity, format_count, format_progress
+from bmembed_tui.client.progress import format_activity, format_progress
 from bmembed_tui.client.project_status import SEARCH
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.search.model import Answer
@@ -13,7 +13,7 @@ from bmembed_tui.steps.search.search_as_you_type import Searching
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.search import FoundIn
-from engine.core.text import duration
+from engine.core.text import duration, format_count
 
 NOTHING = (
     "There is nothing to search yet.\n"

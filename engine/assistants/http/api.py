@@ -123,7 +123,7 @@ class LocalApi:
 
     def _search(self, request: Request) -> Any:
         if len(request.body) > MAX_SEARCH:
-            what = f"The body of a search may have {MAX_SEARCH:,} bytes."
+            what = f"A search request is limited to {MAX_SEARCH:,} bytes."
             raise Refused(413, "request-too-large", what)
         params = _read_body(request)
         label = params.pop("project", None)

@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from engine.core.dates import read_day
+from engine.core.dates import document_date, read_day
 from engine.core.errors import EngineError, UsageError, unknown_name
 from engine.core.messages.wire import AtLeast, Request, RowId
 
@@ -101,11 +101,7 @@ class Hit:
     @property
     def date(self) -> float:
         """The date that the document gives itself, else that of its file."""
-        if self.changed is not None:
-            return self.changed
-        if self.created is not None:
-            return self.created
-        return self.modified
+        return document_date(self.changed, self.created, self.modified)
 
     @property
     def only_ranker(self) -> str:

@@ -51,7 +51,7 @@ from engine.evaluation.evidence import (
     choose_shown,
 )
 from engine.evaluation.judgments import clusters_of
-from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.evaluation.rankers import Rankers
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -262,7 +262,7 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
 def _build_sets(context: StageContext, chunks: list[Chunk]) -> list[tuple[QuerySet, Rankers]]:
     """Return the usable query sets on the ladder, with the corpus that each is asked of."""
     rankers = Rankers(context, chunks)
-    sets = [(queries, rankers) for queries in query_sets(context, chunks)]
+    sets = [(queries, rankers) for queries in build_query_sets(context, chunks)]
     if written := document_set(context, chunks):
         sets.append(written)
     wanted = RUNGS if context.settings.evaluation.use_judged else RUNGS[1:]

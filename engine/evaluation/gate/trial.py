@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Doubles
 from engine.core.figures import Difference
 from engine.evaluation.evidence import CERTIFYING, Evidence
 from engine.evaluation.gate.decision import Option
 from engine.metrics.bootstrap import bootstrap_means, bounds
 from engine.metrics.differences import MIN_FOR_SPREAD, MIN_QUERIES, spread, tested_difference
 from engine.metrics.randomisation import max_t_p, randomisation_p
-
-Floats = NDArray[np.float64]
 
 Z = 1.959963984540054
 """Standard errors from the mean to the ends of a 95 % interval."""
@@ -110,14 +108,14 @@ class Trial:
         _, high = bounds(self._resampled(name))
         return high < 0
 
-    def _gap(self, name: str) -> Floats:
+    def _gap(self, name: str) -> Doubles:
         """Return the candidate's lead per query (q,)."""
-        gap: Floats = self._gaps[:, self._column[name]]
+        gap: Doubles = self._gaps[:, self._column[name]]
         return gap
 
-    def _resampled(self, name: str) -> Floats:
+    def _resampled(self, name: str) -> Doubles:
         """Return the candidate's mean lead in each resample (samples,)."""
-        means: Floats = self._means[:, self._column[name]]
+        means: Doubles = self._means[:, self._column[name]]
         return means
 
     def _survives_a_loss(self, name: str) -> bool:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.core.arrays import Ids
+from engine.core.arrays import Doubles, Ids
 from engine.core.records import Chunk
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.asked import asked_questions, focused_questions, passages_of
@@ -18,8 +17,7 @@ from engine.evaluation.query_sets import QuerySet, document_names
 from engine.project.stage import ProjectSnapshot
 from engine.queries.rules.tokens import question_key
 
-Floats = NDArray[np.float64]
-Measure = Callable[[Ids, Sequence[Judgment]], Floats]
+Measure = Callable[[Ids, Sequence[Judgment]], Doubles]
 
 
 @dataclass
@@ -47,7 +45,7 @@ class FocusedSet(QuerySet):
                 rows.append(row)
         return rows
 
-    def values(self, rows: Sequence[int], ranking: Ids, measure: Measure) -> Floats:
+    def values(self, rows: Sequence[int], ranking: Ids, measure: Measure) -> Doubles:
         """Return nDCG@10 (r,) of a ranking (q, depth) on some rows, 0 without a right answer."""
         judgments = [self.judgments[row] for row in rows]
         usable = [index for index, judgment in enumerate(judgments) if judgment.usable]

@@ -76,7 +76,7 @@ def gates_of(report: Mapping[str, Any]) -> dict[SearchMode, GateTable]:
     return gates
 
 
-def rung_of(report: Mapping[str, Any], mode: SearchMode) -> str:
+def deciding_rung(report: Mapping[str, Any], mode: SearchMode) -> str:
     """Return the kind of evidence that decided in a mode, empty if none did."""
     decision = report["selection"][mode]["decision"] or {}
     return decision.get("rung") or ""
@@ -177,7 +177,7 @@ def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]
     if not gates_of(report):
         return ()
     # If judged questions have decided, more of them would hardly say anything else.
-    if all(rung_of(report, mode) == "judged" for mode in unproved):
+    if all(deciding_rung(report, mode) == "judged" for mode in unproved):
         what = "Try another encoder, measured on your documents first"
         commands = ("engine encoders", f"engine encoders compare {project} NAME")
         return (NextStep("encoder", what, commands),)

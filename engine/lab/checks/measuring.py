@@ -17,7 +17,7 @@ from engine.core.records import Chunk
 from engine.core.systems import IN_USE
 from engine.evaluation.candidates import Candidate
 from engine.evaluation.lists.focused import split_focused
-from engine.evaluation.query_sets import query_sets
+from engine.evaluation.query_sets import build_query_sets
 from engine.evaluation.rankers import Rankers, build_plain_index
 from engine.lab.checks.diagnostics import (
     EncoderDiagnostics,
@@ -97,7 +97,9 @@ class Lab:
         self._sampling = options.sampling(self._seed)
         self._chunks: list[Chunk] = context.store.chunks()
         self._rankers = Rankers(context, self._chunks, build_plain_index(context, self._chunks))
-        self._sets, _ = split_focused(context, query_sets(context, self._chunks), self._chunks)
+        self._sets, _ = split_focused(
+            context, build_query_sets(context, self._chunks), self._chunks
+        )
         ids = self._rankers.ids
         owners = self._rankers.document_of(ids)
         self._diagnostics = EncoderDiagnostics(self._sets, ids, owners, self._sampling)

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Rankers
 
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10", MULTIHOP)
+_HYBRID_ENCODER = "encoder of hybrid search"
+"""The system whose semantic ranking hybrid search fuses; it has no row of its own."""
 MAX_QUERIES = 500
 MAX_TEXTS = 20_000
 Rankings = Mapping[str, NDArray[np.int64]]
@@ -358,10 +360,13 @@ def _key(index: int, system: str) -> str:
 
 def language_model_of(snapshot: ProjectSnapshot) -> str:
     """Return the language model that suggests synonyms, empty if none can or need be asked."""
-    from engine.queries.substitutes import KEYWORDS, language_model
+    from engine.queries.substitutes import KEYWORDS, fingerprint_language_model
 
     try:
-        names = (language_model(snapshot), language_model(snapshot, KEYWORDS))
+        names = (
+            fingerprint_language_model(snapshot),
+            fingerprint_language_model(snapshot, KEYWORDS),
+        )
         return " ".join(filter(None, names))
     except EngineError:
         return ""
@@ -372,10 +377,10 @@ def drop_unused_substitutes(snapshot: ProjectSnapshot, *, robustness: bool) -> N
 
     They are words of queries, so they must not outlive their use.
     """
-    from engine.queries.substitutes import forget_substitutes, language_model
+    from engine.queries.substitutes import fingerprint_language_model, forget_substitutes
 
     try:
-        model = robustness and language_model(snapshot)
+        model = robustness and fingerprint_language_model(snapshot)
     except EngineError:
         # The configured model may only be missing for now.
         return
@@ -419,7 +424,8 @@ class RobustnessStudy:
         fuser = HybridFusion(settings, lambda _, ids: self._rankers.lexical.scores_many(texts, ids))
         share = default_share(self._context)
         queries.rankings[HYBRID_BASE] = fuser.fuse(queries, BASE, share)
-        queries.rankings[HYBRID_IN_USE] = fuser.fuse(queries, HYBRID_IN_USE, self._share)
+        queries.rankings[HYBRID_IN_USE] = fuser.fuse(queries, _HYBRID_ENCODER, self._share)
+        del queries.rankings[_HYBRID_ENCODER]
         rankings = {name: queries.rankings[name] for name in sort_systems(queries.rankings)}
         samples = settings.evaluation.bootstrap_samples
         return measure_trial(trial, rankings, document_of, samples, settings.training.seed)
@@ -445,7 +451,7 @@ class RobustnessStudy:
         Systems of the same weight share the vectors.
         """
         rankers = self._rankers
-        systems = {BASE: 0.0, IN_USE: self._semantic_weight, HYBRID_IN_USE: self._hybrid_weight}
+        systems = {BASE: 0.0, IN_USE: self._semantic_weight, _HYBRID_ENCODER: self._hybrid_weight}
         if rankers.adapter:
             systems[ADAPTED] = 1.0
         bm25_ids = queries.rankings[BM25]

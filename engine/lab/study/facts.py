@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any
 
 from engine.core.errors import CancelledError, EngineError
-from engine.evaluation.query_sets import query_sets
+from engine.evaluation.query_sets import build_query_sets
 from engine.lab.checks.perturbation import MASK, content_terms
 from engine.lab.checks.robustness import KeywordChooser, Trial, Words, make_trial
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.store import Store
-from engine.queries.substitutes import Question, keywords, language_model, substitutes
+from engine.queries.substitutes import Question, fingerprint_language_model, keywords, substitutes
 
 Labelled = Iterator[tuple[str, dict[str, Any]]]
 SHOWN = 3
@@ -84,7 +84,7 @@ def _list_perturbed(project: ProjectFolder) -> Labelled:
         context = unheard_context(project, store)
         chunks = store.chunks()
         terms = content_terms(context.need(LexicalInfo).info.language)
-        judged = query_sets(context, chunks)[0]
+        judged = build_query_sets(context, chunks)[0]
         seed = context.settings.training.seed
         trial = make_trial(judged, chunks, terms, seed)
         if trial is None:
@@ -129,7 +129,7 @@ def _texts(trial: Trial) -> list[dict[str, str]]:
 def _writes(context: StageContext) -> bool:
     """Return whether the project has a language model, though it may be unavailable."""
     try:
-        return bool(language_model(context))
+        return bool(fingerprint_language_model(context))
     except EngineError:
         return False
 

@@ -16,7 +16,7 @@ from engine.settings.schema import Settings
 from engine.training.recipe import config_of, set_steps
 
 SECTIONS = ("ranking", "training")
-_EXAMPLE = "Write, say, --grid ranking.k=200,1000."
+_EXAMPLE = "For example: --grid ranking.k=200,1000."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,17 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
     the depth of rankings. Raises UsageError without any axis or value, and SettingsError for an
     unknown setting or value (with the nearest) and for a cell that cannot be trained.
     """
-    wanted = dict(_parse_axis(text) for text in axes)
-    if len(wanted) < len(axes):
-        raise UsageError(
-            "A setting is in two grids.",
-            "Its values belong together.",
-            "Put them into one grid.",
-            code="grid-setting-twice",
-        )
+    wanted: dict[str, list[Any]] = {}
+    for text in axes:
+        name, values = _parse_axis(text)
+        if name in wanted:
+            raise UsageError(
+                f"The setting {name} is given twice.",
+                "Each setting has one --grid.",
+                f"List all values of {name} in one --grid.",
+                code="grid-setting-twice",
+            )
+        wanted[name] = values
     if not wanted:
         raise UsageError(
             "The sweep has no grid.", "It would train nothing.", _EXAMPLE, code="grid-invalid"
@@ -118,7 +121,7 @@ def _parse_axis(text: str) -> tuple[str, list[Any]]:
         validate({section: setting} if section else setting, f"--grid {name}")
     if section not in SECTIONS:
         raise SettingsError(
-            f"'{name}' is no setting that a sweep can change.",
+            f"A sweep cannot change the setting '{name}'.",
             f"It trains a model for each value; {name} is not among [ranking] and [training], which"
             " say how.",
             "To compare its values, set one after the other in project.toml, and run 'engine adapt'"

@@ -11,13 +11,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.arrays import Doubles
 from engine.core.errors import UsageError
 from engine.core.records import Chunk
 from engine.encoders.for_project import add_cache, chunk_vectors, training_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.comparison import Floats, compare_values, measure
-from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.comparison import compare_values, measure
+from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.evaluation.rankers import Rankers
 from engine.lab.study.measures import Values
 from engine.metrics.retrieval import MAFIN
@@ -153,7 +154,7 @@ def best_smoothing(
 
 def measure_encoder(
     context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], judged: QuerySet
-) -> dict[str, Floats]:
+) -> dict[str, Doubles]:
     """Return Recall@K and nDCG@K of each usable query of a set, in [0, 1].
 
     The gain is 2^rel − 1 (`MAFIN`).
@@ -193,7 +194,7 @@ def compare_with_black_box(
             should_stop=should_stop,
         )
         chunks = store.chunks()
-        judged = query_sets(context, chunks)[0]
+        judged = build_query_sets(context, chunks)[0]
         reason = why_untrained(settings, store.queries(), chunks, graded_texts_if_selected(context))
         steps: dict[str, int] = {}
         folder = copy.path / "checkpoints" / f"mafin-{key}"

@@ -14,7 +14,7 @@ from engine.core.records import Chunk
 from engine.core.systems import BASE
 from engine.evaluation.comparison import compare_values, measure
 from engine.evaluation.judgments import Judgment, clusters_of
-from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.evaluation.rankers import Rankers
 from engine.lab.checks.diagnostics import (
     Ranked,
@@ -264,7 +264,7 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
     """
     chunks = context.store.chunks()
     rankers = Rankers(context, chunks)
-    basis = basis_of(query_sets(context, chunks))
+    basis = basis_of(build_query_sets(context, chunks))
     if basis is None:
         return {}
     judgments = basis.judgments

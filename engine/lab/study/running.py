@@ -30,7 +30,7 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import folder_name
 from engine.endpoint.address import KEY
 from engine.endpoint.servers import known_servers, note_server
-from engine.evaluation.query_sets import query_sets
+from engine.evaluation.query_sets import build_query_sets
 from engine.lab.checks.options import split_options
 from engine.lab.study.catalogue import UNTRAINED, Changes, Study
 from engine.lab.study.facts import FACTS, unheard_context
@@ -351,7 +351,7 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
 
 def _check_answers(project: ProjectFolder, study: Study) -> None:
     with closing(project.store()) as store:
-        judged = query_sets(unheard_context(project, store), store.chunks())[0]
+        judged = build_query_sets(unheard_context(project, store), store.chunks())[0]
     if not judged.usable():
         to_do = "Import judgments of the documents that it has, or judge hits."
         raise _missing_data_error(

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.core.arrays import Doubles
 from engine.encoders.geometry.similarity import unit_rows
-from engine.metrics.relevance import Floats
 
 _LEAST = 1e-6
 
@@ -22,8 +22,8 @@ _LEAST = 1e-6
 class Transformation:
     """x → (x − mean) · matrix, scaled to unit norm: `mean` (d,), `matrix` (d, d)."""
 
-    mean: Floats
-    matrix: Floats
+    mean: Doubles
+    matrix: Doubles
 
     def __call__(self, vectors: ArrayLike) -> NDArray[np.float32]:
         """Return unit vectors (n, d); a vector equal to the mean has no direction and becomes 0."""
@@ -67,12 +67,12 @@ def remove_top(vectors: ArrayLike, count: int) -> Transformation:
     return Transformation(mean, np.eye(len(mean)) - top @ top.T)
 
 
-def _centre(vectors: ArrayLike) -> tuple[Floats, Floats]:
+def _centre(vectors: ArrayLike) -> tuple[Doubles, Doubles]:
     """Return the mean (d,) and the vectors minus the mean (n, d)."""
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all():
         raise ValueError(
             f"a transformation wants two finite vectors or more, not an array of shape {rows.shape}"
         )
-    mean: Floats = rows.mean(axis=0)
+    mean: Doubles = rows.mean(axis=0)
     return mean, rows - mean

@@ -256,8 +256,8 @@ class ChunkTables(ArtifactTables):
         """Return chunks by row id, including superseded ones but none of deleted documents."""
         return {chunk.id: chunk for chunk in map(self._chunk, self._read_chunks(_CHUNK, ids))}
 
-    def chunk_ids_like(self, pattern: str, most: int, *, any_case: bool) -> list[int]:
-        """Return the ids of the first `most` live chunks whose text matches a pattern.
+    def chunk_ids_like(self, pattern: str, most: int = -1, *, any_case: bool) -> list[int]:
+        """Return the ids of the first `most` live chunks whose text matches a pattern (-1: all).
 
         The pattern is for LIKE with `any_case`, else for GLOB.
         """

@@ -226,7 +226,7 @@ class _ChunkConversation:
         entries = _Entries([])
         problem = UnansweredError("")
         for attempt in range(TRIES):
-            message = load_prompt(prompt).filled({**values, "count": most})
+            message = load_prompt(prompt).fill({**values, "count": most})
             request = Request(message, shape, most, limit, self._seed + attempt)
             entries = _Entries([])
             try:

@@ -56,7 +56,7 @@ class Pace:
             seconds = f"{self.each:.2f} s"
         else:
             seconds = "less than 0.01 s"
-        return f"{seconds} and {queries:.1f} queries a chunk, timed on {self.chunks}"
+        return f"{seconds} and {queries:.1f} queries per chunk, measured on {self.chunks} chunks"
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import Any
 from engine.core.disk import write_text
 from engine.core.platforms.files import delete_file, open_private
 from engine.core.records import Chunk, QueryKind
-from engine.llm.shapes import well_formed
+from engine.llm.shapes import replace_surrogates
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Answer, Dropped, Item
 from engine.queries.rejection import read_reason
@@ -75,7 +75,6 @@ class Ledger:
         data = {
             "key": key,
             "items": kept.items,
-            "dropped": kept.counts,
             "lost": [[*dropped.item, dropped.reason] for dropped in kept.dropped],
             "problem": kept.problem,
             "lasting": kept.lasting,
@@ -136,7 +135,7 @@ def _read_lines(data: bytes) -> Iterator[tuple[str, Answer, str]]:
 
 
 def _read_item(question: str, evidence: str, kind: QueryKind) -> Item:
-    return Item(well_formed(str(question)), well_formed(str(evidence)), kind)
+    return Item(replace_surrogates(str(question)), replace_surrogates(str(evidence)), kind)
 
 
 def _read_answer(data: dict[str, Any]) -> Answer:

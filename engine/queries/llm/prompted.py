@@ -170,7 +170,7 @@ def _count_tokens(model: ChatModel, prompt: str, most: int, question: str = "") 
         "passages": "",
         "question": question,
     }
-    message = load_prompt(prompt).filled(empty)
+    message = load_prompt(prompt).fill(empty)
     return model.count(message.system) + model.count(message.user) + LISTED
 
 

@@ -7,13 +7,10 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from engine.queries.rules.clauses import parse_clause
-from engine.queries.rules.english import shorten
-from engine.queries.rules.generalisation import generalise_clause
+from engine.queries.rules.phrases import find_verb
 from engine.queries.rules.salience import Sentence
-from engine.queries.rules.statistics import TermStatistics
-from engine.queries.rules.verbs import AUXILIARIES, verb_form
-from engine.queries.rules.vocabulary import Language
+from engine.queries.rules.tokens import tokenize
+from engine.queries.rules.vocabulary import Language, english_words
 
 _BULLET = re.compile(
     r"^\s*(?:[-*•▪◦‣|#>]+\s*|\(?(?:\d{1,3}(?:\.\d{1,3})*|[a-zA-Z]|[ivxIVX]{1,4})[.)]+\s+)+"
@@ -24,19 +21,20 @@ _MARKS = re.compile(r"[\"“”«»„]|(?<!\w)['‘’]|(?<![sS])['‘’](?!\w
 _SPACE = re.compile(r"\s+")
 _END = " \t\n.!?…,;:-–—。！？"
 _MIN_WORDS_LEFT = 5
-_SUBORDINATE = ("though", "although", "so", "because", "if", "while")
+_MIN_WORDS_AFTER_VERB = 3
+_CUT_BEFORE = english_words("cut_before")
 MIN_WORDS = 4
 MAX_WORDS = 26
+USUAL_WORDS = (10, 13, 16)
+"""Numbers of words that an English claim has at most, if it can be cut there."""
 
 
-def claim_query(
-    sentence: Sentence, language: Language, statistics: TermStatistics, rng: random.Random
-) -> str | None:
+def claim_query(sentence: Sentence, language: Language, rng: random.Random) -> str | None:
     """Return a sentence as a claim, or None if it is vague, short or a question.
 
-    Enumerators, brackets, connectives and tails are removed. If the rules understand an English
-    clause, its subject, verb and part of the rest are kept. A claim of more than `MAX_WORDS` words
-    is cut at the last comma before.
+    Enumerators, brackets, connectives and tails are removed. An English sentence must have a verb,
+    and is cut before a preposition or conjunction. A claim of more than `MAX_WORDS` words is cut at
+    the last comma before.
     """
     if sentence.text.rstrip().endswith(("?", ":")):
         return None
@@ -44,19 +42,15 @@ def claim_query(
     words = [word.casefold().strip(",") for word in text.split()]
     if not words or words[0] in language.vague or not language.personal.isdisjoint(words):
         return None
-    clause = parse_clause(text, statistics) if language.code == "en" else None
-    if clause is not None:
-        clause = generalise_clause(clause, statistics, rng)
-        rest = shorten(clause.rest, rng.choice((6, 9, 12)))
-        text = f"{clause.subject} {clause.statement} {rest}"
-    elif language.code == "en" and (not _has_verb(words) or words[0] in _SUBORDINATE):
-        return None
-    elif rng.random() < 0.5:
+    if rng.random() < 0.5:
         text = without_lead(text)
-    text = _cut(without_tail(text, language))
-    text = without_loose_end(text, language)
-    if language.code == "en" and not _has_verb(text.casefold().split()):
-        return None
+    text = without_tail(text, language)
+    if language.code == "en":
+        shorter = shorten(text, rng.choice(USUAL_WORDS))
+        if shorter is None:
+            return None
+        text = shorter
+    text = without_loose_end(_cut(text), language)
     count = len(text.split())
     is_unspaced = count < 2 and not text.isascii()
     if count >= MIN_WORDS or (is_unspaced and len(text) >= 8):
@@ -64,15 +58,22 @@ def claim_query(
     return None
 
 
-def _has_verb(words: Sequence[str]) -> bool:
-    """Return whether there is an auxiliary or a finite form of a known verb."""
-    for word in words:
-        if word in AUXILIARIES:
-            return True
-        verb = verb_form(word)
-        if verb is not None and verb.form in ("past", "third"):
-            return True
-    return False
+def shorten(text: str, most: int) -> str | None:
+    """Return about `most` words of an English sentence, cut before a preposition or conjunction.
+
+    At least three words after the first verb are kept; None without a verb.
+    """
+    tokens = tokenize(text)
+    verb = find_verb(tokens)
+    if verb is None:
+        return None
+    begin = verb + 1 + _MIN_WORDS_AFTER_VERB
+    places = [at for at in range(begin, len(tokens)) if tokens[at].folded in _CUT_BEFORE]
+    if len(tokens) <= most or not places:
+        return text
+    fitting = [place for place in places if place <= most]
+    cut = fitting[-1] if fitting else places[0]
+    return text[: tokens[cut - 1].end]
 
 
 def _cut(text: str) -> str:

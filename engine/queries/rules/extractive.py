@@ -8,17 +8,23 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.core.records import Chunk, Query, QueryKind
-from engine.queries.rules.claims import claim_query, clean
-from engine.queries.rules.clauses import parse_clause
-from engine.queries.rules.english import questions, relation_question
-from engine.queries.rules.generalisation import generalise, generalise_clause
-from engine.queries.rules.keywords import Topic, keyword_query, title_query, topic_of
+from engine.queries.rules.claims import claim_query
+from engine.queries.rules.generalisation import generalise
+from engine.queries.rules.keywords import (
+    Topic,
+    keyword_query,
+    nameable_phrases,
+    title_query,
+    topic_of,
+)
 from engine.queries.rules.salience import Sentence, salient_sentences
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.synonyms import paraphrase
 from engine.queries.rules.tokens import fold
-from engine.queries.rules.vocabulary import Language, language_of
+from engine.queries.rules.vocabulary import Language, language_of, word_set
 
+VERSION = 2  # Increase when the same chunks would yield different queries.
+ARTICLES = word_set("a an the")
 KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
 """Kinds that can be made from a sentence; everyday queries need words that it lacks."""
 
@@ -103,7 +109,7 @@ class Writer:
         self.per_chunk = per_chunk
         self.seed = seed
         available = set(KINDS)
-        if not language.questions and language.code != "en":
+        if not language.questions:
             available.discard("question")
         self.kinds = [kind for kind in kinds if kind in available]
         self._topics: dict[int, Topic] = {}
@@ -170,10 +176,6 @@ class Writer:
             text = self._write_text(kind, sentence, topic, rng)
             if text is not None and fold(text) != fold(chunk.text):
                 return self._loosen(text, kind, rng), sentence
-        if kind == "question" and self.language.code == "en" and rng.random() < 0.5:
-            text = relation_question(sentences[0].best(4), topic.name, rng)
-            if text is not None:
-                return text, sentences[0]
         return None
 
     def _write_text(
@@ -183,21 +185,40 @@ class Writer:
         if kind == "keyword":
             text = keyword_query(sentence, topic, rng)
         elif kind == "claim":
-            text = claim_query(sentence, self.language, self.table, rng)
-        elif self.language.code == "en":
-            text = self._write_english_question(sentence, rng)
+            text = claim_query(sentence, self.language, rng)
         else:
-            text = _fill_template(sentence, self.language, rng)
+            text = self._fill_template(sentence, rng)
         if text is not None and len(text) > 3:
             return text
         return None
 
-    def _write_english_question(self, sentence: Sentence, rng: random.Random) -> str | None:
-        clause = parse_clause(clean(sentence.text, self.language), self.table)
-        if clause is None:
+    def _fill_template(self, sentence: Sentence, rng: random.Random) -> str | None:
+        """Fill a template with two distinctive phrases of a sentence; None if it has fewer."""
+        if self.language.code == "en":
+            phrases = self._name_phrases(sentence, rng)
+        else:
+            phrases = [phrase.text for phrase in sentence.best(3) if phrase.sort != "number"]
+        if len(phrases) < 2:
             return None
-        candidates = questions(generalise_clause(clause, self.table, rng), self.table, rng)
-        return candidates[0].text if candidates else None
+        first, second = sorted(rng.sample(range(len(phrases)), 2))
+        return rng.choice(self.language.questions).format(phrases[first], phrases[second])
+
+    def _name_phrases(self, sentence: Sentence, rng: random.Random) -> list[str]:
+        """Return up to three phrases of an English sentence, which make sense outside of it.
+
+        Each has its article, and half of the longer ones are shortened to their heads.
+        """
+        names: list[str] = []
+        for phrase in nameable_phrases(sentence.phrases):
+            text = " ".join(phrase.text.split())
+            first = sentence.tokens[phrase.first]
+            before = sentence.tokens[phrase.first - 1].folded if phrase.first else ""
+            if before in ARTICLES:
+                text = f"{before} {text}"
+            elif text[1:].islower() and first.folded in self.table.lower_case:
+                text = text[0].lower() + text[1:]
+            names.append(generalise(text, self.table, self.language, rng, share=0.5))
+        return names
 
     def _loosen(self, text: str, kind: QueryKind, rng: random.Random) -> str:
         """Make a text less specific and replace everyday words.
@@ -208,13 +229,6 @@ class Writer:
             return text
         if kind == "keyword":
             text = generalise(text, self.table, self.language, rng, share=0.25)
+        elif kind == "claim":
+            text = generalise(text, self.table, self.language, rng, share=0.5, begin=3)
         return paraphrase(text, self.table, rng, begin=4 if kind == "question" else 1)
-
-
-def _fill_template(sentence: Sentence, language: Language, rng: random.Random) -> str | None:
-    """Fill a template with two distinctive phrases of a sentence; None if it has fewer."""
-    phrases = [phrase.text for phrase in sentence.best(3) if phrase.sort != "number"]
-    if len(phrases) < 2:
-        return None
-    first, second = sorted(rng.sample(range(len(phrases)), 2))
-    return rng.choice(language.questions).format(phrases[first], phrases[second])

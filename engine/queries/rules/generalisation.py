@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
-from engine.queries.rules.clauses import Clause
 from engine.queries.rules.phrases import Phrase, find_phrases
 from engine.queries.rules.statistics import TermStatistics
-from engine.queries.rules.synonyms import agree, inflect_phrase, verb_synonym
+from engine.queries.rules.synonyms import agree
 from engine.queries.rules.tokens import tokenize
-from engine.queries.rules.vocabulary import ENGLISH, Language
-
-SHARE = 0.6
+from engine.queries.rules.vocabulary import Language
 
 
 def generalise(
@@ -57,21 +53,3 @@ def _count_kept_words(phrase: Phrase, statistics: TermStatistics) -> int:
     if statistics.idf(head) > 0.45 * statistics.highest_idf:
         return 1
     return min(2, phrase.last - phrase.first)
-
-
-def generalise_clause(clause: Clause, statistics: TermStatistics, rng: random.Random) -> Clause:
-    """Return a clause with a less specific rest, and sometimes another verb.
-
-    A verb at the beginning of the rest is left alone.
-    """
-    begin = 0 if clause.verb or clause.is_be else 3
-    rest = generalise(clause.rest, statistics, ENGLISH, rng, SHARE, begin)
-    form = {"did": "past", "does": "third", "do": "base"}.get(clause.auxiliary, "")
-    if not clause.verb or not form or rng.random() < 0.5:
-        return replace(clause, rest=rest)
-    verb = verb_synonym(clause.verb, rng)
-    if verb == clause.verb:
-        statement = clause.statement
-    else:
-        statement = inflect_phrase(verb, form)
-    return replace(clause, rest=rest, verb=verb, statement=statement)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.queries.rules.phrases import Phrase, find_phrases
+from engine.queries.rules.phrases import Phrase, find_phrases, is_participle
 from engine.queries.rules.salience import Sentence
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import fold, tokenize
@@ -70,6 +70,23 @@ def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
     while len(parts) > 1 and len(" ".join(parts).split()) > 7:
         parts.pop()
     return " ".join(parts)
+
+
+def nameable_phrases(phrases: Iterable[Phrase]) -> list[Phrase]:
+    """Return the three most distinctive things that an English sentence names, in its order.
+
+    Names, codes and terms of several words come before single words.
+    """
+
+    def rank(phrase: Phrase) -> tuple[bool, float]:
+        is_single_word = phrase.sort == "term" and " " not in phrase.text
+        return is_single_word, -phrase.weight
+
+    candidates = []
+    for phrase in sorted(phrases, key=rank):
+        if phrase.text[:1].isalpha() and not is_participle(fold(phrase.text)):
+            candidates.append(phrase)
+    return sorted(_select_distinct(candidates)[:3], key=lambda phrase: phrase.first)
 
 
 def title_query(

@@ -8,22 +8,26 @@ from dataclasses import dataclass
 
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, is_unspaced_function
-from engine.queries.rules.verbs import verb_form
 from engine.queries.rules.vocabulary import Language, english_words, word_set
 
 MAX_WORDS = 4
 _NUMBER = re.compile(r"[$€£¥]?\d[\d.,:]*(?:%|st|nd|rd|th|k|m|bn)?$", re.IGNORECASE)
 _DETERMINERS = english_words("determiners_before_nouns")
-_AFTER_VERB = _DETERMINERS | word_set(
-    "it them him us me you to that how what for with on in at by from up out off"
-)
+_AFTER_VERB = _DETERMINERS | word_set("it them him us me you to that how what up out off")
+_PREPOSITIONS = english_words("prepositions")
 _BEFORE_BASE = english_words("before_bases")
-_CLOSED = _AFTER_VERB | word_set(
-    "of and or but as than under over into through between after before when while"
-)
+_CLOSED = _AFTER_VERB | _PREPOSITIONS | word_set("of and or but than when while")
 _NAME_WORDS = english_words("words_of_names")
 _SUBJECT_PRONOUNS = word_set("he she it who which that they")
 _PARTICLES = word_set("ten van von der den de da di del la le al bin ibn")
+_AUXILIARIES = english_words("auxiliaries")
+_VERBS = english_words("verbs")
+_WITH_PREPOSITION = english_words("verbs_with_preposition")
+_PAST_FORMS = english_words("past_forms")
+_NOUNS_LIKE_VERBS = word_set("cost set cut split left lead")
+_PAST_ENDINGS = (("ed", ""), ("d", ""))
+_GERUND_ENDINGS = (("ing", ""), ("ing", "e"))
+_PRESENT_ENDINGS = (("s", ""), ("es", ""), ("ies", "y"), *_GERUND_ENDINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ def find_phrases(
     english = language.code == "en"
     for position, token in enumerate(tokens):
         is_part = is_content(token, statistics, language)
-        if is_part and english and _acts_as_verb(tokens, position):
+        if is_part and english and (_is_adverb(token) or _is_verb(tokens, position)):
             is_part = False
         if is_part or _is_name_word(tokens, position):
             if run and _separates(tokens[run[-1]], token, sentence, len(run)):
@@ -77,33 +81,72 @@ def is_content(token: Token, statistics: TermStatistics, language: Language) -> 
     return not is_short or token.has_digit or not token.text.isascii()
 
 
-def _acts_as_verb(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether an English word is a verb or adverb in its place (*sees Newcastle*)."""
+def find_verb(tokens: Sequence[Token]) -> int | None:
+    """Return the place of the first word of an English sentence that is surely a verb."""
+    for position, token in enumerate(tokens):
+        if token.folded in _AUXILIARIES or _is_verb(tokens, position):
+            return position
+    return None
+
+
+def is_participle(word: str) -> bool:
+    """Return whether an English word is a past or gerund of a known verb (*chosen*, *asking*)."""
+    if word in _PAST_FORMS:
+        return True
+    return _is_form_of(_VERBS, word, (*_PAST_ENDINGS, *_GERUND_ENDINGS))
+
+
+def _is_adverb(token: Token) -> bool:
+    """Return whether an English word ends as adverbs do, and is no name."""
+    return token.folded.endswith("ly") and len(token.folded) > 5 and not token.is_capital
+
+
+def _is_verb(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether an English word is a verb in its place (*sees Newcastle*)."""
     token = tokens[at]
-    word = token.folded
-    if token.is_capital or not token.text.isalpha():
+    if token.is_capital or not token.text.isalpha() or token.folded in _NOUNS_LIKE_VERBS:
         return False
-    if word.endswith("ly") and len(word) > 5:
-        return True
-    before = tokens[at - 1] if at else None
+    before = tokens[at - 1].folded if at else ""
     after = tokens[at + 1] if at + 1 < len(tokens) else None
-    ends_phrase = after is None or after.folded in _CLOSED or not after.text[-1].isalnum()
-    if word.endswith("ed") and len(word) > 4 and ends_phrase:
+    if _is_past(token.folded, before, after):
         return True
-    reading = verb_form(word)
-    if reading is None or word in ("cost", "set", "cut", "split", "left", "lead"):
+    if token.folded in _VERBS:
+        return before in _BEFORE_BASE or _takes_preposition(token.folded, before, after)
+    if before in _DETERMINERS or not _is_form_of(_VERBS, token.folded, _PRESENT_ENDINGS):
         return False
-    if reading.form == "base":
-        return before is not None and before.folded in _BEFORE_BASE
-    if before is not None and before.folded in _DETERMINERS:
-        return False
-    if reading.form in ("past", "participle"):
-        return True
-    if before is None or before.folded in _SUBJECT_PRONOUNS:
+    if not before or before in _SUBJECT_PRONOUNS:
         return True
     if after is None:
         return False
+    if after.folded in _PREPOSITIONS:
+        return _is_form_of(_WITH_PREPOSITION, token.folded, _PRESENT_ENDINGS)
     return after.folded in _AFTER_VERB or after.is_capital or after.has_digit
+
+
+def _is_past(word: str, before: str, after: Token | None) -> bool:
+    """Return whether a word between two others is a past or participle, and no adjective."""
+    if word.endswith("ed") and not word.endswith("eed") and len(word) > 4:
+        ends_phrase = after is None or after.folded in _CLOSED or not after.text[-1].isalnum()
+        if ends_phrase:
+            return True
+    if before in _DETERMINERS:
+        return False
+    return word in _PAST_FORMS or _is_form_of(_VERBS, word, _PAST_ENDINGS)
+
+
+def _takes_preposition(word: str, before: str, after: Token | None) -> bool:
+    """Return whether a base form follows a plural and governs a preposition (*tests depend on*)."""
+    if word not in _WITH_PREPOSITION or not before.endswith("s"):
+        return False
+    return after is not None and after.folded in _PREPOSITIONS
+
+
+def _is_form_of(verbs: frozenset[str], word: str, endings: Sequence[tuple[str, str]]) -> bool:
+    """Return whether a word is one of some verbs with an ending in the place of its own."""
+    for ending, own in endings:
+        if word.endswith(ending) and word.removesuffix(ending) + own in verbs:
+            return True
+    return False
 
 
 def _is_name_word(tokens: Sequence[Token], at: int) -> bool:

@@ -9,7 +9,6 @@ from functools import cache
 
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, tokenize
-from engine.queries.rules.verbs import AUXILIARIES, inflect, verb_form
 from engine.queries.rules.vocabulary import ENGLISH, word_lists, word_set
 
 _MAX_CHANGES = 3
@@ -58,17 +57,6 @@ def paraphrase(
     return agree(text)
 
 
-def verb_synonym(base: str, rng: random.Random) -> str:
-    """Return another verb, or verb and particle, or the same verb if none is known."""
-    return rng.choice(_read_synonyms("verb_synonyms").get(base, (base,)))
-
-
-def inflect_phrase(phrase: str, form: str) -> str:
-    """Inflect the verb of a verb with particle (*turn down*, past: *turned down*)."""
-    head, _, tail = phrase.partition(" ")
-    return f"{inflect(head, form)} {tail}".strip()
-
-
 def agree(text: str) -> str:
     """Correct *a* and *an* before the next word."""
     text = re.sub(r"(^A|\ba) (?=[aeio]\w)", r"\1n ", text)
@@ -76,17 +64,15 @@ def agree(text: str) -> str:
 
 
 def _find_synonym(tokens: Sequence[Token], position: int, rng: random.Random) -> str | None:
-    """Return a synonym in the same form: verbs are inflected, nouns put into the plural."""
+    """Return a synonym in the same form; nouns are put into the plural."""
     word = tokens[position].folded
     before = tokens[position - 1].folded
-    verb = verb_form(word)
-    is_known_verb = verb is not None and verb.base in _read_synonyms("verb_synonyms")
-    if verb is not None and is_known_verb and _reads_as_verb(verb.form, before):
-        form = verb.form
-        preceding = tokens[max(0, position - 6) : position]
-        if form == "past" and any(token.folded in AUXILIARIES for token in preceding):
-            form = "participle"
-        return inflect_phrase(verb_synonym(verb.base, rng), form)
+    verbs = _read_synonyms("verb_synonyms")
+    if word in verbs and before in _BEFORE_BASE:
+        return rng.choice(verbs[word])
+    past_forms = _read_synonyms("past_synonyms")
+    if word in past_forms and before not in _DETERMINERS:
+        return rng.choice(past_forms[word])
     nouns = _read_synonyms("word_synonyms")
     if word in nouns:
         return rng.choice(nouns[word])
@@ -96,13 +82,6 @@ def _find_synonym(tokens: Sequence[Token], position: int, rng: random.Random) ->
             return synonym
         return _make_plural(synonym)
     return None
-
-
-def _reads_as_verb(form: str, before: str) -> bool:
-    """Return whether an ambiguous word in a verb's form is a verb after the word `before`."""
-    if form == "base":
-        return before in _BEFORE_BASE
-    return form not in ("third", "gerund") and before not in _DETERMINERS
 
 
 def _make_plural(word: str) -> str:

@@ -46,7 +46,7 @@ class Language:
     `vague`: words that point outside the sentence if they come first. `personal`: words of a
     speaker, which make a sentence a poor source. `connectives`: leading words that a claim drops.
     `relatives`: words that open a relative clause. `questions`: templates with gaps for two
-    phrases; English has a grammar instead.
+    phrases.
     """
 
     code: str
@@ -79,7 +79,7 @@ def _read(code: str) -> Language:
         personal=word_set(lists["personal"]),
         connectives=_longest_first(lists["connectives"]),
         relatives=_longest_first(lists["relatives"]),
-        questions=phrases(lists["questions"]) if "questions" in lists else (),
+        questions=phrases(lists["questions"]),
     )
 
 

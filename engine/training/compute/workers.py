@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-import psutil
 import torch
 
 from engine.encoders.hardware import Hardware
@@ -73,22 +72,39 @@ def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     return map(function, items)
 
 
-def choose_workers(
-    student: GraphModel, config: TrainingConfig, hardware: Hardware, available: int | None = None
-) -> tuple[int, int]:
-    """Return how many micro-batches run at a time, and the threads for each.
+class WorkerChoice(NamedTuple):
+    """How many micro-batches run at a time, the threads for each, and why."""
 
-    On a CPU one per core, as far as their graphs fit in half of the free memory (`available` bytes,
-    None: measured). A single one on a GPU, and with dropout, whose random numbers come from one
-    generator in a fixed order.
+    workers: int
+    threads: int
+    reason: str
+
+
+def choose_workers(
+    student: GraphModel, config: TrainingConfig, hardware: Hardware, available: int
+) -> WorkerChoice:
+    """Decide how many micro-batches run at a time.
+
+    On a CPU one per core, as far as their graphs fit in half of the free memory (`available`
+    bytes). A single one on a GPU, and with dropout, whose random numbers come from one generator in
+    a fixed order.
     """
-    if hardware.device != "cpu" or student.has_dropout:
-        return 1, hardware.threads
-    if available is None:
-        available = psutil.virtual_memory().available
+    cores = hardware.threads
+    if hardware.device != "cpu":
+        return WorkerChoice(1, cores, "a GPU computes them one after another")
+    if student.has_dropout:
+        return WorkerChoice(1, cores, "dropout draws its random numbers in a fixed order")
     longest = max(config.max_tokens, config.micro_batch_tokens)
     graph = student.bytes_per_token(config.max_tokens) * longest
-    count = max(1, min(hardware.threads, int(available / 2 / graph)))
-    if count == 1:
-        return 1, hardware.threads
-    return count, 1
+    fitting = max(1, int(available / 2 / graph))
+    if fitting < cores:
+        threads = cores if fitting == 1 else 1
+        return WorkerChoice(fitting, threads, "as many as fit in half of the free memory")
+    if cores == 1:
+        return WorkerChoice(1, 1, "there is a single core")
+    return WorkerChoice(
+        cores,
+        1,
+        "small matrices run faster side by side on one core each than on all cores one after"
+        " another",
+    )

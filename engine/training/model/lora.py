@@ -23,6 +23,10 @@ from engine.encoders.loading import WHOLE
 from engine.encoders.model_folder import ModelFolder
 from engine.training.config import TrainingConfig
 
+ADAPTER_NAME = "default"
+# Prefix that peft gives every name of a saved adapter.
+_PREFIX = "base_model.model."
+
 
 class _FusedLora(torch.autograd.Function):
     """y = x Wᵀ + b + s (x Aᵀ) Bᵀ, with gradients for x, A and B.
@@ -77,19 +81,12 @@ def _build_forward(layer: Any) -> Any:
     return lambda x: _FusedLora.apply(x, base.weight, base.bias, a.weight, b.weight, scale)  # type: ignore[no-untyped-call]  # torch
 
 
-ADAPTER_NAME = "default"
-# Prefix that peft gives every name of a saved adapter.
-_PREFIX = "base_model.model."
-
-
 def blocks(transformer: nn.Module) -> tuple[str, nn.ModuleList] | None:
     """Return the transformer's blocks and their name in it, or None if it has none.
 
     They are the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`,
     ModernBERT's and the decoders' `layers`.
     """
-    from torch import nn
-
     lists = []
     for name, module in transformer.named_modules():
         if isinstance(module, nn.ModuleList):
@@ -106,8 +103,6 @@ def target_modules(transformer: nn.Module) -> list[str]:
     down) under any name, and leaves out embeddings, pooler and heads. Raises ModelError if there
     are none.
     """
-    from torch import nn
-
     linear = []
     if (named_blocks := blocks(transformer)) is not None:
         name, block = named_blocks

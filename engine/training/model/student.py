@@ -245,7 +245,7 @@ class Student:
                 self._rows[prompt, text] = array("i", row)
         return [self._rows[prompt, text] for text in texts]
 
-    def geometry(
+    def fit_geometry(
         self, curvature: float, queries: Sequence[str], chunks: Sequence[str]
     ) -> Hyperbolic:
         """Return the geometry of hyperbolic space whose scale fits these texts.

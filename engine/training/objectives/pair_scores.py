@@ -104,10 +104,8 @@ class PairScorer:
         if len(missing):
             pairs = [(queries[rows[place]], chunks[columns[place]]) for place in missing]
             computed = self._compute(pairs)
-            # A float32 is stored as two float16: see the class.
-            self.cache.append(keys[missing], computed[:, None].view(np.float16))
-        cached = self.cache.read(self.cache.find(keys))
-        values[rows, columns] = cached.view(np.float32)[:, 0]
+            self.cache.append(keys[missing], pack_scores(computed))
+        values[rows, columns] = unpack_scores(self.cache.read(self.cache.find(keys)))
         return values
 
     def _compute(self, pairs: list[tuple[str, str]]) -> npt.NDArray[np.float32]:
@@ -126,6 +124,16 @@ class PairScorer:
             self._pause()
             self._workers.map(score, batches[start : start + stride])
         return scores
+
+
+def pack_scores(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+    """Return the bytes of float32 scores (n,) as vectors (n, 2) that the cache can store."""
+    return scores[:, None].view(np.float16)
+
+
+def unpack_scores(vectors: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+    """Return the scores (n,) that `pack_scores` made vectors (n, 2) of."""
+    return vectors.view(np.float32)[:, 0]
 
 
 def _digest(content: bytes) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.core.text import format_count
 from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.optimizer import learning_rate
 from engine.training.compute.workers import Workers
@@ -104,12 +105,11 @@ def pretrain(job: Job) -> TrainResult:
 
 
 def describe_new_head(alone: int) -> str:
-    """Say what becomes of a new head that learns alone for so many steps."""
+    """Say why the head is new, and what becomes of it; it learns `alone` for so many steps."""
     first = ""
     if alone:
-        plural = "" if alone == 1 else "s"
-        first = f"learns alone for {alone} step{plural} and "
-    return f"the model's folder holds none; it {first}is thrown away in the end"
+        first = f"it learns alone for {format_count(alone, 'step')}, and "
+    return f"the model's folder has none; {first}it is discarded after pre-training"
 
 
 class _Pretraining(Loop):

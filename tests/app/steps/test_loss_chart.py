@@ -78,7 +78,7 @@ def test_the_chart_shows_both_curves_and_the_best_step(
     (shown,) = charted(curve, size=size, theme=theme)
     lines = shown.splitlines()
     assert len(lines) == size[1]
-    assert max(map(len, lines)) <= size[0]
+    assert max(map(len, lines), default=0) <= size[0]
     assert "⠂" in lines[0]
     assert "│◆best" in lines[0]
     assert shown.count("◆") == 1 + 1  # the best check and the legend
@@ -143,7 +143,11 @@ def test_a_chart_that_is_given_many_curves_at_once_makes_its_drawings_once() -> 
 
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (30, 5), (54, 7), (41, 8)])
 def test_a_small_place_breaks_nothing(size: tuple[int, int]) -> None:
-    charted(Curve("f", falling(30), [check(0, 1.0), check(10, 2.0, best=True)]), size=size)
+    curve = Curve("f", falling(30), [check(0, 1.0), check(10, 2.0, best=True)])
+    (screen,) = charted(curve, size=size)
+    lines = screen.splitlines()
+    assert len(lines) <= size[1]
+    assert max(map(len, lines), default=0) <= size[0]
 
 
 def test_resizing_draws_again() -> None:

@@ -296,6 +296,7 @@ def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
 
 def test_no_notification_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(system.NOTIFIERS, "linux", ["no-such-program"])
+    # A notice that cannot be shown raises nothing.
     system.show_notice("text", "linux")
     system.show_notice("text", "windows")
 

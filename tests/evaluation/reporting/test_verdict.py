@@ -10,7 +10,7 @@ import pytest
 from fixtures.shown_numbers import numbers
 
 from engine.core.messages.report import ReportVerdict
-from engine.evaluation.reporting.verdict import gates_of, own_systems_of, rung_of, verdict_of
+from engine.evaluation.reporting.verdict import deciding_rung, gates_of, own_systems_of, verdict_of
 
 KINDS = {"judged": 60, "document": 81, "synthetic": 144, "measuring": 130}
 BEFORE = ("judged", "document", "synthetic")
@@ -312,5 +312,5 @@ def test_gates_rungs_and_rows_are_by_mode() -> None:
     assert (gate.mode, gate.rung, gate.queries, gate.decided) == ("semantic", "document", 60, True)
     assert gate.candidates[0].difference is not None
     assert gate.candidates[0].difference.value == 2
-    assert (rung_of(given, "semantic"), rung_of(given, "hybrid")) == ("document", "")
+    assert (deciding_rung(given, "semantic"), deciding_rung(given, "hybrid")) == ("document", "")
     assert own_systems_of(given) == ("adapted", "rrf_base", "weighted_base")

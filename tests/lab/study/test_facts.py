@@ -68,7 +68,7 @@ def test_queries_and_what_the_conditions_make_of_them(
     assert not any("substituted" in row for row in table.values()), (
         "no language model writes the project's queries"
     )
-    monkeypatch.setattr("engine.lab.study.facts.language_model", lambda _: "a model")
+    monkeypatch.setattr("engine.lab.study.facts.fingerprint_language_model", lambda _: "a model")
     monkeypatch.setattr(
         "engine.lab.study.facts.substitutes",
         lambda _, words, __: ([{"pump": "lifter"} for _ in words], "a model"),

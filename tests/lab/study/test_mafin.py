@@ -14,7 +14,7 @@ from fixtures.tiny_model import build_tiny_model
 from engine.core.errors import UsageError
 from engine.core.events import Event, TrainStep
 from engine.encoders.kinds.augmented import joined_arrays
-from engine.evaluation.query_sets import query_sets
+from engine.evaluation.query_sets import build_query_sets
 from engine.lab.study.mafin import best_smoothing, measure_encoder, train_systems
 from engine.metrics.retrieval import MAFIN
 from engine.project.folder import ProjectFolder
@@ -50,7 +50,7 @@ def test_every_row_is_an_encoder_that_can_be_measured(
             project, project.settings(), store, "study", "", "", seen.append, never
         )
         chunks = store.chunks()
-        judged = query_sets(context, chunks)[0]
+        judged = build_query_sets(context, chunks)[0]
         table = {}
         widths = {}
         vectors = {}

@@ -156,11 +156,12 @@ def test_workers_are_chosen_by_cores_memory_and_dropout(
         == (2 * 32 + 8 * 32 + 4 * 64 + 2 * 2 * 256) * 4
     )
     one = int(256 * student.bytes_per_token(256))
-    assert choose_workers(student, recipe, cpu, available=2 * 100 * one) == (8, 1)
-    assert choose_workers(student, recipe, cpu, available=2 * 3 * one) == (3, 1)
-    assert choose_workers(student, recipe, cpu, available=1) == (1, 8)
-    assert choose_workers(student, recipe, gpu) == (1, 8)
-    assert choose_workers(make_student(tiny, recipe, lora_dropout=0.1), recipe, cpu) == (1, 8)
+    assert choose_workers(student, recipe, cpu, available=2 * 100 * one)[:2] == (8, 1)
+    assert choose_workers(student, recipe, cpu, available=2 * 3 * one)[:2] == (3, 1)
+    assert choose_workers(student, recipe, cpu, available=1)[:2] == (1, 8)
+    assert choose_workers(student, recipe, gpu, available=2 * 100 * one)[:2] == (1, 8)
+    with_dropout = make_student(tiny, recipe, lora_dropout=0.1)
+    assert choose_workers(with_dropout, recipe, cpu, available=2 * 100 * one)[:2] == (1, 8)
 
 
 def test_gradients_are_summed_as_they_come(

@@ -102,8 +102,8 @@ def test_a_step_without_enough_memory_is_repeated_with_half_the_micro_batch(
 
 def test_how_long_a_fresh_head_learns_alone_is_reported_in_words() -> None:
     assert "step" not in describe_new_head(0)
-    assert "1 step " in describe_new_head(1)
-    assert "2 steps " in describe_new_head(2)
+    assert "1 step," in describe_new_head(1)
+    assert "2 steps," in describe_new_head(2)
 
 
 def test_the_models_own_head_is_used(
