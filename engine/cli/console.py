@@ -106,8 +106,8 @@ def show_tables(
                     label = label_of(name)
                 shown.add_row(label, *(_cell(figures[metric]) for metric in METRICS))
         console.print(shown)
-        if table.format_lopsided:
-            console.print(table.format_lopsided)
+        if table.lopsided_text:
+            console.print(table.lopsided_text)
 
 
 def show_verdict(found: ReportVerdict, console: Console) -> None:
@@ -193,7 +193,7 @@ def show_differences(rows: Differences, console: Console) -> None:
         gap = row["ndcg@10"]
         console.print(
             f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10:"
-            f" {gap.format_verdict}{gap.format_needed}"
+            f" {gap.verdict_text}{gap.needed_text}"
         )
 
 

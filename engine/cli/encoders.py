@@ -174,7 +174,7 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
             if gap:
                 line += f"  {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
             if gap and not found.needed:
-                line += f": {gap.format_verdict}{gap.format_needed}"
+                line += f": {gap.verdict_text}{gap.needed_text}"
             print(line)
         print(f"    {_format_cost(result.trial)}")
         for key, value in result.trial.changes.items():
@@ -189,8 +189,8 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
         f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals,"
         " differences to the first."
     )
-    if table.format_lopsided:
-        print(table.format_lopsided)
+    if table.lopsided_text:
+        print(table.lopsided_text)
     if found.rung == "extractive":
         print(
             "Extractive queries favour keyword search and prove nothing about encoders. Judge"

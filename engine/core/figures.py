@@ -52,7 +52,7 @@ class Difference:
         """Return the difference in percent; probabilities stay shares."""
         return replace(self, value=100 * self.value, low=100 * self.low, high=100 * self.high)
 
-    def unproven(self) -> Difference:
+    def without_verdict(self) -> Difference:
         """Return the difference without the verdict better or worse, for queries that flatter."""
         if self.verdict == "no difference shown":
             return self
@@ -67,22 +67,22 @@ class Difference:
         return self.high < 0
 
     @property
-    def format_p(self) -> str:
+    def p_text(self) -> str:
         """The p value as in a sentence, such as `p = 0.031`."""
         if self.p_value < 0.001:
             return "p < 0.001"
         return f"p = {self.p_value:.3f}"
 
     @property
-    def format_verdict(self) -> str:
+    def verdict_text(self) -> str:
         """The verdict with its p; it says so if the interval excludes 0 without a proof."""
-        note = self.format_p
+        note = self.p_text
         if self.verdict == "no difference shown" and (self.low > 0 or self.harms):
             note += ", above 0.05, though the interval excludes 0"
         return f"{self.verdict} ({note})"
 
     @property
-    def format_needed(self) -> str:
+    def needed_text(self) -> str:
         """The number of queries needed, for the end of a sentence; empty if unknown."""
         if self.needed is None:
             return ""
@@ -116,7 +116,7 @@ class FigureTable:
     one_document: int = 0
 
     @property
-    def format_lopsided(self) -> str:
+    def lopsided_text(self) -> str:
         """Why intervals are wide and off-centre if many queries are about one document."""
         if self.one_document < max(2, LOPSIDED * self.queries):
             return ""
@@ -129,18 +129,18 @@ class FigureTable:
     def of_flattering_queries(self) -> FigureTable:
         """Return the table without differences that count as better or worse."""
 
-        def unproven(rows: Differences) -> Differences:
+        def strip(rows: Differences) -> Differences:
             return {
-                name: {metric: gap.unproven() for metric, gap in row.items()}
+                name: {metric: gap.without_verdict() for metric, gap in row.items()}
                 for name, row in rows.items()
             }
 
-        return replace(self, differences=unproven(self.differences), pairs=unproven(self.pairs))
+        return replace(self, differences=strip(self.differences), pairs=strip(self.pairs))
 
-    def gap(self, one: str, other: str, metric: str = "ndcg@10") -> Difference | None:
-        """Return how much system `one` lies above `other`; None if they were not compared."""
-        if other == self.base:
-            row = self.differences.get(one)
+    def gap(self, system: str, reference: str, metric: str = "ndcg@10") -> Difference | None:
+        """Return how much a system lies above `reference`; None if they were not compared."""
+        if reference == self.base:
+            row = self.differences.get(system)
         else:
-            row = self.pairs.get(f"{one} − {other}")
+            row = self.pairs.get(f"{system} − {reference}")
         return row[metric] if row else None

@@ -57,8 +57,6 @@ class ImportedQuery:
 class BeirReader:
     """Reads corpus.jsonl, one document per line; an entry without text has its title as text."""
 
-    formats = frozenset({"beir"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Yield the documents, see `Reader.read`.
 

@@ -138,7 +138,7 @@ def estimate_needs(project: ProjectFolder | None, settings: Settings, model: str
 def measure_corpus(project: ProjectFolder) -> tuple[int, int]:
     """Return the number of chunks, and the bytes of the database and the BM25 index."""
     with closing(project.store()) as store:
-        chunks = store.counts()["chunks"]
+        chunks = store.count("chunks")
     files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]
     return chunks, sum(map(get_file_size, files))
 

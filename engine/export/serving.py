@@ -72,7 +72,7 @@ def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
 def check_complete(source: Source) -> None:
     """Raise NotBuiltError unless every index holds exactly the chunks of the database."""
     known = source.need(LexicalInfo).info
-    counts = {source.index.count, known.chunks, source.store.counts()["chunks"]}
+    counts = {source.index.count, known.chunks, source.store.count("chunks")}
     if source.semantic_index is not None:
         counts.add(source.semantic_index.count)
     if len(counts) > 1 or known.chunks_fingerprint != source.store.corpus_fingerprint():

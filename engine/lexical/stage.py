@@ -83,7 +83,7 @@ class IndexStage(Stage):
                     read_manifest(context.project.path / former.folder)
         redetect = former is not None and former.info.detection != DETECTION
         if redetect:
-            undetected = context.store.counts()["documents"]
+            undetected = context.store.count("documents")
         progress = ThrottledProgress(context, undetected, "documents")
         _store_languages(context.store, context.should_stop, progress, redetect=redetect)
         context.check_stop()

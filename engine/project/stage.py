@@ -18,7 +18,9 @@ from engine.project.store.store import Store
 from engine.settings.schema import Settings
 
 ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
-SEARCH = ("ingest", "index", "embed")
+KEYWORD_STAGES = ("ingest", "index")
+"""The stages that make documents searchable by keyword."""
+SEARCH = (*KEYWORD_STAGES, "embed")
 """The stages that make documents searchable with the encoder in use; the others adapt it."""
 PROGRESS_SECONDS = 1.0
 

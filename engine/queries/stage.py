@@ -114,7 +114,7 @@ class GenerateStage(Stage):
         if queries and self.is_outdated(snapshot):
             again = f"'engine generate {snapshot.project.argument}' makes others"
             notes.append(f"kept: they were made by the defaults of an earlier version; {again}")
-        if not snapshot.store.counts()["queries"]:
+        if not snapshot.store.count("queries"):
             notes.append(f"there is no training query: {rejection.NONE_LEFT}")
         return "; ".join(notes)
 

@@ -31,13 +31,13 @@ class RankStage(Stage):
 
     def status_note(self, snapshot: ProjectSnapshot) -> str:
         """Return a note about current rankings, empty if there are queries."""
-        if snapshot.store.counts()["queries"]:
+        if snapshot.store.count("queries"):
             return ""
         return NO_QUERIES
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Rank BM25's best k chunks for every query."""
-        if not context.store.counts()["queries"]:
+        if not context.store.count("queries"):
             context.choose("ranked", "nothing", NO_QUERIES)
         from engine.lexical.index import LexicalIndex
 

@@ -69,7 +69,7 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str]) -> Forecast | Non
         return None
     seconds, unknown = estimate_seconds(snapshot, units)
     keys = rate_keys(snapshot, units)
-    chunks = snapshot.store.counts()["chunks"]
+    chunks = snapshot.store.count("chunks")
     rounded = {stage: round(value, 1) for stage, value in seconds.items()}
     event = RunEstimated(chunks=chunks, seconds=rounded, unknown=unknown)
     return Forecast(event, {stage: (keys[stage], count) for stage, count in units.items()})

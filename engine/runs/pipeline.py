@@ -57,7 +57,14 @@ from engine.core.subprocesses import (
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
 from engine.project.sharing import share_new_files
-from engine.project.stage import ORDER, SEARCH, ProjectSnapshot, Stage, stage_fingerprint
+from engine.project.stage import (
+    KEYWORD_STAGES,
+    ORDER,
+    SEARCH,
+    ProjectSnapshot,
+    Stage,
+    stage_fingerprint,
+)
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.connection import COPY
@@ -71,7 +78,6 @@ ROOMS = dict(
         strict=True,
     )
 )
-WORDS = ("ingest", "index")
 KEPT_RUNS = 20
 
 
@@ -190,12 +196,7 @@ class Run:
             except CancelledError as stopped:
                 state = "cancelled"
                 stopped.to_do = how_to_resume(self.project, stages, forced)
-                if len(stages) == 1:
-                    stopped.command = stages[0]
-                elif tuple(stages) == ORDER:
-                    stopped.command = "adapt"
-                else:
-                    stopped.command = "run"
+                stopped.command = resume_command(stages)
                 raise
             except EngineError as failure:
                 error = to_dict(failure)
@@ -209,18 +210,26 @@ class Run:
 
     def _run_stages(self, stages: Sequence[str], forced: frozenset[str]) -> None:
         ordered = self._order_stages(stages)
-        words = [stage for stage in ordered if stage in WORDS]
-        for position, stage in enumerate(ordered):
-            # The work is known once the documents are read, and keyword search must not wait.
-            if position == len(words):
-                self._estimate(ordered[position:], forced)
+        self._read_and_index([stage for stage in ordered if stage in KEYWORD_STAGES], forced)
+        others = [stage for stage in ordered if stage not in KEYWORD_STAGES]
+        # The work is known once the documents are read, and keyword search must not wait.
+        if others:
+            self._estimate(others, forced)
+        for stage in others:
             self.run_stage(stage, forced=stage in forced)
-            # The files read so far can be searched; read and index the next ones.
-            while "ingest" in words and stage == words[-1] and self._files_left():
-                for word_stage in words:
-                    self.run_stage(word_stage, forced=False)
-            if stage == "index":
-                self._look_at_languages()
+
+    def _read_and_index(self, stages: Sequence[str], forced: frozenset[str]) -> None:
+        """Run the stages of keyword search until all files are read.
+
+        In a new project the files that are read can be searched before the next ones are read.
+        """
+        for stage in stages:
+            self.run_stage(stage, forced=stage in forced)
+        while "ingest" in stages and self._files_left():
+            for stage in stages:
+                self.run_stage(stage, forced=False)
+        if "index" in stages:
+            self._look_at_languages()
 
     def _order_stages(self, stages: Sequence[str]) -> list[str]:
         """Return `stages` in the order of execution.
@@ -276,11 +285,17 @@ class Run:
         """Pass on every event that the log has gained, from this process or a child."""
         for event, offset in events.read(self.folder / "events.jsonl", self._offset):
             self._offset = offset
-            if isinstance(event, StageFinished) and event.stage in self._work:
-                from engine.runs.estimate import keep_rate
-
-                keep_rate(*self._work.pop(event.stage), event.seconds)
+            if isinstance(event, StageFinished):
+                self._learn_rate(event)
             self._on_event(event)
+
+    def _learn_rate(self, event: StageFinished) -> None:
+        """Keep the time of a stage whose work was counted, for the next estimate."""
+        from engine.runs.estimate import keep_rate
+
+        if event.stage in self._work:
+            key, units = self._work.pop(event.stage)
+            keep_rate(key, units, event.seconds)
 
     def _stopping(self) -> bool:
         return self._should_stop() or (self.folder / CANCEL).exists()
@@ -508,18 +523,21 @@ def _describe_shortage(project: ProjectFolder, most: int) -> str:
     )
 
 
+def resume_command(stages: Sequence[str]) -> str:
+    """Return the command that continues a run of these stages, without its project."""
+    if len(stages) == 1:
+        return stages[0]
+    return "adapt" if tuple(stages) == ORDER else "run"
+
+
 def how_to_resume(
     project: ProjectFolder, stages: Sequence[str], forced: Collection[str] = ()
 ) -> str:
     """Return the advice how to continue a run of these stages."""
-    if len(stages) == 1:
-        command = f"engine {stages[0]} {project.argument}"
-    elif tuple(stages) == ORDER:
-        command = f"engine adapt {project.argument}"
-    else:
-        command = f"engine run {project.argument}"
-        if tuple(stages) != SEARCH:
-            command += f" --only {','.join(stages)}"
+    name = resume_command(stages)
+    command = f"engine {name} {project.argument}"
+    if name == "run" and tuple(stages) != SEARCH:
+        command += f" --only {','.join(stages)}"
     # Without --force, stages that are up to date are skipped.
     if forced:
         return (

@@ -19,10 +19,9 @@ from engine.core import errors
 from engine.core.events import Event, Progress, StageFinished, StageStarted, Warned
 from engine.core.text import duration
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
+from engine.project.stage import KEYWORD_STAGES
 from engine.project.store.artifact_info import QueriesInfo
 
-WORDS = ("ingest", "index")  # The stages of keyword search.
-MEANING = ("embed",)  # The stage of semantic search.
 # How long newer changes may put off embedding.
 EMBED_SECONDS = 60.0
 # How long embedding runs before a newer change interrupts it; complete shards are kept.
@@ -184,14 +183,14 @@ class ProjectUpdater:
         """Make changes searchable; return the seconds to wait before another attempt, or 0."""
         started = time.monotonic() if self._since is None else self._since
         try:
-            done = self.run_stages(WORDS, self.stop.is_set)
+            done = self.run_stages(KEYWORD_STAGES, self.stop.is_set)
             self._since = None
             ingest = done.get("ingest", {})
             changed = _describe_changes(ingest)
             if changed:
                 self.report(f"{changed}: searchable after {duration(time.monotonic() - started)}.")
             self.embedding_since = self._reported = time.monotonic()
-            if "embed" in self.run_stages(MEANING, self.is_put_off):
+            if "embed" in self.run_stages(("embed",), self.is_put_off):
                 self.report(
                     f"Semantic search is up to date after {duration(time.monotonic() - started)}."
                 )
@@ -229,7 +228,7 @@ class ProjectUpdater:
     def _report_progress(self, event: Progress) -> None:
         """Report the progress of embedding now and then."""
         now = time.monotonic()
-        if event.stage in MEANING and event.total and now - self._reported >= QUIET_SECONDS:
+        if event.stage == "embed" and event.total and now - self._reported >= QUIET_SECONDS:
             self._reported = now
             self.report(
                 f"For semantic search {event.done:,} of {event.total:,} {event.unit} are done."

@@ -144,7 +144,7 @@ class LagMonitor:
     def _describe_unfinished(self, missing: int, mode: SearchMode) -> IndexLag:
         """Describe a vector index whose embedding is not finished."""
         project = self._opened.project
-        total = self._opened.store.counts()["chunks"]
+        total = self._opened.store.count("chunks")
         others = "the others by keyword" if mode == "hybrid" else "the others not yet"
         text = f"{total - missing:,} of {total:,} chunks are searched by meaning so far, {others}."
         if project.is_running():

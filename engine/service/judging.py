@@ -85,7 +85,7 @@ def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
         unmarked = MarkedQuery(plain_text(request.query))
         query = read_marks(project).get(unmarked.key, unmarked)
         marks_by_chunk = find_marked_chunks(store, query)
-        count = store.counts()["judged_queries"]
+        count = store.count("judged_queries")
     relevance = {}
     for chunk_id, marks in marks_by_chunk.items():
         relevance[chunk_id] = marks[-1].relevant

@@ -125,5 +125,5 @@ def _index_megabytes(snapshot: ProjectSnapshot) -> int:
     vectors = snapshot.store.artifact(VectorsInfo)
     if vectors is None or not vectors.info.dimension:
         return 0
-    chunks = snapshot.store.counts()["chunks"]
+    chunks = snapshot.store.count("chunks")
     return index_megabytes(chunks, vectors.info.dimension, snapshot.settings.vectors.dtype)

@@ -73,7 +73,7 @@ def outcomes_of(files: list[ScannedFile], processes: int) -> None:
     """Of all files: how many gave text, and why the others did not."""
     outcomes, seconds = read_all(files, Limits(), processes)
     counts = Counter(
-        outcome.kind or ("closed" if outcome.closed else "text") for outcome in outcomes
+        outcome.kind or ("closed" if outcome.inaccessible else "text") for outcome in outcomes
     )
     parts = Counter(part.kind for outcome in outcomes for part in outcome.left_out)
     print(

@@ -39,7 +39,7 @@ from fixtures.tiny_model import save_layout  # noqa: E402
 from engine.core.events import StageFinished  # noqa: E402
 from engine.core.messages.search import Search  # noqa: E402
 from engine.core.records import Chunk, ReadDocument  # noqa: E402
-from engine.corpus.ingest.former import (  # noqa: E402
+from engine.corpus.ingest.previous import (  # noqa: E402
     build_record,
     build_stored_document,
     hash_file,

@@ -33,6 +33,6 @@ def test_why_a_difference_is_not_shown_although_its_interval_excludes_0(
     low: float, high: float, explained: bool
 ) -> None:
     gap = Difference((low + high) / 2, low, high, 0.9, "no difference shown", 0.061)
-    assert ("0.05" in gap.format_verdict) is explained
-    assert "0.061" in gap.format_verdict
-    assert "0.05" not in Difference(3.0, 0.3, 5.7, 0.99, "better", 0.061).format_verdict
+    assert ("0.05" in gap.verdict_text) is explained
+    assert "0.061" in gap.verdict_text
+    assert "0.05" not in Difference(3.0, 0.3, 5.7, 0.99, "better", 0.061).verdict_text

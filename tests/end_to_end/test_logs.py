@@ -19,9 +19,10 @@ SECRET = "the vault opens at nine"
 
 
 def runs_of_words(text: str) -> set[tuple[str, ...]]:
-    """Every three words that stand in a row."""
+    """Every three words that stand in a row, without those of numbers alone."""
     words = re.findall(r"\w+", text.lower())
-    return set(zip(words, words[1:], words[2:], strict=False))
+    runs = set(zip(words, words[1:], words[2:], strict=False))
+    return {run for run in runs if not all(map(str.isdecimal, run))}
 
 
 def test_no_three_words_of_the_documents_and_no_query_are_in_the_logs(project: Path) -> None:

@@ -81,6 +81,6 @@ def format_caution(queries: QuerySetReport, outcomes: Collection[Outcome]) -> st
     has_gain = any(gap.verdict == "better" for gap in gaps)
     if has_gain and "stays" in outcomes:
         notes.append(STRICTER)
-    if table.format_lopsided:
-        notes.append(table.format_lopsided)
+    if table.lopsided_text:
+        notes.append(table.lopsided_text)
     return " ".join(notes)

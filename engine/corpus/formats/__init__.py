@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -11,6 +11,7 @@ from typing import Protocol
 
 from engine.core.errors import InputError
 from engine.core.records import Kind, ReadDocument
+from engine.corpus.scan.formats import PICTURES
 
 MAX_FILE = 512 * 2**20
 # Stands for a file's text if only that, or only what is inside the file, can be read.
@@ -56,10 +57,6 @@ Finding = ReadDocument | LeftOut | Member
 class Reader(Protocol):
     """A reader of files of some formats."""
 
-    @property
-    def formats(self) -> frozenset[str]:
-        """The formats that the reader reads, as `ScannedFile.format` names them."""
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Yield the documents of a file and the files inside it.
 
@@ -89,36 +86,36 @@ def report_failed_text(
         raise failed
 
 
-OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
+MAY_EMBED = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
+"""Formats of documents that may hold other files."""
 _HERE = "engine.corpus.formats"
 _READERS = {
-    "txt": f"{_HERE}.plain",
-    "md": f"{_HERE}.markdown",
-    "html": f"{_HERE}.html",
-    "msg": f"{_HERE}.mail.outlook",
-    "tnef": f"{_HERE}.mail.tnef",
-    "zip": f"{_HERE}.archives.zipped",
-    "tar": f"{_HERE}.archives.tarballs",
-    "7z": f"{_HERE}.archives.seven_zip",
-    "pdf": f"{_HERE}.pdf",
-    "beir": "engine.datasets.beir",
-    **dict.fromkeys(("eml", "mhtml", "mbox"), f"{_HERE}.mail"),
-    **dict.fromkeys(("csv", "json", "jsonl"), f"{_HERE}.tabular"),
-    **dict.fromkeys(("png", "jpg", "tif", "bmp", "gif", "webp"), f"{_HERE}.pictures"),
-    **dict.fromkeys(("docx", "doc", "pptx", "ppt", "xlsx", "xls"), f"{_HERE}.office"),
-    **dict.fromkeys(("odt", "ods", "odp", "rtf", "epub"), f"{_HERE}.general"),
+    "txt": f"{_HERE}.plain:READER",
+    "md": f"{_HERE}.markdown:READER",
+    "html": f"{_HERE}.html:READER",
+    "mbox": f"{_HERE}.mail:MAILBOX_READER",
+    "msg": f"{_HERE}.mail.outlook:READER",
+    "tnef": f"{_HERE}.mail.tnef:READER",
+    "zip": f"{_HERE}.archives.zipped:READER",
+    "tar": f"{_HERE}.archives.tarballs:READER",
+    "7z": f"{_HERE}.archives.seven_zip:READER",
+    "pdf": f"{_HERE}.pdf:READER",
+    "csv": f"{_HERE}.tabular:CSV_READER",
+    "beir": "engine.datasets.beir:READER",
+    **dict.fromkeys(("eml", "mhtml"), f"{_HERE}.mail:MAIL_READER"),
+    **dict.fromkeys(("json", "jsonl"), f"{_HERE}.tabular:JSON_READER"),
+    **dict.fromkeys(PICTURES.values(), f"{_HERE}.pictures:READER"),
+    **dict.fromkeys(("docx", "doc", "pptx", "ppt", "xlsx", "xls"), f"{_HERE}.office:READER"),
+    **dict.fromkeys(("odt", "ods", "odp", "rtf", "epub"), f"{_HERE}.general:READER"),
 }
 
 
 @cache
 def find_reader(format: str) -> Reader:
     """Return the reader of a format that a scan names."""
-    module = import_module(_READERS[format])
-    readers: Sequence[Reader] = getattr(module, "READERS", None) or (module.READER,)
-    for reader in readers:
-        if format in reader.formats:
-            return reader
-    raise KeyError(format)
+    module, _, name = _READERS[format].partition(":")
+    reader: Reader = getattr(import_module(module), name)
+    return reader
 
 
 def read_bytes(path: Path, data: bytes | None = None) -> bytes:

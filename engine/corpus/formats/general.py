@@ -91,8 +91,6 @@ _REFERENCE = re.compile(r"\[\^\w+\]:?")
 class GeneralReader:
     """A reader of RTF and the formats of the standards bodies."""
 
-    formats = frozenset({"odt", "ods", "odp", "rtf", "epub"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         format = path.suffix.lstrip(".").lower()

@@ -67,8 +67,6 @@ class MarkdownReader:
     The title is that of the front matter, else the first level-1 heading, else the file's name.
     """
 
-    formats = frozenset({"md"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         content, note = decode(read_bytes(path, data), path)

@@ -53,11 +53,6 @@ _WORD_BODY = "word/document.xml"
 _UNREAD = ("word/media/", "word/embeddings/", "word/fonts/", "word/theme/", "docProps/thumbnail")
 _MAX_COLUMNS = 2**14
 _MIN_WORDS = 3
-# Not all parts of old formats are searched for text.
-_NO_TEXT = (
-    "no text was found in it that can be read",
-    "it holds no text",
-)
 _FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
 _DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
@@ -82,8 +77,6 @@ class OfficeReader:
 
     The title is the document's own, else its first heading.
     """
-
-    formats = frozenset({"docx", "doc", *_SLIDES, *_SHEETS})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
@@ -116,7 +109,11 @@ class OfficeReader:
                 lost = lost_to_xberg or lost
         if failed and not text.text.strip():
             raise failed
-        text = require_text(path, text, lost, _NO_TEXT[format in _PACKAGES])
+        why = "it holds no text"
+        if format not in _PACKAGES:
+            # Not all parts of old formats are searched for text.
+            why = "no text was found in it that can be read"
+        text = require_text(path, text, lost, why)
         yield build_document(path, format, text, metadata)
         yield from lost
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from engine.core.characters import clean
 from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import (
-    OFFICE,
+    MAY_EMBED,
     Finding,
     LeftOut,
     Member,
@@ -108,7 +108,7 @@ class _Opening:
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
     ) -> DocumentsAndGaps:
-        if data is None and format in OFFICE:
+        if data is None and format in MAY_EMBED:
             # Read once, for its format and for what is in it.
             data = read_bytes(path)
         true_format, data = _find_format(path, format, data)

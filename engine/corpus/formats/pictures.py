@@ -15,7 +15,6 @@ from typing import Any
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.scan.formats import PICTURES
 from engine.corpus.text.blocks import Builder
 from engine.corpus.text.hyphens import join_split_words, mark_split_words
 from engine.corpus.text.metadata import title_from_name
@@ -114,8 +113,6 @@ class PictureReader:
 
     Each picture of a file with several is a page.
     """
-
-    formats = frozenset(PICTURES.values())
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""

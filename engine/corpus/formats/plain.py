@@ -107,8 +107,6 @@ class PlainReader:
     The title is the first line if it is short and holds a letter, else the file's name.
     """
 
-    formats = frozenset({"txt"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)

@@ -29,8 +29,6 @@ class CsvReader:
     If the first row names the columns, each cell has the name of its column.
     """
 
-    formats = frozenset({"csv"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
@@ -55,8 +53,6 @@ class JsonReader:
     Text that is not JSON is kept as it stands.
     """
 
-    formats = frozenset({"json", "jsonl"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
@@ -80,7 +76,8 @@ class JsonReader:
         )
 
 
-READERS = (JsonReader(), CsvReader())
+JSON_READER = JsonReader()
+CSV_READER = CsvReader()
 
 
 def _parse_value(text: str) -> Any:

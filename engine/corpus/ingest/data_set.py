@@ -38,9 +38,9 @@ def check_data_set(file: ScannedFile, should_stop: Callable[[], bool]) -> Outcom
     try:
         for _ in read_data_set(file):
             if should_stop():
-                return Outcome(reason="the reading was stopped", closed=True)
+                return Outcome(reason="the reading was stopped", inaccessible=True)
     except UnreadableFileError as error:
         return Outcome(kind=error.kind, reason=error.why)
     except OSError as error:
-        return Outcome(reason=system_reason(error), closed=True)
+        return Outcome(reason=system_reason(error), inaccessible=True)
     return Outcome()

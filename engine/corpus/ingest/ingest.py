@@ -17,9 +17,9 @@ from engine.cluster.nodes import cluster_address
 from engine.core.records import Chunk, Document, Kind, ReadDocument
 from engine.corpus.formats import MAX_FILE, UnreadableFileError
 from engine.corpus.ingest.data_set import check_data_set
-from engine.corpus.ingest.former import (
+from engine.corpus.ingest.previous import (
     ExaminedFile,
-    Former,
+    PreviousCorpus,
     Rename,
     build_record,
     build_stored_document,
@@ -122,9 +122,9 @@ class Ingest:
         Raises NoDocumentsError if nothing would be left to search. Files that still exist then keep
         what was read of them before.
         """
-        self._former = Former(self._context, self._chunking, self._ocr, scan)
+        self._previous = PreviousCorpus(self._context, self._chunking, self._ocr, scan)
         if self._store.files_left():
-            states = [record.state for record in self._former.files.values()]
+            states = [record.state for record in self._previous.files.values()]
             self._tally["unread"] = states.count("quarantined") + states.count("skipped")
         changed = self._find_changed(scan)
         unchanged = len(scan.files) - len(changed)
@@ -144,9 +144,9 @@ class Ingest:
         """Return the files to read, the large ones last; count the others that were read."""
         changed: list[ScannedFile] = []
         for file in scan.files:
-            if self._former.is_changed(file):
+            if self._previous.is_changed(file):
                 changed.append(file)
-            elif self._former.files[file.source, file.path].state == "read":
+            elif self._previous.files[file.source, file.path].state == "read":
                 self._tally["unchanged"] += 1
         changed.sort(key=lambda file: file.size // _LARGE)
         return changed
@@ -157,7 +157,7 @@ class Ingest:
         Raises NoDocumentsError if nothing would be left to search.
         """
         with self._store.transaction():
-            self._tally["removed"] += forget_gone(self._context, self._former.files, scan)
+            self._tally["removed"] += forget_gone(self._context, self._previous.files, scan)
             # The content of files that could not be opened stays, and they are tried again.
             for record in self._unopened:
                 self._store.put_file(record)
@@ -195,7 +195,7 @@ class Ingest:
         self.progress = progress
         started = time.monotonic()
         last_written = started
-        chunks_before = self._store.counts()["chunks"] if self._is_first else 0
+        chunks_before = self._store.count("chunks") if self._is_first else 0
 
         def write_batch() -> None:
             nonlocal last_written
@@ -233,11 +233,13 @@ class Ingest:
         try:
             content_hash = hash_file(file.absolute)
         except OSError as error:
-            return ExaminedFile(file, outcome=Outcome(reason=system_reason(error), closed=True))
+            return ExaminedFile(
+                file, outcome=Outcome(reason=system_reason(error), inaccessible=True)
+            )
         examined = ExaminedFile(file, content_hash)
-        former = self._former.find_record(file)
-        is_known = former is not None and self._former.is_known(former, content_hash)
-        if not is_known and not self._former.is_elsewhere(content_hash):
+        former = self._previous.find_record(file)
+        is_known = former is not None and self._previous.is_known(former, content_hash)
+        if not is_known and not self._previous.is_elsewhere(content_hash):
             self._read(examined)
         return examined
 
@@ -274,15 +276,15 @@ class Ingest:
 
     def _plan(self, examined: ExaminedFile) -> Iterator[Write]:
         """Yield what to write of one file; reads and cuts it meanwhile."""
-        former = self._former.find_record(examined.file)
+        former = self._previous.find_record(examined.file)
         if former and former.state == "gone":
             former = None
         record = build_record(examined.file, examined.content_hash, self._chunking)
-        if examined.outcome and examined.outcome.closed:
-            yield partial(self._leave_closed, record, former, examined.outcome.reason)
-        elif former and self._former.is_known(former, record.content_hash):
+        if examined.outcome and examined.outcome.inaccessible:
+            yield partial(self._keep_inaccessible, record, former, examined.outcome.reason)
+        elif former and self._previous.is_known(former, record.content_hash):
             yield partial(self._store_known, record, former)
-        elif former is None and (renamed := self._former.take_renamed(record)):
+        elif former is None and (renamed := self._previous.take_renamed(record)):
             yield partial(self._store_renamed, renamed)
         else:
             if not examined.outcome:
@@ -313,7 +315,7 @@ class Ingest:
         except UnreadableFileError as error:
             yield partial(self._store_unreadable, examined, record, former, error)
         except OSError as error:
-            yield partial(self._leave_closed, record, former, system_reason(error))
+            yield partial(self._keep_inaccessible, record, former, system_reason(error))
 
     def _store_unreadable(
         self,
@@ -331,10 +333,12 @@ class Ingest:
             self._store.put_parts(self._store.put_file(unread), parts)
         self._report_unread(unread, former)
 
-    def _leave_closed(self, record: FileRecord, former: FileRecord | None, reason: str) -> None:
+    def _keep_inaccessible(
+        self, record: FileRecord, former: FileRecord | None, reason: str
+    ) -> None:
         """Keep what is stored of a file that cannot be opened, and try it again next time.
 
-        It is then read again if the ledger says more of it than that it was read.
+        If the record has a remark, its hash is cleared, so that the file is read again then.
         """
         stored = former or replace(record, content_hash="", chunking="")
         has_remark = bool(stored.reason or stored.kind)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import UsageError
-from engine.corpus.ingest.former import (
+from engine.corpus.ingest.ingest import Ingest, ReadingPace
+from engine.corpus.ingest.previous import (
     choose_tesseract,
     forget_gone,
     limits_of,
@@ -19,7 +20,6 @@ from engine.corpus.ingest.former import (
     ocr_mark,
     passwords_mark,
 )
-from engine.corpus.ingest.ingest import Ingest, ReadingPace
 from engine.corpus.scan.scan import Scan, Skipped, is_bare, scan
 from engine.datasets.imports import import_neighbouring_judgments
 from engine.encoders.kinds.chosen import base_source, warnings_of
@@ -185,7 +185,7 @@ def _make_sources_movable(result: Scan, project: Path) -> None:
         result.files = [replace(file, source=names[file.source]) for file in result.files]
         result.skipped = [replace(item, source=names[item.source]) for item in result.skipped]
         result.away = [replace(item, source=names[item.source]) for item in result.away]
-    result.closed = [(names[source], path) for source, path in result.closed]
+    result.inaccessible = [(names[source], path) for source, path in result.inaccessible]
 
 
 def _make_movable(source: str, project: Path) -> str:

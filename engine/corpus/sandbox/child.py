@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +82,53 @@ class Clock:
         return time.monotonic() >= self.end
 
 
-class Child:
-    """A reading process.
+@dataclass(slots=True)
+class FileReading:
+    """The reading of one file, for which several processes may be needed.
 
-    `used` counts the files it was asked to read; `member` is the part of the last one it was
-    reading.
+    `without`: parts that cost a process each, and are left out. `done`: parts that were read to
+    their end. `member`: the part that is being read. `ocr_seconds` and `name_length` are those of
+    the present process.
     """
+
+    path: Path
+    format: str
+    passwords: list[str]
+    clock: Clock
+    outcome: Outcome = field(default_factory=Outcome)
+    without: list[str] = field(default_factory=list)
+    done: set[str] = field(default_factory=set)
+    member: str = ""
+    ocr_seconds: float = 0.0
+    name_length: int = 0
+
+    def begin(self) -> dict[str, Any]:
+        """Begin with another process, and return the request to it."""
+        self.member = ""
+        self.ocr_seconds = 0.0
+        self.name_length = 0
+        return {
+            "path": str(self.path),
+            "format": self.format,
+            "without": [*self.without, *self.done],
+            "passwords": self.passwords,
+        }
+
+    def begin_member(self, member: str, limits: Limits) -> None:
+        """Note that another part is read now.
+
+        Raises ValueError if the names of parts are too long.
+        """
+        self.name_length += len(member)
+        if self.name_length > limits.names:
+            raise ValueError("more names than a file may hold")
+        if self.member and not member.startswith(f"{self.member}/"):
+            self.done.add(self.member)
+        self.member = member
+
+
+class Child:
+    """A reading process; `used` counts the files that it was asked to read."""
 
     def __init__(
         self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes]
@@ -98,20 +139,18 @@ class Child:
         self._job = Job(limits.memory)
         self._job.add(process)
         self._answers = PipeReader(process.stdout)
-        self._clock = Clock(_START_SECONDS)
         self.used = 0
-        self.member = ""
         self.process = process
-        self._said = b""
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
-        self._heard = bytearray()
+        self._stderr = b""
+        self._stderr_reader = threading.Thread(target=self._read_stderr, daemon=True)
+        self._stderr_reader.start()
+        self._received = bytearray()
         try:
-            self._next(time.monotonic() + _START_SECONDS)
+            self._read_message(time.monotonic() + _START_SECONDS)
         except (WorkerDiedError, ValueError):
             self.end()
             raise RuntimeError(
-                f"the reading process did not start: {self._said.decode('utf-8', 'replace')}"
+                f"the reading process did not start: {self._stderr.decode('utf-8', 'replace')}"
             ) from None
 
     @property
@@ -119,32 +158,19 @@ class Child:
         """Whether the process is gone; between two files neither of them is to blame."""
         return self.process.poll() is not None
 
-    def read(
-        self,
-        path: Path,
-        format: str,
-        without: Sequence[str],
-        outcome: Outcome,
-        done: set[str],
-        passwords: list[str],
-        clock: Clock,
-    ) -> None:
-        """Read one file into `outcome`.
+    def read(self, reading: FileReading) -> None:
+        """Read a file.
 
         Raises WorkerDiedError if the process is lost while reading.
         """
-        self.used = self.used + 1
-        self.member = ""
-        self._clock = clock
-        self._ocr_seconds = 0.0
-        self._named = 0
-        asked = {"path": str(path), "format": format, "without": without, "passwords": passwords}
-        self._send({**asked, "ocr": self._limits.ocr_seconds if self._ocr else None})
+        self.used += 1
+        request = reading.begin()
+        self._send({**request, "ocr": self._limits.ocr_seconds if self._ocr else None})
+        is_done = False
         try:
-            while self._take(
-                self._next(min(time.monotonic() + self._limits.seconds, clock.end)), outcome, done
-            ):
-                pass
+            while not is_done:
+                deadline = min(time.monotonic() + self._limits.seconds, reading.clock.end)
+                is_done = self._handle_message(self._read_message(deadline), reading)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise WorkerDiedError("damaged", "its reader answered nonsense") from None
 
@@ -154,94 +180,89 @@ class Child:
             self.process.stdin.write((json.dumps(message) + "\n").encode())
             self.process.stdin.flush()
         except OSError:
-            raise self._death() from None
+            raise self._explain_exit() from None
 
-    def _recognise(self, message: dict[str, Any]) -> None:
+    def _recognise(self, message: dict[str, Any], reading: FileReading) -> None:
         """Have a picture read, and send its text to the process."""
         picture = base64.b64decode(message["data"])
         if self._ocr is None:
             raise ValueError("OCR is off")
-        if self._ocr_seconds > self._limits.ocr_seconds + self._limits.seconds:
+        if reading.ocr_seconds > self._limits.ocr_seconds + self._limits.seconds:
             raise ValueError("it asks for more OCR than it may")
         started = time.monotonic()
         text, problem = self._ocr.read(picture, self._limits.memory, self._limits.seconds)
-        taken = time.monotonic() - started
-        self._ocr_seconds += taken
-        self._clock.end += taken
+        seconds = time.monotonic() - started
+        reading.ocr_seconds += seconds
+        reading.clock.end += seconds
         self._send({"text": text, "problem": problem})
 
-    def _take(self, message: dict[str, Any], outcome: Outcome, done: set[str]) -> bool:
-        """Note what a message says, and return whether more messages follow."""
+    def _handle_message(self, message: dict[str, Any], reading: FileReading) -> bool:
+        """Note what a message says, and return whether it is the last one."""
+        outcome = reading.outcome
         match message.get("type"):
             case "begin":
-                begun = text_of(message["member"])
-                self._named += len(begun)
-                if self._named > self._limits.names:
-                    raise ValueError("more names than a file may hold")
-                if self.member and not begun.startswith(f"{self.member}/"):
-                    done.add(self.member)
-                self.member = begun
+                reading.begin_member(text_of(message["member"]), self._limits)
             case "picture":
-                self._recognise(message)
+                self._recognise(message, reading)
             case "document" | "left out":
                 outcome.keep(decode_finding(message), self._limits)
             case "failed":
                 if message["kind"] == "out of memory":
-                    raise WorkerDiedError("out of memory", self._out_of_memory())
+                    raise WorkerDiedError("out of memory", self._describe_memory())
                 outcome.give_up(known(message["kind"], Kind), text_of(message["reason"]))
-                return False
-            case "closed":
+                return True
+            case "inaccessible":
                 outcome.reason = text_of(message["reason"]).lower()
-                outcome.closed = True
-                return False
+                outcome.inaccessible = True
+                return True
             case _:
-                return False
-        return True
+                return True
+        return False
 
-    def _next(self, deadline: float) -> dict[str, Any]:
+    def _read_message(self, deadline: float) -> dict[str, Any]:
         """Return the next message.
 
         Raises WorkerDiedError if it does not come in time, and ValueError if it is malformed.
         """
-        self._hear(HEADER.size, deadline)
-        end = HEADER.size + HEADER.unpack_from(self._heard)[0]
+        self._receive(HEADER.size, deadline)
+        end = HEADER.size + HEADER.unpack_from(self._received)[0]
         if end > MAX_FRAME + HEADER.size:
             raise ValueError("too long an answer")
-        self._hear(end, deadline)
-        message = json.loads(self._heard[HEADER.size : end].decode())
-        del self._heard[:end]
+        self._receive(end, deadline)
+        message = json.loads(self._received[HEADER.size : end].decode())
+        del self._received[:end]
         return message if isinstance(message, dict) else {}
 
-    def _hear(self, count: int, deadline: float) -> None:
+    def _receive(self, count: int, deadline: float) -> None:
         """Read until `count` bytes have arrived."""
-        while len(self._heard) < count:
+        while len(self._received) < count:
             try:
                 piece = self._answers.read(deadline - time.monotonic())
             except (OSError, ValueError):
                 # The pool, and with it the pipe, was closed at this moment.
-                raise self._death() from None
+                raise self._explain_exit() from None
             if piece is None:
                 raise WorkerDiedError(
                     "timed out", f"it was not read within {self._limits.seconds} s"
                 )
             if not piece:
-                raise self._death()
-            self._heard += piece
+                raise self._explain_exit()
+            self._received += piece
 
-    def _death(self) -> WorkerDiedError:
+    def _explain_exit(self) -> WorkerDiedError:
         """Return an error that says why the process is gone."""
         try:
             code = self.process.wait(5)
         except subprocess.TimeoutExpired:
             code = 0
-        self._listener.join(1)
-        said = self._said.decode("utf-8", "replace")
+        self._stderr_reader.join(1)
+        stderr = self._stderr.decode("utf-8", "replace")
         if has_used_its_time(code):
             return WorkerDiedError(
                 "timed out", f"it was not read within {self._limits.seconds} s of computing"
             )
-        if "memory allocation of" in said or "MemoryError" in said:
-            return WorkerDiedError("out of memory", self._out_of_memory())
+        if "memory allocation of" in stderr or "MemoryError" in stderr:
+            return WorkerDiedError("out of memory", self._describe_memory())
         limit = size_text(self._limits.memory)
         return WorkerDiedError(
             "crashed",
@@ -249,14 +270,14 @@ class Child:
             f" {limit} of memory",
         )
 
-    def _out_of_memory(self) -> str:
+    def _describe_memory(self) -> str:
         return f"reading it needs more than {size_text(self._limits.memory)} of memory"
 
-    def _listen(self) -> None:
+    def _read_stderr(self) -> None:
         assert self.process.stderr is not None
         pipe = self.process.stderr
         while piece := pipe.read1(4096):  # type: ignore[attr-defined]
-            self._said = (self._said + piece)[-_STDERR_KEPT:]
+            self._stderr = (self._stderr + piece)[-_STDERR_KEPT:]
 
     def end(self) -> None:
         """End the process, whatever it is doing."""
@@ -265,14 +286,14 @@ class Child:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_END_SECONDS)
         self._job.close()
-        self._listener.join(1)
+        self._stderr_reader.join(1)
         self._answers.close()
         assert self.process.stdin is not None
         assert self.process.stderr is not None
         # Bytes that were still to be written have no reader any more.
         with suppress(OSError):
             self.process.stdin.close()
-        if not self._listener.is_alive():
+        if not self._stderr_reader.is_alive():
             self.process.stderr.close()
 
 

@@ -16,11 +16,10 @@ from engine.cluster.nodes import Nodes
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
-from engine.corpus.scan.formats import PICTURES
+from engine.corpus.scan.formats import OCR_FORMATS
 
 # Larger files, in bytes, are read on this machine.
 _MAX_SENT = 2**28
-_BY_OCR = frozenset({"pdf", *PICTURES.values()})
 _Sent = tuple[str, str, bytes]
 """A file's name (readers use its ending), its format and its content."""
 
@@ -51,7 +50,7 @@ class NodesPool(Pool):
 
     def read(self, path: Path, format: str) -> Outcome:
         """Read a file; see `Pool.read`."""
-        if not (self._ocr and format in _BY_OCR):
+        if not (self._ocr and format in OCR_FORMATS):
             with suppress(OSError):
                 if path.stat().st_size <= _MAX_SENT and (
                     found := self.nodes((path.name, format, path.read_bytes()))

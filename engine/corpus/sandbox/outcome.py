@@ -53,15 +53,15 @@ class Limits:
 class Outcome:
     """The outcome of a file: its documents and what inside it was left out.
 
-    If it gave nothing, `kind` and `reason` say why. `closed` means that the system did not let us
-    read it, which says nothing about its content.
+    If it gave nothing, `kind` and `reason` say why. `inaccessible` means that the system did not
+    let us read it, which says nothing about its content.
     """
 
     documents: list[ReadDocument] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     kind: Kind = ""
     reason: str = ""
-    closed: bool = False
+    inaccessible: bool = False
     _seen: set[str] = field(default_factory=set)
     _characters: int = 0
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from engine.core.disk import get_file_size
 from engine.corpus.formats import LeftOut
-from engine.corpus.sandbox.child import Child, Clock, WorkerDiedError, start_reader
+from engine.corpus.sandbox.child import Child, Clock, FileReading, WorkerDiedError, start_reader
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.tesseract import Tesseract
 
@@ -39,7 +39,7 @@ class WorkerSlot:
         self._starter = starter
         self.child: Child | None = None
 
-    def taken(self) -> Child:
+    def get_or_start(self) -> Child:
         """Return the current process, and start it if necessary.
 
         Raises RuntimeError if none can be started.
@@ -153,36 +153,37 @@ class Pool:
                 self._free.append(slot)
 
     def _read(self, slot: WorkerSlot, path: Path, format: str) -> Outcome:
-        outcome = Outcome()
         crashes = 0
-        clock: Clock | None = None
-        without: list[str] = []
-        done: set[str] = set()
+        reading: FileReading | None = None
         while not self._closed:
-            child = slot.taken()
-            clock = clock or Clock(self._limits.of_whole(get_file_size(path)))
+            child = slot.get_or_start()
+            if reading is None:
+                # The start of the process does not count.
+                clock = Clock(self._limits.of_whole(get_file_size(path)))
+                reading = FileReading(path, format, self._passwords, clock)
             if self._closed:
                 break
+            outcome = reading.outcome
             try:
-                child.read(path, format, [*without, *done], outcome, done, self._passwords, clock)
+                child.read(reading)
                 return outcome
             except WorkerDiedError as death:
                 slot.leave()
-                if clock.is_over:
-                    outcome.give_up(
-                        "timed out",
-                        f"not all that is inside it was read within {clock.seconds:,.0f} s",
-                    )
+                if reading.clock.is_over:
+                    seconds = reading.clock.seconds
+                    reason = f"not all that is inside it was read within {seconds:,.0f} s"
+                    outcome.give_up("timed out", reason)
                     return outcome
                 crashes += 1
-                if child.member:
-                    without.append(child.member)
-                    lost = LeftOut(child.member, "quarantined", death.kind, death.reason)
+                member = reading.member
+                if member:
+                    reading.without.append(member)
+                    lost = LeftOut(member, "quarantined", death.kind, death.reason)
                     outcome.keep(lost, self._limits)
-                if not child.member or crashes >= _MAX_CRASHES:
+                if not member or crashes >= _MAX_CRASHES:
                     outcome.give_up(death.kind, death.reason)
                     return outcome
-        return Outcome(reason="the reading was stopped", closed=True)
+        return Outcome(reason="the reading was stopped", inaccessible=True)
 
     def close(self) -> None:
         """End all child processes."""

@@ -82,7 +82,7 @@ class Tesseract:
         started = time.monotonic()
         ended.start()
         try:
-            text = _said(process, picture)
+            text = _exchange(process, picture)
             code = process.wait()
         finally:
             ended.cancel()
@@ -102,7 +102,8 @@ class Tesseract:
             process.kill()
 
 
-def _said(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
+def _exchange(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
+    """Give a process a picture, and return its text."""
     assert process.stdin is not None
     assert process.stdout is not None
     stdin = process.stdin
@@ -117,7 +118,10 @@ def _said(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
     feeder.start()
     with process.stdout:
         text = process.stdout.read(_MAX_TEXT_LENGTH)
-    process.wait() if len(text) < _MAX_TEXT_LENGTH else process.kill()
+    if len(text) < _MAX_TEXT_LENGTH:
+        process.wait()
+    else:
+        process.kill()
     feeder.join(5)
     return text
 
@@ -129,21 +133,15 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
     else English. Raises SettingsError for a language without data.
     """
     program = shutil.which("tesseract")
-    if program:
-        said = _asked(program, "--version")
-    else:
-        said = ""
-    if program:
-        listed = _asked(program, "--list-langs")
-    else:
-        listed = ""
-    installed = [
-        line.strip() for line in listed.splitlines()[1:] if line.strip() and " " not in line.strip()
-    ]
+    if program is None:
+        return None
+    version = _run_option(program, "--version")
+    lines = map(str.strip, _run_option(program, "--list-langs").splitlines()[1:])
+    installed = [line for line in lines if line and " " not in line]
     readable = [
         name for name in installed if name not in _NO_LANGUAGES and not name.startswith("script/")
     ]
-    if program is None or not said or not readable:
+    if not version or not readable:
         return None
     wanted = [name for name in languages.replace(",", "+").replace(" ", "+").split("+") if name]
     if missing := [name for name in wanted if name not in installed]:
@@ -160,13 +158,14 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
         few = ["eng"]
     else:
         few = readable[:1]
-    return Tesseract(program, said.splitlines()[0].strip(), "+".join(wanted or few))
+    return Tesseract(program, version.splitlines()[0].strip(), "+".join(wanted or few))
 
 
-def _asked(program: str | None, option: str) -> str:
+def _run_option(program: str, option: str) -> str:
+    """Return what the program prints for an option; empty if it fails."""
     try:
         done = subprocess.run(
-            [str(program), option], capture_output=True, text=True, timeout=20, check=False
+            [program, option], capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""

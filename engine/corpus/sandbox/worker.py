@@ -74,7 +74,7 @@ def _load_readers() -> None:
 def answer_request(answers: int, asked: dict[str, Any], seconds: int) -> None:
     """Read the file that a request names, and write what is in it to a descriptor."""
     from engine.core.records import ReadDocument
-    from engine.corpus.formats import OFFICE, UnreadableFileError, pictures
+    from engine.corpus.formats import MAY_EMBED, UnreadableFileError, pictures
     from engine.corpus.formats.locked import use_passwords
     from engine.corpus.formats.opening import read_everything
 
@@ -111,16 +111,20 @@ def answer_request(answers: int, asked: dict[str, Any], seconds: int) -> None:
                 format_of_file = found.format
             else:
                 format_of_file = ""
-            # What an office file holds in addition to its text is begun before it is read; a PDF's
-            # is not.
-            send(as_message(found), later=format_of_file in OFFICE and format_of_file != "pdf")
+            # Files within a document are begun before they are read; those of a PDF are not.
+            later = format_of_file in MAY_EMBED and format_of_file != "pdf"
+            send(as_message(found), later=later)
         end: dict[str, Any] = {"type": "end"}
     except UnreadableFileError as error:
         end = {"type": "failed", "kind": error.kind, "reason": error.why or error.what}
     except MemoryError:
         end = {"type": "failed", "kind": "out of memory", "reason": ""}
     except OSError as error:
-        end = {"type": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
+        end = {
+            "type": "inaccessible",
+            "errno": error.errno or 0,
+            "reason": error.strerror or str(error),
+        }
     # An internal error concerns only this file, not those after it.
     except Exception as error:
         # The message may quote the document, and the reason is logged.

@@ -75,6 +75,8 @@ PICTURES = {
     ".webp": "webp",
 }
 """Pictures, which OCR reads if it is on."""
+OCR_FORMATS = frozenset({"pdf", *PICTURES.values()})
+"""Formats of which OCR may read something."""
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
 # Formats that are read piece by piece: such files may be larger than what is read at once.
 STREAMED = frozenset({"zip", "tar", "7z", "mbox"})

@@ -74,14 +74,14 @@ class Skipped:
 class Scan:
     """The result of a scan; `files` and `skipped` are sorted by path.
 
-    `closed` holds (source, path) of files and folders that the system did not let us look at, so
-    their content is unknown. `away` holds those source folders among them that were read before and
-    are now empty or gone, as a drive that is not mounted looks.
+    `inaccessible` holds (source, path) of files and folders that the system did not let us look at,
+    so their content is unknown. `away` holds those source folders among them that were read before
+    and are now empty or gone, as a drive that is not mounted looks.
     """
 
     files: list[ScannedFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    closed: list[tuple[str, str]] = field(default_factory=list)
+    inaccessible: list[tuple[str, str]] = field(default_factory=list)
     away: list[Skipped] = field(default_factory=list)
 
 
@@ -117,7 +117,7 @@ def scan(
         exists = folder.exists()
         if folder in away:
             reason = "the folder is empty" if exists else "the folder is not there"
-            result.closed.append((str(folder), ""))
+            result.inaccessible.append((str(folder), ""))
             result.away.append(Skipped(".", reason, str(folder), "no access"))
             continue
         if not exists:
@@ -191,7 +191,7 @@ class _SourceWalk:
             try:
                 self._take(file.name, file.stat(), self._real)
             except OSError as error:
-                self._add_closed(file.name, error)
+                self._add_inaccessible(file.name, error)
             return
         self._folders.append(("", self._real))
         while self._folders or self._links:
@@ -208,7 +208,7 @@ class _SourceWalk:
             with os.scandir(self._locate(relative)) as entries:
                 visible = {entry.name: entry for entry in entries if entry.name[0] != "."}
         except OSError as error:
-            self._add_closed(relative, error)
+            self._add_inaccessible(relative, error)
             return
         # The reports of a project hold queries, not documents.
         if visible.keys() >= OWN_FILES:
@@ -234,7 +234,7 @@ class _SourceWalk:
             elif self._matches(path):
                 self._take(path, entry.stat(), f"{real_folder}{os.sep}{entry.name}")
         except OSError as error:
-            self._add_closed(path, error)
+            self._add_inaccessible(path, error)
 
     def _follow(self, path: str) -> None:
         try:
@@ -244,12 +244,12 @@ class _SourceWalk:
             self._skip(path, f"broken link: {system_reason(error)}", "broken link")
             return
         except OSError as error:
-            self._add_closed(path, error, "broken link")
+            self._add_inaccessible(path, error, "broken link")
             return
         try:
             self._follow_to(path, real, status)
         except OSError as error:
-            self._add_closed(path, error)
+            self._add_inaccessible(path, error)
 
     def _follow_to(self, path: str, real: str, status: os.stat_result) -> None:
         if not self._follow_links and not Path(real).is_relative_to(self._real):
@@ -306,7 +306,7 @@ class _SourceWalk:
         if is_lock_file(path, status.st_size):
             return
         if is_online_only(status):
-            self._add_closed(path, OSError(0, ONLINE_ONLY))
+            self._add_inaccessible(path, OSError(0, ONLINE_ONLY))
             return
         format = self._find_format(path, status.st_size)
         if format is None:
@@ -345,8 +345,8 @@ class _SourceWalk:
         else:
             self._skip(path, "a picture of a kind that OCR does not read", "needs OCR")
 
-    def _add_closed(self, path: str, error: OSError, kind: Kind = "no access") -> None:
-        self._result.closed.append((self._source, readable_path(path)))
+    def _add_inaccessible(self, path: str, error: OSError, kind: Kind = "no access") -> None:
+        self._result.inaccessible.append((self._source, readable_path(path)))
         reason = system_reason(error)
         self._skip(path, reason if kind == "no access" else f"{kind}: {reason}", kind)
 

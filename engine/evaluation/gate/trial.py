@@ -82,7 +82,7 @@ class Trial:
         difference = tested_difference(self._gap(name), means, p_value, self.evidence.clusters)
         if self.rung in CERTIFYING:
             return difference
-        return difference.unproven()
+        return difference.without_verdict()
 
     def proves(self, name: str, level: float) -> bool:
         """Tell whether the candidate is shown to be better.

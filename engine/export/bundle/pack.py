@@ -264,7 +264,7 @@ def _list_model_files(models: dict[str, tuple[str, Path]]) -> Iterator[tuple[str
 def describe_unfinished(store: Store) -> tuple[ExportNote, ...]:
     """Return a note on what a run has yet to do, by the database: read, index or embed."""
     corpus = store.artifact(CorpusInfo)
-    chunks = store.counts()["chunks"]
+    chunks = store.count("chunks")
     lexical = store.artifact(LexicalInfo)
     vectors = store.artifact(VectorsInfo)
     embedded = vectors.info.chunks if vectors else 0

@@ -329,7 +329,7 @@ def _modification_times(changes: Changes) -> list[int]:
 
 def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> None:
     with closing(project.store()) as store:
-        judged = store.counts()["judged_queries"]
+        judged = store.count("judged_queries")
     chosen = changed_settings(project.settings(), settings)
     _, options = split_options(settings)
     present = {

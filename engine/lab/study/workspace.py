@@ -73,7 +73,7 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
             search=settings.search.model_dump(include={"named_documents"}),
             versions=[load_stage(stage).version for stage in ("rank", "train", "evaluate")],
         )
-        return Basis(data, judgments_fingerprint(store)), int(store.counts()["chunks"])
+        return Basis(data, judgments_fingerprint(store)), store.count("chunks")
 
 
 def copy_project(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:

@@ -6,8 +6,9 @@ A field's default stands for a key that the stored record lacks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
 
 from engine.core.messages.report import SearchMode, Standing
 
@@ -22,20 +23,31 @@ class Record:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read the JSON form."""
+        records = _find_records(cast(Any, cls))
         values = {}
         for column in fields(cls):
             if column.name not in data:
                 continue
             value = data[column.name]
-            record = _RECORDS.get(column.name)
-            if record and value is not None:
-                value = record.from_dict(value)
+            if value is not None and column.name in records:
+                value = records[column.name].from_dict(value)
             values[column.name] = tuple(value) if isinstance(value, list) else value
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return asdict(self)
+
+
+@cache
+def _find_records(kind: type[Record]) -> Mapping[str, type[Record]]:
+    """Return the fields of a record whose value is a record, too, or None."""
+    records = {}
+    for name, hint in get_type_hints(kind).items():
+        for part in (hint, *get_args(hint)):
+            if isinstance(part, type) and issubclass(part, Record):
+                records[name] = part
+    return records
 
 
 @dataclass(frozen=True)
@@ -243,18 +255,6 @@ class ThresholdInfo(Record):
     reason: str = ""
     encoder: str = ""
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read the JSON form, without a threshold learnt for similarities corrected for hubness.
-
-        Such a threshold says nothing about cosines.
-        """
-        threshold = super().from_dict(data)
-        corrected = data.get("hubness_key") or data.get("hubs")
-        if corrected:
-            return replace(threshold, similarity=None, reason="'engine evaluate' learns it again")
-        return threshold
-
 
 @dataclass(frozen=True)
 class RerankerInfo(Record):
@@ -385,14 +385,3 @@ KINDS: Mapping[str, type[ArtifactInfo]] = {
         SemanticVectorsInfo,
     )
 }
-_RECORDS: Mapping[str, type[Record]] = {
-    "writer": WriterInfo,
-    "semantic": InUseInfo,
-    "hybrid": InUseInfo,
-    "semantic_contender": ContenderInfo,
-    "hybrid_contender": ContenderInfo,
-    "fusion": FusionInfo,
-    "threshold": ThresholdInfo,
-    "reranker": RerankerInfo,
-}
-"""The fields whose value is a record."""

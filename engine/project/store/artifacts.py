@@ -55,7 +55,7 @@ class ArtifactTables(Database):
 
         Must be called within the transaction that begins to change what the artifact describes.
         """
-        self._rows(
+        self._execute(
             """INSERT INTO artifacts (kind, fingerprint, folder, created, info) VALUES (?, ?, '', 0, '{}')
             ON CONFLICT (kind) DO UPDATE SET fingerprint = excluded.fingerprint""",  # noqa: E501
             (kind.kind, INCOMPLETE),
@@ -63,7 +63,7 @@ class ArtifactTables(Database):
 
     def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
         """Return the current artifact of a kind, None if there is none."""
-        rows = self._rows(
+        rows = self._fetch(
             "SELECT info, fingerprint, folder FROM artifacts WHERE kind = ?", (kind.kind,)
         )
         if rows:
@@ -72,7 +72,7 @@ class ArtifactTables(Database):
 
     def artifacts(self) -> dict[str, Artifact[ArtifactInfo]]:
         """Return every current artifact by kind."""
-        rows = self._rows("SELECT kind, info, fingerprint, folder FROM artifacts")
+        rows = self._fetch("SELECT kind, info, fingerprint, folder FROM artifacts")
         return {kind: self._artifact(KINDS.get(kind, ArtifactInfo), *row) for kind, *row in rows}
 
     def _artifact(

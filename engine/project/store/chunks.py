@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from engine.core.records import Chunk
 from engine.project.store.artifacts import ArtifactTables
-from engine.project.store.connection import damaged, guarded
+from engine.project.store.connection import guarded, note_damage
 from engine.project.store.schema import NOTE_CONTENTS, assignments, placeholders
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ class ChunkTables(ArtifactTables):
     def has_chunks(self, file_id: int | None = None) -> bool:
         """Return whether there is a live chunk, of the whole project or of one file."""
         if file_id is None:
-            return bool(self._rows("SELECT 1 FROM chunks WHERE live LIMIT 1"))
+            return bool(self._fetch("SELECT 1 FROM chunks WHERE live LIMIT 1"))
         sql = """SELECT 1 FROM chunks WHERE live
             AND document_id IN (SELECT id FROM documents WHERE file_id = ?) LIMIT 1"""
-        return bool(self._rows(sql, (file_id,)))
+        return bool(self._fetch(sql, (file_id,)))
 
     def replace_chunks(self, document_id: int, chunks: Sequence[Chunk]) -> int:
         """Give a document new chunks; equal ones keep their row id. Return how many are new.
@@ -112,15 +112,15 @@ class ChunkTables(ArtifactTables):
         index still names them.
         """
         known: dict[str, list[int]] = {}
-        former = self._rows(
+        former = self._fetch(
             "SELECT id, content_hash FROM chunks WHERE document_id = ? ORDER BY live DESC, id",
             (document_id,),
         )
         for row_id, content_hash in former:
             known.setdefault(content_hash, []).append(row_id)
-        self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
+        self._execute("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
         fresh = []
-        (text,) = self._rows("SELECT text FROM documents WHERE id = ?", (document_id,))[0]
+        (text,) = self._fetch("SELECT text FROM documents WHERE id = ?", (document_id,))[0]
         places = locate_chunks(text, ((chunk.start, chunk.text) for chunk in chunks))
         for chunk, place in zip(chunks, places, strict=True):
             row = (
@@ -136,7 +136,7 @@ class ChunkTables(ArtifactTables):
                 *place,
             )
             if ids := known.get(chunk.content_hash):
-                self._rows(
+                self._execute(
                     f"UPDATE chunks SET {assignments(_NEW_CHUNK)}, live = 1 WHERE id = ?",
                     (*row, ids.pop(0)),
                 )
@@ -147,14 +147,14 @@ class ChunkTables(ArtifactTables):
             self._db.executemany(
                 f"INSERT INTO chunks ({columns}) VALUES ({placeholders(_NEW_CHUNK)}, ?)", fresh
             )
-        self._rows(f"{NOTE_CONTENTS} WHERE id = ?", (document_id,))
+        self._execute(f"{NOTE_CONTENTS} WHERE id = ?", (document_id,))
         return len(fresh)
 
     def each_chunk(self, block: int = BLOCK) -> Iterator[Chunk]:
         """Yield all live chunks in order of id, with `block` of them in memory."""
         last = -1
         sql = f"SELECT {_CHUNK} FROM chunks WHERE live AND id > ? ORDER BY id LIMIT ?"
-        while rows := self._rows(sql, (last, block)):
+        while rows := self._fetch(sql, (last, block)):
             yield from map(self._chunk, rows)
             last = rows[-1][_CHUNK.split(", ").index("id")]
 
@@ -187,34 +187,34 @@ class ChunkTables(ArtifactTables):
         Raises DamagedError if the row is gone.
         """
         if chunk_id not in self._ahead:
-            rows = self._rows(
+            rows = self._fetch(
                 f"SELECT {_CHUNK} FROM chunks WHERE id >= ? ORDER BY id LIMIT {AHEAD}", (chunk_id,)
             )
             self._ahead = {chunk.id: chunk for chunk in map(self._chunk, rows)}
         if chunk_id not in self._ahead:
-            raise damaged(self.path, f"chunk {chunk_id} is missing")
+            raise note_damage(self.path, f"chunk {chunk_id} is missing")
         return self._ahead[chunk_id]
 
     def chunks_of(self, document_id: int) -> list[Chunk]:
         """Return the live chunks of a document in order."""
         sql = f"SELECT {_CHUNK} FROM chunks WHERE document_id = ? AND live ORDER BY ordinal"
-        return [self._chunk(row) for row in self._rows(sql, (document_id,))]
+        return [self._chunk(row) for row in self._fetch(sql, (document_id,))]
 
     def chunk_ids_of(self, content_hash: str) -> list[int]:
         """Return the ids of live chunks with that content, ascending."""
         sql = "SELECT id FROM chunks WHERE live AND content_hash = ? ORDER BY id"
-        return [row[0] for row in self._rows(sql, (content_hash,))]
+        return [row[0] for row in self._fetch(sql, (content_hash,))]
 
     def sample_chunk_texts(self, count: int) -> list[str]:
         """Return the texts of about `count` live chunks, spread evenly over the corpus."""
         outermost = "(SELECT id FROM chunks WHERE live ORDER BY id {} LIMIT 1)"
         columns = f"{outermost.format('ASC')}, {outermost.format('DESC')}"
-        ((first, last),) = self._rows(f"SELECT {columns}")
+        ((first, last),) = self._fetch(f"SELECT {columns}")
         if first is None:
             return []
         sql = "SELECT id, text FROM chunks WHERE live AND id >= ? ORDER BY id LIMIT 1"
         step = max(1, (last + 1 - first) // max(1, count))
-        texts = dict(self._rows(sql, (lowest,))[0] for lowest in range(first, last + 1, step))
+        texts = dict(self._fetch(sql, (lowest,))[0] for lowest in range(first, last + 1, step))
         if 2 * len(texts) >= count:
             return list(texts.values())
         # There are few chunks, or ids have gaps since documents were read again.
@@ -227,7 +227,7 @@ class ChunkTables(ArtifactTables):
         import numpy as np
 
         # One string: a million rows as objects take three times as long.
-        ((ids,),) = self._rows(
+        ((ids,),) = self._fetch(
             "SELECT group_concat(id) FROM (SELECT id FROM chunks WHERE live ORDER BY id)"
         )
         return np.fromstring(ids or "", np.int64, sep=",")
@@ -250,7 +250,7 @@ class ChunkTables(ArtifactTables):
             f"SELECT id, document_id, content_hash FROM chunks WHERE {which} AND id >= ? ORDER"
             " BY id"
         )
-        return cast(list[tuple[int, int, str]], self._rows(sql, (first,)))
+        return cast(list[tuple[int, int, str]], self._fetch(sql, (first,)))
 
     def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
         """Return chunks by row id, including superseded ones but none of deleted documents."""
@@ -264,7 +264,7 @@ class ChunkTables(ArtifactTables):
         operator = "LIKE" if any_case else "GLOB"
         sql = f"""SELECT id FROM chunks WHERE live AND coalesce(embedded_text, text) {operator} ?
             ORDER BY id LIMIT ?"""
-        return [row[0] for row in self._rows(sql, (pattern, most))]
+        return [row[0] for row in self._fetch(sql, (pattern, most))]
 
     def owners_of(self, ids: Iterable[int]) -> dict[int, int]:
         """Return the document ids of those chunks that `chunks_by_id` finds, by chunk id."""
@@ -285,4 +285,4 @@ class ChunkTables(ArtifactTables):
         wanted = list(ids)
         for first in range(0, len(wanted), 500):
             block = wanted[first : first + 500]
-            yield from self._rows(sql.format(placeholders(block)), block)
+            yield from self._fetch(sql.format(placeholders(block)), block)

@@ -135,7 +135,7 @@ class Database:
 
     def version(self) -> int:
         """Return a number that changes when another connection has changed the database."""
-        return int(self._rows("PRAGMA data_version")[0][0])
+        return int(self._fetch("PRAGMA data_version")[0][0])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -158,7 +158,7 @@ class Database:
 
         Must be used within a transaction.
         """
-        self._rows("SAVEPOINT inner_block")
+        self._execute("SAVEPOINT inner_block")
         try:
             yield
         except BaseException:
@@ -167,9 +167,12 @@ class Database:
                 self._db.execute("ROLLBACK TO inner_block")
                 self._db.execute("RELEASE inner_block")
             raise
-        self._rows("RELEASE inner_block")
+        self._execute("RELEASE inner_block")
 
-    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self._fetch(sql, values)
+
+    def _fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         until = time.monotonic() + SETTLE_SECONDS
         with guarded(self.path):
             while True:
@@ -186,7 +189,7 @@ class Database:
         try:
             return json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
-            raise damaged(self.path, f"a value is not JSON ({error})") from None
+            raise note_damage(self.path, f"a value is not JSON ({error})") from None
 
     @staticmethod
     def is_fresh(path: Path, copy: Path, large: int = LARGE) -> bool:
@@ -298,19 +301,16 @@ def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -
             command="run",
         )
     if version != SCHEMA_VERSION:
-        raise damaged(path, f"its schema has version {version}")
+        raise note_damage(path, f"its schema has version {version}")
     if every_page:
         with closing(connection.execute("PRAGMA quick_check(1)")) as cursor:
             report = cursor.fetchone()[0]
         if report != "ok":
-            raise damaged(path, report)
+            raise note_damage(path, report)
 
 
-def damaged(path: Path, detail: str) -> DamagedError:
-    """Return the error of a database that cannot be trusted.
-
-    It also makes the next run check every page, however recent the last copy is.
-    """
+def note_damage(path: Path, detail: str) -> DamagedError:
+    """Make the next run check every page, however recent the last copy is, and return the error."""
     with suppress(OSError):
         os.utime(path.with_name(COPY), (0, 0))
     to_do = "Run 'engine run': it restores the last good copy and builds the rest again."
@@ -344,7 +344,7 @@ def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
         ) from error
     except UnicodeDecodeError as error:
         # SQLite quotes a damaged page in its message.
-        raise damaged(path, f"it holds bytes that are not text ({error.reason})") from error
+        raise note_damage(path, f"it holds bytes that are not text ({error.reason})") from error
     except OSError as error:
         to_do = "Check the disk's space and the folder's permissions."
         raise ResourceError(
@@ -378,4 +378,4 @@ def _explain(error: sqlite3.DatabaseError, path: Path, written: Path) -> EngineE
         return EngineError(
             f"{path} cannot be opened.", text, "Check the folder's permissions.", code="file-access"
         )
-    return damaged(path, text)
+    return note_damage(path, text)

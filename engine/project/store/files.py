@@ -76,14 +76,14 @@ class FileTables(ArtifactTables):
 
     def files(self) -> dict[tuple[str, str], FileRecord]:
         """Return every known file by (source, path)."""
-        rows = self._rows(f"SELECT {', '.join(_FILE)} FROM files")
+        rows = self._fetch(f"SELECT {', '.join(_FILE)} FROM files")
         return {(row[0], row[1]): FileRecord(*row) for row in rows}
 
     def paths_of(self, formats: Collection[str]) -> set[tuple[str, str]]:
         """Return (source, path) of the files in these formats."""
         sql = f"""SELECT source, path FROM files
             WHERE state <> 'gone' AND format IN ({placeholders(formats)})"""
-        return {(source, path) for source, path in self._rows(sql, tuple(formats))}
+        return {(source, path) for source, path in self._fetch(sql, tuple(formats))}
 
     def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
         """Return (source, path, reason) of the files that could not be read, by path.
@@ -92,7 +92,7 @@ class FileTables(ArtifactTables):
         """
         sql = f"""SELECT source, path, reason FROM files WHERE state IN {_UNREAD} AND (?1 IS NULL OR state = ?1)
             ORDER BY path, source"""  # noqa: E501
-        return cast(list[tuple[str, str, str]], self._rows(sql, (state,)))
+        return cast(list[tuple[str, str, str]], self._fetch(sql, (state,)))
 
     def unread_parts(self) -> list[tuple[str, str, str]]:
         """Return (source, path, reason) of parts that could not be read, by path.
@@ -101,13 +101,13 @@ class FileTables(ArtifactTables):
         """
         sql = """SELECT source, files.path || '/' || parts.path, parts.reason FROM parts JOIN files ON files.id = parts.file_id
             WHERE files.state <> 'gone' ORDER BY 2, 1"""  # noqa: E501
-        return cast(list[tuple[str, str, str]], self._rows(sql))
+        return cast(list[tuple[str, str, str]], self._fetch(sql))
 
     def unread_or_in_part(self) -> list[tuple[str, str]]:
         """Return (source, path) of the files that were not read, or only in part."""
         sql = f"""SELECT source, path FROM files
             WHERE state IN {_UNREAD} OR (state <> 'gone' AND id IN (SELECT file_id FROM parts)) ORDER BY path, source"""  # noqa: E501
-        return cast(list[tuple[str, str]], self._rows(sql))
+        return cast(list[tuple[str, str]], self._fetch(sql))
 
     def forget_reading(self, source: str, path: str) -> bool:
         """Mark a file that was not read completely as changed, so that the next run reads it again.
@@ -116,7 +116,7 @@ class FileTables(ArtifactTables):
         """
         sql = f"""UPDATE files SET mtime_ns = {AGAIN}, content_hash = '' WHERE source = ? AND path = ?
             AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""  # noqa: E501
-        return bool(self._rows(sql, (source, path)))
+        return bool(self._fetch(sql, (source, path)))
 
     def put_left_out(self, rows: Iterable[LeftOutRecord]) -> bool:
         """Replace the records of files that were not tried; return whether they changed.
@@ -126,11 +126,11 @@ class FileTables(ArtifactTables):
         fresh = {(row.source, row.path): row for row in rows}
         former = {
             (row[0], row[1]): LeftOutRecord(*row)
-            for row in self._rows("SELECT source, path, kind, reason FROM left_out")
+            for row in self._fetch("SELECT source, path, kind, reason FROM left_out")
         }
         if fresh == former:
             return False
-        self._rows("DELETE FROM left_out")
+        self._execute("DELETE FROM left_out")
         with guarded(self.path):
             self._db.executemany(
                 "INSERT INTO left_out (source, path, kind, reason) VALUES (?, ?, ?, ?)",
@@ -140,7 +140,7 @@ class FileTables(ArtifactTables):
 
     def left_out(self) -> list[LeftOutRecord]:
         """Return the files that were not tried, by path."""
-        rows = self._rows(f"SELECT source, path, kind, reason {LEFT_OUT} ORDER BY path, source")
+        rows = self._fetch(f"SELECT source, path, kind, reason {LEFT_OUT} ORDER BY path, source")
         return [LeftOutRecord(*row) for row in rows]
 
     def ledger(self, state: str | None = None) -> list[FileOutcome]:
@@ -150,7 +150,7 @@ class FileTables(ArtifactTables):
         """
         from engine.core.messages.documents import FileOutcome
 
-        rows = self._rows(
+        rows = self._fetch(
             f"""SELECT source, path, coalesce(
                     (SELECT own.format FROM documents own WHERE file_id = files.id AND own.path = files.path AND live), format
                 ), size, state, kind, CASE mtime_ns WHEN {AGAIN} THEN ltrim(reason || '; to be read again', '; ') ELSE reason END,
@@ -167,7 +167,7 @@ class FileTables(ArtifactTables):
 
     def put_parts(self, file_id: int, parts: Iterable[PartRecord]) -> None:
         """Replace the records of the parts of a file."""
-        self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
+        self._execute("DELETE FROM parts WHERE file_id = ?", (file_id,))
         with guarded(self.path):
             self._db.executemany(
                 "INSERT OR REPLACE INTO parts (file_id, path, state, kind, reason) VALUES (?, ?, ?,"
@@ -177,7 +177,7 @@ class FileTables(ArtifactTables):
 
     def parts(self, file_id: int) -> list[PartRecord]:
         """Return the records of the parts of a file, by path."""
-        rows = self._rows(
+        rows = self._fetch(
             "SELECT path, state, kind, reason FROM parts WHERE file_id = ? ORDER BY path",
             (file_id,),
         )
@@ -190,18 +190,18 @@ class FileTables(ArtifactTables):
         is gone left under the new name stays readable until `purge_dead`.
         """
         place = record.source, record.path
-        self._rows(
+        self._execute(
             """UPDATE documents SET file_id = ? WHERE file_id IN
                 (SELECT id FROM files WHERE source = ? AND path = ? AND state = 'gone')""",
             (former.id, *place),
         )
-        self._rows("DELETE FROM files WHERE source = ? AND path = ? AND state = 'gone'", place)
-        self._rows(
+        self._execute("DELETE FROM files WHERE source = ? AND path = ? AND state = 'gone'", place)
+        self._execute(
             "UPDATE files SET source = ?, path = ?, size = ?, mtime_ns = ?, ctime_ns = ? WHERE"
             " id = ?",
             (*place, record.size, record.mtime_ns, record.ctime_ns, former.id),
         )
-        self._rows(
+        self._execute(
             """UPDATE documents SET source = ?, path = ? || substr(path, ?), modified = ?,
                 title = CASE WHEN title = ? AND path = ? THEN ? ELSE title END WHERE file_id = ? AND live""",  # noqa: E501
             (
@@ -222,26 +222,26 @@ class FileTables(ArtifactTables):
         updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
         sql = f"""INSERT INTO files ({", ".join(columns)}) VALUES ({placeholders(columns)})
             ON CONFLICT (source, path) DO UPDATE SET {updates} RETURNING id"""
-        return int(self._rows(sql, [getattr(record, column) for column in columns])[0][0])
+        return int(self._fetch(sql, [getattr(record, column) for column in columns])[0][0])
 
     def set_modified(self, file_id: int, modified: float) -> None:
         """Set a file's time of change (seconds since 1970) when its content is the same."""
-        self._rows(
+        self._execute(
             "UPDATE documents SET modified = ? WHERE file_id = ? AND live", (modified, file_id)
         )
 
     def forget_file(self, file_id: int) -> None:
         """Drop a file that is gone: its documents leave search at once."""
-        self._rows(
+        self._execute(
             "UPDATE chunks SET live = 0 WHERE document_id IN (SELECT id FROM documents WHERE"
             " file_id = ?)",
             (file_id,),
         )
-        self._rows("UPDATE documents SET live = 0 WHERE file_id = ?", (file_id,))
-        self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
-        self._rows(
+        self._execute("UPDATE documents SET live = 0 WHERE file_id = ?", (file_id,))
+        self._execute("DELETE FROM parts WHERE file_id = ?", (file_id,))
+        self._execute(
             "DELETE FROM files WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents WHERE file_id"
             " = ?)",
             (file_id, file_id),
         )
-        self._rows("UPDATE files SET state = 'gone' WHERE id = ?", (file_id,))
+        self._execute("UPDATE files SET state = 'gone' WHERE id = ?", (file_id,))

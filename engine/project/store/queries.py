@@ -46,18 +46,18 @@ class QueryTables(ArtifactTables):
 
     def changed_share(self) -> float:
         """Return the share (0 to 1) of chunks that came or went since the queries were made."""
-        now = {row[0] for row in self._rows("SELECT content_hash FROM chunks WHERE live")}
-        then = {row[0] for row in self._rows("SELECT content_hash FROM adaptation_chunks")}
+        now = {row[0] for row in self._fetch("SELECT content_hash FROM chunks WHERE live")}
+        then = {row[0] for row in self._fetch("SELECT content_hash FROM adaptation_chunks")}
         return len(now ^ then) / max(1, len(now | then))
 
     def queries(self) -> list[Query]:
         """Return the training and held-out queries in order of id."""
-        rows = self._rows(f"SELECT {_QUERY} FROM queries ORDER BY id")
+        rows = self._fetch(f"SELECT {_QUERY} FROM queries ORDER BY id")
         return [_read_query(row) for row in rows]
 
     def query(self, query_id: int) -> Query | None:
         """Return one query by id, None if there is none."""
-        rows = self._rows(f"SELECT {_QUERY} FROM queries WHERE id = ?", (query_id,))
+        rows = self._fetch(f"SELECT {_QUERY} FROM queries WHERE id = ?", (query_id,))
         if rows:
             return _read_query(rows[0])
         return None
@@ -97,14 +97,14 @@ class QueryTables(ArtifactTables):
         conditions.append("matches(text)" if matches else "TRUE")
         where = " AND ".join(conditions)
         values = tuple(required.values())
-        total = self._rows(f"SELECT count(*) FROM {table} WHERE {where}", values)[0][0]
+        total = self._fetch(f"SELECT count(*) FROM {table} WHERE {where}", values)[0][0]
         sql = f"SELECT {columns} FROM {table} WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
-        return int(total), self._rows(sql, (*values, limit, offset))
+        return int(total), self._fetch(sql, (*values, limit, offset))
 
     def query_counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the number of queries by kind, and by split."""
-        kinds = self._rows("SELECT kind, count(*) FROM queries GROUP BY kind ORDER BY kind")
-        splits = self._rows("SELECT split, count(*) FROM queries GROUP BY split ORDER BY split")
+        kinds = self._fetch("SELECT kind, count(*) FROM queries GROUP BY kind ORDER BY kind")
+        splits = self._fetch("SELECT split, count(*) FROM queries GROUP BY split ORDER BY split")
         return dict(kinds), dict(splits)
 
     def rewrite_queries(self, texts: Mapping[int, str | None]) -> int:
@@ -154,7 +154,7 @@ class QueryTables(ArtifactTables):
 
         Links are not followed to the documents that they name.
         """
-        rows = self._rows(
+        rows = self._fetch(
             """SELECT q.text, origin, chunk_id, document_id, start, end, document_id, target, q.id
             FROM document_queries q JOIN documents d ON d.id = document_id
             WHERE live AND origin <> 'filename' ORDER BY path, source, q.id"""
@@ -167,7 +167,7 @@ class QueryTables(ArtifactTables):
             self._db.executemany(
                 "DELETE FROM judged_queries WHERE key = ?", [(key,) for key in keys]
             )
-        return int(self._rows("SELECT count(*) FROM judged_queries")[0][0])
+        return int(self._fetch("SELECT count(*) FROM judged_queries")[0][0])
 
     def put_judged(self, queries: Iterable[JudgedQuery]) -> int:
         """Add judged queries, replacing those with the same key; return how many there are now."""
@@ -179,11 +179,11 @@ class QueryTables(ArtifactTables):
                 grades = excluded.grades, path = excluded.path, also = excluded.also""",
                 rows,
             )
-        return int(self._rows("SELECT count(*) FROM judged_queries")[0][0])
+        return int(self._fetch("SELECT count(*) FROM judged_queries")[0][0])
 
     def judged(self) -> list[JudgedQuery]:
         """Return all judged queries in order of id."""
-        rows = self._rows(f"SELECT {_JUDGED}, id FROM judged_queries ORDER BY id")
+        rows = self._fetch(f"SELECT {_JUDGED}, id FROM judged_queries ORDER BY id")
         return [self._read_judged(row) for row in rows]
 
     def _read_judged(self, row: Sequence[Any]) -> JudgedQuery:

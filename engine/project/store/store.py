@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from engine.core.records import Chunk
 from engine.project.store.artifact_info import (
@@ -20,6 +21,22 @@ from engine.project.store.connection import guarded
 from engine.project.store.documents import DocumentTables
 from engine.project.store.files import LEFT_OUT, FileTables
 from engine.project.store.queries import QueryTables
+
+CountedRows = Literal[
+    "files", "skipped", "quarantined", "documents", "chunks", "queries", "judged_queries"
+]
+_COUNTS: Mapping[CountedRows, str] = {
+    "files": "SELECT count(*) FROM files WHERE state = 'read'",
+    "skipped": (
+        f"""SELECT (SELECT count(*) FROM files WHERE state = 'skipped')
+        + (SELECT count(*) {LEFT_OUT})"""
+    ),
+    "quarantined": "SELECT count(*) FROM files WHERE state = 'quarantined'",
+    "documents": "SELECT count(*) FROM documents WHERE live",
+    "chunks": "SELECT count(*) FROM chunks WHERE live",
+    "queries": "SELECT count(*) FROM queries",
+    "judged_queries": "SELECT count(*) FROM judged_queries",
+}
 
 
 class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
@@ -40,21 +57,13 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
             return list(self.each_chunk())
         return [StoredChunk.of(*key, self.chunk) for key in keys]
 
+    def count(self, rows: CountedRows) -> int:
+        """Count live rows of one kind."""
+        return int(self._fetch(_COUNTS[rows])[0][0])
+
     def counts(self) -> dict[str, int]:
         """Count live rows: files by state, documents, chunks, training queries, judged queries."""
-        sql = {
-            "files": "SELECT count(*) FROM files WHERE state = 'read'",
-            "skipped": (
-                f"""SELECT (SELECT count(*) FROM files WHERE state = 'skipped')
-                + (SELECT count(*) {LEFT_OUT})"""
-            ),
-            "quarantined": "SELECT count(*) FROM files WHERE state = 'quarantined'",
-            "documents": "SELECT count(*) FROM documents WHERE live",
-            "chunks": "SELECT count(*) FROM chunks WHERE live",
-            "queries": "SELECT count(*) FROM queries",
-            "judged_queries": "SELECT count(*) FROM judged_queries",
-        }
-        return {name: int(self._rows(text)[0][0]) for name, text in sql.items()}
+        return {rows: self.count(rows) for rows in _COUNTS}
 
     def corpus_fingerprint(self) -> str:
         """Return a hash over the live chunks' ids and contents; unchanged content keeps the value.
@@ -68,7 +77,7 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
             WHERE live AND chunks <> '' ORDER BY id"""  # noqa: E501
 
         def read_lines() -> Iterator[str]:
-            for document_id, digest in self._rows(sql):
+            for document_id, digest in self._fetch(sql):
                 yield f"{document_id}:{digest}\n"
 
         return self._hash_lines("corpus", read_lines)
@@ -92,7 +101,7 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
 
         Several stages ask for the same hash.
         """
-        state = (self._rows("PRAGMA data_version")[0][0], self._db.total_changes)
+        state = (self._fetch("PRAGMA data_version")[0][0], self._db.total_changes)
         cached_state, cached_value = self._fingerprints.get(name, (None, ""))
         if cached_state == state and not self._db.in_transaction:
             return cached_value

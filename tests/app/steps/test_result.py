@@ -137,11 +137,11 @@ def test_queries_made_from_the_documents_are_said_to_flatter() -> None:
     one_sided = replace(judged.comparison, one_document=judged.comparison.queries)
     assert (
         format_caution(replace(judged, comparison=one_sided), ["stays"])
-        == one_sided.format_lopsided
+        == one_sided.lopsided_text
         != ""
     )
     made = replace(one_sided, synthetic=60)
-    assert one_sided.format_lopsided in format_caution(
+    assert one_sided.lopsided_text in format_caution(
         replace(judged, kind="synthetic", comparison=made), ["stays"]
     )
 

@@ -17,8 +17,8 @@ from engine.corpus.ingest.ingest import ReadingPace
 from engine.corpus.ingest.stage import IngestStage
 from engine.corpus.sandbox.pool import Pool
 from engine.project.folder import ProjectFolder
-from engine.project.stage import ProjectSnapshot
-from engine.runs.pipeline import WORDS, run, stage_status
+from engine.project.stage import KEYWORD_STAGES, ProjectSnapshot
+from engine.runs.pipeline import run, stage_status
 
 LARGE = "The pelican boards at dawn. " * 40_000
 
@@ -60,7 +60,7 @@ def run_words(
             seen.append((event.stage, event.summary.get("files_left", 0), len(hits)))
 
     with stages_in_this_process({"ingest": IngestStage(pace)}):
-        run(project, stages=stages or WORDS, on_event=note)
+        run(project, stages=stages or KEYWORD_STAGES, on_event=note)
     return seen
 
 
@@ -150,7 +150,7 @@ def test_a_reading_in_rounds_names_unread_files_and_other_warnings_once(
             warned.append(event.text)
 
     with stages_in_this_process({"ingest": IngestStage(replace(AT_ONCE, max_named=3))}):
-        run(project, stages=WORDS, on_event=note)
+        run(project, stages=KEYWORD_STAGES, on_event=note)
     assert rounds > 2
     assert (
         len(warned) == len(set(warned)) == 5

@@ -381,14 +381,16 @@ def test_a_file_that_the_system_does_not_open_is_closed(
     with pytest.raises(FileNotFoundError) as error:
         path.stat()  # in the system's own words, not in those of C
     outcome = pool().read(path, "txt")
-    assert (outcome.closed, outcome.reason) == (True, str(error.value.strerror).lower())
+    assert (outcome.inaccessible, outcome.reason) == (True, str(error.value.strerror).lower())
 
 
 def test_closing_ends_every_process(tmp_path: Path) -> None:
     reading = Pool(1, Limits(seconds=AMPLE))
     answer: list[bool] = []
     path = write(tmp_path / "a.html", SLOW)
-    waiting = threading.Thread(target=lambda: answer.append(reading.read(path, "html").closed))
+    waiting = threading.Thread(
+        target=lambda: answer.append(reading.read(path, "html").inaccessible)
+    )
     waiting.start()
     while not reading.children:
         time.sleep(0.01)
@@ -461,7 +463,7 @@ def test_a_reading_process_cannot_say_more_than_a_file_may_hold() -> None:
         {"type": "begin", "member": "n" * 11},
         {"type": "begin", "member": "\ud800"},
         {"type": "failed", "kind": "damaged", "reason": "\ud800"},
-        {"type": "closed", "reason": 5},
+        {"type": "inaccessible", "reason": 5},
     ],
 )
 def test_names_and_reasons_are_texts_of_a_length_that_is_bounded(
@@ -473,7 +475,7 @@ def test_names_and_reasons_are_texts_of_a_length_that_is_bounded(
     answers = SimpleNamespace(loads=lambda _: message, dumps=json.dumps)
     monkeypatch.setattr("engine.corpus.sandbox.child.json", answers)
     outcome = pool(names=10).read(write(tmp_path / "a.txt", b"pelican"), "txt")
-    assert (outcome.kind, outcome.documents, outcome.closed) == ("damaged", [], False)
+    assert (outcome.kind, outcome.documents, outcome.inaccessible) == ("damaged", [], False)
 
 
 def test_no_text_is_kept_outside_the_project(

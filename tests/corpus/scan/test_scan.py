@@ -281,7 +281,7 @@ def test_what_the_system_closes_is_distinguished_from_what_is_gone(
     monkeypatch.setattr(os, "scandir", refuse)
     found = scan([tmp_path])
     assert paths(found) == ["a.txt"]
-    assert found.closed == [(str(tmp_path), "s")]
+    assert found.inaccessible == [(str(tmp_path), "s")]
     assert kinds(found) == {"s": "no access", "dangling.txt": "broken link"}
 
 
@@ -295,7 +295,7 @@ def test_what_is_stored_online_only_is_not_fetched(
     found = scan([tmp_path])
     assert paths(found) == ["here.txt"]
     assert kinds(found) == {"away.txt": "no access"}
-    assert found.closed == [(str(tmp_path), "away.txt")]
+    assert found.inaccessible == [(str(tmp_path), "away.txt")]
 
 
 def test_missing_source(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from engine.corpus.formats import find_reader
 from engine.corpus.formats.html import read_metadata
 from engine.corpus.formats.html.nodes import parse_page
 from engine.corpus.formats.markdown import FrontMatter, split_front_matter
-from engine.corpus.ingest.former import build_stored_document
+from engine.corpus.ingest.previous import build_stored_document
 from engine.corpus.scan.scan import ScannedFile
 from engine.corpus.text.metadata import (
     StatedMetadata,

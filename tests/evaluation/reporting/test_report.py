@@ -331,8 +331,8 @@ def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tel
         gap = figures["ndcg@10"]
         cell = shown[label_of(name)]
         assert cell.startswith(
-            f"{gap.value:+.1f} {gap.verdict}{gap.low:+.1f} to {gap.high:+.1f}{gap.format_p}"
+            f"{gap.value:+.1f} {gap.verdict}{gap.low:+.1f} to {gap.high:+.1f}{gap.p_text}"
         )
         assert cell.endswith(
-            f"would need about {about_count(gap.needed)} queries" if gap.needed else gap.format_p
+            f"would need about {about_count(gap.needed)} queries" if gap.needed else gap.p_text
         )

@@ -116,7 +116,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             model="m",
             advice="less",
             fusion=FusionInfo("weighted", 0.4),
-            threshold=ThresholdInfo(None, "'engine evaluate' learns it again", "e"),
+            threshold=ThresholdInfo(0.3, "", "e"),
         ),
     ),
     (

@@ -28,8 +28,6 @@ from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_form
 class SevenZipReader:
     """A reader of .7z files."""
 
-    formats = frozenset({"7z"})
-
     def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
         self._limits = limits
 

@@ -51,8 +51,6 @@ _BLOCK = 512
 class TarReader:
     """A reader of .tar, .tar.gz and the like, and .gz, .xz, .bz2 and .zst of one file."""
 
-    formats = frozenset({"tar"})
-
     def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
         self._limits = limits
 

@@ -35,8 +35,6 @@ _AES = 99
 class ZipReader:
     """A reader of .zip files."""
 
-    formats = frozenset({"zip"})
-
     def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
         self._limits = limits
 

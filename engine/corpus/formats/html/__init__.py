@@ -143,8 +143,6 @@ class HtmlReader:
     The title is that of the page, else its first h1, else the file's name.
     """
 
-    formats = frozenset({"html"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         source, note = decode_page(read_bytes(path, data), path)

@@ -81,8 +81,6 @@ _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7
 class MailReader:
     """A reader of one mail: its header and the text that a reader sees, then its attachments."""
 
-    formats = frozenset({"eml", "mhtml"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         content = read_bytes(path, data).lstrip(b"\r\n")
@@ -120,8 +118,6 @@ class MailboxReader:
     Of each mail the first `max_length` bytes are read.
     """
 
-    formats = frozenset({"mbox"})
-
     def __init__(self, max_length: int = MAX_MAIL_LENGTH) -> None:
         self._max_length = max_length
 
@@ -138,7 +134,8 @@ class MailboxReader:
             raise UnreadableFileError(path, "not a mailbox: no mail begins in it", "damaged")
 
 
-READERS = (MailReader(), MailboxReader())
+MAIL_READER = MailReader()
+MAILBOX_READER = MailboxReader()
 
 
 def _split_mailbox(file: BinaryIO, max_length: int) -> Iterator[bytes]:

@@ -102,8 +102,6 @@ _RTF_REACH = 4096  # bytes
 class OutlookReader:
     """A reader of .msg files."""
 
-    formats = frozenset({"msg"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         try:

@@ -26,8 +26,6 @@ _DATA = 0x0006800F
 class TnefReader:
     """A reader of the attachments; the mail's text is in the mail itself, too."""
 
-    formats = frozenset({"tnef"})
-
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)

@@ -58,8 +58,6 @@ _MAX_DEPTH = 4
 class PdfReader:
     """A reader of the text of PDF pages, with OCR, if on, for those that are pictures."""
 
-    formats = frozenset({"pdf"})
-
     def __init__(self, annotation_seconds: float = ANNOTATION_SECONDS) -> None:
         self._annotation_seconds = annotation_seconds
 

@@ -21,7 +21,7 @@ from engine.corpus.formats.locked import read_passwords
 from engine.corpus.ingest.data_set import read_data_set
 from engine.corpus.sandbox.outcome import Outcome
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
-from engine.corpus.scan.formats import PICTURES
+from engine.corpus.scan.formats import OCR_FORMATS
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
 from engine.corpus.text.metadata import drop_placeholder_names, title_from_name
 from engine.project.stage import StageContext
@@ -32,9 +32,7 @@ _GONE = " (gone)"
 # Characters from which a file is stored in transactions of its own.
 LONG = 1_000_000
 # The kind of a file that was read by OCR, at least in part.
-BY_OCR = "OCR"
-# The notes of these formats are about OCR, those of others about the encoding.
-_BY_OCR = frozenset({"pdf", *PICTURES.values()})
+KIND_OCR = "OCR"
 
 
 def limits_of(context: StageContext) -> dict[str, int]:
@@ -110,13 +108,13 @@ def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
     return f"{former.info.ocr.removesuffix(_GONE)}{_GONE}"
 
 
-def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
+def is_inaccessible(record: FileRecord, inaccessible: Set[tuple[str, str]]) -> bool:
     """Tell whether a file lies in one of the (source, path) that a scan could not look at."""
-    if not closed:
+    if not inaccessible:
         return False
     folder_ends = [index for index, character in enumerate(record.path) if character == "/"]
     paths = ["", record.path, *(record.path[:end] for end in folder_ends)]
-    return any((record.source, path) in closed for path in paths)
+    return any((record.source, path) in inaccessible for path in paths)
 
 
 def build_record(file: ScannedFile, content_hash: str, chunking: str) -> FileRecord:
@@ -196,7 +194,7 @@ class ExaminedFile:
         Raises UnreadableFileError if the file gave none, and OSError if it cannot be opened.
         """
         outcome = self.outcome or Outcome()
-        if outcome.closed:
+        if outcome.inaccessible:
             raise OSError(0, outcome.reason)
         if outcome.kind:
             raise UnreadableFileError(self.file.absolute, outcome.reason, outcome.kind)
@@ -213,8 +211,9 @@ class ExaminedFile:
         note = with_notes[0].note
         if len(with_notes) > 1:
             note += f"; and {len(with_notes) - 1} more inside it"
-        by_ocr = any(document.format in _BY_OCR for document in with_notes)
-        return note, BY_OCR if by_ocr else ""
+        # Notes of these formats are about OCR, those of others about the encoding.
+        by_ocr = any(document.format in OCR_FORMATS for document in with_notes)
+        return note, KIND_OCR if by_ocr else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +228,7 @@ class Rename:
     titles: tuple[str, str]
 
 
-class Former:
+class PreviousCorpus:
     """The files as they were last read; `chunking` is a mark of how chunks are cut now."""
 
     def __init__(
@@ -298,11 +297,11 @@ class Former:
     def _find_lost(self, scan: Scan) -> dict[str, list[FileRecord]]:
         """Return files that were read and are missing from their places, by content."""
         present = {(file.source, file.path) for file in scan.files}
-        closed = set(scan.closed)
+        inaccessible = set(scan.inaccessible)
         lost: dict[str, list[FileRecord]] = {}
         for key, record in self.files.items():
             current = record.state == "read" and record.chunking == self._chunking
-            if current and key not in present and not is_closed(record, closed):
+            if current and key not in present and not is_inaccessible(record, inaccessible):
                 lost.setdefault(record.content_hash, []).append(record)
         return lost
 
@@ -323,7 +322,7 @@ def _find_retried_kinds(context: StageContext, ocr: Tesseract | None) -> set[str
         kinds.add("encrypted")
     is_missing = ocr is None and context.settings.corpus.ocr
     if not is_missing and info.ocr != ocr_mark(context, ocr):
-        kinds |= {"needs OCR", BY_OCR}
+        kinds |= {"needs OCR", KIND_OCR}
     return kinds
 
 
@@ -339,10 +338,10 @@ def forget_gone(
     does not let us look at is not gone.
     """
     present = {(file.source, file.path) for file in scan.files}
-    closed = set(scan.closed)
+    inaccessible = set(scan.inaccessible)
     gone: list[FileRecord] = []
     for key, record in known.items():
-        if key in present or record.state == "gone" or is_closed(record, closed):
+        if key in present or record.state == "gone" or is_inaccessible(record, inaccessible):
             continue
         if sources is None or record.source in sources:
             gone.append(record)
