@@ -148,6 +148,7 @@ def test_privileges_are_dropped_except_to_pass_through_folders(
     assert struct.unpack_from("III", changed, 16) == (_LUID_SHUTDOWN, 0, 4)
 
 
+@pytest.mark.posix(reason="Windows has jobs")
 def test_elsewhere_a_job_bounds_nothing() -> None:
     job = jobs.Job(2**31)
     with jobs.start_in_job([sys.executable, "-c", ""], job, stdin=subprocess.DEVNULL) as child:
