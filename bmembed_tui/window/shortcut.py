@@ -16,8 +16,10 @@ from engine import __version__
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError, reason_of
 from engine.core.platforms import SYSTEM, System
+from engine.core.platforms.own_parts import system_program, without_console
 
 NAME = "bmembed"
+POWERSHELL = system_program("WindowsPowerShell", "v1.0", "powershell.exe")
 LINK_SECONDS = 60.0
 _LINK_SCRIPT = """
 $link = (New-Object -ComObject WScript.Shell).CreateShortcut($env:BMEMBED_LINK)
@@ -115,10 +117,17 @@ def _install_on_windows(home: Path, command: Sequence[str]) -> list[Path]:
     values = {
         "BMEMBED_LINK": str(link),
         "BMEMBED_PROGRAM": str(program),
-        "BMEMBED_ARGUMENTS": subprocess.list2cmdline(command[1:]),
+        # An embedded Python ignores variables, so that UTF-8 is an option.
+        "BMEMBED_ARGUMENTS": subprocess.list2cmdline(["-X", "utf8", *command[1:]]),
     }
-    write_link = ["powershell", "-NoProfile", "-NonInteractive", "-Command", _LINK_SCRIPT]
-    subprocess.run(write_link, env={**os.environ, **values}, check=True, timeout=LINK_SECONDS)
+    subprocess.run(
+        [POWERSHELL, "-NoProfile", "-NonInteractive", "-Command", _LINK_SCRIPT],
+        env={**os.environ, **values},
+        check=True,
+        timeout=LINK_SECONDS,
+        capture_output=True,
+        **without_console(),
+    )
     return [link]
 
 

@@ -69,6 +69,24 @@ def test_a_shortcut_on_macos(tmp_path: Path) -> None:
     assert done.stdout.startswith("bmembed-desktop ")
 
 
+def test_a_shortcut_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for PowerShell keeps what it is given."""
+    assert shortcut.POWERSHELL.endswith(r"\System32\WindowsPowerShell\v1.0\powershell.exe")
+    stand_in = tmp_path / "powershell"
+    stand_in.write_text(f'#!/bin/sh\nenv > "{tmp_path}/given"\n')
+    stand_in.chmod(0o755)
+    monkeypatch.setattr(shortcut, "POWERSHELL", str(stand_in))
+    monkeypatch.setenv("APPDATA", str(tmp_path / "Roaming"))
+    command = ("/opt/my python/python.exe", "-P", "-m", "bmembed_tui.window.desktop")
+    (link,) = shortcut.install_shortcut("windows", tmp_path, command)
+    assert link == tmp_path / "Roaming/Microsoft/Windows/Start Menu/Programs/bmembed.lnk"
+    assert link.parent.is_dir()
+    given = dict(line.split("=", 1) for line in (tmp_path / "given").read_text().splitlines())
+    assert given["BMEMBED_LINK"] == str(link)
+    assert given["BMEMBED_PROGRAM"] == "/opt/my python/pythonw.exe"
+    assert given["BMEMBED_ARGUMENTS"] == "-X utf8 -P -m bmembed_tui.window.desktop"
+
+
 def test_what_macos_wants_to_know_of_an_application(tmp_path: Path) -> None:
     facts = plistlib.loads(shortcut.install_shortcut("macos", tmp_path)[0].read_bytes())
     assert facts["CFBundlePackageType"] == "APPL"
