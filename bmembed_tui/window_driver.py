@@ -7,6 +7,7 @@ import binascii
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from textual import messages
@@ -52,20 +53,11 @@ class PipeDriver(WebDriver):
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
-        self._write = self._write_packet
+        self._write = partial(_write_packet, self.fileno)
         if SYSTEM == "windows":
             self._input_reader = PipeInput()
             # It still waits for the window when the user leaves the app.
             self._key_thread.daemon = True
-
-    def _write_packet(self, data: bytes) -> int:
-        """Write to the window; if it is gone, write nothing, since the app leaves."""
-        try:
-            return os.write(self.fileno, data)
-        except OSError as error:
-            if not has_lost_reader(error):
-                raise
-            return 0
 
     def write(self, data: str) -> None:
         if data.startswith(_COPY) and data.endswith("\a"):
@@ -80,6 +72,16 @@ class PipeDriver(WebDriver):
         super().run_input_thread()
         if not self.exit_event.is_set():
             self._app.post_message(messages.ExitApp())
+
+
+def _write_packet(descriptor: int, data: bytes) -> int:
+    """Write to the window; if it is gone, write nothing, since the app leaves."""
+    try:
+        return os.write(descriptor, data)
+    except OSError as error:
+        if not has_lost_reader(error):
+            raise
+        return 0
 
 
 def send_to_window(app: App[Any], **message: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import os
 import sys
 import threading
@@ -12,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from bmembed_tui.shortcut import check_extra, install_shortcut
 from engine import __version__
 from engine.core.errors import EngineError
-from engine.core.extras import install_command, missing_packages
+from engine.core.extras import install_command
 from engine.core.platforms import SYSTEM, System
 from engine.core.platforms.processes import restore_child_signal
 from engine.core.platforms.users import is_superuser
@@ -76,8 +76,6 @@ def open_desktop(options: argparse.Namespace) -> None:
     try:
         check_extra()
         if options.install_shortcut:
-            from bmembed_tui.window.shortcut import install_shortcut
-
             print("\n".join(str(path) for path in install_shortcut()))
             return
         _exit_at_once(open_window(options.project))
@@ -272,19 +270,6 @@ def _restrict_calls(names: set[str]) -> None:
 
     # The module that draws the window is imported later, and takes this function.
     util.js_bridge_call = call_if_allowed
-
-
-def check_extra() -> None:
-    """Raise EngineError where a package of the extra `desktop` is missing."""
-    missing = missing_packages("desktop")
-    if SYSTEM == "linux" and importlib.util.find_spec("PySide6") is None:
-        missing.append("PySide6")  # elsewhere the system has a web view of its own
-    if missing:
-        raise EngineError(
-            f"A window cannot be opened: {missing[0]} is not installed. Install what it needs "
-            f"({install_command('desktop')}), or use bmembed-tui.",
-            code="window-unavailable",
-        )
 
 
 def check_display() -> None:
