@@ -15,8 +15,7 @@ from textual.app import App
 from textual.drivers._input_reader import InputReader
 from textual.drivers.web_driver import WebDriver
 
-from engine.core.platforms import SYSTEM
-from engine.core.platforms.pipes import has_lost_reader
+from engine.core.platforms.pipes import can_wait_for_pipes, has_lost_reader
 from engine.core.platforms.stopping import take_input
 
 _COPY = "\x1b]52;c;"
@@ -54,7 +53,7 @@ class PipeDriver(WebDriver):
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
         self._write = partial(_write_packet, self.fileno)
-        if SYSTEM == "windows":
+        if not can_wait_for_pipes():
             self._input_reader = PipeInput()
             # It still waits for the window when the user leaves the app.
             self._key_thread.daemon = True

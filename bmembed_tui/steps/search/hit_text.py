@@ -10,8 +10,7 @@ from pathlib import Path
 from bmembed_tui.open_file import open_file
 from engine.core.dates import day
 from engine.core.messages.search import LINED, Hit
-from engine.core.platforms import SYSTEM
-from engine.core.platforms.files import is_document
+from engine.core.platforms.files import are_names_bytes, is_document
 
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
@@ -35,7 +34,7 @@ def _decode_bytes(path: Path) -> Path:
 
     Windows has no such names, and there a backslash begins the next folder, as in `D:\\xfer`.
     """
-    if SYSTEM == "windows":
+    if not are_names_bytes():
         return path
 
     def to_byte(match: re.Match[bytes]) -> bytes:

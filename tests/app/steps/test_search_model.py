@@ -168,7 +168,7 @@ def test_a_file_whose_name_is_not_utf_8_is_found_again(tmp_path: Path) -> None:
 def test_on_windows_a_backslash_is_no_escaped_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hit_text, "SYSTEM", "windows")
+    monkeypatch.setattr(hit_text, "are_names_bytes", lambda: False)
     monkeypatch.setattr(os, "fsdecode", lambda name: name.decode("utf-8", "surrogatepass"))
     found = hit(source=r"D:\xfer", path="report.docx")
     assert find_file(found) == Path(r"D:\xfer/report.docx")

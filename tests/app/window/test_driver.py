@@ -21,7 +21,6 @@ from engine.core.platforms import pipes, stopping
 
 here, gone = sys.argv[1], sys.argv[2] == "gone"
 if here == "windows":
-    window_driver.SYSTEM = "windows"
     as_windows = SimpleNamespace(platform="win32", stdin=sys.stdin)
     stopping.sys = pipes.sys = as_windows
 
