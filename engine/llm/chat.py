@@ -70,14 +70,13 @@ class ChatModel:
         check: Check,
         concurrency: int = 1,
         reporter: Reporter | None = None,
-        pause_seconds: float = PAUSE_SECONDS,
         max_failures: int = FAILURES,
     ) -> None:
         """Prepare requests.
 
         `seconds`: limit of an answer. `check`: called many times a second; it may raise, which
         ends a request at once. `reporter`: gets what the server says about itself. After a
-        failure it waits `pause_seconds`, which doubles with every further one in a row; after
+        failure it waits `PAUSE_SECONDS`, which doubles with every further one in a row; after
         `max_failures` messages in a row without an answer it gives up.
         """
         self.model = model
@@ -91,7 +90,6 @@ class ChatModel:
         self._looked_up = False
         self._form = 0
         self._failures = 0
-        self._pause_seconds = pause_seconds
         self._max_failures = max_failures
         self._failed_at = 0.0
         self._pause_until = 0.0
@@ -239,7 +237,7 @@ class ChatModel:
             self._failures += 1
             self._failed_at = time.monotonic()
             if not isinstance(error, TooLongError):  # A shorter message may be sent at once.
-                self._pause_until = self._failed_at + self._pause_seconds * 2**self._failures
+                self._pause_until = self._failed_at + PAUSE_SECONDS * 2**self._failures
         if self._failures < self._max_failures:
             return
         if isinstance(error, TooLongError):

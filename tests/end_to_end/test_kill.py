@@ -100,7 +100,7 @@ def killed(project: Path, stage: str, point: str, *arguments: str) -> None:
 
 
 OF_THE_FILES = re.compile(
-    r"gone\.$|before a change of the file\.$|reads what is there now\.$|not in .* yet: "
+    r"gone\.$|changed since (it was|they were) read\.$|reads what is there now\.$|not in .* yet: "
 )  # the test changed them
 
 

@@ -170,7 +170,10 @@ def test_two_sweeps_at_once_are_refused(project: ProjectFolder) -> None:
         work.run()
     with project.locked("sweep"), fails(ProjectBusyError, "project-busy", "sweep"):
         purge(project)
-    with project.locked(), fails(ProjectBusyError, "project-busy", command="status"):
+    with (
+        project.locked(is_run=True),
+        fails(ProjectBusyError, "project-busy", command="status"),
+    ):
         work.workspace.open()
     assert not list((project.path / "sweep").glob("*/*project"))
 
