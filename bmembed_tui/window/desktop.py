@@ -82,6 +82,14 @@ def open_desktop(options: argparse.Namespace) -> None:
     except EngineError as error:
         _report(error)
         sys.exit(error.exit_code)
+    except Exception as error:
+        # Without standard error, as after a click in Windows' Start menu, a traceback is lost.
+        if sys.stderr is None:
+            from bmembed_tui.faults import report_fault
+            from bmembed_tui.window.system import show_notice
+
+            show_notice(report_fault(error))
+        raise
 
 
 def _exit_at_once(code: int) -> None:

@@ -332,6 +332,29 @@ def test_windows_shows_a_box_only_where_there_is_no_standard_error(
     assert ["textual-serve" in text for text in shown] == [True] * boxes
 
 
+def test_a_fault_without_standard_error_is_shown_and_recorded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(_project: str | None) -> int:
+        raise RuntimeError("secret text")
+
+    shown: list[str] = []
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(system, "show_message_box", lambda _title, text: shown.append(text))
+    monkeypatch.setattr(
+        system, "show_notice", lambda text, show=system.show_notice: show(text, "windows")
+    )
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(desktop, "open_window", fail)
+    give_extra(monkeypatch)
+    with pytest.raises(RuntimeError):
+        desktop.main([])
+    (record,) = tmp_path.rglob("fault-*.txt")
+    assert len(shown) == 1
+    assert str(record) in shown[0]
+    assert "secret text" not in shown[0]
+
+
 @pytest.mark.parametrize("renderer", ["mshtml", "edgechromium", None])
 def test_without_webview2_there_is_an_error_instead_of_an_old_engine(
     monkeypatch: pytest.MonkeyPatch, renderer: str | None
