@@ -20,7 +20,7 @@ SYSTEM_MODULES = {
     "engine/cli/documents.py",
     "bmembed_tui/open_file.py",
     "bmembed_tui/window/desktop.py",
-    "bmembed_tui/window/shortcut.py",
+    "bmembed_tui/shortcut.py",
     "bmembed_tui/window/system.py",
 }
 
