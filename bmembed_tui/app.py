@@ -313,6 +313,18 @@ class BmembedApp(App[None]):
             return
         self.notify(f"Edit {path} and start the app again.", markup=False, timeout=20)
 
+    async def action_install_shortcut(self) -> None:
+        from bmembed_tui.shortcut import check_extra, install_shortcut
+
+        try:
+            check_extra()
+            # In a thread, since Windows' PowerShell takes a second to start.
+            path, *_ = await asyncio.to_thread(install_shortcut)
+        except EngineError as error:
+            self.show_error(error)
+            return
+        self.notify(f"Made {path}.", markup=False)
+
     async def action_quit(self) -> None:
         """Close the app; while a run is in progress, first say that it continues."""
         from bmembed_tui.project.screen import ProjectScreen

@@ -65,6 +65,11 @@ class Commands(Provider):
                 "diagnostics",
             ),
             ("Keys: edit the key map", "write a file with every key, to change", "edit_keymap"),
+            (
+                "Shortcut: install",
+                "to the app in a window, among the system's applications",
+                "install_shortcut",
+            ),
             ("Quit", "close the app; a run continues", "quit"),
         ):
             yield Offer(name, text, partial(app.run_action, action))

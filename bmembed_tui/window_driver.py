@@ -4,14 +4,44 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from textual import messages
 from textual.app import App
+from textual.drivers._input_reader import InputReader
 from textual.drivers.web_driver import WebDriver
 
+from engine.core.platforms.pipes import can_wait_for_pipes, has_lost_reader
+from engine.core.platforms.stopping import take_input
+
 _COPY = "\x1b]52;c;"
+_READ = 1024
+
+
+class PipeInput(InputReader):
+    """What the window sends, on Windows: read by a thread from a descriptor of its own.
+
+    Libraries would wait for a thread that reads standard input itself (`take_input`).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._source = take_input(buffered=False)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Read until the window's end of the pipe is closed."""
+        while not self._exit_event.is_set():
+            try:
+                data = os.read(self._source.fileno(), _READ)
+            except OSError:
+                return
+            if not data:
+                return
+            yield data
 
 
 class PipeDriver(WebDriver):
@@ -20,24 +50,37 @@ class PipeDriver(WebDriver):
     Copied text is sent to the window as a message, because the clipboard is the window's.
     """
 
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        super().__init__(app, **options)
+        self._write = partial(_write_packet, self.fileno)
+        if not can_wait_for_pipes():
+            self._input_reader = PipeInput()
+            # It still waits for the window when the user leaves the app.
+            self._key_thread.daemon = True
+
     def write(self, data: str) -> None:
         if data.startswith(_COPY) and data.endswith("\a"):
             with suppress(binascii.Error, ValueError):
                 text = base64.b64decode(data[len(_COPY) : -1]).decode("utf-8", "replace")
                 self.write_meta({"type": "copy", "text": text})
                 return
-        with suppress(BrokenPipeError):  # the window is gone, and the app leaves
-            super().write(data)
-
-    def write_meta(self, data: dict[str, object]) -> None:
-        with suppress(BrokenPipeError):
-            super().write_meta(data)
+        super().write(data)
 
     def run_input_thread(self) -> None:
         """Read until the window is closed or its process has ended, then leave the app."""
         super().run_input_thread()
         if not self.exit_event.is_set():
             self._app.post_message(messages.ExitApp())
+
+
+def _write_packet(descriptor: int, data: bytes) -> int:
+    """Write to the window; if it is gone, write nothing, since the app leaves."""
+    try:
+        return os.write(descriptor, data)
+    except OSError as error:
+        if not has_lost_reader(error):
+            raise
+        return 0
 
 
 def send_to_window(app: App[Any], **message: object) -> None:

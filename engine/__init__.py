@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from engine.core.platforms.own_parts import use_runtime_libraries
 from engine.version import __version__
 
 if TYPE_CHECKING:
     from engine.api import Project as Project
 
 __all__ = ["Project", "__version__"]
+
+# Before any library is imported that needs it.
+use_runtime_libraries()
 
 
 def __getattr__(name: str) -> Any:

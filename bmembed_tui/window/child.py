@@ -6,13 +6,13 @@ import codecs
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
 from bmembed_tui.window.packets import DATA, META, PacketError, Unpacker, build_packet
+from engine.core.platforms.processes import python_environment, python_program
 from engine.core.subprocesses import import_path
 
 LEAVE_SECONDS = 5.0
@@ -38,7 +38,7 @@ class AppProcess:
         self._on_message = on_message
         self._lock = threading.Lock()
         self._error_text = ""
-        command = [sys.executable, "-P", "-m", "bmembed_tui.window.app_process"]
+        command = [*python_program(), "-P", "-m", "bmembed_tui.window.app_process"]
         if project:
             command.append(project)
         self._child = subprocess.Popen(
@@ -133,6 +133,7 @@ def _require_pipe(stream: IO[bytes] | None) -> IO[bytes]:
 def _build_environment(size: tuple[int, int]) -> dict[str, str]:
     return {
         **os.environ,
+        **python_environment(),
         "PYTHONPATH": import_path(),
         "COLUMNS": str(size[0]),
         "ROWS": str(size[1]),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import os
 import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from bmembed_tui.shortcut import check_extra, install_shortcut
 from engine import __version__
 from engine.core.errors import EngineError
-from engine.core.extras import install_command, missing_packages
-from engine.core.platforms import SYSTEM
+from engine.core.extras import install_command
+from engine.core.platforms import SYSTEM, System
 from engine.core.platforms.processes import restore_child_signal
 from engine.core.platforms.users import is_superuser
 
@@ -36,6 +36,13 @@ CHROMIUM_FLAGS = (
     "--proxy-server=socks5://127.0.0.1:9",
     "--proxy-bypass-list=<-loopback>",
 )
+FLAG_VARIABLES = ("QTWEBENGINE_CHROMIUM_FLAGS", "WEBVIEW2_ADDITIONAL_BROWSER_ARGUMENTS")
+"""Qt and WebView2 add these to Chromium's own."""
+WEB_VIEWS: dict[System, Literal["qt", "cocoa", "edgechromium"]] = {
+    "linux": "qt",
+    "macos": "cocoa",
+    "windows": "edgechromium",
+}
 SOCKETS = Path("/tmp/.X11-unix")
 
 
@@ -69,14 +76,20 @@ def open_desktop(options: argparse.Namespace) -> None:
     try:
         check_extra()
         if options.install_shortcut:
-            from bmembed_tui.window.shortcut import install_shortcut
-
             print("\n".join(str(path) for path in install_shortcut()))
             return
         _exit_at_once(open_window(options.project))
     except EngineError as error:
         _report(error)
         sys.exit(error.exit_code)
+    except Exception as error:
+        # Without standard error, as after a click in Windows' Start menu, a traceback is lost.
+        if sys.stderr is None:
+            from bmembed_tui.faults import report_fault
+            from bmembed_tui.window.system import show_notice
+
+            show_notice(report_fault(error))
+        raise
 
 
 def _exit_at_once(code: int) -> None:
@@ -94,7 +107,9 @@ def _report(error: EngineError) -> None:
     """Print an error; without a terminal, as after a click in a menu, also show a notice."""
     if sys.stderr is not None:
         print(f"Error: {error}", file=sys.stderr)
-    if sys.stderr is None or not sys.stderr.isatty():
+    # On Windows, a program without a console has no standard error; a notice waits for a click.
+    is_log = sys.stderr is not None and SYSTEM == "windows"
+    if sys.stderr is None or not (is_log or sys.stderr.isatty()):
         from bmembed_tui.window.system import show_notice
 
         show_notice(str(error))
@@ -115,7 +130,7 @@ def open_window(project: str | None) -> int:
     from bmembed_tui.window.no_network import refuse_network
     from bmembed_tui.window.page import build_page
 
-    _prepare_web_view()
+    prepare_web_view()
     bridge = Bridge(project)  # the app starts while the window's libraries are loaded
     if is_display_local():
         refuse_network()
@@ -179,9 +194,11 @@ def _show_window(bridge: Bridge, page: Page) -> None:
     bridge.on_end = window.destroy
     if is_linux:
         _load_qt()
+    elif SYSTEM == "windows":
+        load_webview2()
     window.events.before_load += fill_page
     window.events.loaded += prepare_window
-    webview.start(gui="qt" if is_linux else None, http_server=False, private_mode=True)
+    webview.start(gui=WEB_VIEWS[SYSTEM], http_server=False, private_mode=True)
 
 
 def _load_qt() -> None:
@@ -200,6 +217,28 @@ def _load_qt() -> None:
             f" ({install_command('desktop')}), or use bmembed-tui.",
             code="window-unavailable",
         ) from error
+
+
+def load_webview2() -> None:
+    """Load WebView2; raise EngineError where Windows lacks it.
+
+    pywebview would then show the page in Internet Explorer's engine, which cannot run it.
+    """
+    try:
+        renderer = importlib.import_module("webview.platforms.winforms").renderer
+    except Exception as error:  # of the .NET runtime, besides ImportError
+        problem = f".NET cannot be loaded ({error})"
+        cause: Exception | None = error
+    else:
+        if renderer == "edgechromium":
+            return
+        problem = f"the Microsoft Edge WebView2 Runtime is missing ({renderer} would be used)"
+        cause = None
+    raise EngineError(
+        f"A window cannot be opened: {problem}. Ask for it where programs are installed for you, "
+        "or use bmembed-tui.",
+        code="window-unavailable",
+    ) from cause
 
 
 def _find_icon(name: str) -> str:
@@ -241,19 +280,6 @@ def _restrict_calls(names: set[str]) -> None:
     util.js_bridge_call = call_if_allowed
 
 
-def check_extra() -> None:
-    """Raise EngineError where a package of the extra `desktop` is missing."""
-    missing = missing_packages("desktop")
-    if SYSTEM == "linux" and importlib.util.find_spec("PySide6") is None:
-        missing.append("PySide6")  # elsewhere the system has a web view of its own
-    if missing:
-        raise EngineError(
-            f"A window cannot be opened: {missing[0]} is not installed. Install what it needs "
-            f"({install_command('desktop')}), or use bmembed-tui.",
-            code="window-unavailable",
-        )
-
-
 def check_display() -> None:
     """Raise EngineError if there is no display.
 
@@ -285,10 +311,11 @@ def is_display_local() -> bool:
     return os.environ.get("DISPLAY", "").startswith((":", "unix:"))
 
 
-def _prepare_web_view() -> None:
+def prepare_web_view() -> None:
+    """Set the variables that the system's web view reads."""
     os.environ.setdefault("QT_API", "pyside6")
-    name = "QTWEBENGINE_CHROMIUM_FLAGS"
-    os.environ[name] = " ".join([os.environ.get(name, ""), *CHROMIUM_FLAGS]).strip()
+    for name in FLAG_VARIABLES:
+        os.environ[name] = " ".join([os.environ.get(name, ""), *CHROMIUM_FLAGS]).strip()
     if is_superuser():
         # Chromium's sandbox refuses to run for root.
         os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")

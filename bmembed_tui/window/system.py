@@ -10,9 +10,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from engine.core.platforms import SYSTEM, System
+from engine.core.platforms.own_parts import show_message_box, system_program, without_console
 
-COPIERS: dict[System, list[str]] = {"macos": ["pbcopy"], "windows": ["clip"]}
-_ENCODINGS: dict[System, str] = {"macos": "utf-8", "windows": "utf-16"}
+COPIERS: dict[System, list[str]] = {
+    "macos": ["pbcopy"],
+    "windows": [system_program("clip.exe")],
+}
+# In UTF-16, `clip` would copy a byte order mark as a letter.
+_ENCODINGS: dict[System, str] = {"macos": "utf-8", "windows": "utf-16-le"}
 _NOTIFICATION = 'on run given\ndisplay notification (item 1 of given) with title "bmembed"\nend run'
 NOTIFIERS: dict[System, list[str]] = {
     "linux": ["notify-send", "--app-name=bmembed", "--icon=bmembed", "--", "bmembed"],
@@ -38,12 +43,19 @@ def show_notice(text: str, system: System = SYSTEM) -> None:
 
     A user who started the window from a menu does not see standard error.
     """
-    if system in NOTIFIERS:
+    if system == "windows":
+        show_message_box("bmembed", text)
+    elif system in NOTIFIERS:
         _run([*NOTIFIERS[system], text])
 
 
 def _run(command: list[str], data: bytes = b"") -> None:
     with suppress(OSError, subprocess.SubprocessError):  # the window must go on without it
         subprocess.run(
-            command, input=data, check=False, timeout=TIMEOUT_SECONDS, capture_output=True
+            command,
+            input=data,
+            check=False,
+            timeout=TIMEOUT_SECONDS,
+            capture_output=True,
+            **without_console(),
         )

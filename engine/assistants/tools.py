@@ -5,20 +5,19 @@ Documents are named `PROJECT:ID`, with the id that no run changes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain, zip_longest
 from threading import Timer
 from typing import Any
-from urllib.parse import quote
 
 from engine.assistants.served import ServedProject, label_projects, no_project
 from engine.core.dates import day
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import MAX_FACETS, Found, Hit, Search, read_mode
 from engine.core.messages.wire import from_json, to_json
+from engine.core.platforms.files import file_url
 from engine.core.records import Document
 from engine.search.filters import date_of
 
@@ -243,7 +242,7 @@ def _format_hit(project: ServedProject, hit: Hit) -> dict[str, Any]:
     return {
         "id": f"{project.label}:{hit.id}",
         "title": hit.title or hit.path,
-        "url": _build_url(hit.source, hit.path) + anchor,
+        "url": file_url(hit.source, hit.path) + anchor,
         "text": hit.snippet,
         "project": project.label,
         "path": hit.path,
@@ -258,9 +257,5 @@ def _describe_document(project: ServedProject, document: Document) -> dict[str, 
     return {
         "id": f"{project.label}:{document.stable_id}",
         "title": document.title or document.path,
-        "url": _build_url(str(project.folder.path / document.source), document.path),
+        "url": file_url(str(project.folder.path / document.source), document.path),
     }
-
-
-def _build_url(source: str, path: str) -> str:
-    return "file://" + quote(os.fsencode(f"{source}/{path}"))

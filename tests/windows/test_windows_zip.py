@@ -80,7 +80,10 @@ def test_the_commands_start_the_python_of_their_folder(
 
 @pytest.mark.parametrize(
     ("wheels", "wanted"),
-    [(None, ["our.whl"]), (Path("llm"), ["--find-links", "llm", "our.whl[llm]"])],
+    [
+        (None, ["our.whl[desktop]"]),
+        (Path("llm"), ["--find-links", "llm", "our.whl[desktop,llm]"]),
+    ],
 )
 def test_gguf_models_are_installed_from_the_wheel_that_was_built(
     windows_zip: ModuleType,
@@ -112,10 +115,14 @@ def test_what_only_compilers_need_is_removed(windows_zip: ModuleType, tmp_path: 
 def test_the_zip_holds_the_folder(windows_zip: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "bmembed"
     (folder / "python").mkdir(parents=True)
-    (folder / "packages" / "sklearn" / ".libs").mkdir(parents=True)
-    (folder / "packages" / "sklearn" / ".libs" / "msvcp140.dll").write_text("library")
-    windows_zip.add_runtime(folder)
+    (folder / "packages").mkdir()
+    for name in ("msvcp140.dll", "msvcp140_1.dll", "msvcp140_atomic_wait.dll"):
+        (folder / "packages" / name).write_text(name)
+    windows_zip.move_runtime(folder)
     windows_zip.write_starters(folder)
     with zipfile.ZipFile(windows_zip.pack(folder)) as archive:
-        assert archive.read("bmembed/python/msvcp140.dll") == b"library"
-        assert "bmembed/engine.cmd" in archive.namelist()
+        names = archive.namelist()
+        assert archive.read("bmembed/python/msvcp140_1.dll") == b"msvcp140_1.dll"
+    assert "bmembed/python/msvcp140_atomic_wait.dll" in names
+    assert [name for name in names if name.startswith("bmembed/packages/msvcp")] == []
+    assert "bmembed/engine.cmd" in names

@@ -21,7 +21,8 @@ PLATFORM = "x86_64-pc-windows-msvc"
 LIBRARY = re.compile(r"python3(\d\d)\.dll")
 SEARCHED = ("python3{minor}.zip", "Lib", "DLLs", ".")
 """Where Python finds its own modules, in an embeddable archive or in a whole one."""
-RUNTIME = Path("sklearn", ".libs", "msvcp140.dll")
+SOURCES = ("proxy_tools",)
+"""Packages without a wheel, of Python alone: pywebview needs one."""
 COMMAND = '@"%~dp0python\\python.exe" -X utf8 -m {module} %*\r\n'
 COMMANDS = {"bmembed.cmd": "bmembed_tui", "engine.cmd": "engine"}
 README = """bmembed-tui: search for documents that must not leave your machine.
@@ -32,7 +33,11 @@ Nothing is installed, and nothing is fetched.
 bmembed.cmd   the app: open it with a double click, or type its name in a terminal
 engine.cmd    the same on the command line: engine demo, engine --help
 
-To remove it, delete the folder. Projects and settings are in your own folders (engine doctor).
+bmembed.cmd --window opens the app in a window of its own, and bmembed.cmd --install-shortcut puts
+that into the Start menu. The window needs Microsoft's WebView2, which Windows 11 has.
+
+To remove it, delete the folder and the entry of the Start menu. Projects and settings are in your
+own folders (engine doctor).
 """
 
 
@@ -80,13 +85,18 @@ def install_packages(
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     subprocess.run([*pip, "install", "-q", "--upgrade", "--target", tools, "uv"], check=True)
     # pip would choose packages by the markers of this system.
-    command = (sys.executable, "-m", "uv", "pip", "install", "--only-binary", ":all:")
+    command = [sys.executable, "-m", "uv", "pip", "install", "--only-binary", ":all:"]
+    for name in SOURCES:
+        command += ["--no-binary", name]
     options = ("--python-platform", PLATFORM, "--python-version", version, "--target", folder)
     pins = ("--constraint", ROOT / "constraints.txt")
     environment = {**os.environ, "PYTHONPATH": str(tools)}
-    wanted = (wheel,) if wheels is None else ("--find-links", wheels, f"{wheel}[llm]")
+    wanted = [f"{wheel}[desktop]"]
+    if wheels is not None:
+        wanted = ["--find-links", str(wheels), f"{wheel}[desktop,llm]"]
     subprocess.run([*command, *options, *pins, *wanted], env=environment, check=True)
-    shutil.rmtree(folder / "bin", ignore_errors=True)
+    for programs in ("bin", "Scripts"):
+        shutil.rmtree(folder / programs, ignore_errors=True)
 
 
 def remove_headers(folder: Path) -> None:
@@ -104,11 +114,10 @@ def write_starters(folder: Path) -> None:
     (folder / "README.txt").write_bytes(README.replace("\n", "\r\n").encode())
 
 
-def add_runtime(folder: Path) -> None:
-    """Put Microsoft's C++ library, which some packages take for granted, next to Python."""
-    library = folder / "packages" / RUNTIME
-    if library.is_file():
-        shutil.copyfile(library, folder / "python" / library.name)
+def move_runtime(folder: Path) -> None:
+    """Put Microsoft's C++ runtime, the package msvc-runtime, next to Python, where it is found."""
+    for library in (folder / "packages").glob("*140*.dll"):
+        library.replace(folder / "python" / library.name)
 
 
 def pack(folder: Path) -> Path:
@@ -123,7 +132,7 @@ def main(python: Path, wheel: Path, target: Path, wheels: Path | None = None) ->
     tools = target.with_name("tools")
     install_packages(wheel, target / "packages", version, tools, wheels)
     remove_headers(target / "packages")
-    add_runtime(target)
+    move_runtime(target)
     write_starters(target)
     print(f"{pack(target)}: Python {version}, bmembed.cmd and engine.cmd")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from bmembed_tui.open_file import open_file
 from engine.core.dates import day
 from engine.core.messages.search import LINED, Hit
-from engine.core.platforms.files import is_document
+from engine.core.platforms.files import are_names_bytes, is_document
 
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
@@ -30,7 +30,12 @@ def find_file(hit: Hit) -> Path:
 
 
 def _decode_bytes(path: Path) -> Path:
-    """Return the path of a name that is not UTF-8, which the engine writes as `caf\\xe9.txt`."""
+    """Return the path of a name that is not UTF-8, which the engine writes as `caf\\xe9.txt`.
+
+    Windows has no such names, and there a backslash begins the next folder, as in `D:\\xfer`.
+    """
+    if not are_names_bytes():
+        return path
 
     def to_byte(match: re.Match[bytes]) -> bytes:
         return bytes([int(match[1], 16)])

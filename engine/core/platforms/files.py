@@ -18,9 +18,10 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from types import TracebackType
 from typing import TypeVar
+from urllib.parse import quote
 
 RETRY_SECONDS = 2.0
 PAUSE_SECONDS = 0.05
@@ -269,6 +270,19 @@ def extend_path(path: str) -> str:
     if normal.startswith("\\\\"):
         return f"{_EXTENDED}UNC{normal[1:]}"
     return f"{_EXTENDED}{normal}"
+
+
+def are_names_bytes() -> bool:
+    """Return whether names of files are bytes, which need not be UTF-8; on Windows they are not."""
+    return sys.platform != "win32"
+
+
+def file_url(folder: str, path: str) -> str:
+    """Return the URL of a file in an absolute folder, also of one whose name is not UTF-8."""
+    if sys.platform == "win32":
+        # Letters of drives, backslashes and shares are written in ways of their own.
+        return PureWindowsPath(folder, path).as_uri()
+    return "file://" + quote(os.fsencode(f"{folder}/{path}"))
 
 
 def is_link(entry: os.DirEntry[str]) -> bool:

@@ -102,3 +102,8 @@ class PipeReader:
                 except (OSError, ValueError):
                     piece = b""
                 self._pieces.put(piece)
+
+
+def can_wait_for_pipes() -> bool:
+    """Return whether a thread can wait for a pipe for a time; on Windows it waits for ever."""
+    return sys.platform != "win32"

@@ -17,6 +17,7 @@ from rich.style import Style
 
 from bmembed_tui.client.progress import format_bar
 from bmembed_tui.client.run_state import RunState, StageRun
+from bmembed_tui.steps.search import hit_text
 from bmembed_tui.steps.search.explanation import (
     BAR_COLUMNS,
     format_adapter,
@@ -161,6 +162,21 @@ def test_a_file_whose_name_is_not_utf_8_is_found_again(tmp_path: Path) -> None:
     named = tmp_path / r"tern\xe9.txt"
     named.write_text("y")
     assert find_file(hit(source=str(tmp_path), path=named.name)) == named
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_on_windows_a_backslash_is_no_escaped_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hit_text, "are_names_bytes", lambda: False)
+    monkeypatch.setattr(os, "fsdecode", lambda name: name.decode("utf-8", "surrogatepass"))
+    found = hit(source=r"D:\xfer", path="report.docx")
+    assert find_file(found) == Path(r"D:\xfer/report.docx")
+    other = tmp_path / "Dé"
+    other.mkdir()
+    (other / "report.docx").write_text("x")
+    found = hit(source=rf"{tmp_path}/D\xc3\xa9", path="report.docx")
+    assert find_file(found) == Path(found.source) / "report.docx"
 
 
 def test_a_hit_shows_where_it_stands() -> None:

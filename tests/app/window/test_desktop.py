@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
 import re
 import shutil
 import struct
@@ -13,6 +14,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fixtures.pipeline import environment
@@ -268,6 +270,18 @@ def test_the_clipboard_of_another_system(tmp_path: Path, monkeypatch: pytest.Mon
     system.build_copier("macos")("lost without harm")
 
 
+def test_windows_gets_utf_16_without_a_mark_from_its_own_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program,) = system.COPIERS["windows"]
+    assert program.endswith(r"\System32\clip.exe")
+    monkeypatch.setitem(
+        system.COPIERS, "windows", ["sh", "-c", 'cat > "$0"', str(tmp_path / "clipboard")]
+    )
+    system.build_copier("windows")("aß\n東")
+    assert (tmp_path / "clipboard").read_bytes() == b"a\0\xdf\0\n\0\x71\x67"
+
+
 def test_a_shortcut_is_made_only_where_a_window_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,7 +312,83 @@ def test_no_notification_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(system.NOTIFIERS, "linux", ["no-such-program"])
     # A notice that cannot be shown raises nothing.
     system.show_notice("text", "linux")
-    system.show_notice("text", "windows")
+
+
+@pytest.mark.parametrize(("has_stream", "boxes"), [(False, 1), (True, 0)])
+def test_windows_shows_a_box_only_where_there_is_no_standard_error(
+    monkeypatch: pytest.MonkeyPatch, has_stream: bool, boxes: int
+) -> None:
+    """A program that Start menu's shortcut starts has none; a script's log must not wait."""
+    shown: list[str] = []
+    monkeypatch.setattr(system, "show_message_box", lambda _title, text: shown.append(text))
+    monkeypatch.setattr(
+        system, "show_notice", lambda text, show=system.show_notice: show(text, "windows")
+    )
+    monkeypatch.setattr(desktop, "SYSTEM", "windows")
+    monkeypatch.setattr(sys, "stderr", io.StringIO() if has_stream else None)
+    give_extra(monkeypatch, "textual_serve")
+    with pytest.raises(SystemExit):
+        desktop.main([])
+    assert ["textual-serve" in text for text in shown] == [True] * boxes
+
+
+def test_a_fault_without_standard_error_is_shown_and_recorded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(_project: str | None) -> int:
+        raise RuntimeError("secret text")
+
+    shown: list[str] = []
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(system, "show_message_box", lambda _title, text: shown.append(text))
+    monkeypatch.setattr(
+        system, "show_notice", lambda text, show=system.show_notice: show(text, "windows")
+    )
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(desktop, "open_window", fail)
+    give_extra(monkeypatch)
+    with pytest.raises(RuntimeError):
+        desktop.main([])
+    (record,) = tmp_path.rglob("fault-*.txt")
+    assert len(shown) == 1
+    assert str(record) in shown[0]
+    assert "secret text" not in shown[0]
+
+
+@pytest.mark.parametrize("renderer", ["mshtml", "edgechromium", None])
+def test_without_webview2_there_is_an_error_instead_of_an_old_engine(
+    monkeypatch: pytest.MonkeyPatch, renderer: str | None
+) -> None:
+    def import_module(name: str) -> SimpleNamespace:
+        assert name == "webview.platforms.winforms"
+        if renderer is None:
+            raise RuntimeError("Failed to initialize Python.Runtime.dll")
+        return SimpleNamespace(renderer=renderer)
+
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    if renderer == "edgechromium":
+        desktop.load_webview2()
+        return
+    with pytest.raises(EngineError) as caught:
+        desktop.load_webview2()
+    assert caught.value.code == "window-unavailable"
+
+
+@pytest.mark.parametrize(
+    "name", ["QTWEBENGINE_CHROMIUM_FLAGS", "WEBVIEW2_ADDITIONAL_BROWSER_ARGUMENTS"]
+)
+def test_every_chromium_gets_the_flags_against_the_network(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in desktop.FLAG_VARIABLES:
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setenv("QTWEBENGINE_DISABLE_SANDBOX", "")
+    monkeypatch.setenv("QT_API", "")
+    monkeypatch.setenv(name, "--user-flag")
+    desktop.prepare_web_view()
+    flags = os.environ[name].split()
+    assert flags[0] == "--user-flag"
+    assert "--proxy-server=socks5://127.0.0.1:9" in flags
 
 
 REFUSED = '''

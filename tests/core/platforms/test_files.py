@@ -39,6 +39,14 @@ def test_a_folder_with_a_read_only_file_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_url_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert files.file_url("/my docs", "a\udce9.md") == "file:///my%20docs/a%E9.md"
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert files.file_url(r"C:\my docs", "a/é.md") == "file:///C:/my%20docs/a/%C3%A9.md"
+    assert files.file_url(r"\\office\share\x", "a.pdf") == "file://office/share/x/a.pdf"
+
+
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take Windows' way, with no pause between attempts."""

@@ -1,9 +1,9 @@
-"""A shortcut to the window among the system's applications, for this user only."""
+"""The extra `desktop`, and a shortcut to its window among the system's applications."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
-import plistlib
 import re
 import shlex
 import shutil
@@ -15,9 +15,12 @@ from pathlib import Path
 from engine import __version__
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError, reason_of
+from engine.core.extras import install_command, missing_packages
 from engine.core.platforms import SYSTEM, System
+from engine.core.platforms.own_parts import system_program, without_console
 
 NAME = "bmembed"
+POWERSHELL = system_program("WindowsPowerShell", "v1.0", "powershell.exe")
 LINK_SECONDS = 60.0
 _LINK_SCRIPT = """
 $link = (New-Object -ComObject WScript.Shell).CreateShortcut($env:BMEMBED_LINK)
@@ -28,10 +31,23 @@ $link.Save()
 COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
 
 
+def check_extra() -> None:
+    """Raise EngineError where a package of the extra `desktop` is missing."""
+    missing = missing_packages("desktop")
+    if SYSTEM == "linux" and importlib.util.find_spec("PySide6") is None:
+        missing.append("PySide6")  # elsewhere the system has a web view of its own
+    if missing:
+        raise EngineError(
+            f"A window cannot be opened: {missing[0]} is not installed. Install what it needs "
+            f"({install_command('desktop')}), or use bmembed-tui.",
+            code="window-unavailable",
+        )
+
+
 def install_shortcut(
     system: System = SYSTEM, home: Path | None = None, command: Sequence[str] = COMMAND
 ) -> list[Path]:
-    """Write a shortcut to a command and its icon, and return the files.
+    """Write a shortcut to a command and its icon, for this user, and return the files.
 
     Raises EngineError where they cannot be written.
     """
@@ -81,6 +97,8 @@ def _quote(part: str) -> str:
 
 def _install_on_macos(home: Path, command: Sequence[str]) -> list[Path]:
     """Write an application folder that runs the command."""
+    import plistlib  # It parses XML, and the app starts without it.
+
     bundle = home / "Applications" / f"{NAME}.app" / "Contents"
     program = bundle / "MacOS" / NAME
     plist = bundle / "Info.plist"
@@ -115,10 +133,17 @@ def _install_on_windows(home: Path, command: Sequence[str]) -> list[Path]:
     values = {
         "BMEMBED_LINK": str(link),
         "BMEMBED_PROGRAM": str(program),
-        "BMEMBED_ARGUMENTS": subprocess.list2cmdline(command[1:]),
+        # An embedded Python ignores variables, so that UTF-8 is an option.
+        "BMEMBED_ARGUMENTS": subprocess.list2cmdline(["-X", "utf8", *command[1:]]),
     }
-    write_link = ["powershell", "-NoProfile", "-NonInteractive", "-Command", _LINK_SCRIPT]
-    subprocess.run(write_link, env={**os.environ, **values}, check=True, timeout=LINK_SECONDS)
+    subprocess.run(
+        [POWERSHELL, "-NoProfile", "-NonInteractive", "-Command", _LINK_SCRIPT],
+        env={**os.environ, **values},
+        check=True,
+        timeout=LINK_SECONDS,
+        capture_output=True,
+        **without_console(),
+    )
     return [link]
 
 

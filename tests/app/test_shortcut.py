@@ -9,11 +9,16 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fixtures.app import drive, notifications
 from fixtures.pipeline import environment
+from textual.pilot import Pilot
 
-from bmembed_tui.window import shortcut
+from bmembed_tui import shortcut
+from bmembed_tui.dialogs.confirmations import ErrorDialog
+from bmembed_tui.palette import Commands
 from engine import __version__
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
@@ -69,6 +74,24 @@ def test_a_shortcut_on_macos(tmp_path: Path) -> None:
     assert done.stdout.startswith("bmembed-desktop ")
 
 
+def test_a_shortcut_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for PowerShell keeps what it is given."""
+    assert shortcut.POWERSHELL.endswith(r"\System32\WindowsPowerShell\v1.0\powershell.exe")
+    stand_in = tmp_path / "powershell"
+    stand_in.write_text(f'#!/bin/sh\nenv > "{tmp_path}/given"\n')
+    stand_in.chmod(0o755)
+    monkeypatch.setattr(shortcut, "POWERSHELL", str(stand_in))
+    monkeypatch.setenv("APPDATA", str(tmp_path / "Roaming"))
+    command = ("/opt/my python/python.exe", "-P", "-m", "bmembed_tui.window.desktop")
+    (link,) = shortcut.install_shortcut("windows", tmp_path, command)
+    assert link == tmp_path / "Roaming/Microsoft/Windows/Start Menu/Programs/bmembed.lnk"
+    assert link.parent.is_dir()
+    given = dict(line.split("=", 1) for line in (tmp_path / "given").read_text().splitlines())
+    assert given["BMEMBED_LINK"] == str(link)
+    assert given["BMEMBED_PROGRAM"] == "/opt/my python/pythonw.exe"
+    assert given["BMEMBED_ARGUMENTS"] == "-X utf8 -P -m bmembed_tui.window.desktop"
+
+
 def test_what_macos_wants_to_know_of_an_application(tmp_path: Path) -> None:
     facts = plistlib.loads(shortcut.install_shortcut("macos", tmp_path)[0].read_bytes())
     assert facts["CFBundlePackageType"] == "APPL"
@@ -121,3 +144,30 @@ def test_a_shortcut_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(EngineError) as caught:
         shortcut.install_shortcut("linux", tmp_path)
     assert caught.value.code == "write-failed"
+
+
+@pytest.mark.parametrize("has_extra", [True, False])
+def test_the_app_offers_the_shortcut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_extra: bool
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    missing = [] if has_extra else ["pywebview"]
+    monkeypatch.setattr(shortcut, "missing_packages", lambda _extra: [*missing])
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object())
+    entry = tmp_path / "applications" / "bmembed.desktop"
+
+    async def story(pilot: Pilot[Any]) -> None:
+        offers = Commands(pilot.app.screen).list_offers()
+        (call,) = [offer.call for offer in offers if "install_shortcut" in repr(offer.call)]
+        notices = notifications(pilot.app)
+        await call()
+        if has_extra:
+            assert entry.is_file()
+            assert len(notices) == 1
+            assert str(entry) in notices[0]
+        else:
+            assert isinstance(pilot.app.screen, ErrorDialog)
+            assert pilot.app.screen.error.code == "window-unavailable"
+            assert not entry.exists()
+
+    drive(story)
