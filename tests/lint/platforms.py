@@ -21,7 +21,6 @@ SYSTEM_MODULES = {
     "bmembed_tui/open_file.py",
     "bmembed_tui/shortcut.py",
     "bmembed_tui/window/desktop.py",
-    "bmembed_tui/shortcut.py",
     "bmembed_tui/window/system.py",
 }
 
