@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import sysconfig
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from engine.core.assets import asset_path
 from engine.core.disk import disk_errors, replace_file
 from engine.core.errors import InputError, UsageError, reason_of
 from engine.core.platforms import SYSTEM
+from engine.core.platforms.processes import program_file
 from engine.gguf.places import lm_studio
 
 NAME = "bmembed"
@@ -91,11 +93,15 @@ def installation(client: str, projects: Sequence[Path]) -> Change:
 
 
 def own_command() -> list[str]:
-    """Return the command that starts `engine` from any folder."""
-    program = Path(sys.executable).with_name("engine")
-    if program.is_file():
-        return [str(program)]
-    return [sys.executable, "-m", "engine"]
+    """Return the command that starts `engine` from any folder.
+
+    With -P, a folder `engine` there does not hide the installed one.
+    """
+    for folder in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
+        program = folder / program_file("engine")
+        if program.is_file():
+            return [str(program)]
+    return [sys.executable, "-P", "-m", "engine"]
 
 
 def skill(folder: Path) -> Change:

@@ -228,7 +228,7 @@ def _is_open(address: str) -> bool:
     environ = dict(os.environ)
     environ.pop("RAY_AUTH_TOKEN", None)
     environ[AUTHENTICATION] = "disabled"
-    command = [sys.executable, "-c", code, address]
+    command = [sys.executable, "-P", "-c", code, address]
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(command, env=environ, capture_output=True, timeout=_CONNECT_SECONDS)
         return done.returncode == 0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from typing import TextIO
 
-from engine.core.platforms import SYSTEM
+from engine.core.platforms.pipes import use_utf8
 from engine.core.platforms.processes import restore_child_signal
 
 OFFLINE = {
@@ -27,6 +25,7 @@ QUIET = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "GGML_NO_BACKTRACE": "1",
 }
+ONLY_ON_PATH = "NoDefaultCurrentDirectoryInExePath"
 
 
 def prepare() -> None:
@@ -40,16 +39,11 @@ def prepare() -> None:
 
 
 def prepare_process() -> None:
-    """Set the variables of `prepare`, a private umask and signals, for a process of our own."""
+    """Set variables, a private umask, signals and UTF-8, for a process of our own."""
     prepare()
+    # Windows then looks for no program in the working directory.
+    os.environ[ONLY_ON_PATH] = "1"
     os.umask(0o077)
     restore_child_signal()
-    if SYSTEM == "windows":
-        # A pipe would get the code page of the system, which lacks most letters.
-        for stream in (sys.stdin, sys.stdout, sys.stderr):
-            _use_utf8(stream)
-
-
-def _use_utf8(stream: TextIO | None) -> None:
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(encoding="utf-8")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        use_utf8(stream)

@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.core.disk import get_file_size, is_shared
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Finding
-from engine.core.platforms import SYSTEM
+from engine.core.platforms.users import has_access_lists, is_in_profile
 from engine.doctor.findings import (
     estimate_needs,
     examine_gpu,
@@ -216,12 +216,20 @@ def _examine_ocr(settings: Settings) -> list[Finding]:
 
 
 def _examine_reading() -> list[Finding]:
-    """Return what the system refuses to the processes that read documents."""
-    from engine.corpus.sandbox.limits import describe_confinement
+    """Return what the system refuses to a process that reads documents, having started one."""
+    from engine.corpus.sandbox.child import find_confinement
 
-    refused, means, is_all = describe_confinement()
-    found = f"refused to reading processes: {refused}"
-    return [Finding("reading", "good" if is_all else "absent", found, f"by {means}")]
+    try:
+        confinement = find_confinement()
+    except (OSError, RuntimeError) as error:
+        return [Finding("reading", "problem", str(error), "documents cannot be read")]
+    refused, means = confinement.describe()
+    if not refused:
+        follows = "a bad file can do whatever you can: read only documents that you trust"
+        found = "nothing is refused to reading processes"
+        return [Finding("reading", "problem", found, follows, "reading-not-confined")]
+    state = "good" if confinement.is_complete else "absent"
+    return [Finding("reading", state, f"refused to reading processes: {refused}", f"by {means}")]
 
 
 def _examine_documents(project: ProjectFolder, settings: Settings) -> list[Finding]:
@@ -290,9 +298,8 @@ def _examine_permissions(project: ProjectFolder | None) -> list[Finding]:
         paths = [*projects, *_list_state_paths()]
         found = f"{len(projects)} project{'' if len(projects) == 1 else 's'} in {projects_root()}"
         to_do = "run chmod go= on them"
-    if SYSTEM == "windows":
-        follows = "the access lists of their folders say who can read them; they are not checked"
-        return [Finding("permissions", "note", found, follows)]
+    if has_access_lists():
+        return [_describe_access_lists(found, paths[0] if project else projects_root())]
     open_paths = [path for path in paths if _others_may(path, forbidden)]
     if open_paths:
         names = ", ".join(map(str, open_paths[:MAX_PATHS_SHOWN]))
@@ -300,6 +307,18 @@ def _examine_permissions(project: ProjectFolder | None) -> list[Finding]:
             names += f" and {len(open_paths) - MAX_PATHS_SHOWN} more"
         return [Finding("permissions", "problem", f"others can read {names}", to_do)]
     return [Finding("permissions", "good", found, f"only you{group} can read them")]
+
+
+def _describe_access_lists(found: str, folder: Path) -> Finding:
+    """Say whether a folder is where Windows lets only its user read; its list is not read."""
+    if is_in_profile(folder):
+        follows = "unless their access lists were changed, other users cannot read them"
+        return Finding("permissions", "note", found, f"{follows}; that is not checked")
+    follows = (
+        f"{folder} is outside your profile, so other users may read them: look at the folder's"
+        " Properties, Security"
+    )
+    return Finding("permissions", "problem", found, follows, "project-outside-profile")
 
 
 def _list_project_paths(project: ProjectFolder) -> list[Path]:

@@ -48,7 +48,7 @@ for family in (socket.AF_INET, socket.AF_INET6):
     except PermissionError:
         pass
 if sys.argv[1:]:
-    sys.exit(subprocess.run([sys.executable, "-c", sys.argv[1]]).returncode)
+    sys.exit(subprocess.run([sys.executable, "-P", "-c", sys.argv[1]]).returncode)
 """
 _TESTED_FAMILIES = ["AF_INET", "AF_INET6"] * 2
 UNIX = "AF_UNIX"
@@ -200,7 +200,7 @@ def _list_commands(project: str) -> Sequence[tuple[str, Sequence[str]]]:
 
 def _test_refusal() -> tuple[SocketAttempt, ...]:
     """Ask for sockets in a process and in its child; every attempt must be refused and recorded."""
-    program = run_watched([sys.executable, "-c", _SOCKET_TEST, _SOCKET_TEST], os.environ)
+    program = run_watched([sys.executable, "-P", "-c", _SOCKET_TEST, _SOCKET_TEST], os.environ)
     families = [attempt.family for attempt in program.sockets]
     if program.exit_code or families != _TESTED_FAMILIES:
         raise build_unavailable_error()

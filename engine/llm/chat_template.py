@@ -11,8 +11,9 @@ import subprocess
 import sys
 from typing import Any, NamedTuple
 
-from engine.core.platforms.processes import limit_memory
-from engine.core.subprocesses import import_path
+from engine.core.platforms.jobs import Job, start_in_job
+from engine.core.platforms.processes import limit_memory, python_environment
+from engine.core.subprocesses import import_path, python_command
 
 SECONDS = 20.0  # Time limit for rendering a template.
 MEMORY = 1 << 30
@@ -40,20 +41,38 @@ def render_frame(template: str, bos: str, eos: str, seconds: float = SECONDS) ->
     model file, and a malicious template can hang the renderer. It is therefore rendered in a
     sandbox, in a separate process with limits of time (`seconds`) and memory.
     """
-    command = [sys.executable, "-P", "-m", "engine.llm.chat_template"]
+    job = Job(MEMORY)
+    pipe = subprocess.PIPE
+    environ = {**os.environ, **python_environment(), "PYTHONPATH": import_path()}
     try:
-        process = subprocess.run(
-            command,
-            input=json.dumps([template, bos, eos]).encode(),
-            capture_output=True,
-            timeout=seconds,
-            check=True,
-            env=dict(os.environ, PYTHONPATH=import_path()),
+        process = start_in_job(
+            python_command("engine.llm.chat_template"),
+            job,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=subprocess.DEVNULL,
+            env=environ,
         )
-        parts = json.loads(process.stdout)
+        request = json.dumps([template, bos, eos]).encode()
+        parts = json.loads(_exchange(process, request, seconds))
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
+    finally:
+        job.close()
     return Frame(*parts) if parts else None
+
+
+def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) -> bytes:
+    """Return what a process answers; raise SubprocessError if it fails or takes too long."""
+    with process:
+        try:
+            answer, _ = process.communicate(request, seconds)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    return answer
 
 
 def _render_around_texts(template: str, bos: str, eos: str) -> Frame | None:

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from engine.core.errors import UsageError
-from engine.core.platforms import SYSTEM
+from engine.core.platforms.users import system_folders
 
 VARIABLE = "BMEMBED_OFFLINE"
 POLICY = "policy.toml"
@@ -19,11 +19,7 @@ def policy_files() -> tuple[Path, ...]:
     from platformdirs import site_config_path
 
     site = site_config_path("bmembed", appauthor=False)
-    if SYSTEM == "windows":
-        folders = [site]
-    else:
-        folders = [Path("/etc/bmembed"), site]
-    return tuple(dict.fromkeys(folder / POLICY for folder in folders))
+    return tuple(dict.fromkeys(folder / POLICY for folder in (*system_folders(), site)))
 
 
 def check_fetching_allowed(name: str) -> None:

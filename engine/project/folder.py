@@ -21,10 +21,9 @@ from engine.core.errors import (
     nearest,
     reason_of,
 )
-from engine.core.platforms import SYSTEM
 from engine.core.platforms.files import (
     has_room_for_names,
-    is_reserved,
+    is_reserved_here,
     try_remove_file,
     try_remove_tree,
 )
@@ -64,8 +63,7 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
     is_path = path.is_absolute() or os.sep in text or "/" in text or text.startswith(".")
     if is_here or is_path:
         return full_path(path)
-    is_device = SYSTEM == "windows" and is_reserved(text)
-    if not text or is_device or any(char in text for char in '\\:*?"<>|\0'):
+    if not text or is_reserved_here(text) or any(char in text for char in '\\:*?"<>|\0'):
         raise UsageError(
             f"'{text}' is not a project name.",
             "A project's name is also that of its folder.",

@@ -29,7 +29,7 @@ from engine.core.events import EventLog, StageFailed, StageFinished
 from engine.core.messages.project import STAGE_WORDS
 from engine.core.platforms.files import open_private
 from engine.core.platforms.processes import peak_memory
-from engine.core.platforms.stopping import obey_parent, take_input
+from engine.core.platforms.stopping import ORPHAN_SECONDS, obey_parent, take_input
 from engine.core.subprocesses import explain_memory, to_dict
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     answer = _redirect_output(project.path / "runs" / run / f"{stage}.log")
     _log_faults_without_messages()
     stopping = threading.Event()
-    obey_parent(take_input(buffered=False), stopping)
+    obey_parent(take_input(buffered=False), stopping, ORPHAN_SECONDS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = EventLog(project.path / "runs" / run / "events.jsonl")
     try:

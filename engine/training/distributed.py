@@ -28,7 +28,7 @@ from torch._C._distributed_c10d import Store, TCPStore
 from engine.core.disk import read_tree, write_tree
 from engine.core.errors import CancelledError, EngineError, StageError, UsageError, first_line
 from engine.core.events import Choice
-from engine.core.platforms import SYSTEM
+from engine.core.platforms.sockets import loopback_interface
 from engine.core.text import format_count
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import LOADED, ModelFolder, resolve_model
@@ -49,7 +49,6 @@ _APPEAR = timedelta(minutes=10)
 _PATIENCE = timedelta(days=30)
 """How long the others wait: a run may be paused, and earlier stages may take long."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-_LOOPBACK = {"linux": "lo", "macos": "lo0"}
 _RELEASE = timedelta(seconds=10)
 _WATCH_SECONDS = 1.0
 
@@ -153,7 +152,7 @@ def _join(launch: Launch, wait: timedelta) -> Iterator[Group]:
 
 
 def _stay_on_this_machine() -> None:
-    loopback = _LOOPBACK.get(SYSTEM)
+    loopback = loopback_interface()
     if loopback is not None and os.environ["MASTER_ADDR"] in _LOCAL:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
         os.environ.setdefault("NCCL_SOCKET_IFNAME", loopback)

@@ -9,6 +9,7 @@ import stat
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from fixtures.pipeline import engine_here
 
 from engine.api import Project
 from engine.assistants import install as installing
-from engine.assistants.install import installation
+from engine.assistants.install import installation, own_command
+from engine.core.platforms import processes
 
 PLACES = {
     "claude": ".claude.json",
@@ -254,3 +256,19 @@ def test_the_skill_is_written_into_a_folder_of_skills(home: Path) -> None:
     engine_here("mcp", "--skill", str(home / "skills"), "--yes")
     (backup,) = path.parent.glob("SKILL.md.*.bak")
     assert backup.read_text() == "mine"
+
+
+def test_our_own_program_is_found_under_its_name_on_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = tmp_path / "Scripts"
+    scripts.mkdir()
+    monkeypatch.setattr(processes, "sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python.exe"))
+    monkeypatch.setattr(installing.sysconfig, "get_path", lambda _: str(scripts))
+    (scripts / "engine").touch()
+    assert own_command() == [str(tmp_path / "python.exe"), "-P", "-m", "engine"]
+    (scripts / "engine.exe").touch()
+    assert own_command() == [str(scripts / "engine.exe")]
+    (tmp_path / "engine.exe").touch()
+    assert own_command() == [str(tmp_path / "engine.exe")]

@@ -12,6 +12,8 @@ from fixtures.tiny_model import build_tiny_model
 
 from engine.cli.looking import finding_lines
 from engine.core.messages.project import Finding
+from engine.corpus.sandbox import child
+from engine.corpus.sandbox.limits import Confinement
 from engine.doctor.doctor import examine
 from engine.doctor.findings import examine_reranker
 from engine.project.folder import ProjectFolder
@@ -88,8 +90,18 @@ def test_on_windows_modes_say_nothing_about_who_can_read(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project.path / "project.toml").chmod(0o666)
-    monkeypatch.setattr("engine.doctor.doctor.SYSTEM", "windows")
+    monkeypatch.setattr("engine.doctor.doctor.has_access_lists", lambda: True)
+    monkeypatch.setattr(Path, "home", lambda: project.path.parent)
     assert [finding.state for finding in about(examine(project), "permissions")] == ["note"]
+
+
+def test_a_project_outside_the_profile_is_a_problem_on_windows(
+    project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.doctor.doctor.has_access_lists", lambda: True)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "profile")
+    (finding,) = about(examine(project), "permissions")
+    assert (finding.state, finding.code) == ("problem", "project-outside-profile")
 
 
 def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:
@@ -167,3 +179,18 @@ def test_how_many_passages_fit_into_a_searchs_time(tmp_path: Path) -> None:
     assert examine_reranker(project, Settings()) == []
     shutil.rmtree(folder)
     assert [one.state for one in about(examine(project), "reranker")] == ["problem"]
+
+
+def test_readers_that_nothing_is_refused_to_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "find_confinement", Confinement)
+    (finding,) = about(examine(), "reading")
+    assert (finding.state, finding.code) == ("problem", "reading-not-confined")
+
+
+def test_readers_that_do_not_start_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(child, "find_confinement", fail)
+    (finding,) = about(examine(), "reading")
+    assert (finding.state, finding.found) == ("problem", "no memory")

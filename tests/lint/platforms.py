@@ -1,7 +1,9 @@
 """Finds code outside `engine/core/platforms` that asks for the system: `platforms.py FOLDER…`.
 
 That is `sys.platform`, `os.name`, the import of a module that only POSIX systems have, and
-`shutil.rmtree`, for which `try_remove_tree` and `delete_tree` stand in.
+`shutil.rmtree`, for which `try_remove_tree` and `delete_tree` stand in. `SYSTEM` is for the modules
+of `SYSTEM_MODULES`: what they choose by it is one of a kind, such as the place of another program's
+files or the words of a message.
 """
 
 import ast
@@ -11,7 +13,16 @@ from pathlib import Path
 
 ASKING = {("sys", "platform"), ("os", "name"), ("shutil", "rmtree")}
 POSIX_MODULES = {"fcntl", "grp", "pwd", "resource", "termios", "pty"}
+PLATFORMS = "engine.core.platforms"
 ALLOWED = Path("core", "platforms")
+SYSTEM_MODULES = {
+    "engine/assistants/install.py",
+    "engine/cli/documents.py",
+    "bmembed_tui/open_file.py",
+    "bmembed_tui/window/desktop.py",
+    "bmembed_tui/window/shortcut.py",
+    "bmembed_tui/window/system.py",
+}
 
 
 def find_questions(source: str) -> Iterator[tuple[int, str]]:
@@ -26,6 +37,15 @@ def find_questions(source: str) -> Iterator[tuple[int, str]]:
                     yield node.lineno, f"import {name.name}"
 
 
+def imports_system(source: str) -> bool:
+    """Return whether a module imports the name of the system."""
+    for node in ast.walk(ast.parse(source)):
+        is_from_platforms = isinstance(node, ast.ImportFrom) and node.module == PLATFORMS
+        if is_from_platforms and any(name.name == "SYSTEM" for name in node.names):
+            return True
+    return False
+
+
 def find_offenders(folders: list[Path]) -> list[str]:
     """List `FILE:LINE: TEXT` for every Python file below the folders, but not below `ALLOWED`."""
     offenders = []
@@ -33,8 +53,12 @@ def find_offenders(folders: list[Path]) -> list[str]:
         for path in sorted(folder.rglob("*.py")):
             if path.relative_to(folder).is_relative_to(ALLOWED):
                 continue
-            for line, text in find_questions(path.read_text(encoding="utf-8")):
+            source = path.read_text(encoding="utf-8")
+            for line, text in find_questions(source):
                 offenders.append(f"{path}:{line}: {text}")
+            module = path.relative_to(folder.parent).as_posix()
+            if imports_system(source) and module not in SYSTEM_MODULES:
+                offenders.append(f"{path}: SYSTEM")
     return offenders
 
 

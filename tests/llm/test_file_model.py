@@ -21,6 +21,7 @@ from fixtures.preloaded import STARTER
 from fixtures.tiny_gguf import CHATML, build_tiny_gguf, cut_to
 
 from engine.core.errors import CancelledError, ModelError, StageError
+from engine.core.platforms.jobs import Job
 from engine.core.text import size_text
 from engine.gguf.file import check_gguf, content_identity
 from engine.gguf.hardware import (
@@ -32,6 +33,7 @@ from engine.gguf.hardware import (
     threads_for,
     weight_of,
 )
+from engine.llm import chat_template
 from engine.llm.chat import FileChatModel
 from engine.llm.chat_template import SECONDS, render_frame
 from engine.llm.prompts import Message
@@ -355,6 +357,25 @@ def test_a_template_without_a_system_role_gets_both_texts_from_the_user() -> Non
 def test_a_template_that_cannot_be_followed_or_is_hostile_is_left_aside(template: str) -> None:
     seconds = 3 if "range" in template else SECONDS
     assert render_frame(template, "", "", seconds) is None
+
+
+def test_a_template_whose_process_is_not_limited_is_not_rendered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Windows' way: a job of this process limits its memory."""
+    bounds: list[int] = []
+
+    def refuse(command: object, job: object, **_: object) -> None:
+        raise OSError("not limited")
+
+    def bound(memory: int) -> Job:
+        bounds.append(memory)
+        return Job(memory)
+
+    monkeypatch.setattr(chat_template, "Job", bound)
+    monkeypatch.setattr(chat_template, "start_in_job", refuse)
+    assert render_frame(CHATML, "<s>", "</s>") is None
+    assert bounds == [2**30]
 
 
 def test_a_hostile_template_holds_no_loading_up(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What differs between Linux, macOS and Windows, one module for each kind of difference.
 
-No other module asks for the system, except by `SYSTEM`, where a user's own files or words differ.
+No other module asks for the system. A few, which tests/lint/platforms.py lists, choose by `SYSTEM`.
 """
 
 from __future__ import annotations

@@ -303,3 +303,8 @@ def is_online_only(status: os.stat_result) -> bool:
 def is_reserved(name: str) -> bool:
     """Return whether Windows takes a file name, such as `con.txt`, for a device, or changes it."""
     return name.endswith((" ", ".")) or _RESERVED.fullmatch(name) is not None
+
+
+def is_reserved_here(name: str) -> bool:
+    """Return whether this system cannot have a file of that name; see `is_reserved`."""
+    return sys.platform == "win32" and is_reserved(name)

@@ -9,26 +9,31 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
 
 _ACTIVE_PROCESSES = 0x8
 _PROCESS_MEMORY = 0x100
 _DIE_ON_EXCEPTION = 0x400
 _KILL_ON_CLOSE = 0x2000
 _LIMITS_CLASS = 9  # JobObjectExtendedLimitInformation
-_UI_CLASS = 4  # JobObjectBasicUIRestrictions
-_NO_UI = 0xFF
 _LIMITS = struct.Struct("qqIxxxxQQIxxxxQII6Q4Q")
 """JOBOBJECT_EXTENDED_LIMIT_INFORMATION of a 64-bit system."""
+_SUSPENDED = 0x4  # CREATE_SUSPENDED
 _SET_QUOTA_AND_TERMINATE = 0x0101
 _TOKEN_ACCESS = 0x80 | 0x20 | 0x8  # adjust defaults and privileges, query
 _PRIVILEGES = 3  # TokenPrivileges
 _INTEGRITY = 25  # TokenIntegrityLevel
 _REMOVED = 4  # SE_PRIVILEGE_REMOVED
+_CHANGE_NOTIFY = 23  # SeChangeNotifyPrivilege: to reach a file below a folder that is closed
 _LOW_INTEGRITY = struct.pack("<BB6sI", 1, 1, b"\0\0\0\0\0\x10", 0x1000)
 """The security identifier S-1-16-4096."""
 _IS_INTEGRITY = 0x20  # SE_GROUP_INTEGRITY
 
 
+# Limits on the user interface are left out: a job that has them cannot be nested in another job,
+# such as that of Task Scheduler, an SSH server or a CI runner.
 def pack_limits(memory: int, processes: int) -> bytes:
     """Return the limits of a job: address space of a process in bytes, and number of processes."""
     flags = _ACTIVE_PROCESSES | _PROCESS_MEMORY | _DIE_ON_EXCEPTION | _KILL_ON_CLOSE
@@ -53,31 +58,57 @@ if sys.platform == "win32":
         def __init__(self, memory: int, processes: int = 1) -> None:
             self._handle = wintypes.HANDLE(_kernel.CreateJobObjectW(None, None))
             limits = pack_limits(memory, processes)
-            restrictions = struct.pack("I", _NO_UI)
-            self.is_bounded = bool(
+            self._is_limited = bool(
                 _kernel.SetInformationJobObject(self._handle, _LIMITS_CLASS, limits, len(limits))
             )
-            _kernel.SetInformationJobObject(
-                self._handle, _UI_CLASS, restrictions, len(restrictions)
-            )
+            self._lock = threading.Lock()
 
         def add(self, child: subprocess.Popen[bytes]) -> bool:
-            """Put a child into the job; return whether the system did."""
+            """Put a child into the job; return whether it is there, with the limits."""
             handle = wintypes.HANDLE(_kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, 0, child.pid))
             is_added = bool(_kernel.AssignProcessToJobObject(self._handle, handle))
             _kernel.CloseHandle(handle)
-            return is_added and self.is_bounded
+            return is_added and self._is_limited
+
+        def end(self, child: subprocess.Popen[bytes]) -> None:
+            """End the child, and what it has started, from any thread."""
+            with self._lock:
+                if self._handle:
+                    _kernel.TerminateJobObject(self._handle, 1)
+            child.kill()
 
         def close(self) -> None:
             """End the processes of the job."""
-            _kernel.CloseHandle(self._handle)
-            self._handle = wintypes.HANDLE()
+            with self._lock:
+                _kernel.CloseHandle(self._handle)
+                self._handle = wintypes.HANDLE()
+
+    def start_in_job(command: Sequence[str], job: Job, **options: Any) -> subprocess.Popen[bytes]:
+        """Start a program that is in the job from its first instruction on.
+
+        `options` are those of Popen. Raises OSError if the job does not hold it.
+        """
+        import psutil
+
+        flags = options.pop("creationflags", 0) | _SUSPENDED
+        child = subprocess.Popen(command, creationflags=flags, **options)
+        try:
+            if not job.add(child):
+                raise OSError("Windows did not limit it")
+            psutil.Process(child.pid).resume()
+        except BaseException as error:
+            child.kill()
+            child.communicate()
+            if isinstance(error, psutil.Error):
+                raise OSError("it did not start") from error
+            raise
+        return child
 
     def give_up_rights() -> bool:
         """Lower this process to low integrity and drop its privileges, for good.
 
-        It can then write no file of the user and reach no other program of the user. Returns
-        whether the system did so.
+        It can then write no file of the user and control no other program of the user, but still
+        read what the user may. Returns whether the integrity is low.
         """
         token = wintypes.HANDLE()
         process = wintypes.HANDLE(_kernel.GetCurrentProcess())
@@ -93,6 +124,7 @@ if sys.platform == "win32":
         return bool(is_low)
 
     def _remove_privileges(token: wintypes.HANDLE) -> None:
+        """Remove all privileges but that to pass through folders, as DISABLE_MAX_PRIVILEGE does."""
         size = wintypes.DWORD()
         _security.GetTokenInformation(token, _PRIVILEGES, None, 0, ctypes.byref(size))
         privileges = ctypes.create_string_buffer(size.value)
@@ -101,15 +133,15 @@ if sys.platform == "win32":
         ):
             return
         for place in range(struct.unpack_from("I", privileges)[0]):
-            struct.pack_into("I", privileges, 4 + 12 * place + 8, _REMOVED)
+            entry = 4 + 12 * place
+            if struct.unpack_from("II", privileges, entry) != (_CHANGE_NOTIFY, 0):
+                struct.pack_into("I", privileges, entry + 8, _REMOVED)
         _security.AdjustTokenPrivileges(token, 0, privileges, size, None, None)
 
 else:
 
     class Job:
         """A job of Windows; here it bounds nothing."""
-
-        is_bounded = False
 
         def __init__(self, memory: int, processes: int = 1) -> None:
             pass
@@ -118,8 +150,16 @@ else:
             """Return False: there are no jobs here."""
             return False
 
+        def end(self, child: subprocess.Popen[bytes]) -> None:
+            """End the child."""
+            child.kill()
+
         def close(self) -> None:
             """Do nothing."""
+
+    def start_in_job(command: Sequence[str], job: Job, **options: Any) -> subprocess.Popen[bytes]:
+        """Start a program; `options` are those of Popen."""
+        return subprocess.Popen(command, **options)
 
     def give_up_rights() -> bool:
         """Return False: this is for Windows."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from contextlib import suppress
-from typing import IO
+from typing import IO, TextIO
 
 if sys.platform == "win32":
     import queue
@@ -29,6 +30,15 @@ def has_lost_reader(error: BaseException | None) -> bool:
     if sys.platform == "win32" and isinstance(error, OSError) and error.filename is None:
         return error.errno in (errno.EPIPE, errno.EINVAL)
     return isinstance(error, BrokenPipeError)
+
+
+def use_utf8(stream: TextIO | None) -> None:
+    """Have text pass through a standard stream as UTF-8.
+
+    On Windows a pipe would get the code page of the system, which lacks most letters.
+    """
+    if sys.platform == "win32" and isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")
 
 
 class PipeReader:

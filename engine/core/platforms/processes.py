@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,6 +36,32 @@ def own_session() -> dict[str, Any]:
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
         return {"creationflags": flags}
     return {"start_new_session": True}
+
+
+def can_become_program() -> bool:
+    """Return whether a process can become another program, which keeps its limits."""
+    return sys.platform != "win32"
+
+
+def program_file(name: str) -> str:
+    """Return the name of the file of a program."""
+    return f"{name}.exe" if sys.platform == "win32" else name
+
+
+def find_program(name: str) -> str | None:
+    """Return the path of a program on the PATH, or None.
+
+    On Windows `shutil.which` looks into the working directory first, which may be a folder of
+    documents from somebody else. There, only `.exe` files in folders with an absolute path are
+    found.
+    """
+    if sys.platform != "win32":
+        return shutil.which(name)
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        program = Path(folder.strip('"')) / program_file(name)
+        if program.is_absolute() and program.is_file():
+            return str(program)
+    return None
 
 
 def python_program() -> list[str]:
@@ -154,19 +181,22 @@ def limit_memory(size: int) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def forbid_files() -> None:
-    """Forbid this process to write files and memory dumps, where the system can."""
+def forbid_files() -> bool:
+    """Forbid this process memory dumps and growing files; return whether the system does."""
     if sys.platform != "win32":
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
-            with suppress(ValueError, OSError):
-                resource.setrlimit(kind, (0, 0))
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+            return True
+    return False
 
 
 def limit_time(seconds: int) -> None:
     """Let the kernel end this process after `seconds` more of processor time.
 
-    On Windows nothing happens: the parent ends it by the clock.
+    On Windows nothing happens: the parent ends it by the clock, and a job ends it with the parent.
     """
     if sys.platform != "win32":
         used = resource.getrusage(resource.RUSAGE_SELF)

@@ -1,4 +1,4 @@
-"""Unix sockets, which Python has on every system but Windows."""
+"""Unix sockets, which Python has on every system but Windows, and the loopback interface."""
 
 from __future__ import annotations
 
@@ -23,3 +23,10 @@ def listen_at(path: str) -> socket.socket:
         listener.bind(path)
         listener.listen()
         return listener
+
+
+def loopback_interface() -> str | None:
+    """Return the name of the interface that reaches this machine alone; None on Windows."""
+    if sys.platform == "win32":
+        return None
+    return "lo0" if sys.platform == "darwin" else "lo"

@@ -12,31 +12,40 @@ from contextlib import suppress
 from typing import IO
 
 STOP_LINE = b"stop\n"
-CLOSING_SECONDS = 30.0  # Windows ends the process earlier.
-_CLOSE_EVENT = 2  # CTRL_CLOSE_EVENT; CTRL_LOGOFF_EVENT and CTRL_SHUTDOWN_EVENT are greater.
+CLOSING_SECONDS = 30.0  # Windows ends the process after about 5, wherever it is.
+_CLOSE_EVENT = 2  # CTRL_CLOSE_EVENT
 
 if sys.platform == "win32":
     import ctypes
 
     TERMINAL_LOST = signal.SIGBREAK
     """The signal of a lost terminal; Ctrl-Break sends it, too."""
+    ORPHAN_SECONDS = 10.0
+    """How long a stage whose parent was ended may take to its next safe point.
+
+    Its parent has some seconds when the console window is closed. The next run waits for the stage.
+    """
 else:
     TERMINAL_LOST = signal.SIGHUP
     """The signal of a lost terminal."""
+    ORPHAN_SECONDS = 0.0
+    """How long a stage whose parent was ended may go on: a parent is asked before it is ended."""
 
 _keepers: list[object] = []
 
 
 def notice_closing() -> None:
-    """Turn the closing of the console window, logging off and shutting down into TERMINAL_LOST.
+    """Turn the closing of the console window into TERMINAL_LOST.
 
-    Only Windows needs this: it ends a process some seconds after the handler was called, or at once
-    when the handler returns. So the handler waits while the main thread stops.
+    Only Windows needs this: it ends a process about 5 seconds after the handler was called, or at
+    once when the handler returns. So the handler waits while the main thread stops. Of logging off
+    and shutting down, Windows tells no program that has loaded its user interface (user32.dll),
+    which libraries do: there a run is ended as by a kill, and resumes from its last checkpoint.
     """
     if sys.platform == "win32" and not _keepers:
 
         def handle(event: int) -> bool:
-            if event < _CLOSE_EVENT:
+            if event != _CLOSE_EVENT:
                 return False
             signal.raise_signal(signal.SIGBREAK)
             time.sleep(CLOSING_SECONDS)
@@ -63,17 +72,19 @@ def take_input(*, buffered: bool = True) -> IO[bytes]:
     return sys.stdin.buffer if buffered else os.fdopen(0, "rb", 0, closefd=False)
 
 
-def obey_parent(source: IO[bytes], stopping: threading.Event) -> None:
-    """Exit at once when the parent dies, and set `stopping` when it asks for a stop.
+def obey_parent(source: IO[bytes], stopping: threading.Event, orphan_seconds: float = 0.0) -> None:
+    """Exit when the parent dies, and set `stopping` when it asks for a stop.
 
     `source`: what `take_input` returned. The parent calls `ask_to_stop`; the end of the input means
-    that it has died.
+    that it has died. Then `stopping` is set, too, `orphan_seconds` before the exit.
     """
 
     def watch() -> None:
         while line := source.readline():
             if line == STOP_LINE:
                 stopping.set()
+        stopping.set()
+        time.sleep(orphan_seconds)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -27,7 +27,7 @@ def is_superuser() -> bool:
 def is_private(status: os.stat_result) -> bool:
     """Return whether a file belongs to this user and nobody else may read or write it.
 
-    On Windows True: files in the user's profile are closed to other users.
+    On Windows True: there access lists decide, which `engine doctor` speaks of.
     """
     if sys.platform == "win32":
         return True
@@ -47,6 +47,31 @@ def is_in_group(number: int) -> bool:
     if sys.platform == "win32":
         return False
     return is_superuser() or number in (os.getegid(), *os.getgroups())
+
+
+def system_folders() -> tuple[Path, ...]:
+    """Return where administrators look first for a program's configuration; empty on Windows."""
+    if sys.platform == "win32":
+        return ()
+    return (Path("/etc/bmembed"),)
+
+
+def has_access_lists() -> bool:
+    """Return whether access lists, and not modes, say who can open a file (Windows)."""
+    return sys.platform == "win32"
+
+
+def is_in_profile(path: Path) -> bool:
+    """Return whether a path lies in the folder of this user, which is closed to other users.
+
+    Elsewhere than on Windows, modes say that.
+    """
+    return path.resolve().is_relative_to(Path.home().resolve())
+
+
+def has_capabilities() -> bool:
+    """Return whether the rights of a superuser are divided (Linux, capabilities(7))."""
+    return sys.platform == "linux"
 
 
 def can_change_safely() -> bool:

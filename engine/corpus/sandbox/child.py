@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from engine.core.platforms.processes import (
 from engine.core.records import Kind
 from engine.core.subprocesses import import_path, python_command
 from engine.core.text import size_text
+from engine.corpus.sandbox.limits import Confinement
 from engine.corpus.sandbox.outcome import (
     HEADER,
     MAX_FRAME,
@@ -128,7 +129,10 @@ class FileReading:
 
 
 class Child:
-    """A reading process; `used` counts the files that it was asked to read."""
+    """A reading process; `used` counts the files that it was asked to read.
+
+    `confinement`: what the system refuses it.
+    """
 
     def __init__(
         self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes]
@@ -137,7 +141,8 @@ class Child:
         self._limits = limits
         self._ocr = ocr
         self._job = Job(limits.memory)
-        self._job.add(process)
+        # The process is given no file before it has answered, so it may start before this.
+        is_in_job = self._job.add(process)
         self._answers = PipeReader(process.stdout)
         self.used = 0
         self.process = process
@@ -146,8 +151,10 @@ class Child:
         self._stderr_reader.start()
         self._received = bytearray()
         try:
-            self._read_message(time.monotonic() + _START_SECONDS)
-        except (WorkerDiedError, ValueError):
+            ready = self._read_message(time.monotonic() + _START_SECONDS)
+            del ready["type"]
+            self.confinement = replace(Confinement(**ready), job=is_in_job)
+        except (WorkerDiedError, ValueError, KeyError, TypeError):
             self.end()
             raise RuntimeError(
                 f"the reading process did not start: {self._stderr.decode('utf-8', 'replace')}"
@@ -325,3 +332,14 @@ def start_reader(limits: Limits) -> subprocess.Popen[bytes]:
         env=_build_environment(),
         **own_session(),
     )
+
+
+def find_confinement() -> Confinement:
+    """Start a reading process, and return what the system refuses it.
+
+    Raises RuntimeError if it does not start.
+    """
+    limits = Limits()
+    child = Child(limits, None, start_reader(limits))
+    child.end()
+    return child.confinement

@@ -7,17 +7,21 @@ refuses reading processes (`limits`), the network included, except becoming anot
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from engine.core.errors import SettingsError
-from engine.core.platforms import SYSTEM
-from engine.core.platforms.jobs import Job
-from engine.core.platforms.processes import describe_exit_code, has_used_its_time, own_session
+from engine.core.errors import SettingsError, reason_of
+from engine.core.platforms.jobs import Job, start_in_job
+from engine.core.platforms.processes import (
+    can_become_program,
+    describe_exit_code,
+    find_program,
+    has_used_its_time,
+    own_session,
+)
 from engine.core.subprocesses import import_path, python_command
 
 _MAX_TEXT_LENGTH = 2**24  # bytes
@@ -25,6 +29,9 @@ _MAX_TEXT_LENGTH = 2**24  # bytes
 _NO_LANGUAGES = ("osd", "equ")
 # Maximum number of languages unless they are named: each makes tesseract slower.
 _MAX_LANGUAGES = 4
+# On Windows: that of tesseract and, where Chocolatey or Scoop has installed it, that of the small
+# program on the PATH that starts it.
+_PROCESSES = 2
 _PASSED_ON = (
     "PATH",
     "LANG",
@@ -44,7 +51,7 @@ class Tesseract:
     program: str
     version: str
     languages: str
-    running: set[subprocess.Popen[bytes]] = field(default_factory=set, compare=False)
+    running: dict[subprocess.Popen[bytes], Job] = field(default_factory=dict, compare=False)
 
     @property
     def mark(self) -> str:
@@ -63,22 +70,26 @@ class Tesseract:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         command = [self.program, "stdin", "stdout", "-l", self.languages]
-        if SYSTEM != "windows":
-            # There a process cannot become another program: the job alone confines it.
+        if can_become_program():
+            # On Windows the job alone confines it.
             limits = (str(memory), str(seconds))
             command = python_command("engine.corpus.sandbox.limits", *limits, *command)
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            **own_session(),
-        )
-        job = Job(memory)
-        job.add(process)
-        self.running.add(process)
-        ended = threading.Timer(seconds, process.kill)
+        job = Job(memory, _PROCESSES)
+        try:
+            process = start_in_job(
+                command,
+                job,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                **own_session(),
+            )
+        except OSError as error:
+            job.close()
+            return "", f"tesseract did not start ({reason_of(error)})"
+        self.running[process] = job
+        ended = threading.Timer(seconds, job.end, (process,))
         started = time.monotonic()
         ended.start()
         try:
@@ -86,10 +97,10 @@ class Tesseract:
             code = process.wait()
         finally:
             ended.cancel()
-            process.kill()
+            job.end(process)
             process.wait()
+            del self.running[process]
             job.close()
-            self.running.discard(process)
         if code == 0:
             return text.decode("utf-8", "replace"), ""
         if has_used_its_time(code) or time.monotonic() - started >= seconds:
@@ -98,8 +109,8 @@ class Tesseract:
 
     def stop(self) -> None:
         """End all running processes."""
-        for process in list(self.running):
-            process.kill()
+        for process, job in list(self.running.items()):
+            job.end(process)
 
 
 def _exchange(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
@@ -132,7 +143,7 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
     `languages` are as in `deu+eng`. If empty, it gets all languages that it knows if these are few,
     else English. Raises SettingsError for a language without data.
     """
-    program = shutil.which("tesseract")
+    program = find_program("tesseract")
     if program is None:
         return None
     version = _run_option(program, "--version")

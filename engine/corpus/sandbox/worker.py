@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,8 +48,8 @@ def main(arguments: list[str]) -> int:
     answers = os.dup(1)
     # What a library prints must not mix with the answers.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    confine(memory)
-    _send(answers, encoded({"type": "ready"}))
+    confinement = confine(memory)
+    _send(answers, encoded({"type": "ready", **asdict(confinement)}))
     for line in sys.stdin.buffer:
         answer_request(answers, json.loads(line), seconds)
     return 0

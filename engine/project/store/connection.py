@@ -21,7 +21,7 @@ from engine.core.errors import (
     reason_of,
 )
 from engine.core.platforms.files import open_private, replace, sync
-from engine.project.store.schema import SCHEMA, SCHEMA_VERSION
+from engine.project.store.schema import SCHEMA, SCHEMA_VERSION, database_uri
 
 # How long a read-only process waits for a writer that sets up the WAL.
 SETTLE_SECONDS = 5.0
@@ -251,9 +251,8 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
 
     WAL mode would need room for its files there.
     """
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None
-    )
+    uri = database_uri(path.absolute(), "mode=ro&immutable=1")
+    return sqlite3.connect(uri, uri=True, isolation_level=None)
 
 
 def _is_settled(path: Path) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sized
-from contextlib import closing, suppress
-from pathlib import Path
+from contextlib import closing
+from pathlib import Path, PurePath
+
+from engine.core.errors import DamagedError
 
 SCHEMA_VERSION = 11
 _DOCUMENT_QUERIES = """
@@ -91,17 +93,43 @@ def find_foreign_part(path: Path) -> str:
     """Describe a part of a foreign database that no project has; empty if there is none.
 
     Such parts are views (reading one can take for ever), triggers, virtual tables and tables with
-    generated columns. Empty as well for a file that is no database.
+    generated columns. Empty as well for a file that is no database. Raises DamagedError if it
+    cannot be examined.
     """
     with closing(sqlite3.connect(":memory:")) as project:
         project.executescript(SCHEMA)
         known = {(kind, name) for kind, name, _ in project.execute(_ALL)}
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as foreign,
-    ):
-        for kind, name, page in foreign.execute(_ALL).fetchall():
-            is_known = (kind, name) in known or name.startswith("sqlite_")
-            if not (is_known and page) or foreign.execute(_COMPUTED, (name,)).fetchone():
-                return f"the {kind} {name!r}"
+    try:
+        with closing(
+            sqlite3.connect(database_uri(path.absolute(), "mode=ro"), uri=True)
+        ) as foreign:
+            return _find_unknown_part(foreign, known)
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
+            return ""
+        raise DamagedError(
+            f"{path} could not be examined.",
+            f"SQLite says: {error}.",
+            "Make the bundle again, or copy it again.",
+            code="database-damaged",
+        ) from error
+
+
+def _find_unknown_part(foreign: sqlite3.Connection, known: set[tuple[str, str]]) -> str:
+    for kind, name, page in foreign.execute(_ALL).fetchall():
+        is_known = (kind, name) in known or name.startswith("sqlite_")
+        if not (is_known and page) or foreign.execute(_COMPUTED, (name,)).fetchone():
+            return f"the {kind} {name!r}"
     return ""
+
+
+def database_uri(path: PurePath, options: str) -> str:
+    """Return the URI by which SQLite opens an absolute path.
+
+    SQLite takes no server's name in a URI: that of a share on Windows becomes a part of the path,
+    as in `file:////server/share/project.db`.
+    """
+    uri = path.as_uri()
+    if not uri.startswith("file:///"):
+        uri = uri.replace("file://", "file:////", 1)
+    return f"{uri}?{options}"

@@ -20,6 +20,7 @@ from engine.core.platforms.locks import is_held
 from engine.core.platforms.pipes import PipeReader, has_lost_reader
 from engine.core.platforms.processes import (
     describe_exit_code,
+    find_program,
     is_alive,
     own_session,
     peak_memory,
@@ -31,16 +32,19 @@ CHILD = """
 import sys, threading
 from engine.core.platforms.stopping import obey_parent, take_input
 stopping = threading.Event()
-obey_parent(take_input(buffered=False), stopping)
+obey_parent(take_input(buffered=False), stopping, float(sys.argv[1]))
 print("ready", flush=True)
 stopping.wait(60)
+if float(sys.argv[1]) < 1:
+    threading.Event().wait(60)
 print("stopping", flush=True)
 """
 
 
-def start_child() -> subprocess.Popen[bytes]:
+def start_child(orphan_seconds: float = 60.0) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-c", CHILD], stdin=pipe, stdout=pipe, **own_session())
+    command = [sys.executable, "-c", CHILD, str(orphan_seconds)]
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, **own_session())
 
 
 def test_exit_codes_are_named() -> None:
@@ -69,6 +73,32 @@ def test_arguments_are_quoted_for_the_shell_of_the_system(
     assert quote_argument(text) == windows
 
 
+@pytest.mark.parametrize("path", ["", ".", "relative"])
+def test_a_program_in_the_working_directory_is_not_found(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents from somebody else may lie there, and a program among them."""
+    programs = tmp_path / "programs"
+    for folder in (tmp_path, tmp_path / "relative", programs):
+        folder.mkdir(exist_ok=True)
+        (folder / "tesseract.exe").touch()
+    monkeypatch.setattr(processes, "sys", SimpleNamespace(platform="win32"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", path)
+    assert find_program("tesseract") is None
+    monkeypatch.setenv("PATH", os.pathsep.join([path, str(programs)]))
+    assert find_program("tesseract") == str(programs / "tesseract.exe")
+
+
+def test_our_processes_look_for_programs_on_the_path_alone() -> None:
+    code = (
+        "import os; from engine.core.environment import ONLY_ON_PATH, prepare_process;"
+        "prepare_process(); print(os.environ[ONLY_ON_PATH])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.strip() == b"1"
+
+
 def test_limits_of_a_job_lie_where_windows_looks_for_them() -> None:
     limits = pack_limits(2**31, 1)
     assert len(limits) == 144
@@ -93,8 +123,18 @@ def test_a_child_that_is_asked_to_stop_ends_by_itself(*, by_line: bool) -> None:
         assert child.wait(60) == 0
 
 
-def test_a_child_ends_with_its_parents_pipe() -> None:
+def test_a_child_that_has_lost_its_parent_stops_at_a_safe_point() -> None:
     with start_child() as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline().strip() == b"ready"
+        child.stdin.close()
+        assert child.stdout.readline().strip() == b"stopping"
+        assert child.wait(60) == 0
+
+
+def test_a_child_that_does_not_stop_ends_with_its_parents_pipe() -> None:
+    with start_child(0.1) as child:
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stdout.readline().strip() == b"ready"

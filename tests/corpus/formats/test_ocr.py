@@ -21,6 +21,7 @@ from engine.core.platforms import SYSTEM
 from engine.corpus.formats import pictures
 from engine.corpus.formats.pdf.pdfium import open_pdf
 from engine.corpus.ingest import ingest
+from engine.corpus.sandbox import tesseract
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
@@ -74,9 +75,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def found(program: Path) -> Tesseract:
-    tesseract = find_tesseract()
-    assert tesseract is not None
-    return tesseract
+    installed = find_tesseract()
+    assert installed is not None
+    return installed
 
 
 def test_the_setting_reaches_the_reading_process(tmp_path: Path, found: Tesseract) -> None:
@@ -100,8 +101,7 @@ def read(found: Tesseract) -> Iterator[object]:
 
 
 def test_what_is_installed_is_found(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tesseract = find_tesseract()
-    assert tesseract == Tesseract(str(program), "tesseract 9.1", "deu+eng")
+    assert find_tesseract() == Tesseract(str(program), "tesseract 9.1", "deu+eng")
     named = find_tesseract("eng, deu")
     assert named is not None
     assert named.languages == "eng+deu"
@@ -304,3 +304,25 @@ def test_pages_read_by_ocr_are_recorded_and_switching_it_takes_effect(
     (finding,) = (finding for finding in examine(project) if finding.topic == "ocr")
     assert finding.state == "problem"
     assert standing(ledger(ocr=False)) == without
+
+
+def test_a_program_that_cannot_be_limited_reads_nothing(
+    found: Tesseract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows' way: the program and the one that starts it (Chocolatey, Scoop) are in a job."""
+    bounds: list[tuple[int, int]] = []
+
+    class Job(tesseract.Job):
+        def __init__(self, memory: int, processes: int = 1) -> None:
+            bounds.append((memory, processes))
+            super().__init__(memory, processes)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("not limited")
+
+    monkeypatch.setattr(tesseract, "Job", Job)
+    monkeypatch.setattr(tesseract, "start_in_job", refuse)
+    text, problem = found.read(b"P5", 2**31, 60)
+    assert (text, bool(problem)) == ("", True)
+    assert bounds == [(2**31, 2)]
+    assert not found.running

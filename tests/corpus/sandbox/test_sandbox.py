@@ -30,7 +30,9 @@ from engine.core.assets import asset_path
 from engine.core.platforms import SYSTEM
 from engine.core.records import Marked
 from engine.corpus.formats import LeftOut
-from engine.corpus.sandbox import worker
+from engine.corpus.sandbox import child, worker
+from engine.corpus.sandbox.child import find_confinement
+from engine.corpus.sandbox.limits import Confinement
 from engine.corpus.sandbox.outcome import HEADER, Limits, Outcome, as_message, decode_finding
 from engine.corpus.sandbox.pool import Pool
 
@@ -472,7 +474,11 @@ def test_names_and_reasons_are_texts_of_a_length_that_is_bounded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers = SimpleNamespace(loads=lambda _: message, dumps=json.dumps)
+    def loads(text: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(text)
+        return answer if answer["type"] == "ready" else message
+
+    answers = SimpleNamespace(loads=loads, dumps=json.dumps)
     monkeypatch.setattr("engine.corpus.sandbox.child.json", answers)
     outcome = pool(names=10).read(write(tmp_path / "a.txt", b"pelican"), "txt")
     assert (outcome.kind, outcome.documents, outcome.inaccessible) == ("damaged", [], False)
@@ -517,3 +523,42 @@ def test_modules_of_the_current_folder_are_not_executed(
     outcome = pool().read(write(tmp_path / "a.docx", office.docx()), "docx")
     assert "pelican" in outcome.documents[0].text
     assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.skipif(SYSTEM != "linux", reason="it names what Linux grants")
+def test_a_reader_says_what_the_system_refuses_it() -> None:
+    confinement = find_confinement()
+    assert confinement == Confinement(files=True, calls=True, landlock=confinement.landlock)
+    assert confinement.is_complete == (confinement.landlock > 0)
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+def test_a_readers_job_is_reported_as_windows_has_set_it(
+    monkeypatch: pytest.MonkeyPatch, *, is_added: bool
+) -> None:
+    monkeypatch.setattr(child.Job, "add", lambda *_: is_added)
+    assert find_confinement().job is is_added
+
+
+@pytest.mark.parametrize(
+    ("confinement", "means", "complete"),
+    [
+        (Confinement(calls=True, landlock=4), ("seccomp", "Landlock"), True),
+        (Confinement(files=True, calls=True), ("seccomp",), False),
+        (Confinement(low_integrity=True, job=True), ("job", "low integrity"), False),
+        (Confinement(low_integrity=True), ("low integrity",), False),
+        (Confinement(job=True), ("job",), False),
+        (Confinement(files=True), ("limits",), False),
+    ],
+)
+def test_what_is_refused_is_what_holds(
+    confinement: Confinement, means: tuple[str, ...], *, complete: bool
+) -> None:
+    refused, by = confinement.describe()
+    assert refused
+    assert [word in by for word in means] == [True] * len(means)
+    assert confinement.is_complete is complete
+
+
+def test_nothing_is_claimed_where_nothing_holds() -> None:
+    assert Confinement().describe() == ("", "")

@@ -6,7 +6,7 @@ import os
 import random
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 import pytest
 from fixtures.errors import fails
@@ -15,7 +15,7 @@ from fixtures.stored import ARTIFACT, chunk, live, put_document, put_file
 from engine.core.errors import DamagedError, EngineError, ResourceError, UsageError
 from engine.core.records import JudgedQuery
 from engine.project.store.connection import connect_for_reading
-from engine.project.store.schema import SCHEMA_VERSION
+from engine.project.store.schema import SCHEMA_VERSION, database_uri, find_foreign_part
 from engine.project.store.store import Store
 
 
@@ -245,3 +245,41 @@ def test_a_second_writer_that_must_wait_too_long_fails(store: Store, tmp_path: P
     assert not isinstance(caught.value, DamagedError)
     assert put_file(other, "b.md")
     other.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        (PurePosixPath("/a b/project.db"), "file:///a%20b/project.db?mode=ro"),
+        (PureWindowsPath(r"C:\a\project.db"), "file:///C:/a/project.db?mode=ro"),
+        (
+            PureWindowsPath(r"\\nas\all users\project.db"),
+            "file:////nas/all%20users/project.db?mode=ro",
+        ),
+    ],
+)
+def test_sqlite_gets_no_servers_name_in_a_uri(path: PurePath, uri: str) -> None:
+    assert database_uri(path, "mode=ro") == uri
+
+
+def test_the_path_of_a_share_is_one_that_sqlite_opens(closed: Path) -> None:
+    """Two slashes at its beginning, as on Windows, are the same as one here."""
+    uri = database_uri(closed, "mode=ro").replace("file:///", "file:////", 1)
+    connection = sqlite3.connect(uri, uri=True)
+    assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    connection.close()
+
+
+def test_a_foreign_database_that_cannot_be_examined_is_not_taken_for_sound(
+    closed: Path, tmp_path: Path
+) -> None:
+    assert find_foreign_part(closed) == ""
+    (tmp_path / "text.db").write_text("no database " * 100)
+    assert find_foreign_part(tmp_path / "text.db") == ""
+    with fails(DamagedError, "database-damaged"):
+        find_foreign_part(tmp_path)
+    connection = sqlite3.connect(closed)
+    connection.execute("CREATE VIEW endless AS SELECT 1")
+    connection.commit()
+    connection.close()
+    assert "endless" in find_foreign_part(closed)
