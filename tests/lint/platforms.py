@@ -19,8 +19,8 @@ SYSTEM_MODULES = {
     "engine/assistants/install.py",
     "engine/cli/documents.py",
     "bmembed_tui/open_file.py",
-    "bmembed_tui/shortcut.py",
     "bmembed_tui/window/desktop.py",
+    "bmembed_tui/shortcut.py",
     "bmembed_tui/window/system.py",
 }
 
