@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -20,6 +21,7 @@ from fixtures.pipeline import environment
 from bmembed_tui.window.bridge import NOTHING, Bridge, list_page_functions
 from bmembed_tui.window.child import AppProcess
 from engine import __version__
+from engine.core.platforms import processes
 
 SECONDS = 40
 
@@ -199,6 +201,25 @@ def test_an_app_that_cannot_begin_reports_its_exit_code_and_last_words() -> None
         assert time.monotonic() < end
         found = broken.read()["messages"]
     assert (found[0]["code"], _Broken.LAST_WORDS in found[0]["text"]) == (3, True)
+
+
+def test_on_windows_the_app_runs_in_python_itself_and_in_utf_8(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = SimpleNamespace(platform="win32", executable="launcher.exe", _base_executable="base.exe")
+    started: list[tuple[list[str], str]] = []
+    real = subprocess.Popen
+
+    def popen(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        started.append((command, options["env"]["__PYVENV_LAUNCHER__"]))
+        return real([sys.executable, "-c", ""], **options)
+
+    monkeypatch.setattr(processes, "sys", here)
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    AppProcess("quay", (80, 24), lambda _text: None, lambda _message: None).close()
+    module = "bmembed_tui.window.app_process"
+    command = ["base.exe", "-X", "utf8", "-P", "-m", module, "quay"]
+    assert started == [(command, "launcher.exe")]
 
 
 class _Broken(AppProcess):
