@@ -144,11 +144,11 @@ def test_what_a_resumed_run_will_take_is_measured_on_its_own_chunks(asked_projec
 
     def script(request: Request, number: int) -> Any:
         nonlocal stopped
-        stopped = number == 2
+        if number == 2:
+            stopped = True
+            return Raw(503)
         if number > 2:
             time.sleep(0.3)
-        if number == 2:
-            return Raw(503)
         return good(request, number)
 
     with serving(script) as server:
