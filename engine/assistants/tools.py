@@ -17,7 +17,7 @@ from engine.core.dates import day
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import MAX_FACETS, Found, Hit, Search, read_mode
 from engine.core.messages.wire import from_json, to_json
-from engine.core.platforms.files import file_url
+from engine.core.platforms.names import file_url
 from engine.core.records import Document
 from engine.search.filters import date_of
 

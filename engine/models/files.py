@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from engine.core.disk import file_sha256
 from engine.core.errors import CancelledError, ModelError
-from engine.core.platforms.files import is_reserved
+from engine.core.platforms.names import is_reserved
 
 BLOCK = 1 << 20
 MAX_FILES = 200

@@ -23,11 +23,11 @@ from engine.core.errors import (
 )
 from engine.core.platforms.files import (
     has_room_for_names,
-    is_reserved_here,
     try_remove_file,
     try_remove_tree,
 )
 from engine.core.platforms.locks import holder_file, is_held
+from engine.core.platforms.names import is_reserved_here
 from engine.core.platforms.processes import quote_argument
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo

@@ -10,7 +10,8 @@ from pathlib import Path
 from bmembed_tui.open_file import open_file
 from engine.core.dates import day
 from engine.core.messages.search import LINED, Hit
-from engine.core.platforms.files import are_names_bytes, is_document
+from engine.core.platforms.files import is_document
+from engine.core.platforms.names import are_names_bytes
 
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 

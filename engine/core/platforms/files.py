@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import mmap
-import ntpath
 import os
 import re
 import secrets
@@ -18,25 +17,20 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
-from urllib.parse import quote
+
+from engine.core.platforms.names import reachable_path
 
 RETRY_SECONDS = 2.0
 PAUSE_SECONDS = 0.05
-MAX_PATH = 248
-"""Of Windows, for folders; 260 for files."""
-_EXTENDED = "\\\\?\\"
 _MOUNT_POINT = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT, of junctions
 _RECALL_ON_DATA_ACCESS = 0x400000  # FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS
 _ASIDE = ".bmembed-old-"
 PROBE = ".bmembed-try-"
 """Begins the names of files that only tell whether they can be made."""
 _LEFTOVER = re.compile(rf"{re.escape(_ASIDE)}[0-9a-f]{{8}}")
-_DEVICE = r"(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³]) *(?:\.[^\\/]*)?"
-_RESERVED = re.compile(_DEVICE, re.IGNORECASE)
-_CHANGED_BY_WINDOWS = re.compile(rf"[\\/]{_DEVICE}(?:[\\/]|$)|[ .](?:[\\/]|$)", re.IGNORECASE)
 _Result = TypeVar("_Result")
 _Problem = tuple[type[BaseException], BaseException, TracebackType]
 
@@ -242,47 +236,11 @@ def _try_to_create(path: Path) -> None:
     try_remove_file(path)
 
 
-def reachable_path(path: str) -> str:
-    """Return an absolute path by which a file can be opened, however long or whatever its name.
-
-    Programs of Windows reach 260 characters, unless an administrator has set LongPathsEnabled. They
-    open a device for a reserved name and ignore spaces and dots at the end of a name, which other
-    systems write. Only a path that begins in a way of its own is taken as it is, with no `/`, `.`
-    or `..`.
-    """
-    if sys.platform != "win32" or path.startswith(_EXTENDED):
-        return path
-    if len(path) < MAX_PATH and not _CHANGED_BY_WINDOWS.search(path):
-        return path
-    return extend_path(path)
-
-
 def is_document(path: Path) -> bool:
     """Return whether there is a file of an absolute path, which may need `reachable_path`."""
     with suppress(OSError, ValueError):
         return Path(reachable_path(str(path))).is_file()
     return False
-
-
-def extend_path(path: str) -> str:
-    """Return the long form of an absolute path of Windows."""
-    normal = ntpath.normpath(path)
-    if normal.startswith("\\\\"):
-        return f"{_EXTENDED}UNC{normal[1:]}"
-    return f"{_EXTENDED}{normal}"
-
-
-def are_names_bytes() -> bool:
-    """Return whether names of files are bytes, which need not be UTF-8; on Windows they are not."""
-    return sys.platform != "win32"
-
-
-def file_url(folder: str, path: str) -> str:
-    """Return the URL of a file in an absolute folder, also of one whose name is not UTF-8."""
-    if sys.platform == "win32":
-        # Letters of drives, backslashes and shares are written in ways of their own.
-        return PureWindowsPath(folder, path).as_uri()
-    return "file://" + quote(os.fsencode(f"{folder}/{path}"))
 
 
 def is_link(entry: os.DirEntry[str]) -> bool:
@@ -298,13 +256,3 @@ def is_link(entry: os.DirEntry[str]) -> bool:
 def is_online_only(status: os.stat_result) -> bool:
     """Return whether reading a file would fetch it from a cloud, as OneDrive does on Windows."""
     return bool(getattr(status, "st_file_attributes", 0) & _RECALL_ON_DATA_ACCESS)
-
-
-def is_reserved(name: str) -> bool:
-    """Return whether Windows takes a file name, such as `con.txt`, for a device, or changes it."""
-    return name.endswith((" ", ".")) or _RESERVED.fullmatch(name) is not None
-
-
-def is_reserved_here(name: str) -> bool:
-    """Return whether this system cannot have a file of that name; see `is_reserved`."""
-    return sys.platform == "win32" and is_reserved(name)

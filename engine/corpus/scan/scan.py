@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import InputError, UsageError
-from engine.core.platforms.files import is_link, is_online_only, reachable_path
+from engine.core.platforms.files import is_link, is_online_only
+from engine.core.platforms.names import reachable_path
 from engine.core.records import Kind
 from engine.corpus.scan.formats import (
     FORMATS,

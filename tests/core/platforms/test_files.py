@@ -39,14 +39,6 @@ def test_a_folder_with_a_read_only_file_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_url_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert files.file_url("/my docs", "a\udce9.md") == "file:///my%20docs/a%E9.md"
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert files.file_url(r"C:\my docs", "a/é.md") == "file:///C:/my%20docs/a/%C3%A9.md"
-    assert files.file_url(r"\\office\share\x", "a.pdf") == "file://office/share/x/a.pdf"
-
-
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take Windows' way, with no pause between attempts."""
@@ -270,47 +262,6 @@ def test_syncing_a_missing_file_is_an_error(tmp_path: Path) -> None:
         files.sync(tmp_path / "b")
 
 
-@pytest.mark.parametrize(
-    ("name", "reserved"),
-    [
-        ("con", True),
-        ("CON.txt", True),
-        ("nul .md", True),
-        ("COM1", True),
-        ("lpt².pdf", True),
-        ("CONIN$", True),
-        ("conout$.log", True),
-        ("plan.", True),
-        ("plan ", True),
-        ("com0", False),
-        ("console.txt", False),
-        ("a.con", False),
-    ],
-)
-def test_names_that_windows_keeps_for_devices(name: str, *, reserved: bool) -> None:
-    assert files.is_reserved(name) == reserved
-
-
-@pytest.mark.parametrize(
-    ("path", "reached"),
-    [
-        ("C:\\docs/2031", "C:\\docs/2031"),
-        (f"C:\\docs/{'a' * 250}/b.txt", f"\\\\?\\C:\\docs\\{'a' * 250}\\b.txt"),
-        (f"\\\\nas\\share/{'a' * 250}", f"\\\\?\\UNC\\nas\\share\\{'a' * 250}"),
-        (f"\\\\?\\C:\\{'a' * 250}", f"\\\\?\\C:\\{'a' * 250}"),
-        ("C:\\docs/con.txt", "\\\\?\\C:\\docs\\con.txt"),
-        ("\\\\nas\\share/Aux/plan.md", "\\\\?\\UNC\\nas\\share\\Aux\\plan.md"),
-        ("C:\\docs/plan. /a.md", "\\\\?\\C:\\docs\\plan. \\a.md"),
-        ("C:\\docs/plan.", "\\\\?\\C:\\docs\\plan."),
-        ("C:\\docs/console.txt", "C:\\docs/console.txt"),
-        ("C:\\docs/a.con", "C:\\docs/a.con"),
-    ],
-)
-@pytest.mark.usefixtures("windows")
-def test_paths_of_windows_that_need_their_long_form(path: str, reached: str) -> None:
-    assert files.reachable_path(path) == reached
-
-
 @pytest.mark.usefixtures("windows")
 def test_a_document_is_looked_for_by_the_path_that_reaches_it(
     monkeypatch: pytest.MonkeyPatch,
@@ -325,11 +276,6 @@ def test_a_document_is_looked_for_by_the_path_that_reaches_it(
     assert files.is_document(Path("C:\\docs\\con.txt"))
     assert files.is_document(Path("C:\\docs\\plan.txt"))
     assert looked_for == ["\\\\?\\C:\\docs\\con.txt", "C:\\docs\\plan.txt"]
-
-
-def test_long_paths_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert files.reachable_path(f"/docs/{'a' * 250}/b.txt") == f"/docs/{'a' * 250}/b.txt"
 
 
 @pytest.mark.posix(reason="links need a right on Windows")
