@@ -36,7 +36,7 @@ import tantivy
 from engine.core.arrays import Floats, Ids, Ranking
 from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
-from engine.lexical.analysis import Analyzer, QueryTerms, is_code
+from engine.lexical.analysis import Analyzer, QueryTerms, find_joined, is_code
 from engine.lexical.bm25 import Weights, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
 from engine.lexical.codes import find_readings, strip_language
@@ -478,6 +478,9 @@ class LexicalIndex:
         """Return the analysed terms of a query, without whole codes unless `bonus`."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         if bonus and self._has_bonus:
+            for code in sorted(find_joined(terms.single)):
+                if self.document_frequency(code):
+                    terms.codes[code] = (code,)
             return terms
         return replace(terms, codes={}, digits={})
 

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import TYPE_CHECKING
 
 from engine.core.characters import drop_invisible
@@ -476,11 +477,14 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
     """Return the chunks that may contain a clause, as far as BM25 knows."""
     import numpy as np
 
+    from engine.lexical.analysis import is_joined
+
     if not clause.is_prefix:
         matching = index.find_with_words(clause.text)
         if matching is None:
             return Candidates(ids)
-        has_codes = bool(index.analyzer.terms(clause.text).codes)
+        codes = index.analyzer.terms(clause.text).codes
+        has_codes = not all(map(is_joined, codes))
         is_code = has_codes and not clause.is_phrase
         return Candidates(matching, clause.is_word or is_code)
     *words, last = word_pattern().findall(clause.text)
@@ -497,10 +501,11 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
 
 def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
     """Return the terms with the highest TF-IDF in a document, spelt as there."""
+    from engine.lexical.analysis import is_joined
     from engine.lexical.codes import strip_language
 
     text = document.text[:LIKE_CHARACTERS]
-    counts = Counter(index.analyse(text, document.language))
+    counts = Counter(filterfalse(is_joined, index.analyse(text, document.language)))
     weights = index.idf(list(counts)) * list(counts.values())
     by_weight = sorted(zip(-weights, counts, strict=True))
     spellings: dict[str, str] = {}
