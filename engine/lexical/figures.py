@@ -2,8 +2,8 @@
 
 A number with decimals or in groups becomes its value (`12.750,00`, `12,750`, `12 750` → `12750.0`;
 `9,90` → `9.9`), a day `2031-05-17`, a number in groups its digits, and an IBAN in groups the IBAN
-without spaces. A telephone number has a code without the prefixes of its country, too. If a spelling may mean two things, both count: `12.750` is 12750 or 12.75,
-`05/06/2031` a day in May or in June.
+without spaces. A telephone number also has a code without prefixes. If a spelling may mean two
+things, both count: `12.750` is 12750 or 12.75, `05/06/2031` a day in May or in June.
 
 Three steps: a hint says whether a text may hold a figure, since most hold none; a pattern finds the
 figures; `read_figure` reads each.

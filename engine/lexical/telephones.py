@@ -24,9 +24,8 @@ HINT = rf"\+{_SPACE}?\d|\d{_SPACE}?[/\u2013-]{_SPACE}\d|\d\){_SEPARATOR}\d"
 _IS_TELEPHONE = re.compile(PATTERN)
 _TRUNK_PREFIX = "(0)"
 # The countries of one and two digits (ITU-T E.164); all others have three.
-_SHORT_CODES = frozenset(
-    "1 7 20 27 30 31 32 33 34 36 39 40 41 43 44 45 46 47 48 49 51 52 53 54 55 56 57 58 60 61 62 "
-    "63 64 65 66 81 82 84 86 90 91 92 93 94 95 98".split()
+_SHORT_CODES = re.compile(
+    "1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]",
 )
 _MIN_DIGITS = 7
 _MAX_DIGITS = 17
@@ -56,7 +55,5 @@ def _is_telephone(compound: str) -> bool:
 
 def _count_country_digits(number: str) -> int:
     """Return how many digits of an international number name the country."""
-    for length in (1, 2):
-        if number[:length] in _SHORT_CODES:
-            return length
-    return 3
+    match = _SHORT_CODES.match(number)
+    return len(match[0]) if match else 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _UNITS = (
-    "mm cm dm m km nm μm µm yd mi mm2 cm2 m2 km2 mm3 cm3 dm3 m3 mm² cm² m² km² mm³ cm³ dm³ m³ qm ha "
+    "mm cm dm m km nm μm µm yd mi mm2 cm2 m2 km2 mm3 cm3 dm3 m3 mm² cm² m² km² "
+    "mm³ cm³ dm³ m³ qm ha "
     "mg g kg t kt lb lbs oz μg µg ml cl dl l hl "
     "ms μs µs ns min h hrs km/h kmh mph rpm "
     "v mv kv ma mah ah w mw kw gw tw wh kwh mwh gwh kwp va kva mva ohm kohm kω mω ω "
