@@ -21,6 +21,11 @@ def strip_language(term: str) -> str:
     return term.rpartition(":")[2]
 
 
+def is_in_another_language(term: str) -> bool:
+    """Tell whether a term is one of a language that is not the main one."""
+    return ":" in term
+
+
 def find_readings(query: QueryTerms) -> list[list[str]]:
     """Return the indexed terms, in all spellings, of each code and long number of a query."""
     codes: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)

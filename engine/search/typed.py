@@ -277,12 +277,15 @@ class TypedQueries:
     def add_wording(self, query: ParsedQuery, allowed: Ids | None) -> ParsedQuery:
         """Return a query with the texts that rankers get.
 
-        These are its text, completed prefixes and words of the document that hits should resemble.
+        These are its text, compounds of its words or their parts if no chunk contains the word as
+        it is, completed prefixes and words of the document that hits should resemble.
         Prefixes are completed with words of the chunks `allowed`.
         """
         keywords = [query.text]
         meaning = [query.text]
         index = self._open_index()
+        if index:
+            keywords += self._find_compounds(index, query.text)
         if index and allowed is not None:
             for prefix in query.prefixes:
                 words = self._complete(index, prefix, allowed)
@@ -296,6 +299,24 @@ class TypedQueries:
         return replace(
             query, keywords=" ".join(keywords).strip(), meaning=" ".join(meaning).strip()
         )
+
+    def _find_compounds(self, index: LexicalIndex, text: str) -> list[str]:
+        """Return the compounds with the words that no chunk contains, or else their parts.
+
+        Compounds are spelt as in the documents.
+        """
+        from engine.lexical.compounds import find_compounds, split_compound
+
+        words: list[str] = []
+        for word in word_pattern().findall(text):
+            compounds = find_compounds(index, word)
+            for term in compounds:
+                chunk = index.find_with_any([term])[:1].tolist()
+                for _, chunk_text in self._read_texts(chunk):
+                    words += sorted(index.find_spellings(term, chunk_text))[:1]
+            if not compounds:
+                words += split_compound(index, word)
+        return words
 
     def _complete(self, index: LexicalIndex, prefix: Clause, chunks: Ids) -> list[str]:
         """Return words with a prefix, the most frequent first.
@@ -345,6 +366,8 @@ class TypedQueries:
         these words and unknown codes, except parts of file names; if there is a correction, all
         unknown words.
         """
+        from engine.lexical.compounds import has_compounds
+
         index = self._open_index()
         if not index:
             return "", ""
@@ -352,7 +375,8 @@ class TypedQueries:
         misspelt: set[str] = set()
 
         def respell(word: str) -> str:
-            spelling = self._find_spelling(index, word) if word in words else ""
+            is_searched = word in words and not has_compounds(index, word)
+            spelling = self._find_spelling(index, word) if is_searched else ""
             if not spelling:
                 return word
             misspelt.add(word)
