@@ -26,6 +26,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -365,8 +366,9 @@ class Analyzer:
         terms: list[str] = []
         for word in words:
             terms += self._word_terms(word)
-        joined = self._word_terms(self._join(compound))
-        analysed = (tuple(terms), (*codes, *map(_add_joint, joined)))
+        if joined := self._join(compound):
+            codes = (*codes, *map(_add_joint, self._word_terms(joined)))
+        analysed = (tuple(terms), codes)
         self._cache[compound] = analysed
         return analysed
 
@@ -378,6 +380,8 @@ class Analyzer:
 
     def _join(self, raw: str) -> str:
         """Return the words of a compound as one, empty if nobody writes them so."""
+        if not _MARK.search(raw):
+            return ""
         compound = _strip_possessive(raw)
         if len(compound) > _MAX_JOINED_LENGTH or not _JOINED.fullmatch(compound):
             return ""
@@ -406,10 +410,12 @@ class Analyzer:
                 words += piece_words
                 codes += piece_codes
             return words, tuple(codes)
+        if not _DIGIT.search(compound):
+            return words + plain_words, ()
         if measure := units.split_measure(compound):
             return [*words, compound, *measure], ()
         if _is_code(compound, plain_words):
-            parts = [part for word in plain_words for part in _TIMES.split(word)]
+            parts = list(chain.from_iterable(map(_TIMES.split, plain_words)))
             return [*words, *_split_code(parts)], tuple(_find_codes(compound))
         return words + plain_words, tuple(_find_days(compound))
 
@@ -526,7 +532,7 @@ def _find_possessive(compound: str) -> str:
 
 
 def _is_code(compound: str, words: list[str]) -> bool:
-    if not _DIGIT.search(compound) or _PROSE_NUMBER.fullmatch(compound):
+    if _PROSE_NUMBER.fullmatch(compound):
         return False
     longest = max(map(len, words))
     if len(words) > _MAX_PARTS or longest > _MAX_WORD_LENGTH:

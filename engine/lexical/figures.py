@@ -62,8 +62,8 @@ _AREA = rf"(?<=\()\d{{2,6}}\)[{_BLANK}]?\d{{2,8}}{_MORE_DIGITS}"
 _EAN = rf"\d[{_BLANK}]\d{{6}}[{_BLANK}]\d{{6}}(?![{_BLANK}]?\d)"
 
 _AFTER_DIGIT = (
-    rf"(?=\d)(?<!\d[.,'\u2019])(?:(?:{_DAY}|{_AREA}|{telephones.PATTERN}|{_EAN}){_END}"
-    rf"|(?:{_AMOUNT}){_AMOUNT_END}|(?:{_GROUPS}){_END})|(?<!\w)(?=\+){telephones.PATTERN}{_END}"
+    rf"(?=[+\d])(?<!\d[.,'\u2019])(?:(?:{_DAY}|{_AREA}|{telephones.PATTERN}|{_EAN}){_END}"
+    rf"|(?:{_AMOUNT}){_AMOUNT_END}|(?:{_GROUPS}){_END})"
 )
 _AFTER_LETTER = (
     rf"{_DAY_AFTER_MONTH}{_END}|(?:{account_numbers.PATTERN}){_END}"
