@@ -362,8 +362,8 @@ class TypedQueries:
     def suggest_correction(self, query: ParsedQuery) -> tuple[str, str]:
         """Return the query with misspelt words corrected, empty if there are none, and a note.
 
-        Words that no document contains get the spelling of a similar word that does. The note names
-        these words and unknown codes, except parts of file names; if there is a correction, all
+        Words that no document contains get the spelling of a similar word that does, except parts
+        of file names. The note names these words and unknown codes; if there is a correction, all
         unknown words.
         """
         from engine.lexical.compounds import has_compounds
@@ -375,7 +375,8 @@ class TypedQueries:
         misspelt: set[str] = set()
 
         def respell(word: str) -> str:
-            is_searched = word in words and not has_compounds(index, word)
+            is_name = any(word in name for name in query.names)
+            is_searched = word in words and not is_name and not has_compounds(index, word)
             spelling = self._find_spelling(index, word) if is_searched else ""
             if not spelling:
                 return word

@@ -594,3 +594,14 @@ def test_words_and_compounds_that_no_document_contains_are_found_in_each_other(
             assert found.hits[0].marks
             assert found.suggestion == ""
         assert not search(searcher, "Laufzettel", "bm25").hits
+
+
+@pytest.mark.parametrize("query", ["loan.html", "title:loan.html", "loan.html interest"])
+def test_names_of_files_are_not_corrected(indexed: Any, query: str) -> None:
+    indexed.put("web.md", ["An htmlx page."])
+    indexed.index()
+    with closing(Searcher(indexed.project)) as searcher:
+        found = search(searcher, query, "bm25")
+        assert [hit.path for hit in found.hits] == ["contracts/old/loan.html"]
+        assert found.suggestion == ""
+        assert search(searcher, "html", "bm25").suggestion == "htmlx"
