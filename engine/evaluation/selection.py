@@ -29,6 +29,7 @@ from engine.evaluation.lists.preferences import (
 )
 from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
+from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.models.catalogue import SHARES
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import (
@@ -221,13 +222,14 @@ class Choosing:
         self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: list[Option]
     ) -> Decision:
         """Let the gate decide by the ladder, preferences, and experience if it is comparable."""
+        ladder = self._add_focused(mode, ladder, reference, options)
         foreseen = NOTHING_FORESEEN
         comparable = mode == "semantic" or self.reference_share == EQUAL
         if self.experience is not None and comparable:
-            foreseen = self.experience.foresee(mode, options)
+            foreseen = self.experience.foresee(mode, self._list_foreseeable(ladder, options))
         return decide(
             mode,
-            self._add_focused(mode, ladder, reference, options),
+            ladder,
             reference,
             options,
             foreseen=foreseen,
@@ -235,6 +237,22 @@ class Choosing:
             samples=self.settings.evaluation.bootstrap_samples,
             seed=self.settings.training.seed,
         )
+
+    def _list_foreseeable(
+        self, ladder: Sequence[Evidence], options: Sequence[Option]
+    ) -> list[Option]:
+        """Return the options that experience may speak of.
+
+        In hybrid search an encoder has one share, its usual one, unless judged questions measure
+        others. Evidence on the usual share would say nothing against another one, and with several
+        shares to choose from, the prior of one may look safe by chance.
+        """
+        foreseeable = []
+        for option in options:
+            is_usual = option.share is None or option.share == self.usual_share(option.encoder)
+            if is_usual or any(_measures_shares(evidence, option) for evidence in ladder):
+                foreseeable.append(option)
+        return foreseeable
 
     def _deciding_sets(self) -> list[QuerySet]:
         """Return the sets that are on the ladder and have usable queries."""
@@ -325,6 +343,12 @@ class Choosing:
             share=chosen.share,
             system=system,
         )
+
+
+def _measures_shares(evidence: Evidence, option: Option) -> bool:
+    """Tell whether evidence that may weigh shares has enough queries on an option."""
+    enough = evidence.queries >= MIN_FOR_SPREAD
+    return evidence.rung in DECIDE_SHARE and enough and option.name in evidence.systems
 
 
 def contenders_of(snapshot: ProjectSnapshot) -> dict[SearchMode, ContenderInfo]:
