@@ -23,9 +23,9 @@ from engine.evaluation.gate.sentences import explain_decision
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.lists.preferences import (
-    count_preferences,
     preferences_between,
     read_preferences,
+    weigh_preferences,
 )
 from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
@@ -396,14 +396,7 @@ def preferences_of(
             name = candidate_name(weight)
             if mode == "hybrid":
                 name = pair(name, share).name
-            counted = count_preferences(answers, systems)
-            preferences.setdefault(mode, {})[name] = PreferenceEvidence(
-                count=len(answers),
-                wealth_better=counted.better,
-                wealth_worse=counted.worse,
-                wins=counted.wins,
-                losses=counted.losses,
-            )
+            preferences.setdefault(mode, {})[name] = weigh_preferences(answers, systems)
     return preferences
 
 

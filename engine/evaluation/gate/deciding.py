@@ -65,7 +65,7 @@ def decide(
     if proof == "preferred":
         proving_preferences = preferences[name]
         queries = proving_preferences.count
-    return Decision(
+    decision = Decision(
         mode=mode,
         chosen=name,
         reference=reference.name,
@@ -78,6 +78,10 @@ def decide(
         measured_on=measured_rung,
         preferences=proving_preferences,
     )
+    contender = decision.contender
+    if contender is None:
+        return decision
+    return replace(decision, wealth_needed=rules.wealth_needed(contender.name))
 
 
 def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:

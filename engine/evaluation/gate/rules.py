@@ -58,7 +58,9 @@ class Rules:
         self._foreseen = foreseen
         self._preferences = preferences
         self._proving = ladder.find_proving_trials()
-        tests = len(self._proving) + bool(preferences)
+        # Only preferences about people's own questions prove anything.
+        self._compared = {name for name, answers in preferences.items() if answers.count}
+        tests = len(self._proving) + bool(self._compared)
         self._level = LEVEL / max(1, tests)
         self.proofs = {option.name: self._find_proof(option.name) for option in candidates}
 
@@ -99,6 +101,15 @@ class Rules:
             return None
         return self._ladder.find_trial(proof, name)
 
+    def wealth_needed(self, name: str) -> float:
+        """Return the wealth from which preferences prove a candidate.
+
+        It allows for the rungs that may prove something, preferences among them, and for all
+        candidates that people have compared with the reference.
+        """
+        tests = len(self._proving) + 1
+        return len(self._compared | {name}) * tests / LEVEL
+
     def _find_proof(self, name: str) -> RungName | None:
         """Return the highest rung that shows a candidate to be better."""
         proofs: list[RungName] = []
@@ -106,8 +117,7 @@ class Rules:
             if trial.proves(name, self._level) and self._is_beyond_flattery(trial, name):
                 proofs.append(trial.rung)
         preference = self._preferences.get(name)
-        needed_wealth = len(self._preferences) / self._level
-        if preference is not None and preference.wealth_better >= needed_wealth:
+        if preference is not None and preference.wealth_better >= self.wealth_needed(name):
             proofs.append("preferred")
         return min(proofs, key=RUNGS.index, default=None)
 

@@ -306,6 +306,21 @@ def test_if_people_prefer_the_reference_experience_chooses_no_adapted_candidate(
     assert outcomes(found) == ["expected", "excluded"], "that one was measured itself"
 
 
+def test_the_wealth_that_proves_the_contender_allows_for_everything_that_is_asked() -> None:
+    assert chosen(foreseen=foreseen(4, 3)).wealth_needed == 20.0
+    titles = evidence("document", {"adapted": NOISE})
+    assert chosen(titles).wealth_needed == 40.0, "titles may prove something, too"
+    other = {"interpolated": PreferenceEvidence(40, 1.0, 1.0)}
+    found = chosen(titles, preferences=other, foreseen=foreseen(4, 3), candidates=BOTH)
+    assert found.contender is not None
+    assert (found.contender.name, found.wealth_needed) == ("adapted", 80.0)
+    needed = chosen(titles, preferences={"adapted": PreferenceEvidence(40, 40.0, 0.1)})
+    assert (needed.chosen, needed.wealth_needed) == ("adapted", 40.0)
+    flattering = {"adapted": PreferenceEvidence(0, 1.0, 0.1)}
+    gained = evidence("document", {"adapted": 0.05 + NOISE})
+    assert chosen(gained, preferences=flattering).wealth_needed == 40.0
+
+
 def test_what_people_prefer_gives_way_to_nothing_that_is_only_expected() -> None:
     better = {"adapted": PreferenceEvidence(40, 25.0, 0.1)}
     priors = {
