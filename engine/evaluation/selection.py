@@ -19,7 +19,7 @@ from engine.evaluation.evidence import DECIDE_SHARE, RUNGS, Evidence, Preference
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
-from engine.evaluation.gate.sentences import explain_decision
+from engine.evaluation.gate.sentences import OTHER_TRAINING, explain_decision
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.lists.preferences import (
@@ -110,6 +110,28 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     foreign = experience.without(document.content_hash for document in documents)
     widened = model != experience.model or not measured.is_like(recipe)
     return ProjectExperience(foreign, queries, widened)
+
+
+def explain_experience(settings: Settings, experience: ProjectExperience | None) -> tuple[str, str]:
+    """Return whether experience counts in an evaluation, and why, for the report."""
+    if settings.evaluation.gate == "strict":
+        return "not used", "evaluation.gate is strict: only what is proved comes into use"
+    if experience is None:
+        why = (
+            "public collections were adapted by another loss, scope or method, so that only what"
+            " is proved comes into use"
+        )
+        return "none", why
+    collections = {
+        effect.collection
+        for effect in experience.experience.effects
+        if effect.queries == experience.queries
+    }
+    value = f"{len(collections)} public collections"
+    if experience.widened:
+        why = f"gathered {OTHER_TRAINING}: it does not suffice without evidence of your own"
+        return f"{value}, widened", why
+    return value, f"adapted in the same way, with {experience.queries} queries"
 
 
 @dataclass(frozen=True, slots=True)

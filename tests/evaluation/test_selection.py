@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,10 +19,16 @@ from engine.evaluation.choosing.fusion import HybridFusion
 from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.experience import Effect, Experience, Recipe, document_digests
 from engine.evaluation.gate.decision import Decision, Option
+from engine.evaluation.gate.sentences import OTHER_TRAINING
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.selection import Choosing, ProjectExperience, experience_for
+from engine.evaluation.selection import (
+    Choosing,
+    ProjectExperience,
+    experience_for,
+    explain_experience,
+)
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
 from engine.training.config import TrainingConfig
@@ -486,6 +493,29 @@ def test_the_prior_of_much_longer_or_shorter_training_is_wider(
     )
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
     assert asked().widened == widened
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize(
+    ("settings", "scope", "value"),
+    [
+        ({}, "both", "4 public collections"),
+        ({"evaluation": {"gate": "strict"}}, "both", "not used"),
+        ({}, "queries", "none"),
+    ],
+)
+def test_the_report_says_whether_experience_counts(settings, scope, value) -> None:
+    found = explain_experience(validate(settings), asked(settings, scope=scope))
+    assert found[0] == value
+    assert found[1]
+
+
+@pytest.mark.usefixtures("shipped")
+def test_the_report_says_that_experience_is_widened() -> None:
+    experience = asked(hashes=HASHES["dunes"])
+    name, why = explain_experience(validate({}), replace(experience, widened=True))
+    assert name == "3 public collections, widened"
+    assert OTHER_TRAINING in why
 
 
 @pytest.mark.usefixtures("shipped")
