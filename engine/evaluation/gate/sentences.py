@@ -149,9 +149,9 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
         why += f", and the risk of losing more than {TOLERANCE:g} points is {risk:.0f} %"
         if best.expectation.widened:
             why += f" (experience was gathered {OTHER_TRAINING})"
-    worse = [row for row in decision.candidates if row.excluded_by and row.encoder != BASE]
-    if worse:
-        why += f"; {label(worse[0])} did worse on {EVIDENCE[worse[0].excluded_by]}"
+    for row in decision.candidates:
+        if row.excluded_by is not None and row.encoder != BASE:
+            return f"{why}; {label(row)} did worse on {EVIDENCE[row.excluded_by]}"
     return why
 
 
