@@ -249,7 +249,7 @@ def test_without_evidence_the_pair_that_suited_public_collections_is_expected() 
 
 def test_no_share_that_nothing_measured_takes_the_place_of_the_usual_one() -> None:
     # Experience also expects gains of 0.5 and 0.7, of which titles and headings say nothing.
-    shares = {0.5: 1.5, 0.6: 2.0, 0.7: 1.5}
+    shares = {0.5: 1.5, 0.6: 2.5, 0.7: 1.5}
     late = leading_up_to(0.55)  # with 0.6 of the score the right chunk is second
     titles = query_set(
         "document", [("ahead", {BASE: ALWAYS, INTERPOLATED: ALWAYS, ADAPTED: late}, 50)]
@@ -266,7 +266,7 @@ def test_no_share_that_nothing_measured_takes_the_place_of_the_usual_one() -> No
     [(19, ["adapted 0.6"]), (20, ["adapted 0.5", "adapted 0.6", "adapted 0.7"])],
 )
 def test_other_shares_are_expected_if_judged_questions_measure_them(count, expected) -> None:
-    shares = {0.5: 1.5, 0.6: 2.0, 0.7: 1.5}
+    shares = {0.5: 1.5, 0.6: 2.5, 0.7: 1.5}
     judged = query_set(queries=[("ahead", {BASE: ALWAYS, ADAPTED: ALWAYS}, count)])
     found = choice_of(judged, experience=known(hybrid=shares)).hybrid([ADAPTED])
     assert [name for name, outcome in outcomes(found).items() if outcome == "expected"] == expected
