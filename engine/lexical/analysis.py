@@ -64,7 +64,7 @@ _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
 _JOINT = "-"
 # Words that may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
 _JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
-_MAX_JOINED = 4
+_MAX_JOINED = 6
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
 # The signs of 1920x1080 and M8x40, but not the one of the hexadecimal 0x80.
 _TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
