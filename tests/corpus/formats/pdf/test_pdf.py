@@ -265,8 +265,8 @@ def drawn_from_right_to_left(*words: str) -> bytes:
     letters = sorted(set("".join(words)))
     codes = {letter: 0x41 + number for number, letter in enumerate(letters)}
     table = "\n".join(f"<{code:02x}> <{ord(letter):04x}>" for letter, code in codes.items())
-    cmap = f"begincmap\n1 begincodespacerange\n<00> <ff>\nendcodespacerange\n{len(codes)} beginbfchar\n"
-    cmap += f"{table}\nendbfchar\nendcmap"
+    cmap = "begincmap\n1 begincodespacerange\n<00> <ff>\nendcodespacerange\n"
+    cmap += f"{len(codes)} beginbfchar\n{table}\nendbfchar\nendcmap"
     lines = ["BT /F 20 Tf"]
     for number, word in enumerate(words):
         glyphs = " 1000 ".join(f"<{codes[letter]:02x}>" for letter in word)
