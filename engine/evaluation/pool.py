@@ -29,8 +29,7 @@ def draw_pool(
         return chunks
     rows = _find_needed(chunks, sets)
     sample = sample_indices(len(chunks), snapshot.settings.training.seed, [rows], most)
-    found = snapshot.store.chunks_by_id(chunks[row].id for row in sample.tolist())
-    return [found[key] for key in sorted(found)]
+    return snapshot.store.read_whole([chunks[row] for row in sample])
 
 
 def _find_needed(chunks: Sequence[Chunk], sets: Iterable[QuerySet]) -> list[int]:

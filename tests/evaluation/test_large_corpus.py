@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ import pytest
 from fixtures.pipeline import stage_here
 from fixtures.records import build_chunk
 
-from engine.api import Project
 from engine.core.systems import BASE, BM25
 from engine.evaluation import evaluating
 from engine.evaluation.choosing import encoders
@@ -24,9 +22,12 @@ from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.pool import draw_pool
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.reporting.report import read_report
+from engine.evaluation.reporting.verdict import query_sets_of, verdict_of
 from engine.lexical.filenames import FilenameMatch
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
+from engine.project.store.artifact_info import EvaluationInfo
 from engine.project.store.chunks import StoredChunk
 from engine.project.store.store import Store
 
@@ -148,13 +149,18 @@ def test_the_report_says_among_how_many_passages(
 ) -> None:
     monkeypatch.setattr(Evaluation, "__init__", partialmethod(Evaluation.__init__, most=FEW))
     stage_here(adapted.path, "evaluate")
-    report = Project(adapted).report()
-    ranked = {queries.comparison.ranked for queries in report.query_sets}
+    with closing(adapted.store()) as store:
+        artifact = store.artifact(EvaluationInfo)
+    assert artifact is not None
+    folder = adapted.folder_of(artifact)
+    report = read_report(folder)
+    ranked = {queries.comparison.ranked for queries in query_sets_of(report)}
     assert len(ranked) == 1
     (count,) = ranked
-    assert FEW < count < json.loads((report.folder / "report.json").read_text())["sizes"]["chunks"]
-    assert [note for note in report.verdict.notes if f"{count:,} passages" in note]
-    assert f"ranked among {count:,} passages" in (report.folder / "report.html").read_text("utf-8")
+    assert FEW < count < report["sizes"]["chunks"]
+    notes = [note for note in verdict_of(report).notes if f"{count:,} passages" in note]
+    assert len(notes) == 1
+    assert f"ranked among {count:,} passages" in (folder / "report.html").read_text("utf-8")
 
 
 def test_encoders_are_compared_among_a_sample(context: StageContext) -> None:

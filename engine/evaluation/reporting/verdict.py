@@ -100,7 +100,8 @@ def verdict_of(
     if report.get("reranker"):
         notes.append(str(report["reranker"]["reason"]))
     # All sets are ranked among the same passages.
-    notes += {queries.comparison.sample_text for queries in query_sets_of(report)} - {""}
+    samples = dict.fromkeys(queries.comparison.sample_text for queries in query_sets_of(report))
+    notes += filter(None, samples)
     return ReportVerdict(
         tuple(_judge_mode(report, name) for name in modes),
         tuple(notes),
