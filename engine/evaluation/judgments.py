@@ -236,7 +236,7 @@ class _Corpus:
     @cached_property
     def _owners(self) -> dict[int, int]:
         """The document of each chunk."""
-        owners = {}
+        owners: dict[int, int] = {}
         for document, chunks in self._chunks_of.items():
             owners |= dict.fromkeys((chunk.id for chunk in chunks), document)
         return owners

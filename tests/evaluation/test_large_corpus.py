@@ -48,7 +48,7 @@ def test_a_sample_holds_what_answers_and_whole_documents_where_they_are_judged()
     ]
     snapshot: Any = SimpleNamespace(
         settings=SimpleNamespace(training=SimpleNamespace(seed=3)),
-        store=SimpleNamespace(chunks_by_id=lambda ids: {key: whole[key] for key in ids}),
+        store=SimpleNamespace(read_whole=lambda some: [whole[chunk.id] for chunk in some]),
     )
     by_chunk = query_set(Judgment("1", "a", "chunk", {7: 1, 211: 2}))
     by_document = query_set(Judgment("2", "b", "document", {4: 1}), documents=frozenset({9}))

@@ -11,7 +11,7 @@ from fixtures.stored import chunk, document, put_document, put_file
 
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk
-from engine.project.store.chunks import sample_indices
+from engine.project.store.chunks import StoredChunk, sample_indices
 from engine.project.store.store import Store
 
 
@@ -67,7 +67,7 @@ def test_chunks_are_read_whole_in_their_order(
     found = store.read_whole([third, changed, first])
     assert [one.text for one in found] == ["three", "two", "one"]
     assert found[1] is changed
-    assert {type(one) for one in found} == {Chunk}
+    assert [type(one) for one in found] == [Chunk, StoredChunk, Chunk]
     store.drop_document(row)
     store.purge_dead()
     with fails(DamagedError, "database-damaged", str(third.id)):
