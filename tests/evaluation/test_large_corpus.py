@@ -76,12 +76,6 @@ class Evaluated:
     def ids(self) -> set[int]:
         return {chunk.id for chunk in self.work.chunks}
 
-    def ranking(self, kind: str, system: str) -> np.ndarray:
-        for queries in self.work._ranked:
-            if queries.kind == kind:
-                return np.asarray(queries.rankings[system])
-        raise KeyError(kind)
-
 
 @pytest.fixture
 def context(adapted: ProjectFolder) -> Iterator[StageContext]:
@@ -138,7 +132,7 @@ def test_questions_judged_where_lists_differ_are_ranked_among_all(
         found = evaluate(context, most)
         assert found.work.is_sample == (most == FEW)
         for system in (BASE, BM25):
-            rankings.append(found.ranking("focused", system).copy())
+            rankings.append(asked.rankings[system].copy())
     np.testing.assert_array_equal(rankings[0], rankings[2])
     np.testing.assert_array_equal(rankings[1], rankings[3])
     assert (rankings[2] >= 0).sum() > FEW
@@ -165,8 +159,8 @@ def test_the_report_says_among_how_many_passages(
 
 def test_encoders_are_compared_among_a_sample(context: StageContext) -> None:
     chunks = context.store.chunks()
-    sets = encoders._build_sets(context, chunks, FEW)
+    sets = encoders.build_sets(context, chunks, FEW)
     sizes = {len(rankers.chunks) for _, rankers in sets}
     assert len(sizes) == 1
-    assert FEW < encoders._count_ranked(sets, chunks) == sizes.pop() < len(chunks)
-    assert encoders._count_ranked(encoders._build_sets(context, chunks), chunks) == 0
+    assert FEW < encoders.count_ranked(sets, chunks) == sizes.pop() < len(chunks)
+    assert encoders.count_ranked(encoders.build_sets(context, chunks), chunks) == 0

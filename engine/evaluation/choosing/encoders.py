@@ -233,7 +233,7 @@ def try_encoder(
 def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
     """Measure speed, memory and retrieval of the context's encoder."""
     chunks = context.store.chunks()
-    sets = _build_sets(context, chunks)
+    sets = build_sets(context, chunks)
     if not sets:
         raise TooLittleTextError(
             "There are no queries to compare encoders on.",
@@ -260,11 +260,11 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
         memory=own_memory,
         dimension=encoder.dimension,
         changes=changes,
-        ranked=_count_ranked(sets, chunks),
+        ranked=count_ranked(sets, chunks),
     )
 
 
-def _build_sets(
+def build_sets(
     context: StageContext, chunks: list[Chunk], most: int = IN_MEMORY
 ) -> list[tuple[QuerySet, Rankers]]:
     """Return the usable query sets on the ladder, with the corpus that each is asked of.
@@ -290,7 +290,7 @@ def _build_sets(
     return usable
 
 
-def _count_ranked(sets: Sequence[tuple[QuerySet, Rankers]], chunks: Sequence[Chunk]) -> int:
+def count_ranked(sets: Sequence[tuple[QuerySet, Rankers]], chunks: Sequence[Chunk]) -> int:
     """Return how many chunks queries were ranked among, 0 if all."""
     _, rankers = sets[0]
     ranked = len(rankers.chunks)
