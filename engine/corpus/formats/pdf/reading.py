@@ -81,9 +81,7 @@ def arrange_text(page: Any, plain: str) -> str:
         text.quarters = quarters
     text.raise_marks()
     text.part_lines()
-    ordered = _order_from_top(pieces)
-    if is_turned and not quarters and ordered is pieces:
-        ordered = _reverse_upward_runs(pieces)
+    ordered = _order_from_top(pieces, is_turned=is_turned and quarters == 0)
     by_line = quarters != 0 or (is_turned and ordered != pieces)
     is_beside = by_line or stand_side_by_side(pieces, GAP)
     if not is_beside and not stand_in_columns(pieces):
@@ -209,10 +207,13 @@ def _find_runs(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
     return runs
 
 
-def _order_from_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """Return pieces in the order of drawing, or in the order of lines if PDFium reverses it."""
+def _order_from_top(pieces: Sequence[Piece], *, is_turned: bool) -> Sequence[Piece]:
+    """Return pieces in the order of drawing, or in the order of lines if PDFium reverses it.
+
+    `is_turned`: /Rotate turns the page, so that PDFium may reverse some of the lines.
+    """
     if not _runs_upwards(pieces):
-        return pieces
+        return _reverse_upward_runs(pieces) if is_turned else pieces
     ordered: list[Piece] = []
     for line in find_lines(pieces):
         ordered += line.pieces
@@ -220,10 +221,7 @@ def _order_from_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
 
 
 def _reverse_upward_runs(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return pieces with those of a column put in order that stand above each other.
-
-    PDFium reverses some of the lines on pages that /Rotate turns.
-    """
+    """Return pieces with those of a column put in order that stand above each other."""
     ordered: list[Piece] = []
     run: list[Piece] = []
     for piece in pieces:
