@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import encodings
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
+from pkgutil import iter_modules, walk_packages
 
 from chardet.models import get_idf_weights, get_language_norms, get_rowmax
 from chardet.pipeline.confusion import load_confusion_data
@@ -18,7 +20,6 @@ from engine.corpus.text.suspended import language_of
 _PACKAGES = (
     "engine.corpus.formats",
     "engine.corpus.text",
-    "encodings",
     "chardet",
     "cryptography.hazmat.primitives.ciphers",
     "markdown_it",
@@ -62,23 +63,32 @@ _FILES = (("pdf", _PDF), ("rtf", rb"{\rtf1\ansi pelican}"), ("html", b"<p>pelica
 
 
 def load_everything() -> None:
-    """Load all modules of all readers, and the tables that they read from files."""
-    for package in _PACKAGES:
-        folder = import_module(package).__path__
-        for module in walk_packages(folder, f"{package}."):
-            if module.name.endswith(".__main__"):
-                continue
-            # Codecs of other systems, and compressions that are not installed.
-            with suppress(ImportError):
-                import_module(module.name)
-    for name in _MODULES:
-        with suppress(ImportError):
+    """Load all modules of all readers, and the tables that they read from files.
+
+    Raises ImportError if a library is there and cannot be loaded.
+    """
+    for name in _list_modules():
+        # Some parts of libraries need others that are not installed.
+        with suppress(ModuleNotFoundError):
             import_module(name)
+    for codec in iter_modules(encodings.__path__):
+        # Some are for another system.
+        with suppress(ImportError):
+            import_module(f"encodings.{codec.name}")
     for load_table in (get_idf_weights, get_language_norms, get_rowmax, load_confusion_data):
         load_table()
     show_symbols("symbol", "a")
     language_of({})
     read_samples()
+
+
+def _list_modules() -> Iterator[str]:
+    for package in _PACKAGES:
+        folder = import_module(package).__path__
+        for module in walk_packages(folder, f"{package}."):
+            if not module.name.endswith(".__main__"):
+                yield module.name
+    yield from _MODULES
 
 
 def read_samples() -> None:
