@@ -62,7 +62,7 @@ class Confinement:
         if self.calls:
             refused = "the network, other programs, and changes to files; not what is in /proc"
             return refused, "seccomp, without Landlock"
-        if self._has_token or self.job:
+        if self.low_integrity or self.restricted or self.job:
             return self._describe_tried()
         if self.files:
             return "growing files", "the limits of a process"
@@ -95,10 +95,6 @@ class Confinement:
         if not_refused:
             text += f"; not {', '.join(not_refused)}"
         return text, " and ".join(means)
-
-    @property
-    def _has_token(self) -> bool:
-        return self.low_integrity or self.restricted
 
     @property
     def is_complete(self) -> bool:
