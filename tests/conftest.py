@@ -21,7 +21,7 @@ from fixtures.pipeline import (
 from fixtures.preloaded import STARTER
 from fixtures.rerank_server import RerankServer, reranking
 from fixtures.tiny_gguf import build_tiny_gguf
-from fixtures.tiny_model import build_tiny_model
+from fixtures.tiny_model import build_tiny_model, encoder_settings
 from fixtures.user_folders import DATA, USER_FOLDERS
 from hypothesis import HealthCheck, settings
 
@@ -213,8 +213,7 @@ def new_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Pat
     """
 
     def make(path: Path) -> None:
-        encoder = {"model": str(tiny_model), "device": "cpu", "dtype": "float32"}
-        ProjectFolder.create(path, {**SETTINGS, "encoder": encoder})
+        ProjectFolder.create(path, {**SETTINGS, "encoder": encoder_settings(tiny_model)})
         copy_documents(path / "documents", ("incidents", "policies"), 12)
         engine_here("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
 
