@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,20 @@ settings.load_profile("no wall time")
 draw_svg = charts.draw_svg
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers of pytest-xdist are forks of one process that has imported the libraries of models.
+
+    What libraries read or write in the user's folders, that process has in a folder of its own.
+    """
+    if SYSTEM != "linux" or hasattr(config, "workerinput") or not config.getoption("tx", None):
+        return
+    folder = tempfile.mkdtemp()
+    config.add_cleanup(partial(shutil.rmtree, folder))
+    STARTER.install(**dict.fromkeys(USER_FOLDERS, folder))
+    STARTER.forks_code = True
+    config.add_cleanup(STARTER.close)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Python looks for no garbage while test modules are imported, nor later among what they
@@ -150,6 +166,7 @@ def processes_start_loaded(user_folders: Path) -> Iterator[None]:
         yield
         return
     STARTER.install()
+    STARTER.forks_readers = True
     yield
     STARTER.close()
 
