@@ -74,6 +74,7 @@ def test_a_shortcut_on_macos(tmp_path: Path) -> None:
     assert done.stdout.startswith("bmembed-desktop ")
 
 
+@pytest.mark.posix(reason="its stand-in for PowerShell is a shell script")
 def test_a_shortcut_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for PowerShell keeps what it is given."""
     assert shortcut.POWERSHELL.endswith(r"\System32\WindowsPowerShell\v1.0\powershell.exe")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from fixtures.pipeline import ROOT, copy_documents, copy_project, engine_here, environment, figures
 
@@ -228,7 +229,7 @@ def test_a_run_killed_in_training_frees_the_lock_and_resumes_to_the_same_figures
     stage = json.loads((new_run(run, project, earlier, trains) / "stage.json").read_text())
     assert stage["stage"] == "train"
     if victims == "both":
-        os.kill(stage["pid"], signal.SIGKILL)
+        psutil.Process(stage["pid"]).kill()
     run.kill()
     run.wait(60)
     assert_searchable(project)
@@ -246,7 +247,7 @@ def test_a_killed_child_ends_the_run_with_a_clear_error(
     with ProjectFolder(project).locked("stage"):
         run = started(project, "index", "--force")
         newest = new_run(run, project, earlier, lambda folder: (folder / "stage.json").exists())
-        os.kill(json.loads((newest / "stage.json").read_text())["pid"], signal.SIGKILL)
+        psutil.Process(json.loads((newest / "stage.json").read_text())["pid"]).kill()
     run.wait(60)
     failures = [
         event

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -67,7 +66,7 @@ def test_a_killed_process_fails_its_requests_and_is_started_again(new_project: P
             await desk.call("ping")
             before = children()
             for child in before:
-                child.send_signal(signal.SIGSTOP)  # so that it cannot answer before it dies
+                child.suspend()  # so that it cannot answer before it dies
             waiting = asyncio.create_task(desk.call("ping"))
             await asyncio.sleep(0.1)
             for child in before:

@@ -166,6 +166,7 @@ def test_without_a_display_the_path_is_shown(
     assert gone != without_display
 
 
+@pytest.mark.posix(reason="xdg-open comes with Linux")
 @pytest.mark.skipif(sys.platform != "linux", reason="xdg-open and its viewers")
 @pytest.mark.parametrize(
     ("viewer", "program", "arguments"),
