@@ -153,6 +153,7 @@ def built(path: Path) -> dict[str, object]:
     return {**found, "rows": counts, "asked": queries}
 
 
+@pytest.mark.posix(reason="SIGKILL at a chosen moment")
 @pytest.mark.parametrize(("stage", "point", "then"), MOMENTS)
 def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
     before: dict[str, Path],
@@ -175,6 +176,7 @@ def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
     assert_tidy(project)
 
 
+@pytest.mark.posix(reason="SIGKILL at a chosen moment")
 def test_a_run_killed_while_it_tidies_up(
     before: dict[str, Path], expected: dict[str, object], tmp_path: Path
 ) -> None:

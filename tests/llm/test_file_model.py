@@ -182,6 +182,7 @@ def test_a_crash_is_an_error(tiny_gguf_file: Path) -> None:
         loaded.count("text")
 
 
+@pytest.mark.posix(reason="Python has no unix sockets on Windows")
 def test_nobody_but_this_user_reaches_the_process(tiny_gguf_file: Path) -> None:
     """Its socket lies in a folder of the user's; whoever lacks the token is refused."""
     loaded = load(tiny_gguf_file)

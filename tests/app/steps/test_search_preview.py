@@ -121,7 +121,7 @@ def test_matches_are_gone_through_in_a_ring() -> None:
         await pilot.press("c")
         assert pilot.app.clipboard == "one seal\n"
         await pilot.press("y")
-        assert pilot.app.clipboard == "/nowhere/deep/in/[@click=app.quit]a.txt"
+        assert pilot.app.clipboard == str(Path("/nowhere/deep/in/[@click=app.quit]a.txt"))
         await pilot.press("q")
         assert not isinstance(pilot.app.screen, PreviewScreen)
 

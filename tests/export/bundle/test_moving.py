@@ -212,6 +212,7 @@ def test_a_full_disk_leaves_nothing(
     assert [path.name for path in small_disk.iterdir()] == ["ballast"]
 
 
+@pytest.mark.posix(reason="SIGSTOP")
 @pytest.mark.parametrize("moment", ["project/lexical", "project/project.toml"])
 def test_an_unbundle_that_is_killed_leaves_no_project_and_the_next_one_tidies_up(
     halves: dict[str, Bundled], tmp_path: Path, moment: str
