@@ -18,7 +18,6 @@ from fixtures.project_files import mode, names, total_size
 from fixtures.user_folders import DATA
 
 from engine.core.disk import SHARED
-from engine.core.platforms.users import is_superuser
 from engine.encoders.graph import onnx_file
 from engine.encoders.graph.graph_files import FILES, FOLDER, read_facts
 from engine.encoders.graph.query_graph import QueryGraph, is_settled, take_over, write_query_graph
@@ -331,7 +330,6 @@ def test_a_graph_is_never_taken_from_a_project(encoder: str, written: Path, tmp_
     assert not graphs_root().exists()
 
 
-@pytest.mark.skipif(not is_superuser(), reason="only root can give a file away")
 def test_what_cannot_be_noted_is_used_all_the_same(
     encoder: str, written: Path, tmp_path: Path
 ) -> None:
