@@ -106,10 +106,10 @@ def main() -> None:
         known = run.find(_read_lines(runs_file))
         weights = _missing_weights(options.weights, known)
         if weights:
-            found = _make_run(run, weights, known, options)
+            made = _make_run(run, weights, known, options)
             with runs_file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(found) + "\n")
-            print(format_run(found), flush=True)
+                file.write(json.dumps(made) + "\n")
+            print(format_run(made), flush=True)
     runs = [run.find(_read_lines(runs_file)) for run in wanted]
     found = [line for line in runs if line is not None]
     documents = {
@@ -121,7 +121,8 @@ def main() -> None:
 
 def _digests(one: PublicSet) -> list[str]:
     """What a project over the same documents is known by."""
-    project = open_project(one, "both")
+    kind = "both" if one.has_queries("both") else "extractive"
+    project = open_project(one, kind)
     with closing(project.folder.store()) as store:
         known = store.documents()
     if not known:
@@ -168,7 +169,8 @@ def _wanted_runs(options: argparse.Namespace) -> Iterator[Run]:
             settings = validate({"queries": {"backend": backend}, "training": training})
             recipe = dataclasses.replace(config_of(settings), eval_every=0)
             for name in options.sets:
-                yield Run(name, kind, seed, recipe)
+                if PublicSet(name, options.data, options.keep).has_queries(kind):
+                    yield Run(name, kind, seed, recipe)
 
 
 def _missing_weights(weights: Sequence[float], known: Line | None) -> list[float]:

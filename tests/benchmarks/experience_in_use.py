@@ -33,7 +33,14 @@ from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import Decision, Option
 from engine.evaluation.selection import ProjectExperience, pair
 from engine.metrics.differences import paired_difference
-from tests.benchmarks.experience_results import ORIGINS, SEMANTIC, SHARES, Figures, Line
+from tests.benchmarks.experience_results import (
+    ORIGINS,
+    SEMANTIC,
+    SHARES,
+    Figures,
+    Line,
+    measure_rung_errors,
+)
 
 ASSET = Path(__file__).resolve().parents[2] / "assets" / "experience.json"
 RUNGS: Mapping[QueryOrigin, RungName] = {"model-written": "imported", "extractive": "extractive"}
@@ -65,7 +72,8 @@ def main() -> None:
     for line in lines:
         if line["kind"] in ORIGINS and is_of_recipe(line, experience):
             latest[line["set"], line["kind"], line["seed"]] = line
-    found = [one for line in latest.values() for one in decisions(line, experience)]
+    runs = list(latest.values())
+    found = [one for line in runs for one in decisions(line, runs, experience)]
     for one in sorted(
         found, key=lambda one: (one.run["kind"], one.mode, one.run["set"], one.run["seed"])
     ):
@@ -83,11 +91,14 @@ def is_of_recipe(run: Line, experience: Experience) -> bool:
     return recipe == experience.recipes[ORIGINS[run["kind"]]]
 
 
-def decisions(run: Line, experience: Experience) -> Iterator[InUse]:
-    """Decide for both modes, the run's own set left out of the prior."""
+def decisions(run: Line, runs: Sequence[Line], experience: Experience) -> Iterator[InUse]:
+    """Decide for both modes, the run's own set left out of the prior and of the rungs' errors."""
     origin = ORIGINS[run["kind"]]
     others = [one for one in experience.effects if one.collection != run["set"]]
-    prior = ProjectExperience(dataclasses.replace(experience, effects=others), origin)
+    errors = measure_rung_errors([line for line in runs if line["set"] != run["set"]])
+    prior = ProjectExperience(
+        dataclasses.replace(experience, effects=others, rung_errors=errors), origin
+    )
     for mode in SEARCH_MODES:
         judged = systems(run["figures"]["judged"], mode)
         if mode == "semantic":
@@ -102,9 +113,8 @@ def decisions(run: Line, experience: Experience) -> Iterator[InUse]:
             ladder = [Evidence(RUNGS[origin], values)]
         else:
             ladder = []
-        found = decide(
-            mode, ladder, reference, candidates, foreseen=prior.foresee(mode, candidates)
-        )
+        usual = comparable(judged, prior, mode, reference, origin)
+        found = decide(mode, ladder, reference, candidates, foreseen=prior.foresee(mode, usual))
         chosen = next(option for option in judged if option.name == found.chosen)
         yield InUse(
             run, mode, found, paired_difference(100 * judged[chosen], 100 * judged[reference])

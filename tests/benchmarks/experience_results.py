@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from engine.core.messages.report import SearchMode
 from engine.core.systems import BASE, BM25
-from engine.evaluation.experience import QueryOrigin
+from engine.encoders.choosing.shares import EQUAL
+from engine.evaluation.experience import Effect, Experience, QueryOrigin
 from engine.training.config import TrainingConfig
 
 SHARES = (0.4, 0.5, 0.6, 0.7)
@@ -50,7 +52,7 @@ def format_experience(
         "encoder": runs[0]["encoder"]["name"],
         "model": runs[0]["encoder"]["fingerprint"],
         "recipes": {ORIGINS[kind]: _recipe(recipe) for kind, recipe in kinds.items()},
-        "rung_errors": _rung_errors(runs),
+        "rung_errors": measure_rung_errors(runs),
         "documents": documents,
     }
     start = json.dumps(head, indent=1).removesuffix("\n}")
@@ -128,25 +130,36 @@ def _estimates(figures: Figures, encoder: str) -> dict[str, Estimate]:
     return found
 
 
-def _rung_errors(runs: Sequence[Line]) -> dict[str, dict[str, float]]:
+def parse_effects(runs: Sequence[Line]) -> list[Effect]:
+    """The effects of runs, as the gate reads them from the file."""
+    return [Effect(**effect) for run in runs for effect in _effects_of(run)]
+
+
+def measure_rung_errors(runs: Sequence[Line]) -> dict[str, dict[SearchMode, float]]:
     """By how many points held-out model-written queries are off, beyond the sampling errors of
     both.
 
-    The root of the mean over sets, adapted encoders and, in hybrid search, shares of d² − s² − t²:
-    d is the difference of the effects on held-out and on judged queries, s and t are their standard
-    errors.
+    The root of the mean over runs and adapted encoders of d² − s² − t²: d is the difference of the
+    effects on held-out and on judged queries, s and t are their standard errors. In hybrid search
+    an encoder counts with the share that suited it best on the other sets, since no other share is
+    compared by queries that nobody judged.
     """
-    squares: dict[str, list[float]] = {"semantic": [], "hybrid": []}
+    effects = parse_effects(runs)
+    squares: dict[SearchMode, list[float]] = {"semantic": [], "hybrid": []}
     for run in runs:
         if ORIGINS.get(run["kind"]) != "model-written" or "heldout" not in run["figures"]:
             continue
+        others = Experience(effects=[one for one in effects if one.collection != run["set"]])
         for encoder in run["figures"]["judged"].keys() - {BASE, BM25}:
             judged = _estimates(run["figures"]["judged"], encoder)
             heldout = _estimates(run["figures"]["heldout"], encoder)
-            for mode, (points, error) in judged.items():
-                other = heldout[mode]
-                square = (other[0] - points) ** 2 - other[1] ** 2 - error**2
-                squares["semantic" if mode == SEMANTIC else "hybrid"].append(square)
+            share = others.best_share("model-written", encoder, SHARES) or EQUAL
+            figures: dict[SearchMode, str] = {"semantic": SEMANTIC, "hybrid": f"{share:g}"}
+            for mode, figure in figures.items():
+                points, error = judged[figure]
+                heldout_points, heldout_error = heldout[figure]
+                square = (heldout_points - points) ** 2 - heldout_error**2 - error**2
+                squares[mode].append(square)
     if not squares["semantic"]:
         return {}
     errors = {

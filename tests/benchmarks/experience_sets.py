@@ -21,7 +21,9 @@ from engine.api import Project
 from engine.core.assets import asset_path
 
 REDUCED = ("contractnli", "multihop-partial")
-SETS = ("sample", "multihop-partial", "contractnli", "cranfield", "cisi")
+SETS = ("sample", "multihop-partial", "contractnli", "cranfield", "cisi", "med")
+EXTRACTIVE_ONLY = ("med",)
+"""Sets that no model wrote queries for."""
 KINDS = ("usual", "everyday", "both", "extractive")
 """Of training queries: a model's in the documents' terms, or in everyday words; both;
 extractive.
@@ -70,6 +72,10 @@ class PublicSet:
         _write_reduced(source, building, documents, questions)
         building.rename(target)
         return target
+
+    def has_queries(self, kind: str) -> bool:
+        """Whether there are training queries of a kind, or can be."""
+        return kind == "extractive" or self.name not in EXTRACTIVE_ONLY
 
     def training_queries(self, kind: str) -> list[Row]:
         """Rows as `engine import-queries` reads them, of a kind that a model wrote."""
