@@ -253,7 +253,7 @@ def test_a_broken_project_is_marked_in_the_list_and_its_error_is_shown_when_it_i
         assert [line_of(pilot, key).startswith("✗") for key in offered(pilot)[4:]] == [True, False]
         await pilot.press("down", "down", "down", "down", "enter")
         assert (await until_screen(pilot, ErrorDialog)).error.code == "settings-not-toml"
-        await until_text(pilot, "project.toml")
+        await until_text(pilot, "TOML")  # a long path is broken anywhere
         await pilot.press("escape", "down", "enter")
         await until(pilot, lambda: is_opened(pilot), "the sound project")
 
