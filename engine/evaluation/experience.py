@@ -39,15 +39,6 @@ LIKE_RATE = 3.0
 LIKE_EXAMPLES = 8.0
 """Factor up to which another number of training examples counts as like the measured one."""
 
-TITLE_ERRORS: Mapping[QueryOrigin, Mapping[SearchMode, float]] = {
-    "model-written": {"semantic": 4.7, "hybrid": 1.3},
-    "extractive": {"semantic": 2.0, "hybrid": 0.7},
-}
-"""Points by which titles and headings misjudge an adapter, by the queries it was trained on.
-
-Measured in docs/log/evaluation.md, "With titles and headings".
-"""
-
 FILE = "experience.json"
 DIGITS = 16
 SAMPLED = 32

@@ -16,13 +16,7 @@ from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.choosing.fusion import FOREIGN_SHARES, HybridFusion
 from engine.evaluation.comparison import DocumentOf, measure_ndcg
 from engine.evaluation.evidence import DECIDE_SHARE, RUNGS, Evidence, PreferenceEvidence
-from engine.evaluation.experience import (
-    TITLE_ERRORS,
-    Experience,
-    QueryOrigin,
-    Recipe,
-    load_experience,
-)
+from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
 from engine.evaluation.gate.sentences import OTHER_TRAINING, explain_decision
@@ -70,7 +64,7 @@ class ProjectExperience:
             )
             if prior is not None:
                 priors[option.name] = prior
-        errors = {"document": TITLE_ERRORS[self.queries][mode]}
+        errors = {}
         for rung, error_of in self.experience.rung_errors.items():
             if mode in error_of:
                 errors[rung] = error_of[mode]

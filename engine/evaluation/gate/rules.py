@@ -35,8 +35,6 @@ RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
 }
 """Points by which a kind of queries differs from judged questions, if experience does not say.
 
-Of titles and headings, those for an adapter trained on extractive queries.
-
 Measured in docs/log/evaluation.md.
 """
 FLATTERING: tuple[RungName, ...] = ("model", "imported")
