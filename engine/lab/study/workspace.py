@@ -1,6 +1,7 @@
 """The workspace of studies and sweeps.
 
-It holds a copy of the project as it was at the beginning, and the figures of finished cells.
+It holds a copy of the project as it was at the beginning, the adapters that were trained in it, and
+the figures of finished cells.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,20 @@ from engine.evaluation.judgments import judgments_fingerprint
 from engine.lab.checks.options import split_options
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
-from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
+from engine.project.store.artifact_info import (
+    AdapterInfo,
+    CorpusInfo,
+    LexicalInfo,
+    QueriesInfo,
+)
+from engine.project.store.artifacts import Artifact
 
 FOLDER = "sweep"
 _COPIED = ("imports", "lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
+_ADAPTER = "adapter"
+_RECORD = "artifact.json"
+MAX_KEPT_BYTES = 1_000_000_000
+"""A larger adapter, such as all weights of a large model, is not kept but trained again."""
 _MEASURED_BY = (
     "heldout_share",
     "max_heldout",
@@ -98,7 +109,10 @@ def copy_project(project: ProjectFolder, place: Path, names: Iterable[str]) -> P
 
 
 class Workspace:
-    """A folder in the project's `sweep/` with `project`, a copy, and `cells/KEY.json`."""
+    """A folder in the project's `sweep/`.
+
+    It has `project`, a copy; `trainings/KEY`, adapters; and `cells/KEY.json`, figures.
+    """
 
     def __init__(self, source: ProjectFolder, basis: Basis) -> None:
         self._source = source
@@ -114,7 +128,7 @@ class Workspace:
         return ProjectFolder(self.folder / "project")
 
     def forget(self, basis: Basis) -> None:
-        """Remove the copies and figures of all sweeps of this project.
+        """Remove the copies, adapters and figures of all sweeps of this project.
 
         The next sweep has this basis.
         """
@@ -164,8 +178,47 @@ class Workspace:
                 changes["training.cross_encoder"] = str(model.absolute())
         return changes
 
+    def has_training(self, key: str) -> bool:
+        """Return whether the adapter of a training is kept."""
+        return (self._training_folder(key) / _RECORD).is_file()
+
+    def keep_training(self, key: str) -> None:
+        """Keep the copy's adapter: cells that are measured otherwise need no second training."""
+        with closing(self.copy.store()) as store:
+            artifact = store.artifact(AdapterInfo)
+        if self.has_training(key) or artifact is None or not artifact.folder:
+            return
+        source = self.copy.folder_of(artifact)
+        size = sum(file.stat().st_size for file in source.rglob("*") if file.is_file())
+        if size > MAX_KEPT_BYTES:
+            return
+        folder = self._training_folder(key)
+        record = {"fingerprint": artifact.fingerprint, "info": artifact.info.to_dict()}
+        building = complete_folder(folder.with_name(f".tmp-{key}"), folder)
+        with disk_errors("A trained adapter could not be kept."), building as temporary:
+            shutil.copytree(source, temporary / _ADAPTER)
+            write_text(temporary / _RECORD, json.dumps(record))
+
+    def restore_training(self, key: str) -> None:
+        """Make the kept adapter of a training the copy's current one, if there is one.
+
+        The stage `train` compares its fingerprint, and its weights with their digest.
+        """
+        if not self.has_training(key):
+            return
+        folder = self._training_folder(key)
+        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        with closing(self.copy.store()) as store:
+            with self.copy.building("adapters", record["fingerprint"]) as building:
+                shutil.copytree(folder / _ADAPTER, building.folder, dirs_exist_ok=True)
+            info = replace(AdapterInfo.from_dict(record["info"]), adapter=building.name)
+            store.put_artifact(Artifact(info, record["fingerprint"], building.name))
+
+    def _training_folder(self, key: str) -> Path:
+        return self.folder / "trainings" / key
+
     def close(self) -> None:
-        """Remove the copy; figures stay."""
+        """Remove the copy; adapters and figures stay."""
         try_remove_tree(self.copy.path)
 
     def figures(self, key: str) -> dict[str, Any] | None:
