@@ -17,6 +17,7 @@ from engine.core.assets import asset_path
 from engine.core.disk import file_sha256
 from engine.core.errors import EngineError
 from engine.core.messages.report import SearchMode
+from engine.encoders.choosing.shares import EQUAL
 from engine.metrics.random_effects import MIN_COLLECTIONS, Normal, predicted_effect
 
 QueryOrigin = Literal["model-written", "extractive"]
@@ -171,15 +172,23 @@ class Experience:
     def best_share(
         self, queries: QueryOrigin, encoder: str, shares: Sequence[float]
     ) -> float | None:
-        """Return the semantic share by which hybrid search gained most, or None if unknown."""
+        """Return the semantic share that suited an encoder on public collections, None if unknown.
+
+        This is the share by which hybrid search gained most, but equal shares unless another one
+        gained more by the least deviation between collections: the four shares differ less than
+        collections do by chance.
+        """
         gains = {}
         for share in shares:
             prior = self.prior(queries, encoder, "hybrid", share)
             if prior is not None:
                 gains[share] = prior.effect.mean
-        if gains:
-            return max(gains, key=lambda share: gains[share])
-        return None
+        if not gains:
+            return None
+        best = max(gains, key=lambda share: gains[share])
+        if EQUAL in gains and gains[best] - gains[EQUAL] < LEAST_DEVIATION["hybrid"]:
+            return EQUAL
+        return best
 
 
 @cache

@@ -177,6 +177,15 @@ def test_the_best_share_is_that_of_the_greatest_expected_gain() -> None:
     assert found.best_share("extractive", "adapted", (0.4, 0.5)) is None
 
 
+def test_another_share_than_one_half_must_gain_more_than_collections_differ_by_chance() -> None:
+    close = hybrid({0.5: 1.0, 0.6: 1.4})
+    assert close.best_share("model-written", "adapted", (0.5, 0.6)) == 0.5
+    clear = hybrid({0.5: 1.0, 0.6: 1.6})
+    assert clear.best_share("model-written", "adapted", (0.5, 0.6)) == 0.6
+    unmeasured = hybrid({0.4: 1.0, 0.6: 1.4})
+    assert unmeasured.best_share("model-written", "adapted", (0.4, 0.6)) == 0.6
+
+
 def test_experience_is_read_from_json() -> None:
     data = {
         "model": "m",

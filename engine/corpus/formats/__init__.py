@@ -96,6 +96,7 @@ _READERS = {
     "mbox": f"{_HERE}.mail:MAILBOX_READER",
     "msg": f"{_HERE}.mail.outlook:READER",
     "tnef": f"{_HERE}.mail.tnef:READER",
+    "p7m": f"{_HERE}.signed:READER",
     "zip": f"{_HERE}.archives.zipped:READER",
     "tar": f"{_HERE}.archives.tarballs:READER",
     "7z": f"{_HERE}.archives.seven_zip:READER",
