@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, write_text
-from engine.core.errors import ProjectBusyError
+from engine.core.errors import ModelError, ProjectBusyError
 from engine.core.platforms.files import try_remove_tree
+from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.judgments import judgments_fingerprint
 from engine.lab.checks.options import split_options
@@ -180,39 +181,57 @@ class Workspace:
 
     def has_training(self, key: str) -> bool:
         """Return whether the adapter of a training is kept."""
-        return (self._training_folder(key) / _RECORD).is_file()
+        return self._read_record(key) is not None
 
     def keep_training(self, key: str) -> None:
         """Keep the copy's adapter: cells that are measured otherwise need no second training."""
         with closing(self.copy.store()) as store:
             artifact = store.artifact(AdapterInfo)
-        if self.has_training(key) or artifact is None or not artifact.folder:
+        if artifact is None or not artifact.folder:
+            return
+        record = self._read_record(key)
+        if record is not None and record.fingerprint == artifact.fingerprint:
             return
         source = self.copy.folder_of(artifact)
         size = sum(file.stat().st_size for file in source.rglob("*") if file.is_file())
         if size > MAX_KEPT_BYTES:
             return
         folder = self._training_folder(key)
-        record = {"fingerprint": artifact.fingerprint, "info": artifact.info.to_dict()}
+        text = json.dumps({"fingerprint": artifact.fingerprint, "info": artifact.info.to_dict()})
         building = complete_folder(folder.with_name(f".tmp-{key}"), folder)
         with disk_errors("A trained adapter could not be kept."), building as temporary:
             shutil.copytree(source, temporary / _ADAPTER)
-            write_text(temporary / _RECORD, json.dumps(record))
+            write_text(temporary / _RECORD, text)
+            try_remove_tree(folder)
 
     def restore_training(self, key: str) -> None:
         """Make the kept adapter of a training the copy's current one, if there is one.
 
-        The stage `train` compares its fingerprint, and its weights with their digest.
+        A damaged one is removed. The stage `train` compares the fingerprint.
         """
-        if not self.has_training(key):
+        record = self._read_record(key)
+        if record is None:
             return
         folder = self._training_folder(key)
-        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        digest = ""
+        with suppress(ModelError):
+            digest = adapter_digest(folder / _ADAPTER)
+        if digest != record.info.digest:
+            try_remove_tree(folder)
+            return
+        with self.copy.building("adapters", record.fingerprint) as building:
+            shutil.copytree(folder / _ADAPTER, building.folder, dirs_exist_ok=True)
+        info = replace(record.info, adapter=building.name)
         with closing(self.copy.store()) as store:
-            with self.copy.building("adapters", record["fingerprint"]) as building:
-                shutil.copytree(folder / _ADAPTER, building.folder, dirs_exist_ok=True)
-            info = replace(AdapterInfo.from_dict(record["info"]), adapter=building.name)
-            store.put_artifact(Artifact(info, record["fingerprint"], building.name))
+            store.put_artifact(Artifact(info, record.fingerprint, building.name))
+
+    def _read_record(self, key: str) -> Artifact[AdapterInfo] | None:
+        """Return the artifact that a training made, None if none is kept."""
+        with suppress(OSError, ValueError, KeyError):
+            text = (self._training_folder(key) / _RECORD).read_text(encoding="utf-8")
+            record = json.loads(text)
+            return Artifact(AdapterInfo.from_dict(record["info"]), record["fingerprint"])
+        return None
 
     def _training_folder(self, key: str) -> Path:
         return self.folder / "trainings" / key

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
@@ -68,10 +67,13 @@ def test_what_another_study_measures_otherwise_is_not_trained_again(
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
     _, reached = run(study_run(adapted, "bmembed-t6", top_k=4))
     assert reached == ["StageStarted"]
+    _, reached = run(study_run(adapted, "bmembed-t6", top_k=7))
+    assert reached == ["StageSkipped"]
 
     monkeypatch.setattr(workspace, "MAX_KEPT_BYTES", 10)
-    shutil.rmtree(weights.parent.parent)
-    run(study_run(adapted, "bmembed-t6", top_k=2))
+    (weights.parent / "adapter_config.json").unlink()
+    _, reached = run(study_run(adapted, "bmembed-t6", top_k=2))
+    assert reached == ["StageStarted"]
     assert study_run(adapted, "bmembed-t6", top_k=6).to_train(), "it was too large to keep"
 
 
