@@ -182,7 +182,7 @@ def _format_sweep(found: Status, quoted: str) -> Iterator[str]:
         finished = found.sweep["finished"]
         done = f"{finished} cell{'' if finished == 1 else 's'} finished"
         if found.sweep["running"]:
-            yield f"  A study or sweep is find_run, {done}."
+            yield f"  A study or sweep is running, {done}."
         else:
             yield f"  A study or sweep was stopped, {done}; the same command resumes it."
     if found.sweep_progress:

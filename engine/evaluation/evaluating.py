@@ -27,6 +27,7 @@ from engine.evaluation.selection import (
     Selection,
     contenders_of,
     experience_for,
+    explain_experience,
     preferences_of,
 )
 from engine.project.stage import StageContext
@@ -105,6 +106,7 @@ class Evaluation:
         preferences: Preferences = {}
         if self.adapter is not None:
             experience = experience_for(context, self.trained.info.adapter_scope)
+            context.choose("experience", *explain_experience(self._settings, experience))
             preferences = preferences_of(context, self.trained.info, share)
         return Choosing(
             settings=self._settings,

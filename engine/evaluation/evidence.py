@@ -127,8 +127,9 @@ class Evidence:
 class PreferenceEvidence:
     """What people said of a candidate's lists and the reference's.
 
-    `count` preferences, of which the candidate has `wins` and `losses`; the others are ties. The
-    wealth of a bettor on either system (engine/metrics/e_process.py) is 1/p at any time.
+    `count` preferences about their own questions, of which the candidate has `wins` and `losses`;
+    the others are ties. The wealth of a bettor on either system (engine/metrics/e_process.py) is
+    1/p at any time. `wealth_worse` counts generated and imported queries, too.
     """
 
     count: int

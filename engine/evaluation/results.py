@@ -110,7 +110,9 @@ def _contender(chosen: ModeSelection) -> ContenderInfo | None:
     row = chosen.decision.contender
     if row is None:
         return None
-    return ContenderInfo(row.encoder, weight_of(row.encoder), row.share)
+    return ContenderInfo(
+        row.encoder, weight_of(row.encoder), row.share, chosen.decision.wealth_needed
+    )
 
 
 def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:

@@ -19,16 +19,17 @@ from engine.evaluation.evidence import DECIDE_SHARE, RUNGS, Evidence, Preference
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
-from engine.evaluation.gate.sentences import explain_decision
+from engine.evaluation.gate.sentences import OTHER_TRAINING, explain_decision
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.lists.preferences import (
-    count_preferences,
     preferences_between,
     read_preferences,
+    weigh_preferences,
 )
 from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
+from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.models.catalogue import SHARES
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import (
@@ -109,6 +110,28 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     foreign = experience.without(document.content_hash for document in documents)
     widened = model != experience.model or not measured.is_like(recipe)
     return ProjectExperience(foreign, queries, widened)
+
+
+def explain_experience(settings: Settings, experience: ProjectExperience | None) -> tuple[str, str]:
+    """Return whether experience counts in an evaluation, and why, for the report."""
+    if settings.evaluation.gate == "strict":
+        return "not used", "evaluation.gate is strict: only what is proved comes into use"
+    if experience is None:
+        why = (
+            "public collections were adapted by another loss, scope or method, so that only what"
+            " is proved comes into use"
+        )
+        return "none", why
+    collections = {
+        effect.collection
+        for effect in experience.experience.effects
+        if effect.queries == experience.queries
+    }
+    value = f"{len(collections)} public collections"
+    if experience.widened:
+        why = f"gathered {OTHER_TRAINING}: it does not suffice without evidence of your own"
+        return f"{value}, widened", why
+    return value, f"adapted in the same way, with {experience.queries} queries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +244,14 @@ class Choosing:
         self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: list[Option]
     ) -> Decision:
         """Let the gate decide by the ladder, preferences, and experience if it is comparable."""
+        ladder = self._add_focused(mode, ladder, reference, options)
         foreseen = NOTHING_FORESEEN
         comparable = mode == "semantic" or self.reference_share == EQUAL
         if self.experience is not None and comparable:
-            foreseen = self.experience.foresee(mode, options)
+            foreseen = self.experience.foresee(mode, self._list_foreseeable(ladder, options))
         return decide(
             mode,
-            self._add_focused(mode, ladder, reference, options),
+            ladder,
             reference,
             options,
             foreseen=foreseen,
@@ -235,6 +259,22 @@ class Choosing:
             samples=self.settings.evaluation.bootstrap_samples,
             seed=self.settings.training.seed,
         )
+
+    def _list_foreseeable(
+        self, ladder: Sequence[Evidence], options: Sequence[Option]
+    ) -> list[Option]:
+        """Return the options that experience may speak of.
+
+        In hybrid search an encoder has one share, its usual one, unless judged questions measure
+        others. Evidence on the usual share would say nothing against another one, and with several
+        shares to choose from, the prior of one may look safe by chance.
+        """
+        foreseeable = []
+        for option in options:
+            is_usual = option.share is None or option.share == self.usual_share(option.encoder)
+            if is_usual or any(_measures_shares(evidence, option) for evidence in ladder):
+                foreseeable.append(option)
+        return foreseeable
 
     def _deciding_sets(self) -> list[QuerySet]:
         """Return the sets that are on the ladder and have usable queries."""
@@ -327,6 +367,12 @@ class Choosing:
         )
 
 
+def _measures_shares(evidence: Evidence, option: Option) -> bool:
+    """Tell whether evidence that may weigh shares has enough queries on an option."""
+    enough = evidence.queries >= MIN_FOR_SPREAD
+    return evidence.rung in DECIDE_SHARE and enough and option.name in evidence.systems
+
+
 def contenders_of(snapshot: ProjectSnapshot) -> dict[SearchMode, ContenderInfo]:
     """Return the candidates of the last evaluation that people compare with the reference."""
     evaluation = snapshot.store.artifact(EvaluationInfo)
@@ -372,14 +418,7 @@ def preferences_of(
             name = candidate_name(weight)
             if mode == "hybrid":
                 name = pair(name, share).name
-            counted = count_preferences(answers, systems)
-            preferences.setdefault(mode, {})[name] = PreferenceEvidence(
-                count=len(answers),
-                wealth_better=counted.better,
-                wealth_worse=counted.worse,
-                wins=counted.wins,
-                losses=counted.losses,
-            )
+            preferences.setdefault(mode, {})[name] = weigh_preferences(answers, systems)
     return preferences
 
 

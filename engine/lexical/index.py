@@ -36,10 +36,10 @@ import tantivy
 from engine.core.arrays import Floats, Ids, Ranking
 from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
-from engine.lexical.analysis import Analyzer, QueryTerms, is_code
+from engine.lexical.analysis import Analyzer, QueryTerms, find_joined, is_code
 from engine.lexical.bm25 import Weights, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
-from engine.lexical.codes import find_readings, strip_language
+from engine.lexical.codes import find_readings, is_in_another_language, strip_language
 from engine.lexical.storage import Manifest, damage_error
 from engine.lexical.writing import (
     CODES,
@@ -258,6 +258,25 @@ class LexicalIndex:
         (kept,) = np.nonzero(np.isin(ids, ignored, invert=True))
         best = kept[:k]
         return ids[best], scores[best]
+
+    @property
+    def languages(self) -> set[str]:
+        """Codes of all languages that chunks are analysed in."""
+        return {self.language, *self.manifest.languages}
+
+    def contains(self, word: str) -> bool:
+        """Tell whether any chunk contains a word in any form, or whether it is a stop word."""
+        words = self._analyzers.terms_by_word(word)
+        return not words or any(map(self.document_frequency, chain.from_iterable(words)))
+
+    def read_terms(self, language: str) -> Iterator[tuple[str, int]]:
+        """Yield the words of a language's chunks, as terms, with the number of these chunks."""
+        mark = "" if language == self.language else f"{language}:"
+        with panics_are_damage(self.folder):
+            terms = self._searcher.terms_with_prefix(WORDS, mark)
+        for term, frequency in terms:
+            if mark or not is_in_another_language(term):
+                yield term, frequency
 
     def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in a language that chunks are analysed in."""
@@ -488,6 +507,9 @@ class LexicalIndex:
         """Return the analysed terms of a query, without whole codes unless `bonus`."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         if bonus and self._has_bonus:
+            for code in sorted(find_joined(terms.single)):
+                if self.document_frequency(code):
+                    terms.codes[code] = (code,)
             return terms
         return replace(terms, codes={}, digits={})
 

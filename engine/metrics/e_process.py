@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-
-Shown = Literal["better", "worse", "neither"]
 
 THRESHOLD = 20.0
 """Wealth that shows a difference: 1 / 0.05."""
@@ -43,15 +40,6 @@ class EProcess:
     def worse(self) -> float:
         """Evidence for a share of wins below 1/2."""
         return wealth(self.losses, self.wins)
-
-    @property
-    def shown(self) -> Shown:
-        """What is shown at 5 % each, however often one has looked."""
-        if self.better >= THRESHOLD:
-            return "better"
-        if self.worse >= THRESHOLD:
-            return "worse"
-        return "neither"
 
 
 def e_process(outcomes: Iterable[int]) -> EProcess:

@@ -15,6 +15,7 @@ from engine.core.messages.preferences import (
     ListMode,
     PassageToJudge,
     Prefer,
+    PreferenceShown,
     PreferencesShown,
     QuestionsToCompare,
     QuestionsToJudge,
@@ -274,21 +275,33 @@ class Comparing:
         )
 
     def _summarize(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
-        from engine.evaluation.lists.preferences import count_preferences, preferences_between
-        from engine.metrics.e_process import THRESHOLD
+        from engine.evaluation.lists.preferences import preferences_between, weigh_preferences
+        from engine.evaluation.selection import contenders_of
+        from engine.metrics.e_process import THRESHOLD, e_process
+        from engine.project.store.artifact_info import ContenderInfo
 
         pair = lists.pair
-        state = count_preferences(preferences_between(project, lists.snapshot.store, pair), pair)
+        mode = pair.candidate.mode
+        answers = preferences_between(project, lists.snapshot.store, pair)
+        evidence = weigh_preferences(answers, pair)
+        counts = e_process(answer.outcome(pair) for answer in answers)
+        contender = contenders_of(lists.snapshot).get(mode, ContenderInfo())
+        shown: PreferenceShown = "neither"
+        if evidence.wealth_better >= contender.wealth_needed:
+            shown = "better"
+        elif evidence.wealth_worse >= THRESHOLD:
+            shown = "worse"
         return PreferencesShown(
-            pair.candidate.mode,
-            len(_read_answers(project, pair)),
-            state.wins,
-            state.losses,
-            state.ties,
-            state.better,
-            state.worse,
-            THRESHOLD,
-            state.shown,
+            mode=mode,
+            answers=len(_read_answers(project, pair)),
+            wins=counts.wins,
+            losses=counts.losses,
+            ties=counts.ties,
+            better=evidence.wealth_better,
+            worse=evidence.wealth_worse,
+            threshold=contender.wealth_needed,
+            shown=shown,
+            generated=len(answers) - evidence.count,
         )
 
     def _open(self, project: ProjectFolder, mode: ListMode | None) -> SystemLists:

@@ -113,9 +113,8 @@ def decisions(run: Line, runs: Sequence[Line], experience: Experience) -> Iterat
             ladder = [Evidence(RUNGS[origin], values)]
         else:
             ladder = []
-        found = decide(
-            mode, ladder, reference, candidates, foreseen=prior.foresee(mode, candidates)
-        )
+        usual = comparable(judged, prior, mode, reference, origin)
+        found = decide(mode, ladder, reference, candidates, foreseen=prior.foresee(mode, usual))
         chosen = next(option for option in judged if option.name == found.chosen)
         yield InUse(
             run, mode, found, paired_difference(100 * judged[chosen], 100 * judged[reference])

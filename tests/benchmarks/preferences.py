@@ -121,7 +121,12 @@ def drawn(share: float, answers: int, runs: int, rng: np.random.Generator) -> tu
 
 @cache
 def _shown(wins: int, losses: int) -> str:
-    return EProcess(wins, losses).shown
+    state = EProcess(wins, losses)
+    if state.better >= THRESHOLD:
+        return "better"
+    if state.worse >= THRESHOLD:
+        return "worse"
+    return "neither"
 
 
 def main() -> None:

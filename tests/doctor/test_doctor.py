@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.tiny_cross_encoder import build_cross_encoder
-from fixtures.tiny_model import build_tiny_model
+from fixtures.tiny_model import build_tiny_model, encoder_settings
 
 from engine.cli.looking import finding_lines
 from engine.core.messages.project import Finding
@@ -40,7 +40,7 @@ def about(findings: list[Finding], topic: str) -> list[Finding]:
 
 
 def test_a_projects_own_model_and_hardware(tmp_path: Path, model: Path) -> None:
-    made = {"encoder": {"model": str(model), "device": "cpu", "dtype": "float32"}}
+    made = {"encoder": encoder_settings(model)}
     project = ProjectFolder.create(tmp_path / "project", made)
     findings = examine(project)
     assert [str(model.resolve()) in finding.found for finding in about(findings, "model")] == [True]
@@ -59,6 +59,7 @@ def test_a_projects_own_model_and_hardware(tmp_path: Path, model: Path) -> None:
         shutil.move(tmp_path / "gone", model)
 
 
+@pytest.mark.posix(reason="modes of files")
 @pytest.mark.parametrize(
     "place",
     [
@@ -104,6 +105,7 @@ def test_a_project_outside_the_profile_is_a_problem_on_windows(
     assert (finding.state, finding.code) == ("problem", "project-outside-profile")
 
 
+@pytest.mark.posix(reason="modes of files")
 def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:
     from platformdirs import user_state_path
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from fixtures.errors import error_of, fails
 from fixtures.pipeline import SAMPLE, SETTINGS, environment
+from fixtures.tiny_model import encoder_settings
 
 from engine.core.errors import UsageError
 from engine.lab.benchmark import benchmark
@@ -45,7 +46,7 @@ def small(model: Path) -> dict[str, dict[str, Any]]:
         name: dict(SETTINGS[name]) for name in ("queries", "ranking", "training", "evaluation")
     }
     settings["training"].update(steps=2, seed=1)
-    settings["encoder"] = {"model": str(model), "device": "cpu", "dtype": "float32"}
+    settings["encoder"] = encoder_settings(model)
     return settings
 
 
@@ -151,6 +152,7 @@ def test_the_command_refuses_another_preset_seed_or_model(kept: Path, dataset: P
     assert all(key in done.stderr for key in ("training.seed", "training.preset", "encoder.model"))
 
 
+@pytest.mark.posix(reason="Windows has no signals to one process")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_a_benchmark_and_removes_its_folder(
     dataset: Path, tiny_model: Path, tmp_path: Path, number: signal.Signals

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,10 +19,16 @@ from engine.evaluation.choosing.fusion import HybridFusion
 from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.experience import Effect, Experience, Recipe, document_digests
 from engine.evaluation.gate.decision import Decision, Option
+from engine.evaluation.gate.sentences import OTHER_TRAINING
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.selection import Choosing, ProjectExperience, experience_for
+from engine.evaluation.selection import (
+    Choosing,
+    ProjectExperience,
+    experience_for,
+    explain_experience,
+)
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
 from engine.training.config import TrainingConfig
@@ -234,9 +241,35 @@ def test_without_evidence_the_pair_that_suited_public_collections_is_expected() 
     )
     outcomes = {one.name: one.outcome for one in found.hybrid.decision.candidates}
     assert outcomes == {
-        **dict.fromkeys(("base 0.4", "base 0.6", "base 0.7", "adapted 0.4"), "not shown"),
-        **dict.fromkeys(("adapted 0.5", "adapted 0.6", "adapted 0.7"), "expected"),
+        **dict.fromkeys(("base 0.4", "base 0.6", "base 0.7"), "not shown"),
+        **dict.fromkeys(("adapted 0.4", "adapted 0.5", "adapted 0.7"), "not shown"),
+        "adapted 0.6": "expected",
     }
+
+
+def test_no_share_that_nothing_measured_takes_the_place_of_the_usual_one() -> None:
+    # Experience also expects gains of 0.5 and 0.7, of which titles and headings say nothing.
+    shares = {0.5: 1.5, 0.6: 2.5, 0.7: 1.5}
+    late = leading_up_to(0.55)  # with 0.6 of the score the right chunk is second
+    titles = query_set(
+        "document", [("ahead", {BASE: ALWAYS, INTERPOLATED: ALWAYS, ADAPTED: late}, 50)]
+    )
+    found = choice_of(titles, experience=known(hybrid=shares)).hybrid([INTERPOLATED, ADAPTED])
+    assert measured(found) == pytest.approx(
+        {"interpolated-0.5 0.5": 0.0, "adapted 0.6": -100 * (1 - SECOND)}
+    )
+    assert (found.chosen, outcomes(found)["adapted 0.6"]) == ("base 0.5", "excluded")
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(19, ["adapted 0.6"]), (20, ["adapted 0.5", "adapted 0.6", "adapted 0.7"])],
+)
+def test_other_shares_are_expected_if_judged_questions_measure_them(count, expected) -> None:
+    shares = {0.5: 1.5, 0.6: 2.5, 0.7: 1.5}
+    judged = query_set(queries=[("ahead", {BASE: ALWAYS, ADAPTED: ALWAYS}, count)])
+    found = choice_of(judged, experience=known(hybrid=shares)).hybrid([ADAPTED])
+    assert [name for name, outcome in outcomes(found).items() if outcome == "expected"] == expected
 
 
 def test_without_evidence_or_experience_base_stays() -> None:
@@ -460,6 +493,29 @@ def test_the_prior_of_much_longer_or_shorter_training_is_wider(
     )
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
     assert asked().widened == widened
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize(
+    ("settings", "scope", "value"),
+    [
+        ({}, "both", "4 public collections"),
+        ({"evaluation": {"gate": "strict"}}, "both", "not used"),
+        ({}, "queries", "none"),
+    ],
+)
+def test_the_report_says_whether_experience_counts(settings, scope, value) -> None:
+    found = explain_experience(validate(settings), asked(settings, scope=scope))
+    assert found[0] == value
+    assert found[1]
+
+
+@pytest.mark.usefixtures("shipped")
+def test_the_report_says_that_experience_is_widened() -> None:
+    experience = asked(hashes=HASHES["dunes"])
+    name, why = explain_experience(validate({}), replace(experience, widened=True))
+    assert name == "3 public collections, widened"
+    assert OTHER_TRAINING in why
 
 
 @pytest.mark.usefixtures("shipped")

@@ -29,6 +29,7 @@ from engine.evaluation.lists.asked import asked_questions
 from engine.evaluation.lists.differing import differing_passages
 from engine.evaluation.lists.preferences import read_preferences
 from engine.evaluation.lists.systems import ChoicePair, choose_pair
+from engine.metrics.e_process import wealth
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import EvaluationInfo, QueriesInfo
@@ -36,7 +37,7 @@ from engine.project.store.artifacts import Artifact
 from engine.search.searcher import Searcher
 from engine.service import methods
 from engine.service.pooling import FocusedPooler
-from engine.service.preferring import Comparing, questions_worth_comparing
+from engine.service.preferring import Comparing, Question, questions_worth_comparing
 from engine.service.system_lists import ReferenceAndCandidate, SystemLists
 
 QUERY = "who must be told when the freezer alarm rings at night"
@@ -277,6 +278,38 @@ def test_no_answer_is_kept_about_lists_that_were_not_shown(
     assert again.systems != shown.systems
     comparing.prefer(adapted, Prefer(QUERY, "second", systems=again.systems))
     assert [one.answer for one in read_preferences(adapted)] == ["first", "second"]
+
+
+def test_answers_show_as_much_as_the_gate_demands_and_generated_queries_speak_only_against(
+    adapted: ProjectFolder, comparing: Comparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(adapted.store()) as store:
+        made = store.artifact(EvaluationInfo)
+        assert made is not None
+        assert made.info.hybrid_contender is not None
+        needed = wealth(9, 0) + 1
+        contender = replace(made.info.hybrid_contender, wealth_needed=needed)
+        store.put_artifact(replace(made, info=replace(made.info, hybrid_contender=contender)))
+    pair = SystemLists(adapted).pair
+
+    def prefer(query: str, *, candidate: bool) -> PreferencesShown:
+        is_first = pair.candidate_first(query) == candidate
+        return comparing.prefer(adapted, Prefer(query, "first" if is_first else "second"))
+
+    for number in range(9):
+        shown = prefer(f"freezer alarm {number}", candidate=True)
+    assert (shown.wins, shown.better, shown.threshold) == (9, wealth(9, 0), needed)
+    assert (shown.shown, shown.generated) == ("neither", 0)
+    assert prefer("freezer alarm 9", candidate=True).shown == "better"
+    generated = {
+        f"open door {number}": Question(f"open door {number}", "model") for number in (1, 2)
+    }
+    monkeypatch.setattr("engine.service.preferring.generated_questions", lambda _: generated)
+    prefer("open door 1", candidate=True)
+    shown = prefer("open door 2", candidate=False)
+    assert (shown.wins, shown.losses, shown.generated) == (11, 1, 2)
+    assert (shown.better, shown.worse) == (wealth(10, 0), wealth(1, 11))
+    assert "2 are about queries" in shown.sentence()
 
 
 def test_answers_outlive_a_lost_database(adapted: ProjectFolder, comparing: Comparing) -> None:

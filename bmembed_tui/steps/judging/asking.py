@@ -61,6 +61,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
         self.heading = ""
         self._is_busy = True
         self._answered: set[int] = set()
+        self._has_answers = False
 
     def compose(self) -> ComposeResult:
         yield SafeStatic(self.TITLE_TEXT, classes="asking-title")
@@ -113,7 +114,18 @@ class AskingScreen(Screen[bool], Generic[Item]):
 
     def on_mount(self) -> None:
         self.query_one("#asking-body").focus()
+        self.begin()
+
+    def begin(self) -> None:
+        """Find the items, and ask about the first."""
+        self._is_busy = True
+        self.items = []
+        self.place = 0
+        self._has_answers |= bool(self._answered)
+        self._answered = set()
         self.hide_item()
+        self._ask_about("")
+        self.query_one("#asking-note", SafeStatic).update("")
         self.say("Searching …")
         self._begin()
 
@@ -258,4 +270,4 @@ class AskingScreen(Screen[bool], Generic[Item]):
         if isinstance(self.focused, Input):
             self.query_one("#asking-body").focus()
         else:
-            self.dismiss(bool(self._answered))
+            self.dismiss(self._has_answers or bool(self._answered))

@@ -22,11 +22,13 @@ from engine.core.errors import EngineError
 from engine.core.messages.preferences import (
     CompareLists,
     ListedPassage,
+    ListMode,
     Prefer,
     PreferenceAnswer,
     ReadPreferences,
     ReadQuestionsToCompare,
     TwoLists,
+    count_only_against,
     need_no_look,
 )
 
@@ -37,7 +39,10 @@ GAP = 2
 
 
 class ListsScreen(AskingScreen[str]):
-    """Asks which of two lists is better: 1, 2, or = for the same."""
+    """Asks which of two lists is better: 1, 2, or = for the same.
+
+    `mode`: the search mode whose lists are compared; None for the project's default.
+    """
 
     TITLE_TEXT = "Which list is better?"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -46,6 +51,7 @@ class ListsScreen(AskingScreen[str]):
         Binding("equals_sign,0", "answer('same')", "same", id="lists.same", key_display="="),
         Binding("n", "skip", "next", id="lists.skip"),
         *build_common_keys(),
+        Binding("m", "mode", "semantic/hybrid", id="lists.mode"),
         Binding("e", "evidence", "what answers show", id="lists.evidence"),
     ]
     DEFAULT_CSS = """
@@ -56,8 +62,9 @@ class ListsScreen(AskingScreen[str]):
     """
     HELP_NAME = "compare-lists"
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, mode: ListMode | None = None) -> None:
         super().__init__(ask)
+        self._mode: ListMode | None = mode
         self._lists: TwoLists | None = None
         self._systems: dict[str, str] = {}
 
@@ -71,21 +78,24 @@ class ListsScreen(AskingScreen[str]):
         self.call_after_refresh(self._draw)
 
     async def find_items(self) -> list[str]:
-        answer = await self.ask(ReadQuestionsToCompare())
-        mode = f"Lists of {answer.mode} search."
-        parts = (mode, need_no_look(answer.same, answer.total), *answer.notes)
-        self.heading = " ".join(filter(None, parts))
-        return [question.query for question in answer.questions if question.answer is None]
+        answer = await self.ask(ReadQuestionsToCompare(self._mode))
+        self._mode = answer.mode
+        left = [question for question in answer.questions if question.answer is None]
+        parts = [f"Lists of {answer.mode} search.", need_no_look(answer.same, answer.total)]
+        if generated := sum(question.generated for question in left):
+            parts.append(f"{count_only_against(generated)}.")
+        self.heading = " ".join(filter(None, (*parts, *answer.notes)))
+        return [question.query for question in left]
 
     async def find_own(self, query: str) -> list[str]:
-        lists = await self.ask(CompareLists(query))
+        lists = await self.ask(CompareLists(query, self._mode))
         return [] if lists.same else [lists.query]
 
     def question_of(self, item: str) -> str:
         return item
 
     async def show_item(self, item: str) -> None:
-        self._lists = await self.ask(CompareLists(item))
+        self._lists = await self.ask(CompareLists(item, self._mode))
         self._systems[item] = self._lists.systems
         if self.is_attached:
             self.query_one("#lists").display = True
@@ -107,20 +117,27 @@ class ListsScreen(AskingScreen[str]):
 
     async def keep(self, item: str, answer: str | None) -> None:
         systems = self._systems.get(item, "")
-        await self.ask(Prefer(item, cast("PreferenceAnswer | None", answer), systems=systems))
+        better = cast("PreferenceAnswer | None", answer)
+        await self.ask(Prefer(item, better, self._mode, systems))
 
     async def end_note(self) -> str:
-        preferences = await self.ask(ReadPreferences())
+        preferences = await self.ask(ReadPreferences(self._mode))
         if self.items:
             end = "No lists are left to compare."
         else:
             end = "There are no other lists to compare."
         return f"{end}\n\n{preferences.sentence()}\n\nPress i to type a question of your own."
 
+    def action_mode(self) -> None:
+        """Compare the lists of the other search mode."""
+        if not self._is_busy:
+            self._mode = "hybrid" if self._mode == "semantic" else "semantic"
+            self.begin()
+
     @work(exclusive=True, group="evidence")
     async def action_evidence(self) -> None:
         try:
-            preferences = await self.ask(ReadPreferences())
+            preferences = await self.ask(ReadPreferences(self._mode))
         except EngineError as error:
             self.fail(error)
             return

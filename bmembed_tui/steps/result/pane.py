@@ -34,6 +34,7 @@ from engine.core.messages.report import (
     QuerySetReport,
     ReadReport,
     ReportVerdict,
+    SearchMode,
 )
 from engine.core.text import metric_name
 
@@ -282,10 +283,13 @@ class ResultPane(StepPane):
             self.notify(problem, markup=False, severity="warning")
 
     def action_lists(self) -> None:
-        """Compare the lists of two encoders."""
+        """Compare the lists of two encoders, in the only mode where nothing is proved, if so."""
         from bmembed_tui.steps.judging.lists import ListsScreen
 
-        self.app.push_screen(ListsScreen(self.ask), self._reload_after_judging)
+        mode: SearchMode | None = None
+        if self._result is not None:
+            mode = self._result.verdict.only_unproved
+        self.app.push_screen(ListsScreen(self.ask, mode), self._reload_after_judging)
 
     def action_passages(self) -> None:
         """Judge passages."""

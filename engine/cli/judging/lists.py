@@ -131,9 +131,11 @@ class ComparingSession:
             CompareLists,
             ReadPreferences,
             ReadQuestionsToCompare,
+            count_only_against,
             need_no_look,
         )
 
+        generated = 0
         with self._console.status("Searching …"):
             if named:
                 lists = [
@@ -146,7 +148,9 @@ class ComparingSession:
                 notes: tuple[str, ...] = ()
             else:
                 found = self._comparing.questions(self._project, ReadQuestionsToCompare(self._mode))
-                self._queries = [one.query for one in found.questions if one.answer is None]
+                left = [one for one in found.questions if one.answer is None]
+                self._queries = [one.query for one in left]
+                generated = sum(one.generated for one in left)
                 self._total = found.total
                 self._same = found.same
                 notes = found.notes
@@ -164,6 +168,12 @@ class ComparingSession:
         self._say(
             f"{count} {pairs} of lists of {mode} search to compare. Every answer is saved at once."
         )
+        if generated:
+            self._say(
+                f"{count_only_against(generated)}. Questions of your own, named with --query, can"
+                " also prove it better.",
+                "yellow",
+            )
         self._say(f"{HELP}.")
 
     def _ask_all(self) -> str:

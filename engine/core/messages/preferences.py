@@ -11,6 +11,7 @@ from engine.core.messages.wire import AtLeast, Request
 PreferenceAnswer = Literal["first", "second", "same"]
 ListMode = Literal["semantic", "hybrid"]
 PreferenceShown = Literal["better", "worse", "neither"]
+ONLY_AGAINST = "they can only speak against the adapted encoder, which was trained on their like"
 VERDICTS: dict[PreferenceShown, str] = {
     "better": "These answers show that adaptation made search better.",
     "worse": "These answers show that adaptation made search worse.",
@@ -96,8 +97,10 @@ class CompareLists(OfQuery, Request[TwoLists], method="compare_lists"):
 class PreferencesShown:
     """What the answers about two systems show.
 
-    `wins`, `losses`, `ties`: of the candidate. `better`, `worse`: the evidence for either side,
-    which is conclusive from `threshold` on, however often it is checked.
+    `wins`, `losses`, `ties`: of the candidate; `generated` of them are about queries made from the
+    documents or imported. `better`: the evidence for the candidate, without these; it is proved
+    from `threshold` on. `worse`: the evidence against it, conclusive from 20 on. Both hold however
+    often they are checked.
     """
 
     mode: ListMode
@@ -109,6 +112,7 @@ class PreferencesShown:
     worse: float
     threshold: float
     shown: PreferenceShown
+    generated: int = 0
 
     @property
     def counted(self) -> int:
@@ -132,6 +136,8 @@ class PreferencesShown:
                 f"{more} more do not count: their questions were trained on, or are of a text that"
                 " others are of."
             )
+        if self.generated:
+            sentences.append(f"{count_only_against(self.generated)}.")
         sentences.append(VERDICTS[self.shown])
         return " ".join(sentences)
 
@@ -199,6 +205,15 @@ class ReadQuestionsToJudge(Request[QuestionsToJudge], method="questions_to_judge
 
     query: str | None = None
     limit: Annotated[int, AtLeast(1, 1000)] = 20
+
+
+def count_only_against(count: int) -> str:
+    """Return words on so many pairs about generated or imported queries."""
+    if count == 1:
+        return f"1 is about a query that was made from the documents or imported: {ONLY_AGAINST}"
+    return (
+        f"{count} are about queries that were made from the documents or imported: {ONLY_AGAINST}"
+    )
 
 
 def _count_times(count: int) -> str:

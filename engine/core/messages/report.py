@@ -280,6 +280,14 @@ class ReportVerdict:
         """The verdict for the default search mode, None if there is none."""
         return next(iter(self.modes), None)
 
+    @property
+    def only_unproved(self) -> SearchMode | None:
+        """The search mode without a proved gain, None if that is neither or both."""
+        unproved = [verdict.mode for verdict in self.modes if verdict.outcome != "proved"]
+        if len(unproved) == 1:
+            return unproved[0]
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:

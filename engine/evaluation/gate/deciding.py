@@ -65,7 +65,7 @@ def decide(
     if proof == "preferred":
         proving_preferences = preferences[name]
         queries = proving_preferences.count
-    return Decision(
+    decision = Decision(
         mode=mode,
         chosen=name,
         reference=reference.name,
@@ -78,6 +78,10 @@ def decide(
         measured_on=measured_rung,
         preferences=proving_preferences,
     )
+    contender = decision.contender
+    if contender is None:
+        return decision
+    return replace(decision, wealth_needed=rules.wealth_needed(contender.name))
 
 
 def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:
@@ -85,9 +89,12 @@ def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:
 
     With experience this is the one with the largest expected gain. Without, it is of all within one
     standard error of the largest proved gain the first, which is nearest to the reference (Breiman
-    et al. 1984).
+    et al. 1984). What people preferred gives way to no candidate that is only expected: preferences
+    say nothing of others, and change no expected gain.
     """
     admitted = [row for row in rows if row.outcome in ("proved", "expected")]
+    if any(rules.proofs[row.name] == "preferred" for row in admitted):
+        admitted = [row for row in admitted if row.outcome == "proved"]
     if not admitted:
         return None
     if any(row.expectation is not None for row in admitted):

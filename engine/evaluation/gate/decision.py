@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.core.messages.report import GateRow, SearchMode, Standing
+from engine.core.messages.report import LEVEL, GateRow, SearchMode, Standing
 from engine.core.systems import BASE
 from engine.evaluation.evidence import DIFFERENCE, PreferenceEvidence, RungName
 from engine.evaluation.experience import Prior
@@ -51,6 +51,7 @@ class Decision:
     of the rung `measured_on` with that many `queries` (None: nothing was measured).
     `judged_needed` is the number of judged questions that would show a gain of `judged_points`,
     None if nothing was measured. `preferences` are set if they proved the candidate.
+    `wealth_needed` is that from which preferences would prove the `contender`.
     """
 
     mode: SearchMode
@@ -65,6 +66,7 @@ class Decision:
     judged_points: float = DIFFERENCE
     measured_on: RungName | None = None
     preferences: PreferenceEvidence | None = None
+    wealth_needed: float = 1 / LEVEL
 
     @property
     def row(self) -> GateRow | None:

@@ -58,7 +58,9 @@ class Rules:
         self._foreseen = foreseen
         self._preferences = preferences
         self._proving = ladder.find_proving_trials()
-        tests = len(self._proving) + bool(preferences)
+        # Only preferences about people's own questions prove anything.
+        self._compared = {name for name, answers in preferences.items() if answers.count}
+        tests = len(self._proving) + bool(self._compared)
         self._level = LEVEL / max(1, tests)
         self.proofs = {option.name: self._find_proof(option.name) for option in candidates}
 
@@ -99,6 +101,15 @@ class Rules:
             return None
         return self._ladder.find_trial(proof, name)
 
+    def wealth_needed(self, name: str) -> float:
+        """Return the wealth from which preferences prove a candidate.
+
+        It allows for the rungs that may prove something, preferences among them, and for all
+        candidates that people have compared with the reference.
+        """
+        tests = len(self._proving) + 1
+        return len(self._compared | {name}) * tests / LEVEL
+
     def _find_proof(self, name: str) -> RungName | None:
         """Return the highest rung that shows a candidate to be better."""
         proofs: list[RungName] = []
@@ -106,8 +117,7 @@ class Rules:
             if trial.proves(name, self._level) and self._is_beyond_flattery(trial, name):
                 proofs.append(trial.rung)
         preference = self._preferences.get(name)
-        needed_wealth = len(self._preferences) / self._level
-        if preference is not None and preference.wealth_better >= needed_wealth:
+        if preference is not None and preference.wealth_better >= self.wealth_needed(name):
             proofs.append("preferred")
         return min(proofs, key=RUNGS.index, default=None)
 
@@ -176,24 +186,23 @@ class Rules:
         return not self._is_doubtful(name)
 
     def _is_doubtful(self, name: str) -> bool:
-        """Tell whether a rung without figures of this candidate found all other adapted ones worse.
+        """Tell whether evidence that does not measure a candidate found all that it measures worse.
 
         People compare one candidate with the reference. If that candidate is worse, experience is
-        wrong about this adaptation, which is no reason to use it at another weight or share.
+        wrong about this adaptation, which is no reason to use it at another weight or share. A rung
+        that has more queries about the candidate itself speaks for it.
         """
         preferred = [candidate for candidate in self._adapted if candidate in self._preferences]
         if preferred and name not in preferred and all(map(self._is_disliked, preferred)):
             return True
-        for rung in {trial.rung for trial in self._ladder.trials}:
-            if self._ladder.find_trial(rung, name) is None and self._harms_all_measured(rung):
+        for trial in self._ladder.trials:
+            own = self._ladder.find_trial(trial.rung, name)
+            is_known = own is not None and own.evidence.queries >= trial.evidence.queries
+            if not is_known and self._harms_all_measured(trial):
                 return True
         return False
 
-    def _harms_all_measured(self, rung: RungName) -> bool:
-        """Tell whether a rung measured adapted candidates and found every one of them worse."""
-        harms = []
-        for name in self._adapted:
-            trial = self._ladder.find_trial(rung, name)
-            if trial is not None:
-                harms.append(trial.harms(name))
-        return bool(harms) and all(harms)
+    def _harms_all_measured(self, trial: Trial) -> bool:
+        """Tell whether a trial measured adapted candidates and found every one of them worse."""
+        measured = [name for name in self._adapted if trial.has(name)]
+        return bool(measured) and all(map(trial.harms, measured))

@@ -31,6 +31,8 @@ NUMBERS = (
 )
 SUBJECTS = {"semantic": "Semantic search", "hybrid": "Hybrid search"}
 
+OTHER_TRAINING = "with another encoder or another amount of training"
+
 Label = Callable[[GateRow], str]
 
 
@@ -87,7 +89,7 @@ def format_experience(expectation: Expectation) -> str:
         f" ({expectation.average:+.1f} points on average)"
     )
     if expectation.widened:
-        text += ", with another encoder or another amount of training"
+        text += f", {OTHER_TRAINING}"
     return text
 
 
@@ -145,6 +147,11 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     if best.expectation is not None:
         risk = 100 * best.expectation.risk
         why += f", and the risk of losing more than {TOLERANCE:g} points is {risk:.0f} %"
+        if best.expectation.widened:
+            why += f" (experience was gathered {OTHER_TRAINING})"
+    for row in decision.candidates:
+        if row.excluded_by is not None and row.encoder != BASE:
+            return f"{why}; {label(row)} did worse on {EVIDENCE[row.excluded_by]}"
     return why
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -10,8 +10,9 @@ from typing import Any, Literal
 from engine.core.disk import disk_errors
 from engine.core.messages.preferences import PreferenceAnswer
 from engine.datasets.imports import JUDGING, JUDGING_SECONDS, keep_rows, kept_rows
+from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.lists.systems import ListedSystem, SystemPair
-from engine.metrics.e_process import EProcess, e_process
+from engine.metrics.e_process import e_process
 from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint
 from engine.project.store.store import Store
@@ -102,9 +103,23 @@ def preferences_between(project: ProjectFolder, store: Store, pair: SystemPair) 
     return counting
 
 
-def count_preferences(preferences: list[Preference], pair: SystemPair) -> EProcess:
-    """Return what answers show; wins are the candidate's."""
-    return e_process(preference.outcome(pair) for preference in preferences)
+def weigh_preferences(preferences: Iterable[Preference], pair: SystemPair) -> PreferenceEvidence:
+    """Return what answers show.
+
+    Only people's own questions prove that the candidate is better. Generated and imported queries
+    are of a kind that it was trained on, and flatter it (docs/log/evaluation.md): they can only
+    show it to be worse.
+    """
+    answers = list(preferences)
+    own = e_process(answer.outcome(pair) for answer in answers if answer.origin == "own")
+    every = e_process(answer.outcome(pair) for answer in answers)
+    return PreferenceEvidence(
+        count=own.wins + own.losses + own.ties,
+        wealth_better=own.better,
+        wealth_worse=every.worse,
+        wins=own.wins,
+        losses=own.losses,
+    )
 
 
 def preferences_fingerprint(project: ProjectFolder) -> str:

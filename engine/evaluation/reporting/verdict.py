@@ -192,8 +192,11 @@ def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]
         )
         choose = f"engine config set {project} queries.backend auto"
         steps.append(NextStep("language-model", what, ("engine models add FILE", choose)))
-    lists = "Take ten minutes to say which of two lists is better"
-    steps.append(NextStep("lists", lists, (f"engine judge {project} --lists",)))
+    lists = "Take ten minutes to say which of two lists is better, for questions of your own"
+    compare = f"engine judge {project} --lists"
+    if len(unproved) == 1:
+        compare += f" --mode {unproved[0]}"
+    steps.append(NextStep("lists", lists, (f"{compare} --queries FILE",)))
     judge = f"Judge the hits of your own questions{_format_needed(report)}"
     steps.append(NextStep("judge", judge, (f"engine judge {project} --query QUESTION",)))
     steps.append(NextStep("adapt", "After that, compare again", (f"engine adapt {project}",)))

@@ -224,12 +224,14 @@ class InUseInfo(Record):
 class ContenderInfo(Record):
     """The candidate of a search mode that is most worth comparing with the reference.
 
-    `share`: its weight in hybrid search; None for RRF and for semantic search.
+    `share`: its weight in hybrid search; None for RRF and for semantic search. `wealth_needed`:
+    from which preferences prove it (engine/metrics/e_process.py).
     """
 
     name: str = "adapted"
     interpolation_weight: float = 1.0
     share: float | None = None
+    wealth_needed: float = 20.0
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from bmembed_tui.steps.judging.lists import ListsScreen
 from bmembed_tui.steps.judging.passages import PassagesScreen
 from engine.core.errors import NotBuiltError
 from engine.core.messages.preferences import (
+    ONLY_AGAINST,
     CompareLists,
     ListedPassage,
     PassageToJudge,
@@ -49,6 +50,8 @@ class Engine:
 
     questions: tuple[str, ...] = ("one", "two", "three")
     kept: list[tuple[str, Any]] = field(default_factory=list)
+    modes: list[Any] = field(default_factory=list)
+    generated: bool = False
     fails: bool = False
 
     async def __call__(self, request: Request[Any], /) -> Any:
@@ -61,16 +64,18 @@ class Engine:
                 command="adapt",
             )
         match request:
-            case ReadQuestionsToCompare():
-                questions = tuple(QuestionToCompare(one) for one in self.questions)
+            case ReadQuestionsToCompare(mode=mode):
+                self.modes.append(mode)
+                questions = tuple(QuestionToCompare(one, self.generated) for one in self.questions)
                 done = QuestionToCompare("done", answer="same")
-                return QuestionsToCompare("hybrid", 71, 41, (done, *questions))
+                return QuestionsToCompare(mode or "hybrid", 71, 41, (done, *questions))
             case CompareLists(query=query):
                 common = ListedPassage(hit(1, "common"), differs=False)
                 first = ListedPassage(hit(2, f"{query} left"), differs=True)
                 second = ListedPassage(hit(2, f"{query} right"), differs=True)
                 return TwoLists(query, (common, first), (common, second), same=query == "alike")
-            case Prefer(query=query, better=answer):
+            case Prefer(query=query, better=answer, mode=mode):
+                self.modes.append(mode)
                 self.kept.append((query, answer))
                 return self.shown()
             case ReadPreferences():
@@ -128,6 +133,41 @@ def test_answers_are_kept_in_order_and_taken_back() -> None:
 
     drive(story)
     assert engine.kept == [("one", "first"), ("one", None), ("one", "second"), ("three", "same")]
+
+
+def test_lists_of_either_search_mode_are_compared() -> None:
+    engine = Engine()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        closed = await opened(pilot, ListsScreen(engine), "Lists of hybrid search")
+        await until_text(pilot, "About one left")
+        await pilot.press("1")
+        await until_text(pilot, "About two left")
+        await pilot.press("m")
+        await until_text(pilot, "Lists of semantic search")
+        await until_text(pilot, "About one left")
+        await pilot.press("2")
+        await until_text(pilot, "About two left")
+        await pilot.press("m")
+        await until_text(pilot, "Lists of hybrid search")
+        await until_text(pilot, "About one left")
+        await pilot.press("escape")
+        await until(pilot, lambda: closed, "that the screen is closed")
+        assert closed == [True], "answers were given before the mode was changed"
+
+    drive(story)
+    assert engine.modes == [None, "hybrid", "semantic", "semantic", "hybrid"]
+
+
+def test_it_says_that_generated_queries_can_only_speak_against() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await opened(pilot, ListsScreen(Engine(generated=True)), "About one left")
+        assert ONLY_AGAINST in text_of(pilot, "#asking-status")
+        pilot.app.pop_screen()
+        await opened(pilot, ListsScreen(Engine()), "About one left")
+        assert ONLY_AGAINST not in text_of(pilot, "#asking-status")
+
+    drive(story)
 
 
 def test_nothing_says_what_the_answers_show_until_it_is_asked_for() -> None:

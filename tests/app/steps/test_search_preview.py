@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, text_of, until
+from fixtures.app import drive, text_of, until
+from fixtures.search_step import shown
 from fixtures.shown_numbers import numbers
 from textual.pilot import Pilot
 
@@ -67,10 +68,6 @@ async def opened(
     return screen
 
 
-def shown(pilot: Pilot[Any]) -> str:
-    return screen_text(pilot.app)  # type: ignore[arg-type]
-
-
 def test_millions_of_characters_open_at_the_place() -> None:
     head = SENTENCE * 100_000 + "\n\n"
     chunk = "Here stands the \x1b[31mhit with a seal\u202e in it.\n"
@@ -121,7 +118,7 @@ def test_matches_are_gone_through_in_a_ring() -> None:
         await pilot.press("c")
         assert pilot.app.clipboard == "one seal\n"
         await pilot.press("y")
-        assert pilot.app.clipboard == "/nowhere/deep/in/[@click=app.quit]a.txt"
+        assert pilot.app.clipboard == str(Path("/nowhere/deep/in/[@click=app.quit]a.txt"))
         await pilot.press("q")
         assert not isinstance(pilot.app.screen, PreviewScreen)
 
@@ -166,6 +163,7 @@ def test_without_a_display_the_path_is_shown(
     assert gone != without_display
 
 
+@pytest.mark.posix(reason="xdg-open comes with Linux")
 @pytest.mark.skipif(sys.platform != "linux", reason="xdg-open and its viewers")
 @pytest.mark.parametrize(
     ("viewer", "program", "arguments"),

@@ -306,6 +306,48 @@ def test_if_people_prefer_the_reference_experience_chooses_no_adapted_candidate(
     assert outcomes(found) == ["expected", "excluded"], "that one was measured itself"
 
 
+def test_the_wealth_that_proves_the_contender_allows_for_everything_that_is_asked() -> None:
+    assert chosen(foreseen=foreseen(4, 3)).wealth_needed == 20.0
+    titles = evidence("document", {"adapted": NOISE})
+    assert chosen(titles).wealth_needed == 40.0, "titles may prove something, too"
+    other = {"interpolated": PreferenceEvidence(40, 1.0, 1.0)}
+    found = chosen(titles, preferences=other, foreseen=foreseen(4, 3), candidates=BOTH)
+    assert found.contender is not None
+    assert (found.contender.name, found.wealth_needed) == ("adapted", 80.0)
+    needed = chosen(titles, preferences={"adapted": PreferenceEvidence(40, 40.0, 0.1)})
+    assert (needed.chosen, needed.wealth_needed) == ("adapted", 40.0)
+    flattering = {"adapted": PreferenceEvidence(0, 1.0, 0.1)}
+    gained = evidence("document", {"adapted": 0.05 + NOISE})
+    assert chosen(gained, preferences=flattering).wealth_needed == 40.0
+
+
+def test_what_people_prefer_gives_way_to_nothing_that_is_only_expected() -> None:
+    better = {"adapted": PreferenceEvidence(40, 25.0, 0.1)}
+    priors = {
+        "adapted": Prior(Normal(2, 1), 5, 5, 2.0),
+        "interpolated": Prior(Normal(3, 1), 5, 5, 3.0),
+    }
+    found = chosen(preferences=better, candidates=BOTH, foreseen=Foreseen(priors, {}))
+    assert outcomes(found) == ["expected", "proved"]
+    assert (found.chosen, found.standing) == ("adapted", "proved")
+    # titles that measured both may say that the other one is better still
+    titles = evidence("document", {"adapted": 0.05 + NOISE, "interpolated": 0.08 + NOISE})
+    both = {"adapted": PreferenceEvidence(40, 50.0, 0.1)}
+    found = chosen(titles, preferences=both, candidates=BOTH, foreseen=Foreseen(priors, {}))
+    assert outcomes(found) == ["proved", "proved"]
+    assert found.chosen == "interpolated"
+
+
+def test_many_questions_about_one_candidate_outweigh_a_few_about_the_others() -> None:
+    few = evidence("judged", {"interpolated": NOISE[:3] * 0}, 3)
+    many = evidence("judged", {"adapted": NOISE[:60] / 2 - 0.03}, 60)
+    found = chosen(few, many, candidates=BOTH, foreseen=foreseen_of_both())
+    assert (found.chosen, outcomes(found)) == ("base", ["not shown", "excluded"])
+    enough = evidence("judged", {"interpolated": NOISE[:60]}, 60)
+    found = chosen(enough, many, candidates=BOTH, foreseen=foreseen_of_both())
+    assert outcomes(found) == ["expected", "excluded"], "as many questions measured that one"
+
+
 def test_experience_that_helped_on_few_collections_brings_nothing_into_use() -> None:
     helped_on_two_of_five = Foreseen({"adapted": Prior(Normal(4, 1), 5, 2, 4.0)}, {})
     assert outcomes(chosen(foreseen=helped_on_two_of_five)) == ["not shown"]

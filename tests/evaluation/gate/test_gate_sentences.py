@@ -13,6 +13,7 @@ from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.gate.decision import Decision, RungResult
 from engine.evaluation.gate.sentences import (
     NUMBERS,
+    OTHER_TRAINING,
     SUBJECTS,
     explain_decision,
     label_of_encoder,
@@ -122,6 +123,33 @@ def test_what_is_not_shown_stays_out_with_its_figures() -> None:
 def test_what_is_foreseen_to_be_a_risk_stays_out_with_the_risk() -> None:
     row = replace(ROW, outcome="not shown", expectation=replace(EXPECTATION, risk=0.311))
     assert numbers(explain_decision(kept(row))) == [208, 3.2, 95, 2.2, 4.2, 0.3, 31]
+
+
+def test_experience_of_another_encoder_is_said_to_be_where_base_stays() -> None:
+    row = replace(ROW, outcome="not shown", expectation=replace(EXPECTATION, widened=True))
+    assert OTHER_TRAINING in explain_decision(kept(row))
+    same = replace(ROW, outcome="not shown", expectation=EXPECTATION)
+    assert OTHER_TRAINING not in explain_decision(kept(same))
+
+
+def test_other_candidates_that_did_worse_are_named_with_their_evidence() -> None:
+    best = replace(ROW, outcome="not shown", in_use=False)
+    worse = replace(
+        ROW,
+        encoder="interpolated-0.5",
+        outcome="excluded",
+        excluded_by="document",
+        difference=replace(GAP, value=1.0),
+        in_use=False,
+    )
+    share = replace(worse, encoder="base", share=0.6, excluded_by="judged")
+    decision = replace(
+        kept(best), rung="model", measured_on="model", candidates=(best, worse, share)
+    )
+    text = explain_decision(decision)
+    assert text.endswith(f"{label_of_row(worse)} did worse on {EVIDENCE['document']}.")
+    alone = replace(decision, candidates=(best, share))
+    assert EVIDENCE["judged"] not in explain_decision(alone), "another share is no adaptation"
 
 
 @pytest.mark.parametrize("rung", ["judged", "preferred", "document"])

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import stat
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 from fixtures.errors import fails
+from fixtures.project_files import mode
 
 from engine.core.errors import DatasetError
 from engine.core.messages.preferences import PreferenceAnswer
 from engine.core.records import Query
+from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.lists.preferences import (
     PREFERENCES_FILE,
     Preference,
-    count_preferences,
     drop_preference,
     keep_preference,
     preferences_between,
     preferences_fingerprint,
     read_preferences,
+    weigh_preferences,
 )
 from engine.evaluation.lists.systems import ListedSystem, SystemPair
-from engine.metrics.e_process import EProcess
+from engine.metrics.e_process import THRESHOLD, wealth
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import Artifact
@@ -81,8 +83,8 @@ def test_answers_are_kept_privately_and_read_back(project: ProjectFolder) -> Non
     kept = [prefer(project, "one", "first"), prefer(project, "two [/]", "same")]
     assert read_preferences(project) == kept
     path = project.path / "imports" / PREFERENCES_FILE
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert mode(path) == 0o600
+    assert mode(path.parent) == 0o700
 
 
 def test_a_question_has_one_answer_at_the_place_of_its_first(project: ProjectFolder) -> None:
@@ -105,7 +107,9 @@ def test_answers_about_other_systems_stay_and_do_not_count(
     prefer(project, "two", "same", SystemPair(BASE, replace(ADAPTED, share=0.6)))
     assert len(read_preferences(project)) == 3
     assert [one.query for one in preferences_between(project, store, PAIR)] == ["one"]
-    assert count_preferences(preferences_between(project, store, PAIR), PAIR) == EProcess(0, 0, 1)
+    assert weigh_preferences(preferences_between(project, store, PAIR), PAIR) == PreferenceEvidence(
+        1, 1.0, 1.0, 0, 0
+    )
     assert len(preferences_between(project, store, older)) == 1
 
 
@@ -133,10 +137,31 @@ def test_nine_answers_for_the_candidate_show_that_it_is_better(
     project: ProjectFolder, store: Store
 ) -> None:
     for number in range(9):
-        assert count_preferences(preferences_between(project, store, PAIR), PAIR).shown == "neither"
+        found = weigh_preferences(preferences_between(project, store, PAIR), PAIR)
+        assert found.wealth_better < THRESHOLD
         prefer_candidate(project, f"question {number}")
-    found = count_preferences(preferences_between(project, store, PAIR), PAIR)
-    assert (found.wins, found.losses, found.shown) == (9, 0, "better")
+    found = weigh_preferences(preferences_between(project, store, PAIR), PAIR)
+    assert (found.wins, found.losses) == (9, 0)
+    assert found.wealth_better >= THRESHOLD
+
+
+@pytest.mark.parametrize("origin", ["model", "imported"])
+def test_queries_like_those_trained_on_speak_against_a_candidate_alone(origin: Any) -> None:
+    def answers(wins: int, losses: int, **parts: Any) -> list[Preference]:
+        outcomes = [ADAPTED] * wins + [BASE] * losses
+        others = {ADAPTED: BASE, BASE: ADAPTED}
+        return [
+            Preference(f"q{number}", better, others[better], "first", 0.0, **parts)
+            for number, better in enumerate(outcomes)
+        ]
+
+    generated = answers(3, 7, origin=origin)
+    assert weigh_preferences(generated, PAIR) == PreferenceEvidence(
+        count=0, wealth_better=1.0, wealth_worse=wealth(7, 3)
+    )
+    assert weigh_preferences([*generated, *answers(4, 1)], PAIR) == PreferenceEvidence(
+        count=5, wealth_better=wealth(4, 1), wealth_worse=wealth(8, 7), wins=4, losses=1
+    )
 
 
 def test_the_fingerprint_is_that_of_the_answers(project: ProjectFolder) -> None:
