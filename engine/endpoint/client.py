@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import ssl
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import httpx
 
+from engine.core.platforms.sockets import describe_socket_error
 from engine.endpoint.address import Address
 
 CONNECT_SECONDS = 10.0
@@ -254,7 +254,7 @@ def _describe(error: BaseException) -> str:
         if isinstance(cause, socket.gaierror) and cause.strerror:
             return cause.strerror.lower()
         if isinstance(cause, OSError) and cause.errno:
-            return os.strerror(cause.errno).lower()
+            return describe_socket_error(cause)
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, (httpx.TimeoutException, TimeoutError)):
         return "the connection timed out"

@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from pydantic import BaseModel
 from engine.core.errors import EngineError, StageError
 from engine.core.extras import check_llm
 from engine.core.platforms.files import try_remove_tree
+from engine.core.platforms.pipes import PipeReader
 from engine.core.platforms.processes import describe_exit_code
 from engine.core.platforms.sockets import has_unix_sockets
 from engine.core.subprocesses import GRACE_SECONDS, spawn
@@ -104,9 +104,11 @@ class ModelProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        self.close = weakref.finalize(self, _end, self._process, folder)
+        assert self._process.stdout is not None
+        output = PipeReader(self._process.stdout)
+        self.close = weakref.finalize(self, _end, self._process, output, folder)
         try:
-            self.served = self._read_ready(file, check)
+            self.served = self._read_ready(file, output, check)
         except BaseException:
             self.close()
             raise
@@ -137,33 +139,27 @@ class ModelProcess:
             command="run",
         )
 
-    def _read_ready(self, file: ServedFile, check: Callable[[], object]) -> Served:
-        with ThreadPoolExecutor(1) as thread:
-            answer = thread.submit(self._exchange_lines, file.model_dump_json())
-            try:
-                while wait([answer], POLL_SECONDS).not_done:
-                    check()
-            except BaseException:
-                self.close()
-                raise
-            line = answer.result()
-        if not line.endswith(b"\n"):
-            raise self.crash_error()
+    def _read_ready(
+        self, file: ServedFile, output: PipeReader, check: Callable[[], object]
+    ) -> Served:
+        assert self._process.stdin is not None
+        line = b""
+        try:
+            self._process.stdin.write(f"{file.model_dump_json()}\n".encode())
+            self._process.stdin.flush()
+            while not line.endswith(b"\n"):
+                part = output.read(POLL_SECONDS)
+                if part == b"":
+                    raise self.crash_error()
+                line += part or b""
+                check()
+        except OSError:
+            # It has died; its exit code says why.
+            raise self.crash_error() from None
         served = Served.model_validate_json(line)
         if served.error is not None:
             raise EngineError.from_dict(served.error)
         return served
-
-    def _exchange_lines(self, line: str) -> bytes:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(f"{line}\n".encode())
-            self._process.stdin.flush()
-            return self._process.stdout.readline()
-        except (OSError, ValueError):
-            # It has died; its exit code says why.
-            return b""
 
 
 def _readable_path(path: str, folder: str) -> str:
@@ -177,10 +173,12 @@ def _readable_path(path: str, folder: str) -> str:
     return path
 
 
-def _end(process: subprocess.Popen[bytes], folder: str) -> None:
+def _end(process: subprocess.Popen[bytes], output: PipeReader, folder: str) -> None:
     process.kill()
     process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
+    assert process.stdin is not None
+    # A line that a dead process did not take cannot be flushed.
+    with suppress(OSError):
+        process.stdin.close()
+    output.close()
     try_remove_tree(Path(folder))

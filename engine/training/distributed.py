@@ -260,7 +260,8 @@ def _open_launcher_store() -> Store:
     """Open the launcher's store on the machine of rank 0. Raises RuntimeError if it is gone."""
     host = os.environ["MASTER_ADDR"]
     port = int(os.environ["MASTER_PORT"])
-    return TCPStore(host, port, is_master=False, timeout=_RELEASE)
+    # Torch for Windows has no libuv, which the store's server alone would need.
+    return TCPStore(host, port, is_master=False, timeout=_RELEASE, use_libuv=False)
 
 
 def _release_key() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from fixtures.app import (
     until_screen,
     until_text,
 )
+from fixtures.project_files import mode
 from rich.style import Style
 from textual.command import CommandPalette
 from textual.events import Key
@@ -448,7 +448,7 @@ def test_a_fault_is_recorded_in_private_and_reported_without_a_traceback(
 
     Faulty().run(headless=True)
     (record,) = (tmp_path / "bmembed").glob("fault-*.txt")
-    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert mode(record) == 0o600
     assert "KeyError" in record.read_text()
     assert "on_mount" in record.read_text()
     assert DOCUMENT_LINE not in record.read_text()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fixtures.app import drive, until_screen, until_text
+from fixtures.project_files import mode
 from textual.pilot import Pilot
 
 from bmembed_tui import keymap
@@ -76,7 +76,7 @@ def test_a_key_map_may_be_bytes_or_a_folder(config: Path) -> None:
 def test_the_written_key_map_is_valid_and_private_and_never_overwritten(config: Path) -> None:
     known = keymap.collect_bindings()
     path = keymap.write_template(known)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert mode(path) == 0o600
     path.write_text(
         "".join(line.removeprefix("# ") for line in path.read_text().splitlines(keepends=True)[1:])
     )

@@ -24,6 +24,7 @@ from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 
 
+@pytest.mark.posix(reason="a desktop entry names paths as POSIX")
 def test_a_shortcut_on_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     command = ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop", 'a"$b\\')
@@ -39,6 +40,7 @@ def test_a_shortcut_on_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert {icon.suffix for icon in icons} == {".png", ".svg"}
 
 
+@pytest.mark.posix(reason="a desktop entry quotes as a POSIX shell")
 def test_the_shortcut_starts_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     entry, *_ = shortcut.install_shortcut("linux", tmp_path / "home")
@@ -54,6 +56,7 @@ def test_the_shortcut_starts_the_window(tmp_path: Path, monkeypatch: pytest.Monk
     assert printed.startswith("bmembed-desktop ")
 
 
+@pytest.mark.posix(reason="an application of macOS is a shell script")
 def test_a_shortcut_on_macos(tmp_path: Path) -> None:
     plist, program, icon = shortcut.install_shortcut("macos", tmp_path)
     facts = plistlib.loads(plist.read_bytes())
@@ -74,6 +77,7 @@ def test_a_shortcut_on_macos(tmp_path: Path) -> None:
     assert done.stdout.startswith("bmembed-desktop ")
 
 
+@pytest.mark.posix(reason="its stand-in for PowerShell is a shell script")
 def test_a_shortcut_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for PowerShell keeps what it is given."""
     assert shortcut.POWERSHELL.endswith(r"\System32\WindowsPowerShell\v1.0\powershell.exe")
@@ -146,6 +150,7 @@ def test_a_shortcut_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.M
     assert caught.value.code == "write-failed"
 
 
+@pytest.mark.posix(reason="PowerShell makes it on Windows")
 @pytest.mark.parametrize("has_extra", [True, False])
 def test_the_app_offers_the_shortcut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_extra: bool

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import stat
 import sys
 import tomllib
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 from fixtures.pipeline import engine_here
+from fixtures.project_files import mode
+from fixtures.user_folders import HOME
 
 from engine.api import Project
 from engine.assistants import install as installing
@@ -34,7 +35,7 @@ JSON_CLIENTS = [name for name in PLACES if name != "codex"]
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv(HOME, str(folder))
     monkeypatch.setattr(installing, "SYSTEM", "linux")
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -74,7 +75,7 @@ def test_a_missing_file_is_created(home: Path, notes: Path, client: str) -> None
     assert entry["args"][-2:] == ["mcp", str(notes)]
     assert os.access(entry["command"], os.X_OK)
     assert "bmembed" in shown
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert mode(path) == 0o600
     assert [one.name for one in path.parent.iterdir()] == [
         path.name
     ]  # nothing else, such as a backup of nothing
@@ -90,13 +91,14 @@ def test_all_else_in_a_json_file_stays_and_the_file_as_it_was_is_kept(
     )
     path = put(home, client, before)
     path.chmod(0o644)
+    former_mode = mode(path)
     engine_here("mcp", str(notes), "--install", client, "--yes")
     data = read(path)
     assert list(data["mcpServers"]) == ["other", "bmembed"]
     del data["mcpServers"]["bmembed"]
     assert data == json.loads(before)
     assert path.read_text().startswith('{\n    "theme": "Zürich",\n')
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert mode(path) == former_mode
     (backup,) = path.parent.glob(f"{path.name}.*.bak")
     assert backup.read_text() == before
 
@@ -215,6 +217,7 @@ def test_a_file_that_changes_while_the_user_looks_is_left_alone(home: Path, note
     assert path.read_text() == '{"a": 2}\n'
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_the_target_of_a_link_is_changed(home: Path, notes: Path) -> None:
     real = home / "dotfiles.json"
     real.write_text("{}")

@@ -63,6 +63,7 @@ def test_the_sdk_s_client_finds_and_reads(handbook: Path, mode: str, revision: s
     assert "Traceback" not in told
 
 
+@pytest.mark.posix(reason="the kernel's refusal is Linux's")
 def test_fifty_calls_by_keyword_and_by_meaning_need_no_socket(
     embedded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_an_answer_that_breaks_off_is_printed_and_ends_with_an_error(asked_proje
     assert found["sentences"][0]["text"] == "It is changed."
 
 
+@pytest.mark.posix(reason="Windows has no signals to one process")
 def test_ctrl_c_stops_the_answer_and_leaves_what_has_come(asked_project: Asked) -> None:
     never = threading.Event()
     begun = written(([1], "It is changed.", ""), ([2], "So it is.", ""))[:-20]

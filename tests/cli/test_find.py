@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fixtures.errors import error_of, fails
 from fixtures.pipeline import engine_here
+from fixtures.project_files import mode
 
 from engine.core.errors import CancelledError, InputError
 from engine.core.events import StageFinished, read
@@ -57,7 +58,7 @@ def test_a_folder_is_searched_and_followed(folder: Path, cache: Path) -> None:
         if isinstance(event, StageFinished) and event.stage == "ingest"
     ]
     assert read_files == 1, "what has not changed is not read again"
-    assert project.stat().st_mode & 0o077 == 0
+    assert mode(project) & 0o077 == 0
     assert (
         engine_here("find", str(folder / "nothing"), "roof", check=False).returncode
         == InputError.exit_code

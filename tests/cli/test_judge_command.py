@@ -9,7 +9,6 @@ import json
 import os
 import re
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -136,7 +135,7 @@ def test_a_kill_loses_nothing_that_was_answered(project: ProjectFolder) -> None:
     assert run.stderr is not None
     while b"hit 3 of" not in reported:
         reported += os.read(run.stderr.fileno(), 4096)
-    run.send_signal(signal.SIGKILL)
+    run.kill()
     run.communicate(timeout=30)
     assert marks(project) == [True, False]
 

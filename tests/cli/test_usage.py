@@ -10,6 +10,7 @@ from fixtures.errors import error_of
 from fixtures.office import zipped
 from fixtures.pipeline import engine_here, stage_here
 from fixtures.project_files import create_project
+from fixtures.user_folders import DATA
 from rich.console import Console
 
 from engine.project.folder import ProjectFolder
@@ -73,7 +74,7 @@ def test_to_find_nothing_is_no_error(project: ProjectFolder, options: tuple[str,
 def test_a_document_of_one_project_is_looked_for_in_all(
     project: ProjectFolder, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
     empty = ProjectFolder.create(
         tmp_path / "without", {"corpus": {"paths": [str(tmp_path / "one")]}}
     )
@@ -98,6 +99,7 @@ def test_a_document_of_one_project_is_looked_for_in_all(
     assert (code, error["code"]) == (2, "document-missing")
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_a_new_project_names_each_folder_once_and_says_which_are_empty(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a.md").write_text("A door.")
@@ -174,7 +176,7 @@ def test_files_of_archives_are_printed_as_the_archive_once(tmp_path: Path) -> No
 def test_a_project_without_an_index_says_what_to_do_when_all_are_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
     bare = ProjectFolder.create(tmp_path / "bare", {})
     done = engine_here("search", "--all", "door", "--also", str(bare.path), "--mode", "keywords")
     assert "engine run" in done.stderr

@@ -59,6 +59,7 @@ def test_a_projects_own_model_and_hardware(tmp_path: Path, model: Path) -> None:
         shutil.move(tmp_path / "gone", model)
 
 
+@pytest.mark.posix(reason="modes of files")
 @pytest.mark.parametrize(
     "place",
     [
@@ -104,6 +105,7 @@ def test_a_project_outside_the_profile_is_a_problem_on_windows(
     assert (finding.state, finding.code) == ("problem", "project-outside-profile")
 
 
+@pytest.mark.posix(reason="modes of files")
 def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:
     from platformdirs import user_state_path
 

@@ -12,6 +12,7 @@ import pytest
 from fixtures.pipeline import engine_here, stages_in_this_process
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_gguf import build_tiny_gguf
+from fixtures.user_folders import DATA, HOME
 
 from engine.core.errors import UsageError
 from engine.core.events import Choice, Event, Warned
@@ -30,7 +31,6 @@ VARIABLES = (
     "HUGGINGFACE_HUB_CACHE",
     "OLLAMA_MODELS",
     "XDG_CACHE_HOME",
-    "XDG_DATA_HOME",
 )
 SHA256 = "ab" * 32
 
@@ -39,7 +39,8 @@ SHA256 = "ab" * 32
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(HOME, str(tmp_path / "home"))
+    monkeypatch.setenv(DATA, str(tmp_path / "home" / "data"))
     return tmp_path / "home"
 
 

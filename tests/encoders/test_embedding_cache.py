@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fixtures.errors import fails
+from fixtures.project_files import mode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -299,7 +300,7 @@ def test_a_reading_cache_finds_all_and_changes_nothing(tmp_path: Path) -> None:
 
 def test_private_files(tmp_path: Path) -> None:
     encode(CountingEncoder(), TEXTS, tmp_path)
-    assert {path.stat().st_mode & 0o077 for path in tmp_path.rglob("*")} == {0}
+    assert {mode(path) & 0o077 for path in tmp_path.rglob("*")} == {0}
 
 
 def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

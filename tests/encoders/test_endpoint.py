@@ -8,7 +8,6 @@ import hashlib
 import json
 import math
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,6 +22,7 @@ from fixtures.fake_endpoint import Raw, serving
 from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
 from fixtures.llama_server import embedding_server
 from fixtures.pipeline import SAMPLE, engine_here
+from fixtures.project_files import mode
 from fixtures.tiny_gguf import build_tiny_gguf
 from fixtures.tiny_model import build_tiny_model
 
@@ -134,7 +134,7 @@ def test_a_query_is_sent_once_also_by_another_process(server: Server, tmp_path: 
     first.encode_chunks(["a"])
     kept = [path for path in (project.path / "cache").rglob("*") if path.is_file()]
     assert len(kept) == 3, "of two calls, and of the model"
-    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+    assert {mode(path) for path in kept} == {0o600}
     made(max_files=2)
     assert [path.name for path in (project.path / "cache").rglob("*") if path.is_file()] == [
         for_project.PROBES

@@ -152,6 +152,7 @@ def test_the_command_refuses_another_preset_seed_or_model(kept: Path, dataset: P
     assert all(key in done.stderr for key in ("training.seed", "training.preset", "encoder.model"))
 
 
+@pytest.mark.posix(reason="Windows has no signals to one process")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_a_benchmark_and_removes_its_folder(
     dataset: Path, tiny_model: Path, tmp_path: Path, number: signal.Signals

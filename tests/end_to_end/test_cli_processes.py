@@ -71,6 +71,7 @@ def test_hits_piped_are_whole_lines(finished: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.posix(reason="its pipe is that of bash")
 def test_a_reader_that_has_enough_is_no_fault(finished: Path) -> None:
     for arguments in (
         ["--help"],
@@ -88,6 +89,7 @@ def test_a_reader_that_has_enough_is_no_fault(finished: Path) -> None:
         assert done.stderr == ""
 
 
+@pytest.mark.posix(reason="its pipe is that of bash")
 def test_events_whose_reader_is_gone_stop_the_run(project: Path) -> None:
     command = (
         f"set -o pipefail; {sys.executable} -m engine index {project} --force --json | head -1"
@@ -233,6 +235,7 @@ def test_a_training_whose_terminal_is_closed_or_that_is_killed_leaves_a_trace(
         assert status["resumes_at"]["step"] >= stopped["done"], "it came to a safe point"
 
 
+@pytest.mark.posix(reason="Windows has no signals to one process")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> None:
     before = set((project / "runs").iterdir())

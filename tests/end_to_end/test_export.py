@@ -17,6 +17,7 @@ import pytest
 from fixtures.errors import fails
 from fixtures.optional import needs_pyarrow
 from fixtures.pipeline import copy_project, engine, stage_here
+from fixtures.project_files import mode
 from fixtures.sentence_encoders import load_exported
 from fixtures.training import stir
 
@@ -450,9 +451,9 @@ def test_the_manifest_names_every_file_with_its_hash_and_all_are_private(
     assert made.bytes == sum(path.stat().st_size for path in files.values())
     for name, entry in listed.items():
         assert hashlib.sha256(files[name].read_bytes()).hexdigest() == entry["sha256"]
-    assert {path.stat().st_mode & 0o777 for path in files.values()} == {0o600}
+    assert {mode(path) for path in files.values()} == {0o600}
     folders = [made.folder, *(path for path in made.folder.rglob("*") if path.is_dir())]
-    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+    assert {mode(path) for path in folders} == {0o700}
 
 
 def test_no_path_of_this_machine_is_in_a_model(

@@ -87,6 +87,7 @@ def broken_off(
     )
 
 
+@pytest.mark.posix(reason="signals at a chosen point")
 @pytest.mark.parametrize("point", ["before-rename", "renamed"])
 def test_a_killed_export_is_absent_or_complete(project: Path, tmp_path: Path, point: str) -> None:
     target = tmp_path / "away" / "taken"
@@ -117,6 +118,7 @@ def check_complete(target: Path) -> None:
         assert hashlib.sha256((target / name).read_bytes()).hexdigest() == entry["sha256"]
 
 
+@pytest.mark.posix(reason="signals at a chosen point")
 @pytest.mark.parametrize("by", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_signal_takes_away_what_an_export_has_begun(
     project: Path, tmp_path: Path, by: str

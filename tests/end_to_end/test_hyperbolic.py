@@ -113,7 +113,9 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
     first = index_of(project)
     assert (first.form.name, first.manifest["dtype"]) == ("hyperbolic", "f32")
 
-    file = next(path for path in (project / "documents").rglob("*") if str(path).endswith(longest))
+    file = next(
+        path for path in (project / "documents").rglob("*") if path.as_posix().endswith(longest)
+    )
     content = file.read_bytes()
     file.unlink()
     for stage in ("ingest", "embed"):

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from fixtures.pipeline import ROOT, copy_documents, copy_project, engine_here, environment, figures
 
@@ -152,6 +153,7 @@ def built(path: Path) -> dict[str, object]:
     return {**found, "rows": counts, "asked": queries}
 
 
+@pytest.mark.posix(reason="SIGKILL at a chosen moment")
 @pytest.mark.parametrize(("stage", "point", "then"), MOMENTS)
 def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
     before: dict[str, Path],
@@ -174,6 +176,7 @@ def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
     assert_tidy(project)
 
 
+@pytest.mark.posix(reason="SIGKILL at a chosen moment")
 def test_a_run_killed_while_it_tidies_up(
     before: dict[str, Path], expected: dict[str, object], tmp_path: Path
 ) -> None:
@@ -228,7 +231,7 @@ def test_a_run_killed_in_training_frees_the_lock_and_resumes_to_the_same_figures
     stage = json.loads((new_run(run, project, earlier, trains) / "stage.json").read_text())
     assert stage["stage"] == "train"
     if victims == "both":
-        os.kill(stage["pid"], signal.SIGKILL)
+        psutil.Process(stage["pid"]).kill()
     run.kill()
     run.wait(60)
     assert_searchable(project)
@@ -246,7 +249,7 @@ def test_a_killed_child_ends_the_run_with_a_clear_error(
     with ProjectFolder(project).locked("stage"):
         run = started(project, "index", "--force")
         newest = new_run(run, project, earlier, lambda folder: (folder / "stage.json").exists())
-        os.kill(json.loads((newest / "stage.json").read_text())["pid"], signal.SIGKILL)
+        psutil.Process(json.loads((newest / "stage.json").read_text())["pid"]).kill()
     run.wait(60)
     failures = [
         event

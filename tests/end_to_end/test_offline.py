@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from textwrap import indent
 
 import pytest
 from fixtures.pipeline import ROOT, copy_documents, environment, import_path
+from fixtures.project_files import mode
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +116,8 @@ def test_what_a_run_writes_is_private(finished: Path) -> None:
         path for path in finished.rglob("*") if "documents" not in path.relative_to(finished).parts
     ]
     assert len(written) > 20
-    assert stat.S_IMODE(finished.stat().st_mode) == 0o700
-    modes = {str(path.relative_to(finished)): stat.S_IMODE(path.stat().st_mode) for path in written}
+    assert mode(finished) == 0o700
+    modes = {str(path.relative_to(finished)): mode(path) for path in written}
     wrong = {
         name: oct(mode)
         for name, mode in modes.items()

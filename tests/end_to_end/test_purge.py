@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -127,6 +126,7 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
     }
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 @pytest.mark.parametrize("way", ["purge", "export"])
 def test_a_record_that_names_other_folders_removes_nothing(
     project: Path, tmp_path: Path, way: str
@@ -180,6 +180,7 @@ def test_places_that_may_still_hold_text_are_listed(project: Path) -> None:
     ), "of what only the user can look for"
 
 
+@pytest.mark.posix(reason="links need a right on Windows")
 def test_a_link_is_removed_and_what_it_leads_to_named(project: Path, tmp_path: Path) -> None:
     (project / "cache").rename(tmp_path / "big-disk")
     (project / "cache").symlink_to(tmp_path / "big-disk")
@@ -277,6 +278,8 @@ def test_while_something_writes_into_it_nothing_is_removed(project: Path, lock: 
 
 def answer(project: Path, reply: bytes) -> tuple[int, str]:
     """`engine purge` on a terminal that answers its question."""
+    import pty
+
     own, other = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-m", "engine", "purge", str(project)],
@@ -293,6 +296,7 @@ def answer(project: Path, reply: bytes) -> tuple[int, str]:
     return child.returncode, told.decode()
 
 
+@pytest.mark.posix(reason="Windows has no pseudo-terminals in Python")
 def test_the_command_asks(project: Path) -> None:
     refused, error = error_of("purge", str(project))
     assert (refused, error["code"]) == (2, "confirmation-impossible")

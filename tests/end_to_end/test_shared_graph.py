@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import copy_documents, engine_here
-from fixtures.project_files import total_size
+from fixtures.project_files import mode, total_size
+from fixtures.user_folders import DATA
 
+from engine.core.platforms.users import is_superuser
 from engine.encoders.graph.graph_files import FILES, FOLDER, MODEL
 from engine.encoders.graph.query_graph import QueryGraph, is_settled
 from engine.encoders.graph.shared_graphs import POINTER, forget_project, unused_graphs
@@ -49,7 +51,7 @@ def first(
     make_project(machine.project, encoder={"model": str(model)})
     copy_documents(machine.project / "documents", ("policies",), 6)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_DATA_HOME", str(machine.data))
+        patch.setenv(DATA, str(machine.data))
         engine_here("run", str(machine.project))
     return machine
 
@@ -60,7 +62,7 @@ def machine(first: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     copy = Machine(tmp_path / "data", tmp_path / "project")
     shutil.copytree(first.data, copy.data)
     shutil.copytree(first.project, copy.project)
-    monkeypatch.setenv("XDG_DATA_HOME", str(copy.data))
+    monkeypatch.setenv(DATA, str(copy.data))
     forget_project(first.project)
     return copy
 
@@ -140,7 +142,7 @@ def test_a_bundle_holds_it_and_needs_neither_the_data_folder_nor_the_model(
     expected = scores(machine.project)
     model = Path(ProjectFolder(machine.project).settings().encoder.model)
     engine_here("bundle", str(machine.project), str(tmp_path / "file.bundle"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv(DATA, str(tmp_path / "elsewhere"))
     model.rename(model.with_name("hidden"))
     try:
         made = tmp_path / "made"
@@ -154,23 +156,19 @@ def test_a_bundle_holds_it_and_needs_neither_the_data_folder_nor_the_model(
     assert not list(tmp_path.glob(f"elsewhere/**/{MODEL}"))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to any group")
+@pytest.mark.skipif(not is_superuser(), reason="only root may give files to any group")
 def test_a_group_gets_a_copy_and_runs_keep_it_so(machine: Machine) -> None:
     (graph,) = machine.graphs
     engine_here("share", str(machine.project), "--group", "daemon", "--yes")
     folder = index_of(machine.project) / FOLDER
-    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(
-        FILES, 0o640
-    )
-    assert graph.stat().st_mode & 0o777 == 0o600
+    assert {path.name: mode(path) for path in folder.iterdir()} == dict.fromkeys(FILES, 0o640)
+    assert mode(graph) == 0o600
     assert unused_graphs() == [graph.parent]
     copy_documents(machine.project / "documents", ("minutes",), 2)
     engine_here("run", str(machine.project))
     folder = index_of(machine.project) / FOLDER
-    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(
-        FILES, 0o640
-    )
-    assert graph.stat().st_mode & 0o777 == 0o600
+    assert {path.name: mode(path) for path in folder.iterdir()} == dict.fromkeys(FILES, 0o640)
+    assert mode(graph) == 0o600
 
 
 def test_a_purge_leaves_no_former_place_of_a_moved_project(machine: Machine) -> None:

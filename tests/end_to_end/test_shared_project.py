@@ -5,7 +5,6 @@ writes.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,9 +19,10 @@ from fixtures.pipeline import engine_here, environment
 from fixtures.project_files import create_project
 from fixtures.tiny_model import encoder_settings
 
+from engine.core.platforms.users import is_superuser
 from engine.project.folder import ProjectFolder
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+pytestmark = pytest.mark.skipif(not is_superuser(), reason="only root can become another user")
 READER = 64_001
 GROUP = 1
 STRANGER = 2

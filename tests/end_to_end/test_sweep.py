@@ -5,9 +5,7 @@ left as it is.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -16,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from fixtures.errors import error_of
 from fixtures.pipeline import engine, engine_here, environment, figures
@@ -87,8 +86,10 @@ def start() -> Iterator[Start]:
 
     yield begin
     for run in begun:
-        with suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGTERM)
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(run.pid)
+            for one in (*process.children(recursive=True), process):
+                one.terminate()
 
 
 def until_second_cell_has_a_checkpoint(project: Path, run: subprocess.Popen[str]) -> Path:
@@ -124,7 +125,7 @@ def test_a_killed_sweep_goes_on_where_it_was(start: Start, project: Path, tmp_pa
     copy = until_second_cell_has_a_checkpoint(project, run)
     child = json.loads((max((copy / "runs").iterdir()) / "stage.json").read_text())["pid"]
     for pid in (run.pid, child):
-        os.kill(pid, signal.SIGKILL)
+        psutil.Process(pid).kill()
     run.communicate(timeout=60)
     (done,) = project.glob("sweep/*/cells/*.json")
     finished = done.read_bytes(), done.stat().st_mtime_ns

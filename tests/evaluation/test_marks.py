@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import stat
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from fixtures.errors import fails
+from fixtures.project_files import mode
 from fixtures.records import build_chunks, build_document, store_document
 
 from engine.core.errors import DatasetError
@@ -130,7 +130,7 @@ def test_marks_are_kept_whole_and_wrong_ones_are_no_judgments(project: ProjectFo
     write_marks(project, marks)
     assert read_marks(project) == marks
     path = project.path / "imports" / MARKS_FILE
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert mode(path) == 0o600
     assert read_judgments(path) == [queries[0].to_judged_query()]
 
 

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fixtures.errors import fails
+from fixtures.project_files import mode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -327,7 +328,7 @@ def test_files_are_private(tmp_path: Path) -> None:
     build(tmp_path)
     for path in [tmp_path / "index", *(tmp_path / "index").rglob("*")]:
         if not path.name.endswith(".lock"):
-            assert path.stat().st_mode & 0o077 == 0, path
+            assert mode(path) & 0o077 == 0, path
 
 
 def generation_files(folder: Path) -> Iterator[Path]:
@@ -460,7 +461,7 @@ def test_a_read_only_index_is_read_from_a_private_copy(read_only: Path) -> None:
     assert index.search("pump", 3)[0].size
     (copy,) = (read_only.parent / "memory").iterdir()
     assert copy.name.startswith(f"bmembed-index-{os.getpid()}-")
-    assert copy.stat().st_mode & 0o777 == 0o700
+    assert mode(copy) == 0o700
     assert not list((read_only / "generation-1").glob(".tantivy-*")), (
         "the lock is taken in the copy"
     )

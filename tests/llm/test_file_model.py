@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import shutil
-import signal
 import struct
 import sys
 import time
@@ -18,6 +16,7 @@ import pytest
 from fixtures.errors import fails
 from fixtures.gguf_models import SPACE, count, load, load_here
 from fixtures.preloaded import STARTER
+from fixtures.project_files import mode
 from fixtures.tiny_gguf import CHATML, build_tiny_gguf, cut_to
 
 from engine.core.errors import CancelledError, ModelError, StageError
@@ -176,18 +175,19 @@ def test_the_process_of_a_model_that_nobody_refers_to_ends(tiny_gguf_file: Path)
 
 def test_a_crash_is_an_error(tiny_gguf_file: Path) -> None:
     loaded = load(tiny_gguf_file)
-    os.kill(loaded.pid, signal.SIGKILL)
+    psutil.Process(loaded.pid).kill()
     with fails(StageError, "model-crashed", "tiny.gguf"):
         loaded.complete(Request(MESSAGE, PAIRS, 1, 30, 3))
     with fails(StageError, "model-crashed"):
         loaded.count("text")
 
 
+@pytest.mark.posix(reason="Python has no unix sockets on Windows")
 def test_nobody_but_this_user_reaches_the_process(tiny_gguf_file: Path) -> None:
     """Its socket lies in a folder of the user's; whoever lacks the token is refused."""
     loaded = load(tiny_gguf_file)
     path = Path(loaded.client.address.socket_path)
-    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert mode(path.parent) == 0o700
     assert psutil.Process(loaded.pid).net_connections("inet") == []
     assert loaded.client.key not in " ".join(psutil.Process(loaded.pid).cmdline())
     refused = replace(loaded.client, key="other").send("/v1/models", seconds=20)

@@ -11,6 +11,7 @@ import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import engine_here, generate_here, stage_here
 from fixtures.tiny_gguf import build_tiny_gguf
+from fixtures.user_folders import DATA, HOME
 from fixtures.written_queries import NONE, Make, info, queries_of, run, view_status
 
 from engine.core.errors import CancelledError, ModelError
@@ -114,8 +115,8 @@ class Auto:
 @pytest.fixture
 def auto(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Auto:
     home = tmp_path / "home"
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    monkeypatch.setenv(HOME, str(home))
+    monkeypatch.setenv(DATA, str(home / "data"))
     return Auto(asked_project(backend="auto", answer_tokens=64, prompt="one-step"))
 
 

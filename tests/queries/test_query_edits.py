@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from fixtures.errors import fails
+from fixtures.project_files import mode
 from fixtures.records import build_chunk, build_document, store_document
 
 from engine.core.errors import DatasetError, EngineError, NotBuiltError, ResourceError, UsageError
@@ -75,7 +75,7 @@ def test_an_edit_is_made_at_once_and_again(project: ProjectFolder) -> None:
     assert noted(project) == content_fingerprint(store.queries()) != before
     assert made_again(store) == ["who must pay the rent?", *TEXTS[1:]]
     file = project.path / "imports" / FILE
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert mode(file) == 0o600
     assert [json.loads(line) for line in file.read_text().splitlines()] == [
         {"chunk": "h1", "query": TEXTS[0], "text": "who must pay the rent?"}
     ]

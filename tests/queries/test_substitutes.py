@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, completion, serving, user
+from fixtures.project_files import mode
 
 from engine.core.errors import CancelledError, EngineError
 from engine.queries.substitutes import (
@@ -61,7 +62,7 @@ def test_the_model_gets_each_query_and_its_words_once(tmp_path: Path) -> None:
         assert substitutes(context(tmp_path, server.url), ASKED, seen.append)[0] == found
         assert len(server.requests) == 2
     (kept,) = (tmp_path / "cache").glob("substitutes-*.jsonl")
-    assert kept.stat().st_mode & 0o777 == 0o600
+    assert mode(kept) == 0o600
     assert "roof repair" not in kept.read_text()
 
 
@@ -105,7 +106,7 @@ def test_words_of_queries_that_are_gone_do_not_stay(tmp_path: Path) -> None:
         assert "roof" in kept.read_text()  # what is not yet asked for again may still be
         substitutes(some, ASKED[1:2], lambda _: None)
         assert "roof" not in kept.read_text()
-        assert (len(kept.read_text().splitlines()), kept.stat().st_mode & 0o777) == (1, 0o600)
+        assert (len(kept.read_text().splitlines()), mode(kept)) == (1, 0o600)
         assert len(server.requests) == 2
 
 

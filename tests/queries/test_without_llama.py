@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fixtures.errors import fails
 from fixtures.tiny_gguf import build_tiny_gguf
+from fixtures.user_folders import DATA, HOME
 
 from engine.core.errors import UsageError
 from engine.doctor.doctor import examine
@@ -33,8 +34,8 @@ def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A language model that was added when llama.cpp was installed, the only one of this
     machine.
     """
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home" / "data"))
+    monkeypatch.setenv(HOME, str(tmp_path / "home"))
+    monkeypatch.setenv(DATA, str(tmp_path / "home" / "data"))
     models_folder().mkdir(parents=True)
     return build_tiny_gguf(models_folder() / "writer.gguf")
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, Request, good, passage, serving, step
@@ -154,7 +153,7 @@ def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make) -> None:
         newest = max(
             path for path in (project.path / "runs").iterdir() if (path / "stage.json").exists()
         )
-        os.kill(json.loads((newest / "stage.json").read_text())["pid"], signal.SIGKILL)
+        psutil.Process(json.loads((newest / "stage.json").read_text())["pid"]).kill()
         assert started.wait(60) == 6
         release.set()
         ledger = answer_files(project)[0]

@@ -198,6 +198,7 @@ def reading_only(folder: Path) -> Iterator[None]:
         folder.chmod(0o700)
 
 
+@pytest.mark.posix(reason="modes of files")
 def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used(
     rerank_server: RerankServer,
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.errors import fails
+from fixtures.project_files import mode
 from fixtures.vector_indexes import unit
 
 from engine.core.errors import DamagedError, ResourceError
@@ -141,7 +142,7 @@ def test_an_index_stays_usable_while_its_folder_is_removed(folder: Path) -> None
 
 @pytest.mark.posix(reason="modes of files")
 def test_files_are_private(folder: Path) -> None:
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert {mode(path) for path in folder.iterdir()} == {0o600}
 
 
 def test_a_full_disk_is_an_error(small_disk: Path, disk_filler: Callable[..., None]) -> None:

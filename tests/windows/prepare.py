@@ -7,6 +7,7 @@ built one, it is installed. Some minutes; what is there already is kept.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -100,6 +101,9 @@ def _fetch_packages(tools: Path) -> bool:
         *("--target", SITE, "--constraint", ROOT / "constraints.txt", "--find-links", WHEELS),
         *("--requirement", FOLDER / "requirements.txt"),
     )
+    # As on Windows. Wine's own runtime takes a mutex that its compiler has made for a broken one.
+    for library in SITE.glob("*140*.dll"):
+        shutil.copy(library, PYTHON)
     record.write_text(text)
     return True
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from engine.core.errors import InputError
 from engine.core.records import Kind, ReadDocument
+from engine.corpus.formats.source import content_size, open_content
 from engine.corpus.scan.formats import PICTURES
 
 MAX_FILE = 512 * 2**20
@@ -124,14 +125,11 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
 
     Raises OSError, and UnreadableFileError if it is too large or empty.
     """
-    if data is None:
-        size = path.stat().st_size
-    else:
-        size = len(data)
-    if size > MAX_FILE:
+    if content_size(path, data) > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     if data is None:
-        data = path.read_bytes()
+        with open_content(path, data) as file:
+            data = file.read()
     if not data or data.isspace():
         raise UnreadableFileError(path, "empty")
     return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +23,13 @@ from bmembed_tui.client.engine_client import (
 from engine.core.errors import EngineError, ModelError, StageError, UsageError
 
 pytestmark = pytest.mark.processes
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Have the app start a program of Python in the engine's place."""
+    imports = "import os, signal, subprocess, sys, time; from pathlib import Path\n"
+    command = [sys.executable, "-c", imports + code]
+    monkeypatch.setattr(engine_client, "build_engine_command", lambda *_: command)
 
 
 def children() -> list[psutil.Process]:
@@ -67,7 +74,7 @@ def test_a_killed_process_fails_its_requests_and_is_started_again(new_project: P
             await desk.call("ping")
             before = children()
             for child in before:
-                child.send_signal(signal.SIGSTOP)  # so that it cannot answer before it dies
+                child.suspend()  # so that it cannot answer before it dies
             waiting = asyncio.create_task(desk.call("ping"))
             await asyncio.sleep(0.1)
             for child in before:
@@ -112,12 +119,17 @@ def test_a_process_that_is_being_started_is_ended_by_closing(new_project: Path) 
 def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    serve = [
-        "sh",
-        "-c",
-        f"if [ -e {tmp_path}/later ]; then exec cat; fi; sleep 1.5 & read line; exit 1",
-    ]
-    monkeypatch.setattr(engine_client, "build_engine_command", lambda *_: serve)
+    code = f"""
+if Path({str(tmp_path / "later")!r}).exists():
+    for line in sys.stdin:
+        print(line, end="", flush=True)
+else:
+    wait = [sys.executable, "-c", "import time; time.sleep(1.5)"]
+    subprocess.Popen(wait, stdin=subprocess.DEVNULL, stdout=sys.stdout)
+    sys.stdin.readline()
+    os._exit(1)
+"""
+    stand_in(monkeypatch, code)
 
     async def story() -> None:
         desk = EngineClient(tmp_path)
@@ -128,7 +140,7 @@ def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
         second = asyncio.create_task(desk.call("ping"))  # starts another process
         with pytest.raises(GoneError):
             await asyncio.wait_for(first, 60)
-        assert await asyncio.wait_for(second, 60) is None  # `cat` answers with the request itself
+        assert await asyncio.wait_for(second, 60) is None  # it answers with the request itself
         await desk.close()
 
     asyncio.run(story())
@@ -139,8 +151,12 @@ def test_a_line_that_answers_nothing_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
 ) -> None:
     answer = '{"jsonrpc": "2.0", "id": 1, "result": "pong"}'
-    serve = ["sh", "-c", f"read request; printf '%s\\n' '{line}' '{answer}'; cat"]
-    monkeypatch.setattr(engine_client, "build_engine_command", lambda *_: serve)
+    code = f"""
+sys.stdin.readline()
+print({line!r}, {answer!r}, sep="\\n", flush=True)
+sys.stdin.read()
+"""
+    stand_in(monkeypatch, code)
 
     async def story() -> object:
         desk = EngineClient(tmp_path)
@@ -173,24 +189,29 @@ def test_an_engine_that_cannot_be_started_is_an_error(
     [
         (
             (
-                'echo \'{"type": "ModelError", "what": "No model.", "why": "w", "to_do": ""}\' >&2;'
-                " exit 3"
+                """print('{"type": "ModelError", "what": "No model.", "why": "w", "to_do": ""}',"""
+                " file=sys.stderr); sys.exit(3)"
             ),
             ModelError,
             "w",
         ),
         (
-            "yes '[/ noise' | head -n 30000 >&2; echo 'no module [torch]' >&2; exit 1",
+            "sys.stderr.write('[/ noise\\n' * 30_000); sys.exit('no module [torch]')",
             GoneError,
             "no module [torch]",
         ),
-        ("echo warning >&2; kill -9 $$", GoneError, "It may have run out of memory."),
+        pytest.param(
+            "print('warning', file=sys.stderr, flush=True); os.kill(os.getpid(), signal.SIGKILL)",
+            GoneError,
+            "It may have run out of memory.",
+            marks=pytest.mark.posix(reason="SIGKILL"),
+        ),
     ],
 )
 def test_a_server_that_cannot_start_gives_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, serve: str, kind: type[EngineError], why: str
 ) -> None:
-    monkeypatch.setattr(engine_client, "build_engine_command", lambda *_: ["sh", "-c", serve])
+    stand_in(monkeypatch, serve)
 
     async def story() -> None:
         desk = EngineClient(tmp_path)
@@ -205,9 +226,7 @@ def test_a_server_that_cannot_start_gives_its_reason(
 
 
 def test_an_exit_code_may_count_as_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        engine_client, "build_engine_command", lambda *_: ["sh", "-c", "echo '[1]'; exit 3"]
-    )
+    stand_in(monkeypatch, "print([1]); sys.exit(3)")
     assert asyncio.run(run_command("doctor", good=(0, 3))) == [1]
     with pytest.raises(StageError) as caught:
         asyncio.run(run_command("doctor"))
@@ -217,22 +236,21 @@ def test_an_exit_code_may_count_as_an_answer(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_order_comes_about_though_nobody_waits_for_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(
-        engine_client,
-        "build_engine_command",
-        lambda *_: ["sh", "-c", f"touch {tmp_path}/begun; sleep 0.5; touch {tmp_path}/done"],
-    )
+    begun = tmp_path / "begun"
+    done = tmp_path / "done"
+    code = f"Path({str(begun)!r}).touch(); time.sleep(0.5); Path({str(done)!r}).touch()"
+    stand_in(monkeypatch, code)
 
     async def story() -> None:
         task = asyncio.create_task(run_detached_command("cancel", "x"))
-        while not (tmp_path / "begun").exists():
+        while not begun.exists():
             await asyncio.sleep(0.02)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(story())
-    assert (tmp_path / "done").exists()
+    assert done.exists()
 
 
 def test_a_commands_error_is_the_engines_own(tmp_path: Path) -> None:
@@ -257,9 +275,7 @@ def test_a_cancelled_command_is_ended(new_project: Path) -> None:
 def test_a_followed_command_is_ended_where_its_line_cannot_be_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        engine_client, "build_engine_command", lambda *_: ["sh", "-c", "echo '[1]'; exec sleep 60"]
-    )
+    stand_in(monkeypatch, "print([1], flush=True); time.sleep(60)")
 
     def refuse(line: object) -> None:
         raise RuntimeError(line)

@@ -29,6 +29,8 @@ from engine.core.assets import asset_path
 from engine.core.events import Paused, Progress, StageStarted, encode
 from engine.project.folder import ProjectFolder, projects_root
 
+ADA = Path("/home/ada")
+
 
 def without_breaks(pilot: Pilot[Any]) -> str:
     """Return what the screen shows, with long paths as if they stood on one line."""
@@ -94,8 +96,7 @@ def test_what_is_found_later_moves_nothing(
     def known() -> list[KnownProject]:
         looking.wait(60)
         return [
-            KnownProject(Path(f"/home/ada/{number}"), number > 8 - running, "train")
-            for number in range(9)
+            KnownProject(ADA / str(number), number > 8 - running, "train") for number in range(9)
         ]
 
     monkeypatch.setattr("bmembed_tui.home.projects.list_projects", known)
@@ -107,19 +108,19 @@ def test_what_is_found_later_moves_nothing(
         )
         before = screen_text(pilot.app).splitlines()
         looking.set()
-        await until_text(pilot, "/home/ada")
+        await until_text(pilot, str(ADA))
         after = screen_text(pilot.app).splitlines()
         other = line_of(pilot, OTHER).partition("  ")[0]
         place = next(number for number, line in enumerate(before) if other in line)
         kept = slice(place - 2, place + 1)
         assert before[kept] == after[kept]
         assert before[: place - 3] == after[: place - 3]
-        assert (line_of(pilot, "at:/home/ada/7") in after[place - 3]) == bool(running)
-        assert (line_of(pilot, "at:/home/ada/8") in after[place + 2]) == bool(running)
+        assert (line_of(pilot, f"at:{ADA / '7'}") in after[place - 3]) == bool(running)
+        assert (line_of(pilot, f"at:{ADA / '8'}") in after[place + 2]) == bool(running)
         assert [line.strip()[:1] for line in before] == [
             line.strip()[:1] for line in after
         ]  # the frame, too
-        assert line_of(pilot, "at:/home/ada/6") in "\n".join(after)
+        assert line_of(pilot, f"at:{ADA / '6'}") in "\n".join(after)
 
     drive(story, size=size)
 
@@ -127,7 +128,7 @@ def test_what_is_found_later_moves_nothing(
 def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = [KnownProject(Path("/home/ada/manuals"))]
+    found = [KnownProject(ADA / "manuals")]
     monkeypatch.setattr("bmembed_tui.home.projects.list_projects", lambda: list(found))
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -140,18 +141,18 @@ def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(
             assert choices.highlighted is not None
             return choices.get_option_at_index(choices.highlighted).id
 
-        await until_offered(pilot, "at:/home/ada/manuals")
+        await until_offered(pilot, f"at:{ADA / 'manuals'}")
         idle = found[0]
-        running = KnownProject(Path("/home/ada/manuals"), True, "train")
+        running = KnownProject(ADA / "manuals", True, "train")
         assert (
-            await highlighted_with(running) == "at:/home/ada/manuals"
+            await highlighted_with(running) == f"at:{ADA / 'manuals'}"
         )  # at the first line, nothing was chosen yet
         await pilot.press("down")
         assert await highlighted_with(idle) == SAMPLE
         await pilot.press("down")
         assert await highlighted_with(running) == NEW
         await pilot.press("up", "up")
-        assert await highlighted_with(idle) == "at:/home/ada/manuals"
+        assert await highlighted_with(idle) == f"at:{ADA / 'manuals'}"
 
     drive(story)
 

@@ -11,6 +11,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from fixtures.app import drive, opened, screen_text, text_of, until, until_text
 from fixtures.long_training import newest, pid_of, state_of
@@ -81,7 +82,7 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
             screen.run_state.steps[0].step == 1
         )  # what happened while nobody looked on is there too
         await until(pilot, lambda: screen.query_one(LossChart).drawn.steps > 0, "the curve")
-        os.kill(pid_of(long_project, "stage"), signal.SIGKILL)
+        psutil.Process(pid_of(long_project, "stage")).kill()
         killed = await dialog(pilot)
         assert (killed.error.code, killed.error.stage, killed.error.command) == (
             "memory-full",

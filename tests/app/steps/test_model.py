@@ -19,6 +19,7 @@ from fixtures.queries_step import choose
 from fixtures.scripted import recorded_command
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_model import build_tiny_model
+from fixtures.user_folders import DATA
 from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import OptionList
@@ -408,7 +409,7 @@ def first_hybrid_hit(search: Any) -> str:
 def test_six_keys_lead_from_an_encoder_of_the_catalogue_to_hits_in_german(
     known_machine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
     documents = write_german_office(tmp_path / "dokumente")
     project = tmp_path / "projekt"
     ProjectFolder.create(project, {"corpus": {"paths": [str(documents)]}})

@@ -17,6 +17,7 @@ from fixtures.pipeline import engine_here
 from fixtures.queries_step import choose, queries_step, sample_of, settings, shown, stored, typed
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_gguf import build_tiny_gguf
+from fixtures.user_folders import DATA, HOME
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -224,8 +225,9 @@ def test_a_model_is_chosen_among_those_on_this_machine(
     read_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
-    monkeypatch.setenv("HOME", str(home))
-    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS"):
+    monkeypatch.setenv(HOME, str(home))
+    monkeypatch.setenv(DATA, str(home / "data"))
+    for name in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS"):
         monkeypatch.delenv(name, raising=False)
     folder = home / ".lmstudio" / "models" / "ours"
     folder.mkdir(parents=True)

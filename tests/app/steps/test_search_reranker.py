@@ -11,6 +11,7 @@ from fixtures.app import drive, text_of, until
 from fixtures.hub import stand_in_hub
 from fixtures.search_step import search_for, searching
 from fixtures.tiny_cross_encoder import build_cross_encoder
+from fixtures.user_folders import DATA
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -54,7 +55,7 @@ async def dialog(pilot: Pilot[Any]) -> RerankerDialog:
 def test_without_a_reranker_a_key_fetches_chooses_and_switches_one_on(
     finished_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
@@ -119,7 +120,7 @@ def test_without_a_reranker_a_key_fetches_chooses_and_switches_one_on(
 def test_a_server_is_not_measured_as_it_would_get_passages(
     finished_project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
     address = "http://127.0.0.1:9/v1"
     ProjectFolder.open(finished_project).change_settings({"search.reranker": address})
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -183,7 +181,7 @@ def test_when_the_windows_process_is_killed_the_app_leaves() -> None:
     )
     assert window.stdout is not None
     app = psutil.Process(int(window.stdout.readline()))
-    os.kill(window.pid, signal.SIGKILL)
+    window.kill()
     window.wait()
     psutil.wait_procs([app], timeout=SECONDS)
     assert not app.is_running() or app.status() == psutil.STATUS_ZOMBIE

@@ -260,6 +260,7 @@ def test_an_unknown_terminal_is_refused(tmp_path: Path) -> None:
     assert caught.value.code == "window-unavailable"
 
 
+@pytest.mark.posix(reason="its stand-in for another program is a shell script")
 def test_the_clipboard_of_another_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
         system.COPIERS, "macos", ["sh", "-c", 'cat > "$0"', str(tmp_path / "clipboard")]
@@ -270,6 +271,7 @@ def test_the_clipboard_of_another_system(tmp_path: Path, monkeypatch: pytest.Mon
     system.build_copier("macos")("lost without harm")
 
 
+@pytest.mark.posix(reason="its stand-in for another program is a shell script")
 def test_windows_gets_utf_16_without_a_mark_from_its_own_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +295,7 @@ def test_a_shortcut_is_made_only_where_a_window_can_be(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.posix(reason="its stand-in for another program is a shell script")
 @pytest.mark.parametrize("has_stream", [True, False])
 def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_stream: bool

@@ -17,6 +17,7 @@ from fixtures.pipeline import ROOT, engine_here, environment
 from engine.assistants.http.token import token_file
 
 
+@pytest.mark.posix(reason="Windows has no signals to one process")
 def test_it_serves_until_it_is_stopped_and_never_prints_its_token(handbook: Path) -> None:
     server = subprocess.Popen(
         [sys.executable, "-m", "engine", "serve", "--http", "127.0.0.1:0", str(handbook)],

@@ -5,7 +5,6 @@ breaks where they are not sound.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import environment
-from fixtures.project_files import names, total_size
+from fixtures.project_files import mode, names, total_size
 from fixtures.user_folders import DATA
 
 from engine.core.disk import SHARED
@@ -88,8 +87,8 @@ def test_the_graph_lies_in_the_data_folder_and_a_second_project_adds_a_pointer(
     root = own_data_folder / "bmembed" / "query-encoders"
     graph = root / graph_name(encoder)
     assert names(graph) == set(FILES)
-    assert [path.stat().st_mode & 0o777 for path in (root, graph)] == [0o700, 0o700]
-    assert {(graph / name).stat().st_mode & 0o777 for name in FILES} == {0o600}
+    assert [mode(path) for path in (root, graph)] == [0o700, 0o700]
+    assert {mode(graph / name) for name in FILES} == {0o600}
     assert names(first / FOLDER) == {POINTER}
 
     monkeypatch.setattr(onnx_file, "write_graph", None)  # it is not written again
@@ -201,6 +200,7 @@ publish_graph(Path(sys.argv[1]), sys.argv[2])
 """
 
 
+@pytest.mark.posix(reason="SIGKILL")
 @pytest.mark.parametrize("point", ["written", "before-rename"])
 def test_a_killed_publishing_leaves_no_graph_and_the_next_one_cleans_up(
     encoder: str, written: Path, tmp_path: Path, point: str
@@ -242,6 +242,7 @@ def test_a_data_folder_that_cannot_be_written_to_leaves_the_graph_in_the_index(
     assert not use_shared_graph(make_index(tmp_path / "other"), encoder)
 
 
+@pytest.mark.posix(reason="modes of files")
 def test_a_project_that_a_group_reads_has_a_copy(
     encoder: str, written: Path, tmp_path: Path
 ) -> None:
@@ -329,7 +330,6 @@ def test_a_graph_is_never_taken_from_a_project(encoder: str, written: Path, tmp_
     assert not graphs_root().exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_what_cannot_be_noted_is_used_all_the_same(
     encoder: str, written: Path, tmp_path: Path
 ) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import stat
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import pytest
 from fixtures.errors import fails
+from fixtures.project_files import mode
 
 from engine.core.errors import DatasetError
 from engine.core.messages.preferences import PreferenceAnswer
@@ -83,8 +83,8 @@ def test_answers_are_kept_privately_and_read_back(project: ProjectFolder) -> Non
     kept = [prefer(project, "one", "first"), prefer(project, "two [/]", "same")]
     assert read_preferences(project) == kept
     path = project.path / "imports" / PREFERENCES_FILE
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert mode(path) == 0o600
+    assert mode(path.parent) == 0o700
 
 
 def test_a_question_has_one_answer_at_the_place_of_its_first(project: ProjectFolder) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from fixtures.drawing import corners, parsed, scale, shapes, signs, texts, values
+from fixtures.user_folders import HOME
 from lxml import etree
 
 from engine.evaluation.reporting.charts import (
@@ -298,6 +299,13 @@ assert not any(name.startswith("MPL") for name in os.environ), os.environ
 """
 
 
+def bare_environment(home: Path, temporary: Path) -> dict[str, str]:
+    """The variables that Python needs, and none of the user's."""
+    needed = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+    folders = {HOME: str(home), "TMPDIR": str(temporary)}
+    return {**needed, **folders, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+
+
 def test_the_users_matplotlib_has_no_say_and_nothing_is_left_behind(tmp_path) -> None:
     home = tmp_path / "home"
     work = tmp_path / "work"
@@ -318,14 +326,7 @@ def test_the_users_matplotlib_has_no_say_and_nothing_is_left_behind(tmp_path) ->
         text=True,
         check=False,
         encoding="utf-8",
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "HOME": str(home),
-            "TMPDIR": str(tmp_path / "temporary"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONUTF8": "1",
-        },
+        env={**bare_environment(home, tmp_path / "temporary"), "PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ALL["bars"]()
@@ -333,6 +334,8 @@ def test_the_users_matplotlib_has_no_say_and_nothing_is_left_behind(tmp_path) ->
 
 
 def test_a_broken_choice_of_backend_and_a_home_that_cannot_be_written_do_no_harm(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    nowhere = tmp_path / "file" / "nowhere"
     done = subprocess.run(
         [sys.executable, "-c", ALONE.rpartition("import os")[0]],
         capture_output=True,
@@ -340,13 +343,9 @@ def test_a_broken_choice_of_backend_and_a_home_that_cannot_be_written_do_no_harm
         check=False,
         encoding="utf-8",
         env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "HOME": "/proc/nowhere",
+            **bare_environment(nowhere, tmp_path),
             "MPLBACKEND": "no such backend",
-            "MPLCONFIGDIR": "/proc/nowhere",
-            "TMPDIR": str(tmp_path),
-            "PYTHONUTF8": "1",
+            "MPLCONFIGDIR": str(nowhere),
         },
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import engine_here, environment
+from fixtures.project_files import mode
 from fixtures.stored import put_document
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError, UsageError
@@ -57,8 +58,8 @@ def test_hits_are_equal_where_neither_original_nor_documents_are(
     assert hits(made.folder) == before
     assert "path-missing" in [note.code for note in made.notes]  # the documents
     assert (
-        made.folder.stat().st_mode & 0o777,
-        (made.folder / "project.db").stat().st_mode & 0o777,
+        mode(made.folder),
+        mode(made.folder / "project.db"),
     ) == (0o700, 0o600)
 
 
@@ -211,6 +212,7 @@ def test_a_full_disk_leaves_nothing(
     assert [path.name for path in small_disk.iterdir()] == ["ballast"]
 
 
+@pytest.mark.posix(reason="SIGSTOP")
 @pytest.mark.parametrize("moment", ["project/lexical", "project/project.toml"])
 def test_an_unbundle_that_is_killed_leaves_no_project_and_the_next_one_tidies_up(
     halves: dict[str, Bundled], tmp_path: Path, moment: str

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import copy_documents, stage_here
+from fixtures.project_files import mode
 from fixtures.tiny_model import build_tiny_model
 
 from engine.api import Project
@@ -94,7 +95,7 @@ def test_the_copy_has_what_the_stages_need_and_no_documents(project: ProjectFold
     assert theirs.artifacts() == ours.artifacts()
     ours.close()
     theirs.close()
-    assert copy.path.stat().st_mode & 0o077 == 0
+    assert mode(copy.path) & 0o077 == 0
 
 
 def test_a_sweep_that_was_begun_is_gone_on_with_though_more_was_judged(

@@ -5,6 +5,7 @@ from collections import deque
 from pathlib import Path
 
 import pytest
+from fixtures.project_files import mode
 from fixtures.records import build_chunk
 
 from engine.llm.shapes import NOT_JSON
@@ -34,7 +35,7 @@ def test_answers_are_read_back_as_they_were_written(project: ProjectFolder) -> N
     )
     assert again.get("one").counts == {Reason.NOT_FOUND: 2}
     assert again.get("two") is None
-    assert (again.path.stat().st_mode & 0o777, again.path.parent.name) == (0o600, "cache")
+    assert (mode(again.path), again.path.parent.name) == (0o600, "cache")
 
 
 def test_a_lasting_problem_stands_and_a_passing_one_is_tried_again(project: ProjectFolder) -> None:

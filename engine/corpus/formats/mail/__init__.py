@@ -13,7 +13,6 @@ from contextlib import suppress
 from datetime import UTC
 from email.message import Message
 from email.parser import BytesParser
-from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,6 +29,7 @@ from engine.corpus.formats.general import MIME
 from engine.corpus.formats.mail.headers import FieldDecoder
 from engine.corpus.formats.plain import decode_as
 from engine.corpus.formats.signed import extract_signed
+from engine.corpus.formats.source import open_content
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, is_header, is_mail
 from engine.corpus.text.metadata import title_from_name
 
@@ -129,7 +129,7 @@ class MailboxReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
-        with path.open("rb") if data is None else BytesIO(data) as file:
+        with open_content(path, data) as file:
             number = 0
             for number, mail in enumerate(_split_mailbox(file, self._max_length), 1):
                 yield Member(f"{number:04}.eml", mail)
