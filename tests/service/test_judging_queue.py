@@ -227,7 +227,6 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
         documents=lambda: copies,
         each_document=lambda: iter(copies),
         document=lambda number: copies[number - 1],
-        each_document=lambda: iter(copies),
         artifact=lambda _: None,
     )
     warned: list[str] = []
