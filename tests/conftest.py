@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from fixtures.pipeline import (
 from fixtures.preloaded import STARTER
 from fixtures.rerank_server import RerankServer, reranking
 from fixtures.tiny_gguf import build_tiny_gguf
-from fixtures.tiny_model import build_tiny_model
+from fixtures.tiny_model import build_tiny_model, encoder_settings
 from fixtures.user_folders import DATA, USER_FOLDERS
 from hypothesis import HealthCheck, settings
 
@@ -90,6 +92,20 @@ settings.load_profile("no wall time")
 draw_svg = charts.draw_svg
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers of pytest-xdist are forks of one process that has imported the libraries of models.
+
+    What libraries read or write in the user's folders, that process has in a folder of its own.
+    """
+    if SYSTEM != "linux" or hasattr(config, "workerinput") or not config.getoption("tx", None):
+        return
+    folder = tempfile.mkdtemp()
+    config.add_cleanup(partial(shutil.rmtree, folder))
+    STARTER.install(**dict.fromkeys(USER_FOLDERS, folder))
+    STARTER.forks_code = True
+    config.add_cleanup(STARTER.close)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Python looks for no garbage while test modules are imported, nor later among what they
@@ -150,6 +166,7 @@ def processes_start_loaded(user_folders: Path) -> Iterator[None]:
         yield
         return
     STARTER.install()
+    STARTER.forks_readers = True
     yield
     STARTER.close()
 
@@ -213,8 +230,7 @@ def new_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Pat
     """
 
     def make(path: Path) -> None:
-        encoder = {"model": str(tiny_model), "device": "cpu", "dtype": "float32"}
-        ProjectFolder.create(path, {**SETTINGS, "encoder": encoder})
+        ProjectFolder.create(path, {**SETTINGS, "encoder": encoder_settings(tiny_model)})
         copy_documents(path / "documents", ("incidents", "policies"), 12)
         engine_here("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
 

@@ -189,8 +189,8 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
         f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals,"
         " differences to the first."
     )
-    if table.lopsided_text:
-        print(table.lopsided_text)
+    for text in filter(None, (table.sample_text, table.lopsided_text)):
+        print(text)
     if found.rung == "extractive":
         print(
             "Extractive queries favour keyword search and prove nothing about encoders. Judge"

@@ -103,7 +103,8 @@ class FigureTable:
 
     `pairs`: further paired differences ("one − another"). `left_out`: queries without an answer in
     the corpus. `synthetic`: how many of the measured queries were made from the documents.
-    `one_document`: the number of queries about the document that has most.
+    `one_document`: the number of queries about the document that has most. `ranked`: the number of
+    passages that each query was ranked among, if they are a sample of the corpus; 0: all.
     """
 
     base: str
@@ -114,6 +115,17 @@ class FigureTable:
     pairs: Differences = field(default_factory=dict)
     synthetic: int = 0
     one_document: int = 0
+    ranked: int = 0
+
+    @property
+    def sample_text(self) -> str:
+        """That queries were ranked among a sample; empty if among all passages."""
+        if not self.ranked:
+            return ""
+        return (
+            f"Each query was ranked among {self.ranked:,} passages: some drawn at random from all,"
+            " and those that answer a query. Among all passages every figure would be lower."
+        )
 
     @property
     def lopsided_text(self) -> str:

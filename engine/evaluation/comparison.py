@@ -49,6 +49,7 @@ def compare(
     seed: int = 0,
     pairs: Sequence[tuple[str, str]] = (),
     synthetic: bool = False,
+    ranked: int = 0,
 ) -> Comparison:
     """Measure each system's rankings and compare the systems.
 
@@ -56,8 +57,9 @@ def compare(
     `document_of` maps an array of chunk ids to document ids of the same shape. Metrics are
     `engine.metrics.retrieval.NAMES`, and MAP@10 (multihop) if every query has evidence. All systems
     share the same bootstrap resamples. `pairs` are further systems to compare, the second one as
-    the baseline. `synthetic`: the queries were made from the documents. Raises TooLittleTextError
-    if no query is usable, and ValueError if `base` is missing or a ranking has another length.
+    the baseline. `synthetic`: the queries were made from the documents. `ranked`: see
+    `FigureTable`. Raises TooLittleTextError if no query is usable, and ValueError if `base` is
+    missing or a ranking has another length.
     """
     if base not in systems:
         raise ValueError(f"the system to compare with, {base!r}, is not among {sorted(systems)}")
@@ -89,6 +91,7 @@ def compare(
         pairs={f"{name} − {other}": gaps[name, other] for name, other in pairs},
         synthetic=len(usable) if synthetic else 0,
         one_document=int(cluster_sizes.max()),
+        ranked=ranked,
     )
     keys = tuple(judgment.key for judgment in usable)
     texts = tuple(judgment.text for judgment in usable)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from engine.core.records import Chunk, Document, DocumentQuery
@@ -32,34 +33,50 @@ FOLDER = ".document-queries"
 """Folder of the BM25 index, which is removed at the end of the stage."""
 
 
-def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QuerySet, Rankers] | None:
-    """Return the document-written queries and the corpus to search, or None if there are none."""
-    written = document_queries(context.store)
-    documents = context.store.documents()
-    untrained = find_untrained(context, chunks, written)
-    groups = deciding_groups(context, untrained, chunks)
+@dataclass(frozen=True)
+class DocumentSet:
+    """Document-written queries that have not been asked yet.
+
+    `groups`: for each query of the set, the `written` ones that ask the same.
+    """
+
+    queries: QuerySet
+    groups: Sequence[Sequence[DocumentQuery]]
+    written: Sequence[DocumentQuery]
+
+    def build_rankers(self, context: StageContext, chunks: Sequence[Chunk]) -> Rankers:
+        """Return the rankers of chunks without these queries, and note near copies to ignore."""
+        removed: list[DocumentQuery] = []
+        for group in self.groups:
+            removed += group
+        corpus = strip_chunks(chunks, removed)
+        untitled = {query.document_id for query in removed}
+        untitled |= {query.written_in for query in removed}
+        lexical = index_without(context, FOLDER, corpus, untitled)
+        copies = NearCopies(context.store.documents(), corpus, self.written)
+        ignored = []
+        for group in self.groups:
+            copies_of_each = [copies.find_copies(query) for query in group]
+            ignored.append(frozenset.intersection(*copies_of_each))
+        self.queries.ignored = ignored
+        return Rankers(context, corpus, lexical)
+
+
+def find_document_set(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> DocumentSet | None:
+    """Return the document-written queries that may decide, or None if there are none."""
+    written = document_queries(snapshot.store)
+    untrained = find_untrained(snapshot, chunks, written)
+    groups = deciding_groups(snapshot, untrained, chunks)
     if not groups:
         return None
-    queries: list[DocumentQuery] = []
-    for group in groups:
-        queries += group
-    corpus = strip_chunks(chunks, queries)
-    untitled = {query.document_id for query in queries} | {query.written_in for query in queries}
-    lexical = index_without(context, FOLDER, corpus, untitled)
-    copies = NearCopies(documents, corpus, written)
-    ignored = []
-    for group in groups:
-        copies_of_each = [copies.find_copies(query) for query in group]
-        ignored.append(frozenset.intersection(*copies_of_each))
-    related = related_in(context.store, documents)
-    query_set = QuerySet(
+    related = related_in(snapshot.store, snapshot.store.documents())
+    queries = QuerySet(
         "titles and headings",
         "document",
         [judgment_of(group, related) for group in groups],
         [FilenameMatch(group[0].text) for group in groups],
-        ignored=ignored,
     )
-    return query_set, Rankers(context, corpus, lexical)
+    return DocumentSet(queries, groups, written)
 
 
 def deciding_groups(

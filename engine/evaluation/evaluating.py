@@ -16,10 +16,11 @@ from engine.evaluation.choosing.fusion import (
     default_share,
     weighted_label,
 )
-from engine.evaluation.document_set import document_set
+from engine.evaluation.document_set import find_document_set
 from engine.evaluation.lists.focused import split_focused
+from engine.evaluation.pool import draw_pool
 from engine.evaluation.query_sets import QuerySet, build_query_sets
-from engine.evaluation.rankers import Rankers, build_plain_index
+from engine.evaluation.rankers import Rankers, build_plain_index, build_sample_index
 from engine.evaluation.selection import (
     Choosing,
     Preferences,
@@ -31,6 +32,7 @@ from engine.evaluation.selection import (
 )
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo
+from engine.project.store.chunks import IN_MEMORY
 
 if TYPE_CHECKING:
     from engine.core.records import Chunk
@@ -47,25 +49,39 @@ UNTRAINED = (
 class Evaluation:
     """One evaluation: the query sets, the adapter, and the rankings gathered so far."""
 
-    def __init__(self, context: StageContext) -> None:
+    def __init__(self, context: StageContext, most: int = IN_MEMORY) -> None:
+        """Collect the queries, and the chunks to rank; of more than `most`, a sample."""
         self._context = context
         self._settings = context.settings
         self.trained = context.need(AdapterInfo)
-        self.chunks: list[Chunk] = context.store.chunks()
-        self.rankers = Rankers(context, self.chunks, build_plain_index(context, self.chunks))
-        self.adapter = self.rankers.adapter
-        self.sets, self.focused = split_focused(
-            context, build_query_sets(context, self.chunks), self.chunks
-        )
-        # Kind of queries → the corpus to search, if it is not the project's.
-        self._other_corpora: dict[str, Rankers] = {}
-        if written := document_set(context, self.chunks):
-            document_queries, self._other_corpora["document"] = written
+        chunks: list[Chunk] = context.store.chunks(most)
+        self.sets, self.focused = split_focused(context, build_query_sets(context, chunks), chunks)
+        written = find_document_set(context, chunks)
+        if written is not None:
             judged = [queries for queries in self.sets if queries.kind == "judged"]
-            self.sets.insert(len(judged), document_queries)
+            self.sets.insert(len(judged), written.queries)
         self._ranked: list[QuerySet] = list(self.sets)
         if self.focused is not None:
             self._ranked.append(self.focused)
+        self.chunks = draw_pool(context, chunks, self.sets, most)
+        self.is_sample = len(self.chunks) < len(chunks)
+        lexical = build_plain_index(context, self.chunks)
+        if lexical is None and self.is_sample:
+            lexical = build_sample_index(context, self.chunks)
+        self.rankers = Rankers(context, self.chunks, lexical)
+        self.adapter = self.rankers.adapter
+        self._document_of = self.rankers.document_of
+        # Kind of queries → the corpus to search, if it is another one.
+        self._other_corpora: dict[str, Rankers] = {}
+        if written is not None:
+            self._other_corpora["document"] = written.build_rankers(context, self.chunks)
+        if self.is_sample:
+            self._report_sample(len(chunks))
+            if self.focused is not None:
+                # What people compared were lists of all chunks.
+                whole = Rankers(context, chunks, build_plain_index(context, chunks))
+                self._other_corpora["focused"] = whole
+                self._document_of = whole.document_of
         self._among: dict[str, Among] = {}
         for queries in self._ranked:
             self._among[queries.kind] = self._corpus_of(queries).find_allowed(queries)
@@ -73,6 +89,15 @@ class Evaluation:
         self._choosing = self._build_choosing()
         self.reranker: RerankerChoice | None = None
         self.threshold: dict[str, Any] = {}
+
+    def _report_sample(self, total: int) -> None:
+        """Report that the queries are ranked among a part of the corpus."""
+        reason = (
+            "a random sample and the passages that answer a query; among all passages every figure"
+            " would be lower"
+        )
+        value = f"{len(self.chunks):,} of {total:,}"
+        self._context.choose("passages ranked", value, reason)
 
     def _build_choosing(self) -> Choosing:
         context = self._context
@@ -87,7 +112,7 @@ class Evaluation:
             settings=self._settings,
             sets=self.sets,
             fuser=self._fuser,
-            document_of=self.rankers.document_of,
+            document_of=self._document_of,
             reference_share=share,
             experience=experience,
             preferences=preferences,

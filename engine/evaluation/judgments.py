@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -17,6 +19,9 @@ from engine.project.store.store import Store
 
 Level = Literal["chunk", "document"]
 Occurrence = tuple[int, int, int]
+"""Number of a document, and the start and end in its text without white space."""
+BLOCK = 20_000_000
+"""Characters of documents that are searched at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,10 @@ class Judgment:
 
 
 def judge_queries(
-    judged: Sequence[JudgedQuery], chunks: Sequence[Chunk], documents: Sequence[Document]
+    judged: Sequence[JudgedQuery],
+    chunks: Iterable[Chunk],
+    documents: Iterable[Document],
+    block: int = BLOCK,
 ) -> list[Judgment]:
     """Return a judgment for each judged query, in order.
 
@@ -58,9 +66,16 @@ def judge_queries(
     (the first of equals). A `path` narrows the search to that document. Without matching evidence,
     graded document ids (external ids, else paths) make whole documents relevant; with neither
     evidence nor grades, the document at `path` is the answer. What `also` names is relevant, too.
-    `chunks` may be in any order; their offsets must be those of the documents' texts.
+    `chunks` may be in any order; their offsets must be those of the documents' texts. Documents are
+    read once; texts of about `block` characters are in memory at a time.
     """
-    return _Corpus(chunks, documents).judge(judged)
+    strings: list[str] = []
+    for query in judged:
+        strings += query.evidence
+        for answer in query.also:
+            strings += answer.evidence
+    corpus = _Corpus(chunks, documents, strings, block)
+    return [corpus.judge(query) for query in judged]
 
 
 def judge_generated(queries: Iterable[Query], related: Mapping[int, int]) -> list[Judgment]:
@@ -151,59 +166,82 @@ def _find_new_evidence(judgment: Judgment, grades: Mapping[int, int]) -> list[in
 
 
 class _Corpus:
-    """Documents and chunks, searchable by evidence strings, ids and paths."""
+    """Documents by ids and paths, and the places of evidence strings in them."""
 
-    def __init__(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> None:
-        self._documents = documents
-        self._owners = {chunk.id: chunk.document_id for chunk in chunks}
-        self._texts = CompactTexts([document.text for document in documents])
-        self._spans = self._find_spans(chunks)
+    def __init__(
+        self,
+        chunks: Iterable[Chunk],
+        documents: Iterable[Document],
+        strings: Sequence[str],
+        block: int,
+    ) -> None:
+        self._chunks_of: defaultdict[int, list[Chunk]] = defaultdict(list)
+        for chunk in chunks:
+            self._chunks_of[chunk.document_id].append(chunk)
+        # Without texts, by number.
+        self._documents: list[Document] = []
+        self._occurrences: dict[str, list[Occurrence]] = {string: [] for string in strings}
+        # Number of a document with a string → (start, end, id) of its chunks, in order.
+        self._spans: dict[int, list[tuple[int, int, int]]] = {}
         self._named: dict[str, set[int]] = defaultdict(set)
         # A document is also found by any tail of its path that starts at a folder.
         self._at_path: dict[str, set[int]] = defaultdict(set)
-        for document in documents:
-            self._named[document.external_id or document.path].add(document.id)
-            if document.external_id:
-                self._at_path[document.external_id].add(document.id)
-            tail = document.path
-            while tail:
-                self._at_path[tail].add(document.id)
-                _, _, tail = tail.partition("/")
+        for some in _split_into_blocks(documents, block):
+            if strings:
+                self._find_strings(some)
+            for document in some:
+                self._add_names(document)
+                self._documents.append(replace(document, text=""))
 
-    def _find_spans(self, chunks: Iterable[Chunk]) -> dict[int, list[tuple[int, int, int]]]:
-        """Return (start, end, chunk id) of each document's chunks in order, by document number."""
-        spans = defaultdict(list)
-        number_of = {document.id: number for number, document in enumerate(self._documents)}
-        for chunk in sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal)):
-            number = number_of.get(chunk.document_id)
-            if number is not None:
-                start, end = self._texts.compact_span(number, chunk.start, chunk.end)
-                spans[number].append((start, end, chunk.id))
+    def _find_strings(self, documents: Sequence[Document]) -> None:
+        """Note where the strings occur in the next documents, and the chunks of these."""
+        first = len(self._documents)
+        texts = CompactTexts([document.text for document in documents])
+        for string, occurrences in texts.find(self._occurrences).items():
+            for number, start, end in occurrences:
+                self._occurrences[string].append((first + number, start, end))
+                if first + number not in self._spans:
+                    spans = self._find_spans(texts, number, documents[number])
+                    self._spans[first + number] = spans
+
+    def _find_spans(
+        self, texts: CompactTexts, number: int, document: Document
+    ) -> list[tuple[int, int, int]]:
+        """Return (start, end, id) of a document's chunks in order, in compact offsets."""
+        spans = []
+        for chunk in sorted(self._chunks_of[document.id], key=attrgetter("ordinal")):
+            start, end = texts.compact_span(number, chunk.start, chunk.end)
+            spans.append((start, end, chunk.id))
         return spans
 
-    def judge(self, judged: Sequence[JudgedQuery]) -> list[Judgment]:
-        """Return a judgment for each judged query, in order."""
-        strings: list[str] = []
-        for query in judged:
-            strings += query.evidence
-            for answer in query.also:
-                strings += answer.evidence
-        occurrences = self._texts.find(strings)
-        return [self._judge_all_answers(query, occurrences) for query in judged]
+    def _add_names(self, document: Document) -> None:
+        self._named[document.external_id or document.path].add(document.id)
+        if document.external_id:
+            self._at_path[document.external_id].add(document.id)
+        tail = document.path
+        while tail:
+            self._at_path[tail].add(document.id)
+            _, _, tail = tail.partition("/")
 
-    def _judge_all_answers(
-        self, query: JudgedQuery, occurrences: Mapping[str, list[Occurrence]]
-    ) -> Judgment:
+    def judge(self, query: JudgedQuery) -> Judgment:
         """Judge a query by each of its answers and combine the judgments."""
-        judgments = [self._judge(query, occurrences)]
+        judgments = [self._judge(query)]
         for answer in query.also:
             further = JudgedQuery(query.key, query.text, answer.evidence, path=answer.path)
-            judgments.append(self._judge(further, occurrences))
+            judgments.append(self._judge(further))
         if query.also:
             return combine_judgments(judgments, self._owners)
         return judgments[0]
 
-    def _judge(self, query: JudgedQuery, occurrences: Mapping[str, list[Occurrence]]) -> Judgment:
+    @cached_property
+    def _owners(self) -> dict[int, int]:
+        """The document of each chunk."""
+        owners: dict[int, int] = {}
+        for document, chunks in self._chunks_of.items():
+            owners |= dict.fromkeys((chunk.id for chunk in chunks), document)
+        return owners
+
+    def _judge(self, query: JudgedQuery) -> Judgment:
         """Judge a query by its evidence, else by its graded documents, else by its path."""
         allowed: set[int] | None = None
         unmatched = []
@@ -216,7 +254,7 @@ class _Corpus:
         strings = list(by_compact.values())
         held: dict[int, tuple[int, ...]] = {}
         for index, string in enumerate(strings):
-            holders = self._find_holders(occurrences[string], allowed)
+            holders = self._find_holders(self._occurrences[string], allowed)
             for chunk_id in holders:
                 held[chunk_id] = (*held.get(chunk_id, ()), index)
             if not holders:
@@ -280,6 +318,21 @@ class _Corpus:
             if name not in self._named:
                 absent.append(name)
         return grades, absent
+
+
+def _split_into_blocks(documents: Iterable[Document], block: int) -> Iterator[list[Document]]:
+    """Yield documents in lists whose texts have `block` characters together, or a little more."""
+    some: list[Document] = []
+    length = 0
+    for document in documents:
+        some.append(document)
+        length += len(document.text)
+        if length >= block:
+            yield some
+            some = []
+            length = 0
+    if some:
+        yield some
 
 
 def judgments_fingerprint(store: Store) -> str:

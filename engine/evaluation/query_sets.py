@@ -149,7 +149,7 @@ def _fair_judgments(
             f"{left_out} judged questions were trained on and are left out of the figures."
         )
     by_key: dict[str, list[Judgment]] = {}
-    for judgment in judge_queries(fair, chunks, context.store.documents(with_text=True)):
+    for judgment in judge_queries(fair, chunks, context.store.each_document()):
         by_key.setdefault(question_key(judgment.text), []).append(judgment)
     owners = {chunk.id: chunk.document_id for chunk in chunks}
     judgments = []
@@ -248,7 +248,7 @@ def answerable_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> li
     judged = snapshot.store.judged()
     if not judged:
         return []
-    judgments = judge_queries(judged, chunks, snapshot.store.documents(with_text=True))
+    judgments = judge_queries(judged, chunks, snapshot.store.each_document())
     pairs = zip(judged, judgments, strict=True)
     return [query for query, judgment in pairs if judgment.usable]
 

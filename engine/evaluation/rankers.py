@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 PLAIN = ".plain"
 """Folder of the plain BM25 index, which is removed at the end of the stage."""
+SAMPLE = ".sample"
+"""Folder of the BM25 index of a sample of the chunks, which is removed as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,13 @@ def build_plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalInde
 
     folder = index_without(context, PLAIN, chunks, untitled=None).folder
     return LexicalIndex.open(folder, code_bonus=False)
+
+
+def build_sample_index(context: StageContext, chunks: list[Chunk]) -> LexicalIndex:
+    """Build the BM25 index of a sample of the chunks, as if the project had no others."""
+    from engine.lexical.stage import index_without
+
+    return index_without(context, SAMPLE, chunks, untitled=())
 
 
 def pad_lists(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats]:

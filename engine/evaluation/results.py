@@ -149,6 +149,7 @@ def _compare_systems(
         seed=context.settings.training.seed,
         pairs=[pair for pair in pairs if set(pair) <= set(order)],
         synthetic=queries.synthetic,
+        ranked=len(work.chunks) if work.is_sample else 0,
     )
     proved_on = {chosen.decision.rung for chosen in selection.by_mode.values()}
     if queries.synthetic and queries.rung not in proved_on:

@@ -7,7 +7,8 @@ import re
 from engine.lexical.characters import split_letters_from_digits
 
 _BLANK = " \u00a0\u2009\u202f"
-_MARK = rf"[{_BLANK}\u2010\u2011./-]"
+# A line may end within a number.
+_MARK = rf"[\n{_BLANK}\u2010\u2011./-]"
 # The registry's lengths: what follows the country and its two check digits.
 _LENGTHS = {
     11: "no",
@@ -83,7 +84,7 @@ def read_account_number(compound: str) -> tuple[str, ...]:
     code = split_letters_from_digits(characters)
     if not _is_registered(characters, is_apart=match["apart"] is not None):
         return (code,) if _is_in_fours(compound, characters) else ()
-    if any(blank in compound for blank in _BLANK):
+    if "\n" in compound or any(blank in compound for blank in _BLANK):
         return (code,)
     typed = re.sub("[\u2010\u2011]", "-", compound)
     return tuple(dict.fromkeys((split_letters_from_digits(typed), code)))

@@ -26,10 +26,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from engine.lexical import characters
+from engine.lexical import characters, units
 from engine.lexical.figures import Figure, compound_pattern_for, read_figure
 from engine.lexical.languages import STEMMERS, STOP_WORDS
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _MAX_WORD_LENGTH = 100
 _MAX_PARTS = 12
+_MAX_JOINED_LENGTH = 50
 _CACHE_SIZE = 1_000_000
 
 _RUN = re.compile(r"\d+|\D+")
@@ -47,14 +49,26 @@ _PIECE = re.compile(f"[{characters.UNSPACED}]+|[^{characters.UNSPACED}]+")
 _IS_UNSPACED = re.compile(f"[{characters.UNSPACED}]")
 _IS_HAN = re.compile(f"[{characters.HAN}]")
 _MARK = re.compile(f"[{characters.JOINERS}]")
-_PARTED = re.compile("[ ,\u00a0\u2009\u202f]|['\u2019](?=\\d)")
+_PARTED = re.compile("^\\+|[ ,\n\u00a0\u2009\u202f()]|['\u2019](?=\\d)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_DAY_IN_CODE = re.compile(
+    r"(?<!\d)(?<!\d[./-])(?:\d{4}([-.])\d\d\1\d\d|\d\d\.\d\d\.\d{4}|(?:19|20)\d{6})(?!\d|[./]\d)"
+)
 _MAX_LOOKED_UP = 10
 """Maximum words of a query in which days written in words are looked up.
 
 In a longer query such a day is mentioned in passing, and weighs less.
 """
 _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
+# What precedes the code of such words: no other code begins with it.
+_JOINT = "-"
+# Words that may also be written as one: e-mail, z.b or u.s.a (of U.S.A.).
+_JOINED = re.compile(r"[^\W\d_]+(?:[-\u2010\u2011][^\W\d_]+){1,3}|[^\W\d_](?:\.[^\W\d_]){1,5}")
+_VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
+# The signs of 1920x1080 and M8x40, but not the one of the hexadecimal 0x80.
+_TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
+# A tax number such as de123456789, which may be written in groups elsewhere.
+_NUMBER_OF_COUNTRY = re.compile(r"[a-z]{1,3}-(\d{7,})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +85,36 @@ class QueryTerms:
 
     `words` counts the occurrences of each word. `codes` maps each whole code to the words of its
     parts. `digits` maps codes that are numbers to their words when written as digits alone.
+    `single` are the words that are typed by themselves, not joined with others.
     """
 
     words: dict[str, float]
     codes: dict[str, tuple[str, ...]]
     digits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    single: set[str] = field(default_factory=set)
 
 
 def is_code(term: str) -> bool:
     """Tell whether a term stands for a whole code rather than for a word."""
     return _MARK.search(term) is not None
+
+
+def is_joined(code: str) -> bool:
+    """Tell whether a code stands for words that may be written as one, such as `e-mail`."""
+    return code.startswith(_JOINT)
+
+
+def find_joined(terms: Iterable[str]) -> set[str]:
+    """Return the codes of words for texts that write them as several: `-email` for `email`."""
+    return set(map(_add_joint, terms))
+
+
+def _add_joint(term: str) -> str:
+    return _JOINT + term
+
+
+def _strip_joint(code: str) -> str:
+    return code.removeprefix(_JOINT)
 
 
 class Analyzer:
@@ -128,12 +162,12 @@ class Analyzer:
         """
         return self._count_terms(text, self._analyse_compound)
 
-    def unstemmed(self, text: str) -> QueryTerms:
+    def unstemmed(self, text: str, *, joined: bool = False) -> QueryTerms:
         """Return a query's words before stemming and removal of stop words, and its codes.
 
-        They are the same in every language.
+        They are the same in every language. `joined` adds words such as `e-mail` as one word.
         """
-        return self._count_terms(text, self._split)
+        return self._count_terms(text, self._split_and_join if joined else self._split)
 
     def _count_terms(
         self, text: str, analyse: Callable[[str], tuple[Sequence[str], Sequence[str]]]
@@ -144,17 +178,26 @@ class Analyzer:
         days_in_words: dict[str, tuple[str, ...]] = {}
         for compound in find_compounds(_lower(text)):
             words, codes = analyse(compound)
+            joined = [code for code in codes if is_joined(code)]
+            _count_words(query.words, map(_strip_joint, joined))
+            codes = [code for code in codes if not is_joined(code)]
             figure = read_figure(_strip_possessive(compound))
             if figure is not None and figure.digits:
                 self._add_number(query, figure, words)
                 continue
+            if figure is None:
+                codes = codes[:1]  # The others are what a text's code holds.
             is_spaced = _PARTED.search(compound) is not None
             if codes and not is_spaced:
                 long_words = [word for word in words if len(word.removeprefix(self._mark)) > 1]
                 words = long_words or words
             _count_words(query.words, words)
+            if len(words) == 1 and not codes and not joined:
+                query.single.update(words)
             for code in codes:
                 query.codes[code] = tuple(words)
+                if number := _NUMBER_OF_COUNTRY.fullmatch(code):
+                    query.codes[f"{number[1]}.0"] = tuple(words)
             if figure is not None and is_spaced and all(map(_DAY.fullmatch, codes)):
                 numbers = tuple(word for word in words if word.isdigit())
                 for code in codes:
@@ -190,6 +233,7 @@ class Analyzer:
         """
         query_terms = self.query_terms(query)
         terms = query_terms.words.keys() | query_terms.codes.keys()
+        terms |= find_joined(query_terms.single)
         if not query.isascii():
             for word in self.unstemmed(query).words:
                 if self.term_of(word):
@@ -222,7 +266,7 @@ class Analyzer:
         matches_code = not terms.isdisjoint(codes)
         if not matches_word and not matches_code:
             return []
-        if "\n" in raw:
+        if _LINE_WITHIN.search(raw):
             return self._find_spans_over_lines(raw, terms)
         clean = characters.normalise(raw)
         figure = read_figure(_strip_possessive(raw))
@@ -231,9 +275,10 @@ class Analyzer:
         matches_figure = figure is not None and self._matches_figure(figure, terms)
         # Offsets in a plain form of another length are not those in the text.
         has_same_offsets = len(clean) == len(raw)
+        whole = [(0, len(raw) - len(_find_possessive(raw)))]
         if matches_code or matches_figure or not has_same_offsets:
-            return [(0, len(raw) - len(_find_possessive(raw)))]
-        return self._find_spans_in_words(clean, terms)
+            return whole
+        return self._find_spans_in_words(clean, terms) or whole
 
     def _matches_figure(self, figure: Figure, terms: set[str]) -> bool:
         """Tell whether a word that stands for the figure matches."""
@@ -307,7 +352,8 @@ class Analyzer:
         spelt = characters.spell_out(characters.normalise(compound))
         if spelt == compound or not self._remember(compound)[0]:
             return False
-        return not terms.isdisjoint(self._remember(spelt)[0])
+        words, codes = self._remember(spelt)
+        return not terms.isdisjoint((*words, *codes))
 
     def _analyse_compound(self, compound: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return (terms of words, codes) of one compound, from the cache if it is there."""
@@ -320,9 +366,26 @@ class Analyzer:
         terms: list[str] = []
         for word in words:
             terms += self._word_terms(word)
+        if joined := self._join(compound):
+            codes = (*codes, *map(_add_joint, self._word_terms(joined)))
         analysed = (tuple(terms), codes)
         self._cache[compound] = analysed
         return analysed
+
+    def _split_and_join(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
+        """Return `_split`, with a code for the words as one: `-email` for `e-mail`."""
+        words, codes = self._split(raw)
+        joined = self._join(raw)
+        return words, (*codes, _add_joint(joined)) if joined else codes
+
+    def _join(self, raw: str) -> str:
+        """Return the words of a compound as one, empty if nobody writes them so."""
+        if not _MARK.search(raw):
+            return ""
+        compound = _strip_possessive(raw)
+        if len(compound) > _MAX_JOINED_LENGTH or not _JOINED.fullmatch(compound):
+            return ""
+        return "" if _IS_UNSPACED.search(compound) else "".join(self._word.findall(compound))
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return (words before stemming, codes) of one compound."""
@@ -347,9 +410,14 @@ class Analyzer:
                 words += piece_words
                 codes += piece_codes
             return words, tuple(codes)
+        if not _DIGIT.search(compound):
+            return words + plain_words, ()
+        if measure := units.split_measure(compound):
+            return [*words, compound, *measure], ()
         if _is_code(compound, plain_words):
-            return [*words, *_split_code(plain_words)], (_format_code(compound),)
-        return words + plain_words, ()
+            parts = list(chain.from_iterable(map(_TIMES.split, plain_words)))
+            return [*words, *_split_code(parts)], tuple(_find_codes(compound))
+        return words + plain_words, tuple(_find_days(compound))
 
     def _word_terms(self, word: str) -> tuple[str, ...]:
         """Return the term of a word or pair of characters, or () for a stop word.
@@ -464,7 +532,7 @@ def _find_possessive(compound: str) -> str:
 
 
 def _is_code(compound: str, words: list[str]) -> bool:
-    if not _DIGIT.search(compound) or _PROSE_NUMBER.fullmatch(compound):
+    if _PROSE_NUMBER.fullmatch(compound):
         return False
     longest = max(map(len, words))
     if len(words) > _MAX_PARTS or longest > _MAX_WORD_LENGTH:
@@ -477,9 +545,25 @@ def _format_code(compound: str) -> str:
 
     `iso/iec-27001` becomes `iso-iec-27001`.
     """
-    plain = characters.fold(re.sub("[\u2010\u2011]", "-", compound))
+    plain = characters.fold(re.sub("[\u2010\u2011]", "-", characters.unify_code(compound)))
     plain = characters.split_letters_from_digits(plain)
     return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
+
+
+def _find_codes(compound: str) -> Iterator[str]:
+    """Yield a whole code, then what it holds: a version without its `v`, days."""
+    yield _format_code(compound)
+    if version := _VERSION.fullmatch(compound):
+        yield version[1]
+    yield from _find_days(compound)
+
+
+def _find_days(code: str) -> Iterator[str]:
+    """Yield the days within a code: `2031-04-12` of `img-20310412-scan`."""
+    for day in _DAY_IN_CODE.finditer(code):
+        figure = read_figure(day[0])
+        if figure is not None:
+            yield from filter(_DAY.fullmatch, figure.codes)
 
 
 def _split_code(words: list[str]) -> Iterator[str]:

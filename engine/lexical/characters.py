@@ -30,9 +30,36 @@ _SHORT_WORD_WITH_MARK = re.compile(rf"(?<![\w{_SUPERSCRIPT}]){_LETTER}{{2,3}}(?=
 _VOWEL_POINT = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]"
 )
-_SPECIAL_LETTERS = str.maketrans(
-    {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+_LATIN_LETTERS = {
+    "ß": "ss",
+    "ø": "o",
+    "æ": "ae",
+    "œ": "oe",
+    "ł": "l",
+    "đ": "d",
+    "ð": "d",
+    "þ": "th",
+    "ı": "i",
+}
+# As Lucene does: one alef, and letters that many write alike. Persian has its own yeh and kaf.
+_ARABIC_LETTERS = {
+    **dict.fromkeys("\u0622\u0623\u0625\u0671", "\u0627"),
+    **dict.fromkeys("\u0649\u06cc", "\u064a"),
+    "\u0629": "\u0647",
+    "\u06a9": "\u0643",
+}
+_SPECIAL_LETTERS = str.maketrans({**_LATIN_LETTERS, **_ARABIC_LETTERS, "ς": "σ", "ё": "е"})
+# Digits of scripts that NFKC leaves alone, by their zeros: Arabic, Persian, Devanagari and others.
+_ZEROS = (
+    "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0ce6\u0d66\u0e50\u0ed0"
+    "\u0f20\u1040\u17e0\u1810"
 )
+_DIGITS = {ord(zero) + digit: str(digit) for zero in _ZEROS for digit in range(10)}
+# Cyrillic letters that look like Latin ones in capitals, in which codes are mostly written.
+_CYRILLIC_LOOKALIKES = str.maketrans("авекмнорстухіѕј", "abekmhopctyxisj")
+_LATIN_LOOKALIKES = str.maketrans("abekmhopctyx", "авекмнорстух")
+_IS_CYRILLIC = re.compile("[\u0400-\u04ff]")
+_IS_LATIN = re.compile("[a-z]")
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
 _LETTER_DIGIT_EDGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
@@ -77,20 +104,45 @@ def _word() -> str:
 
 
 def fold(word: str) -> str:
-    """Remove accents from Latin letters, and vowel points from Arabic and Hebrew ones.
+    """Remove accents from Latin and Greek letters, and vowel points from Arabic and Hebrew ones.
 
-    Hardly anybody types vowel points. Other scripts stay as they are (й and и are different
-    letters).
+    Hardly anybody types vowel points. Letters that are written in several ways become one, as ё
+    and е do. Other scripts stay as they are (й and и are different letters).
     """
     if word.isascii():
         return word
     decomposed = unicodedata.normalize("NFD", word.translate(_SPECIAL_LETTERS))
     folded = ""
     for char in _VOWEL_POINT.sub("", decomposed):
-        follows_latin = bool(folded) and folded[-1].isascii()
-        if not (follows_latin and unicodedata.combining(char)):
+        if not (unicodedata.combining(char) and _drops_accent(folded[-1:])):
             folded += char
-    return unicodedata.normalize("NFC", folded)
+    return unify_script(unicodedata.normalize("NFC", folded))
+
+
+def _drops_accent(letter: str) -> bool:
+    """Return whether a letter in front of an accent is Latin or Greek."""
+    return letter.isascii() if letter < "\u0370" else letter < "\u0400"
+
+
+def unify_script(word: str) -> str:
+    """Write a lower-case word of Latin and Cyrillic letters in one script, if they look alike.
+
+    Such words come from keyboards with both layouts: `Cклад` with a Latin C.
+    """
+    if not (_IS_CYRILLIC.search(word) and _IS_LATIN.search(word)):
+        return word
+    for unified in (word.translate(_LATIN_LOOKALIKES), word.translate(_CYRILLIC_LOOKALIKES)):
+        if not (_IS_CYRILLIC.search(unified) and _IS_LATIN.search(unified)):
+            return unified
+    return word
+
+
+def unify_code(code: str) -> str:
+    """Write a lower-case code in Latin letters if all its Cyrillic ones look like them."""
+    if code.isascii():
+        return code
+    unified = code.translate(_CYRILLIC_LOOKALIKES)
+    return code if _IS_CYRILLIC.search(unified) else unified
 
 
 def split_letters_from_digits(word: str) -> str:
@@ -132,7 +184,10 @@ def spell_out(word: str) -> str:
 
 
 def normalise(compound: str) -> str:
-    """Return the NFKC form (plain letters for full-width ones and ligatures) in lower case."""
+    """Return the NFKC form (plain letters for full-width ones and ligatures) in lower case.
+
+    Digits of other scripts become 0 to 9.
+    """
     if compound.isascii():
         return compound.lower()
-    return unicodedata.normalize("NFKC", compound).lower()
+    return unicodedata.normalize("NFKC", compound).lower().translate(_DIGITS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from engine.lexical.analysis import Analyzer, QueryTerms
+from engine.lexical.analysis import Analyzer, QueryTerms, is_joined
 
 # Minimum digits of a number that counts as a code.
 _MIN_NUMBER = 5
@@ -21,11 +21,18 @@ def strip_language(term: str) -> str:
     return term.rpartition(":")[2]
 
 
+def is_in_another_language(term: str) -> bool:
+    """Tell whether a term is one of a language that is not the main one."""
+    return ":" in term
+
+
 def find_readings(query: QueryTerms) -> list[list[str]]:
     """Return the indexed terms, in all spellings, of each code and long number of a query."""
     codes: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     numbers: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for code, parts in query.codes.items():
+        if is_joined(code):
+            continue
         digits = query.digits.get(code, ())
         is_typed_as_digits = len(parts) == 1 and bool(digits)
         if not is_typed_as_digits:

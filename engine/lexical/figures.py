@@ -1,9 +1,9 @@
-"""Amounts, numbers, days and account numbers: one code for each, however it is written.
+"""Amounts, numbers, days, telephone and account numbers: one code for each, however written.
 
 A number with decimals or in groups becomes its value (`12.750,00`, `12,750`, `12 750` → `12750.0`;
 `9,90` → `9.9`), a day `2031-05-17`, a number in groups its digits, and an IBAN in groups the IBAN
-without spaces. If a spelling may mean two things, both count: `12.750` is 12750 or 12.75,
-`05/06/2031` a day in May or in June.
+without spaces. A telephone number also has a code without prefixes. If a spelling may mean two
+things, both count: `12.750` is 12750 or 12.75, `05/06/2031` a day in May or in June.
 
 Three steps: a hint says whether a text may hold a figure, since most hold none; a pattern finds the
 figures; `read_figure` reads each.
@@ -18,16 +18,20 @@ from datetime import date
 from functools import lru_cache
 
 from engine.core.calendar_names import CALENDAR_NAMES
-from engine.lexical import account_numbers
+from engine.lexical import account_numbers, telephones, units
 from engine.lexical.characters import compound_pattern, fold
 
 _BLANK = " \u00a0\u2009\u202f"
 _SPACE = rf"[{_BLANK}]{{1,2}}"
+# Where a line may end within a day: 17. Mai / 2031.
+_GAP = rf"(?:[{_BLANK}]{{1,2}}|[{_BLANK}]?\n[{_BLANK}]*)"
 _HYPHEN = "\u2010\u2011-"
 # What separates the groups of an amount, beside a comma or a full stop: 12'750 or 12 750.
 _GROUP = rf"['\u2019{_BLANK}]"
 # A figure does not end before a letter, nor within a longer one: 12.5 is none in 12.5.3.
 _END = rf"(?!\w|[.,]\d|[./{_HYPHEN}]\w)"
+# An amount may end before its unit: 12,5Nm.
+_AMOUNT_END = rf"(?:{_END}|(?=(?:{units.PATTERN})(?!\w)))"
 
 _THOUSANDS = "|".join(
     (
@@ -44,11 +48,11 @@ _AMOUNT = "|".join(
 )
 # 17 May 2031, 17. Mai 31, 17th of May, 2031, 1er mai 2031, 17 de mayo de 2031
 _DAY = (
-    rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?{_SPACE}(?:(?:of|de)[{_BLANK}])?"
-    rf"[^\W\d_]{{3,10}}\.?,?{_SPACE}(?:de[{_BLANK}])?\d{{2,4}}"
+    rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?{_GAP}(?:(?:of|de)[{_BLANK}])?"
+    rf"[^\W\d_]{{3,10}}\.?,?{_GAP}(?:de[{_BLANK}])?\d{{2,4}}"
 )
 # May 17, 2031 or Sept. 17th 2031
-_DAY_AFTER_MONTH = rf"[^\W\d_]{{3,10}}\.?{_SPACE}\d{{1,2}}(?:st|nd|rd|th)?,?{_SPACE}\d{{4}}"
+_DAY_AFTER_MONTH = rf"[^\W\d_]{{3,10}}\.?{_GAP}\d{{1,2}}(?:st|nd|rd|th)?,?{_GAP}\d{{4}}"
 # 0171 234 5678
 _GROUPS = rf"\d{{2,8}}(?:[{_BLANK}]\d{{2,8}}){{1,7}}(?![{_BLANK}]?\d)"
 # (030) 1234-567, of which the bracket before is left out
@@ -57,7 +61,10 @@ _AREA = rf"(?<=\()\d{{2,6}}\)[{_BLANK}]?\d{{2,8}}{_MORE_DIGITS}"
 # 4 006381 333931, the number under a bar code
 _EAN = rf"\d[{_BLANK}]\d{{6}}[{_BLANK}]\d{{6}}(?![{_BLANK}]?\d)"
 
-_AFTER_DIGIT = rf"(?=\d)(?<!\d[.,'\u2019])(?:{_DAY}|{_AREA}|{_EAN}|{_AMOUNT}|{_GROUPS}){_END}"
+_AFTER_DIGIT = (
+    rf"(?=[+\d])(?<!\d[.,'\u2019])(?:(?:{_DAY}|{_AREA}|{telephones.PATTERN}|{_EAN}){_END}"
+    rf"|(?:{_AMOUNT}){_AMOUNT_END}|(?:{_GROUPS}){_END})"
+)
 _AFTER_LETTER = (
     rf"{_DAY_AFTER_MONTH}{_END}|(?:{account_numbers.PATTERN}){_END}"
     r"|(?<!\w)\.net(?!\w)"
@@ -65,16 +72,17 @@ _AFTER_LETTER = (
 _DIGIT_HINT = re.compile(
     "|".join(
         (
+            telephones.HINT,
             rf"\d(?:\)[{_BLANK}]?\d",  # (030) 12
             rf"[.,'\u2019{_BLANK}]\d",  # 9,9 or 12 7
-            rf"[a-z.]{{0,2}}{_SPACE}[^\W\d_])",  # 17th of
+            rf"[a-z.]{{0,2}}{_GAP}[^\W\d_])",  # 17th of
         )
     )
 )
 _LETTER_HINT = re.compile(
     "|".join(
         (
-            rf"\d(?:[a-z]{{2}})?,?{_SPACE}\d{{4}}(?!\d)",  # 7th, 2031
+            rf"\d(?:[a-z]{{2}})?,?{_GAP}\d{{4}}(?!\d)",  # 7th, 2031
             account_numbers.HINT,
         )
     ),
@@ -149,6 +157,11 @@ def read_figure(compound: str) -> Figure | None:
     days = [day.isoformat() for day in _read_days(compound)]
     if days:
         return Figure(tuple(dict.fromkeys(days)))
+    # An area code in brackets is the first group of a telephone number.
+    groups = compound if "(" in compound else _AFTER_AREA.sub(" ", compound)
+    numbers = telephones.read_telephone(groups)
+    if numbers:
+        return _build_number(groups, numbers)
     if _NUMBER.fullmatch(compound):
         return Figure((f"{compound}.0",), (compound,))
     if _IS_AMOUNT.fullmatch(compound):
@@ -156,8 +169,6 @@ def read_figure(compound: str) -> Figure | None:
     account_codes = account_numbers.read_account_number(compound)
     if account_codes:
         return Figure(account_codes)
-    # An area code in brackets is the first group of a telephone number.
-    groups = _AFTER_AREA.sub(" ", compound)
     if _IS_GROUPS.fullmatch(groups):
         return _read_groups(groups)
     return None
@@ -170,17 +181,23 @@ def _read_amount(amount: str) -> Figure:
 
 
 def _read_groups(groups: str) -> Figure | None:
-    """Read a number in groups, such as a telephone number; None if it is too short or only years.
-
-    A number that is typed with marks between the groups (`030/1234-567`) is also a code as typed.
-    """
+    """Read a number in groups; None if it is too short or only years."""
     digits = "".join(filter(str.isdigit, groups))
     if not _MIN_DIGITS <= len(digits) <= _MAX_DIGITS or _ALL_YEARS.fullmatch(groups):
         return None
-    codes = [f"{digits}.0"]
-    if not any(blank in groups for blank in _BLANK):
+    return _build_number(groups, (digits,))
+
+
+def _build_number(groups: str, numbers: tuple[str, ...]) -> Figure:
+    """Build the figure of a number in groups, which may be read as several `numbers`.
+
+    If it is typed with marks between the groups (`030/1234-567`), it is also a code as typed.
+    """
+    codes = [f"{number}.0" for number in numbers]
+    has_blanks = any(blank in groups for blank in _BLANK)
+    if _IS_GROUPS.fullmatch(groups) and not has_blanks:
         codes.insert(0, re.sub("[\u2010\u2011]", "-", groups))
-    return Figure(tuple(codes), (digits,))
+    return Figure(tuple(codes), numbers)
 
 
 def _read_values(amount: str) -> Iterator[str]:

@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import filterfalse
 
 import numpy as np
 
+from engine.lexical.analysis import is_joined
 from engine.lexical.bm25 import K1, code_bonus, idf, length_norms
 from engine.lexical.codes import is_number
 from engine.lexical.index import LexicalIndex
@@ -49,7 +51,8 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
         for word, frequency in Counter(words).items():
             impacts[word] = gains[word] * frequency / (frequency + norm)
         impacts |= dict.fromkeys(codes, 1.0)
-        codes_and_numbers = dict.fromkeys((*codes, *filter(is_number, words)))
+        codes_and_numbers = dict.fromkeys(filterfalse(is_joined, codes))
+        codes_and_numbers |= dict.fromkeys(filter(is_number, words))
         yield ChunkTerms(key, text, tuple(codes_and_numbers), impacts)
 
 

@@ -36,10 +36,10 @@ import tantivy
 from engine.core.arrays import Floats, Ids, Ranking
 from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
-from engine.lexical.analysis import Analyzer, QueryTerms, is_code
+from engine.lexical.analysis import Analyzer, QueryTerms, find_joined, is_code
 from engine.lexical.bm25 import Weights, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
-from engine.lexical.codes import find_readings, strip_language
+from engine.lexical.codes import find_readings, is_in_another_language, strip_language
 from engine.lexical.storage import Manifest, damage_error
 from engine.lexical.writing import (
     CODES,
@@ -71,6 +71,8 @@ MAX_QUERIED_IDS = 10_000
 """Number of ids beyond which all chunks are scored: a query for 50,000 ids takes 2 seconds."""
 MAX_DELETED = 0.05
 """Share of deleted chunks above which the index is rewritten."""
+MAX_IN_MEMORY = 200_000
+"""Number of chunks up to which many deep rankings come from arrays in memory, see `scorer`."""
 _MINING_TEXTS = 200
 _MINING_DEPTH = 100
 
@@ -257,6 +259,25 @@ class LexicalIndex:
         best = kept[:k]
         return ids[best], scores[best]
 
+    @property
+    def languages(self) -> set[str]:
+        """Codes of all languages that chunks are analysed in."""
+        return {self.language, *self.manifest.languages}
+
+    def contains(self, word: str) -> bool:
+        """Tell whether any chunk contains a word in any form, or whether it is a stop word."""
+        words = self._analyzers.terms_by_word(word)
+        return not words or any(map(self.document_frequency, chain.from_iterable(words)))
+
+    def read_terms(self, language: str) -> Iterator[tuple[str, int]]:
+        """Yield the words of a language's chunks, as terms, with the number of these chunks."""
+        mark = "" if language == self.language else f"{language}:"
+        with panics_are_damage(self.folder):
+            terms = self._searcher.terms_with_prefix(WORDS, mark)
+        for term, frequency in terms:
+            if mark or not is_in_another_language(term):
+                yield term, frequency
+
     def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in a language that chunks are analysed in."""
         return self._analyzers.is_stop_word(word)
@@ -400,27 +421,35 @@ class LexicalIndex:
             alternatives.append((tantivy.Occur.Should, query))
         return tantivy.Query.const_score_query(tantivy.Query.boolean_query(alternatives), 0.0)
 
-    def scores_many(self, texts: Sequence[str], ids: Ids) -> Floats:
+    def scores_many(self, texts: Sequence[str], ids: Ids, in_memory: int = MAX_IN_MEMORY) -> Floats:
         """Return `scores` for many texts (q) and their `ids` (q, n): float32 (q, n).
 
-        The score is -inf for the id -1.
+        The score is -inf for the id -1. With more than `in_memory` chunks, tantivy scores them.
         """
+        scores = np.full(ids.shape, -np.inf, np.float32)
+        if self.count > in_memory:
+            for row, text in enumerate(texts):
+                is_chunk = ids[row] != -1
+                scores[row, is_chunk] = self.scores(text, ids[row, is_chunk])
+            return scores
         scorer = self.scorer()
-        scores = np.empty(ids.shape, np.float32)
         for row, text in enumerate(texts):
             terms = self.query_terms(text, bonus=True)
             scores[row] = scorer.scores(terms, ids[row])
         return scores
 
-    def search_many(self, texts: Sequence[str], k: int, *, bonus: bool = True) -> Iterator[Ranking]:
+    def search_many(
+        self, texts: Sequence[str], k: int, *, bonus: bool = True, in_memory: int = MAX_IN_MEMORY
+    ) -> Iterator[Ranking]:
         """Yield `search` for many texts, in order.
 
         `bonus=False` omits the bonus for whole codes: pure BM25 scores, as wanted for training
-        labels. Deep rankings for many queries come from `PostingsScorer`, which is several times
-        faster and agrees with tantivy up to float32 rounding; otherwise tantivy searches with one
-        thread per processor.
+        labels. Deep rankings for many queries come from `PostingsScorer` if there are at most
+        `in_memory` chunks. It is several times faster than tantivy and agrees with it up to float32
+        rounding. Otherwise tantivy searches with one thread per processor.
         """
-        if len(texts) >= _MINING_TEXTS and k >= _MINING_DEPTH:
+        is_mining = len(texts) >= _MINING_TEXTS and k >= _MINING_DEPTH
+        if is_mining and self.count <= in_memory:
             scorer = self.scorer()
             return (scorer.rank(self.query_terms(text, bonus), k) for text in texts)
         return self._search_in_threads(texts, k, bonus)
@@ -478,6 +507,9 @@ class LexicalIndex:
         """Return the analysed terms of a query, without whole codes unless `bonus`."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         if bonus and self._has_bonus:
+            for code in sorted(find_joined(terms.single)):
+                if self.document_frequency(code):
+                    terms.codes[code] = (code,)
             return terms
         return replace(terms, codes={}, digits={})
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from engine.core.arrays import Floats, Ids, Ranking
-from engine.lexical.analysis import QueryTerms
+from engine.lexical.analysis import QueryTerms, is_code
 from engine.lexical.bm25 import Weights, code_bonus, idf, posting_scores
 
 _ALL_ONES = np.uint64(0xFFFFFFFF)
@@ -111,10 +111,11 @@ class PostingsScorer:
             totals[rows] += np.float32(code_bonus(self._idf(parts)))
         return totals
 
-    def _idf(self, words: tuple[str, ...]) -> Weights:
+    def _idf(self, terms: tuple[str, ...]) -> Weights:
         frequencies = []
-        for word in words:
-            postings = self._words.find_postings(word)
+        for term in terms:
+            field = self._codes if is_code(term) else self._words
+            postings = field.find_postings(term)
             frequencies.append(postings.stop - postings.start)
         return idf(np.array(frequencies, np.int64), len(self._keys))
 

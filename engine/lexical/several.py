@@ -18,7 +18,7 @@ from itertools import chain
 
 import numpy as np
 
-from engine.lexical.analysis import Analyzer, QueryTerms
+from engine.lexical.analysis import Analyzer, QueryTerms, find_joined
 from engine.lexical.bm25 import idf
 from engine.lexical.characters import fold, normalise, spell_out
 
@@ -58,18 +58,22 @@ class Analyzers:
         """
         if not self._others and not _SPELT_IN_TWO_WAYS.search(text):
             return self.main.query_terms(text)
-        query = self.main.unstemmed(text)
+        query = self.main.unstemmed(text, joined=True)
         words: dict[str, float] = {}
+        single: set[str] = set()
         for word, count in query.words.items():
-            for term, weight in self._weigh_terms(word, frequency, chunks).items():
+            terms = self._weigh_terms(word, frequency, chunks)
+            for term, weight in terms.items():
                 words[term] = words.get(term, 0.0) + count * weight
+            if word in query.single:
+                single.update(chain.from_iterable(self._find_forms(word).values()))
         codes = {}
         for code, parts in query.codes.items():
             codes[code] = self._choose_parts(parts, frequency)
         digits = {}
         for code, numbers in query.digits.items():
             digits[code] = self._terms_of(numbers)
-        return QueryTerms(words, codes, digits)
+        return QueryTerms(words, codes, digits, single)
 
     def _weigh_terms(self, word: str, frequency: Frequency, chunks: int) -> dict[str, float]:
         """Return idf(df_w) / idf(df_t) for each term t of a word w that some chunk contains.
@@ -129,9 +133,17 @@ class Analyzers:
         return self._merge_forms(dict.fromkeys(parts))
 
     def _merge_forms(self, words: Iterable[str]) -> list[set[str]]:
-        """Return the terms of each word that is a stop word in no language."""
-        forms = [self._find_forms(word).values() for word in words]
-        return [set().union(*terms) for terms in forms if all(terms)]
+        """Return the terms of each word that is a stop word in no language.
+
+        They include the codes of words that texts write as several.
+        """
+        merged: list[set[str]] = []
+        for word in words:
+            forms = self._find_forms(word).values()
+            if all(forms):
+                terms = set(chain.from_iterable(forms))
+                merged.append(terms | find_joined(terms))
+        return merged
 
     def _terms_of(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return the terms of some words in every language."""

@@ -205,7 +205,7 @@ def _make_candidates(
         if backend in IMPORTED:
             queries, lost = _attach_imported(context, chunks)
         if backend in EXTRACTIVE:
-            queries += _extract(context, chunks)
+            queries += _extract(context, _sample_chunks(context, chunks))
             context.progress(len(chunks), len(chunks), "chunks")
         written = Written(queries, len(queries) + len(lost), rejection.by_reason(lost), lost)
     judged = {question_key(query.text) for query in context.store.judged()}
@@ -234,6 +234,14 @@ def _attach_imported(context: StageContext, chunks: Sequence[Chunk]) -> Filtered
         reasons = rejection.format_reasons(rejection.by_reason(lost))
         context.warn(f"{len(lost)} of {len(items)} imported queries were left out ({reasons}).")
     return attached
+
+
+def _sample_chunks(context: StageContext, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    """Return all chunks, or a random sample of many."""
+    if len(chunks) <= IN_MEMORY:
+        return chunks
+    sample = sample_indices(len(chunks), context.settings.training.seed)
+    return context.store.read_whole([chunks[position] for position in sample])
 
 
 def _extract(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:

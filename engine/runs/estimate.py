@@ -22,6 +22,7 @@ from engine.evaluation.expected import DECIDING, expected_evidence
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
+from engine.project.store.chunks import IN_MEMORY
 from engine.queries.choosing import MODELS, resolve_backend
 from engine.runs.progress import find_resume_point
 from engine.training.config import TrainingConfig
@@ -189,8 +190,8 @@ def _count_evaluation(
 ) -> float:
     """Return the encodings of an evaluation.
 
-    Each candidate encodes its queries. It encodes the chunks if these are adapted too, and the
-    passages from which document-written queries were removed.
+    Each candidate encodes its queries. It encodes the chunks if these are adapted too, of a large
+    corpus a sample, and the passages from which document-written queries were removed.
     """
     chosen = snapshot.settings.evaluation
     counts = snapshot.store.counts()
@@ -199,7 +200,7 @@ def _count_evaluation(
     written = expected_evidence(snapshot, made=counts["queries"] > 0)["document"]
     held_out = min(chosen.max_heldout, round(chosen.heldout_share * DECIDING * queries))
     questions = held_out + written + counts["judged_queries"]
-    passages = chunk_encoders * chunks + (1 + chunk_encoders) * written
+    passages = chunk_encoders * min(chunks, IN_MEMORY) + (1 + chunk_encoders) * written
     return passages + questions * (candidates * QUERY + QUESTION)
 
 

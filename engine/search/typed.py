@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import TYPE_CHECKING
 
 from engine.core.characters import drop_invisible
@@ -276,12 +277,15 @@ class TypedQueries:
     def add_wording(self, query: ParsedQuery, allowed: Ids | None) -> ParsedQuery:
         """Return a query with the texts that rankers get.
 
-        These are its text, completed prefixes and words of the document that hits should resemble.
+        These are its text, compounds of its words or their parts if no chunk contains the word as
+        it is, completed prefixes and words of the document that hits should resemble.
         Prefixes are completed with words of the chunks `allowed`.
         """
         keywords = [query.text]
         meaning = [query.text]
         index = self._open_index()
+        if index:
+            keywords += self._find_compounds(index, query.text)
         if index and allowed is not None:
             for prefix in query.prefixes:
                 words = self._complete(index, prefix, allowed)
@@ -295,6 +299,24 @@ class TypedQueries:
         return replace(
             query, keywords=" ".join(keywords).strip(), meaning=" ".join(meaning).strip()
         )
+
+    def _find_compounds(self, index: LexicalIndex, text: str) -> list[str]:
+        """Return the compounds with the words that no chunk contains, or else their parts.
+
+        Compounds are spelt as in the documents.
+        """
+        from engine.lexical.compounds import find_compounds, split_compound
+
+        words: list[str] = []
+        for word in word_pattern().findall(text):
+            compounds = find_compounds(index, word)
+            for term in compounds:
+                chunk = index.find_with_any([term])[:1].tolist()
+                for _, chunk_text in self._read_texts(chunk):
+                    words += sorted(index.find_spellings(term, chunk_text))[:1]
+            if not compounds:
+                words += split_compound(index, word)
+        return words
 
     def _complete(self, index: LexicalIndex, prefix: Clause, chunks: Ids) -> list[str]:
         """Return words with a prefix, the most frequent first.
@@ -340,10 +362,12 @@ class TypedQueries:
     def suggest_correction(self, query: ParsedQuery) -> tuple[str, str]:
         """Return the query with misspelt words corrected, empty if there are none, and a note.
 
-        Words that no document contains get the spelling of a similar word that does. The note names
-        these words and unknown codes, except parts of file names; if there is a correction, all
+        Words that no document contains get the spelling of a similar word that does, except parts
+        of file names. The note names these words and unknown codes; if there is a correction, all
         unknown words.
         """
+        from engine.lexical.compounds import has_compounds
+
         index = self._open_index()
         if not index:
             return "", ""
@@ -351,7 +375,9 @@ class TypedQueries:
         misspelt: set[str] = set()
 
         def respell(word: str) -> str:
-            spelling = self._find_spelling(index, word) if word in words else ""
+            is_name = any(word in name for name in query.names)
+            is_searched = word in words and not is_name and not has_compounds(index, word)
+            spelling = self._find_spelling(index, word) if is_searched else ""
             if not spelling:
                 return word
             misspelt.add(word)
@@ -476,11 +502,14 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
     """Return the chunks that may contain a clause, as far as BM25 knows."""
     import numpy as np
 
+    from engine.lexical.analysis import is_joined
+
     if not clause.is_prefix:
         matching = index.find_with_words(clause.text)
         if matching is None:
             return Candidates(ids)
-        has_codes = bool(index.analyzer.terms(clause.text).codes)
+        codes = index.analyzer.terms(clause.text).codes
+        has_codes = not all(map(is_joined, codes))
         is_code = has_codes and not clause.is_phrase
         return Candidates(matching, clause.is_word or is_code)
     *words, last = word_pattern().findall(clause.text)
@@ -497,10 +526,11 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
 
 def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
     """Return the terms with the highest TF-IDF in a document, spelt as there."""
+    from engine.lexical.analysis import is_joined
     from engine.lexical.codes import strip_language
 
     text = document.text[:LIKE_CHARACTERS]
-    counts = Counter(index.analyse(text, document.language))
+    counts = Counter(filterfalse(is_joined, index.analyse(text, document.language)))
     weights = index.idf(list(counts)) * list(counts.values())
     by_weight = sorted(zip(-weights, counts, strict=True))
     spellings: dict[str, str] = {}

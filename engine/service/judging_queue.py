@@ -143,7 +143,7 @@ class KnownAnswers:
             if not judged:
                 return {}
             chunks = store.chunks()
-            known = judge_queries(judged, chunks, store.documents(with_text=True))
+            known = judge_queries(judged, chunks, store.each_document())
         by_document: dict[int, set[int]] = {}
         for chunk in chunks:
             by_document.setdefault(chunk.document_id, set()).add(chunk.id)

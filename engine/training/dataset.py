@@ -122,7 +122,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     # Position of each row among the kept ones; the last one serves the padding −1.
     position = np.full(len(chunks) + 1, -1, dtype=np.int64)
     position[kept] = np.arange(len(kept))
-    kept_chunks = [chunks[row] for row in kept]
+    kept_chunks = context.store.read_whole([chunks[row] for row in kept])
     base_queries, base_chunks, base_heldout = _base_vectors(
         context, config, texts, kept_chunks, stopping.texts
     )

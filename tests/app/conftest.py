@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fixtures.app import styles_parsed_once
+from fixtures.app import drawn_when_looked_at, styles_parsed_once
 from fixtures.long_training import end_run, lengthen
 from fixtures.pipeline import copy_project
 from fixtures.preloaded import STARTER
@@ -69,7 +69,7 @@ def no_process_stays() -> Iterator[None]:
     before = {child.pid for child in psutil.Process().children()}
     yield
     for child in psutil.Process().children():
-        if child.pid not in {*before, STARTER.keeper} and child.status() != psutil.STATUS_ZOMBIE:
+        if child.pid not in {*before, *STARTER.keepers} and child.status() != psutil.STATUS_ZOMBIE:
             child.kill()
             child.wait(10)
 
@@ -79,6 +79,16 @@ def parsed_styles() -> Iterator[None]:
     """A style sheet is parsed once for all tests."""
     with styles_parsed_once():
         yield
+
+
+@pytest.fixture(autouse=True)
+def states_in_between(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each of them is drawn for a test marked `drawn` alone."""
+    if request.node.get_closest_marker("drawn"):
+        yield
+    else:
+        with drawn_when_looked_at():
+            yield
 
 
 @pytest.fixture(autouse=True)

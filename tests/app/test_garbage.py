@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from fixtures.app import screen_text, until
+from fixtures.app import NoCollector, screen_text, until
 from textual.widget import Widget
 
 from bmembed_tui import garbage
@@ -101,12 +101,12 @@ def test_the_screen_is_painted_twice_as_often_as_is_usual_unless_set_otherwise(
 
 def test_no_widget_of_a_former_size_is_kept() -> None:
     def alive() -> int:
-        gc.unfreeze()
         gc.collect()
         return sum(isinstance(one, Widget) for one in gc.get_objects())
 
     async def run() -> None:
         app = BmembedApp()
+        app.collector = NoCollector()  # which would set widgets apart
         async with app.run_test(size=(120, 40)) as pilot:
             await until(pilot, lambda: "open a folder" in screen_text(app), "the keys")
             before = alive()

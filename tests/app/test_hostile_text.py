@@ -14,6 +14,7 @@ import pytest
 from fixtures import pictures
 from fixtures.app import drive, opened, screen_text, until, until_screen, until_text
 from fixtures.pipeline import SETTINGS, copy_documents, engine_here
+from fixtures.tiny_model import encoder_settings
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -57,7 +58,7 @@ def hostile_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) ->
         **SETTINGS,
         "queries": {"max_queries": 200, "backend": "both"},
     }
-    chosen["encoder"] = {"model": str(model), "device": "cpu", "dtype": "float32"}
+    chosen["encoder"] = encoder_settings(model)
     ProjectFolder.create(path, chosen)
     copy_documents(path / "documents", ("incidents",), 12)
     for name in NAMES:

@@ -1,11 +1,13 @@
 """Whether time and memory grow with the corpus as they should: `python tests/benchmarks/scale.py
-FOLDER CHUNKS [CHUNKS …]`.
+FOLDER [--cut] [--adapt] CHUNKS [CHUNKS …]`.
 
 For each size a project in FOLDER (kept, so that what is done is not done again): the corpus, then
 `ingest`, `index` and `embed` as the product runs them, searches, and an update of 100 files. Prints
 seconds and peak memory of each, growth exponents log(t₂/t₁)/log(n₂/n₁) between sizes, and the bar:
 time at ten times the chunks over time, at most 12. With `--cut`, the files are as if they had been
-read already, cut into their passages: then `ingest` only finds that nothing has changed.
+read already, cut into their passages: then `ingest` only finds that nothing has changed. With
+`--adapt`, which implies `--cut`, the stages of `engine adapt` follow `embed`, in place of searches
+and updates; documents have titles, and the encoder one layer, which changes nothing.
 
 The texts are sentences of real documents in new order, with numbers and names of their own, so that
 the vocabulary grows with the corpus. The encoder has BERT's vocabulary, 384 dimensions and no
@@ -38,7 +40,7 @@ from fixtures.tiny_model import save_layout  # noqa: E402
 
 from engine.core.events import StageFinished  # noqa: E402
 from engine.core.messages.search import Search  # noqa: E402
-from engine.core.records import Chunk, ReadDocument  # noqa: E402
+from engine.core.records import Chunk, DocumentQuery, ReadDocument  # noqa: E402
 from engine.corpus.ingest.previous import (  # noqa: E402
     build_record,
     build_stored_document,
@@ -59,6 +61,9 @@ CHUNK_CHARACTERS = 180  # measured
 CHANGED_FILES = 100
 QUERIES = 300
 STAGES = ("ingest", "index", "embed")
+ADAPT_STAGES = ("generate", "rank", "train", "evaluate")
+TITLE_WORDS = 6
+TRAINING_STEPS = 20
 BAR = 12.0
 
 
@@ -102,7 +107,14 @@ def write_corpus(folder: Path, chunks: int) -> None:
         (place / f"document-{number:06d}.txt").write_text(text, "utf-8")
 
 
-def cut(project: ProjectFolder) -> None:
+def title_of(text: str) -> str:
+    """Return the longest words of a text's first paragraph, in their order."""
+    words = re.findall(r"[^\W\d_]+", text.partition("\n\n")[0])
+    longest = sorted(dict.fromkeys(words), key=len, reverse=True)[:TITLE_WORDS]
+    return " ".join(word for word in dict.fromkeys(words) if word in longest)
+
+
+def cut(project: ProjectFolder, *, has_titles: bool) -> None:
     """Put the files into the database, each paragraph a chunk, as an ingest that has read them."""
     settings = project.settings()
     (source,) = project.sources(settings)
@@ -127,10 +139,15 @@ def cut(project: ProjectFolder) -> None:
                 start += len(part) + 2
             file_hash = hash_file(file.absolute)
             row = store.put_file(build_record(file, file_hash, chunking))
-            document = build_stored_document(
-                file, file_hash, ReadDocument(file.absolute.stem, text)
+            title = title_of(text) if has_titles else file.absolute.stem
+            document = store.put_document(
+                row, build_stored_document(file, file_hash, ReadDocument(title, text))
             )
-            store.replace_chunks(store.put_document(row, document), chunks)
+            store.replace_chunks(document, chunks)
+            if has_titles:
+                store.replace_document_queries(
+                    document, [DocumentQuery(title, "title", None, document)]
+                )
 
 
 def change_files(folder: Path, round_: int) -> None:
@@ -141,8 +158,8 @@ def change_files(folder: Path, round_: int) -> None:
         path.write_text(text, "utf-8")
 
 
-def build_encoder(folder: Path) -> Path:
-    """A BERT without layers, with the bundled model's tokenizer."""
+def build_encoder(folder: Path, layers: int) -> Path:
+    """A BERT with the bundled model's tokenizer, and with layers that add nothing to its words."""
     import torch
     from transformers import AutoTokenizer, BertConfig, BertModel
 
@@ -155,12 +172,16 @@ def build_encoder(folder: Path) -> Path:
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=384,
-        num_hidden_layers=0,
+        num_hidden_layers=layers,
         num_attention_heads=2,
         intermediate_size=2,
         initializer_range=0.2,
     )
-    BertModel(config).eval().save_pretrained(folder, safe_serialization=True)
+    model = BertModel(config).eval()
+    for layer in model.encoder.layer:
+        for part in (layer.attention.output.dense, layer.output.dense):
+            torch.nn.init.zeros_(part.weight)
+    model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
     save_layout(
         folder,
@@ -242,7 +263,9 @@ def measure_search(folder: Path) -> dict[str, Any]:
     return {"first": first, "memory": memory, **found}
 
 
-def prepared(place: Path, chunks: int, encoder: Path, *, is_cut: bool) -> ProjectFolder:
+def prepared(
+    place: Path, chunks: int, encoder: Path, *, is_cut: bool, adapts: bool
+) -> ProjectFolder:
     """The corpus, and the project over it."""
     if not (place / "documents").exists():
         shutil.rmtree(place, ignore_errors=True)
@@ -250,17 +273,21 @@ def prepared(place: Path, chunks: int, encoder: Path, *, is_cut: bool) -> Projec
         (place / "writing").rename(place / "documents")
     project = ProjectFolder(place / "project")
     if not project.path.exists():
-        chosen = {
+        chosen: dict[str, dict[str, Any]] = {
             "corpus": {"paths": [str(place / "documents")], "chunk_tokens": CHUNK_TOKENS},
             "encoder": {"model": str(encoder)},
         }
+        if adapts:
+            chosen["training"] = {"preset": "quick", "steps": TRAINING_STEPS}
         ProjectFolder.create(project.path, chosen)
         if is_cut:
-            cut(project)
+            cut(project, has_titles=adapts)
     return project
 
 
-def measure(folder: Path, chunks: int, encoder: Path, *, is_cut: bool) -> dict[str, Any]:
+def measure(
+    folder: Path, chunks: int, encoder: Path, *, is_cut: bool, adapts: bool
+) -> dict[str, Any]:
     """All of one size, what is measured already as it is in results.json."""
     place = folder / str(chunks)
     results = place / "results.json"
@@ -271,8 +298,8 @@ def measure(folder: Path, chunks: int, encoder: Path, *, is_cut: bool) -> dict[s
         results.write_text(json.dumps(found, indent=1), "utf-8")
         print(f"{chunks:>9,} {name:<8} {json.dumps(value)}", flush=True)
 
-    project = prepared(place, chunks, encoder, is_cut=is_cut)
-    for stage in STAGES:
+    project = prepared(place, chunks, encoder, is_cut=is_cut, adapts=adapts)
+    for stage in (*STAGES, *ADAPT_STAGES) if adapts else STAGES:
         if stage not in found:
             took = run_stage(project, (stage,))
             with closing(project.store()) as store:
@@ -280,6 +307,8 @@ def measure(folder: Path, chunks: int, encoder: Path, *, is_cut: bool) -> dict[s
             around = took["all"]["seconds"] - took[stage]["seconds"]
             processor = took["all"]["processor"]
             keep(stage, {**took[stage], "around": around, "processor": processor})
+    if adapts:
+        return found
     if "search" not in found:
         keep("search", json.loads(_in_child("search", project.path)))
     if "update" not in found:
@@ -309,15 +338,18 @@ def main() -> None:
     if sys.argv[1] == "search":
         print(json.dumps(measure_search(Path(sys.argv[2]))))
         return
-    is_cut = "--cut" in sys.argv
+    adapts = "--adapt" in sys.argv
+    is_cut = adapts or "--cut" in sys.argv
     folder = Path(sys.argv[1]).absolute()
-    sizes = sorted(int(one) for one in sys.argv[2:] if one != "--cut")
+    sizes = sorted(int(one) for one in sys.argv[2:] if not one.startswith("--"))
     folder.mkdir(parents=True, exist_ok=True)
-    encoder = build_encoder(folder / "encoder")
-    measured = {size: measure(folder, size, encoder, is_cut=is_cut) for size in sizes}
+    encoder = build_encoder(folder / "encoder", layers=1 if adapts else 0)
+    measured = {}
+    for size in sizes:
+        measured[size] = measure(folder, size, encoder, is_cut=is_cut, adapts=adapts)
     for small, large in pairwise(sizes):
         grown = math.log(measured[large]["chunks"] / measured[small]["chunks"])
-        for stage in STAGES:
+        for stage in (*STAGES, *ADAPT_STAGES) if adapts else STAGES:
             times = [measured[size][stage]["seconds"] for size in (small, large)]
             print(
                 f"{small:,} → {large:,} {stage}: × {times[1] / times[0]:.1f}, exponent"

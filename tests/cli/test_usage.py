@@ -9,6 +9,7 @@ import pytest
 from fixtures.errors import error_of
 from fixtures.office import zipped
 from fixtures.pipeline import engine_here, stage_here
+from fixtures.project_files import create_project
 from fixtures.user_folders import DATA
 from rich.console import Console
 
@@ -159,13 +160,9 @@ def test_a_status_breaks_no_words_at_the_edge(
 
 
 def test_files_of_archives_are_printed_as_the_archive_once(tmp_path: Path) -> None:
+    doors = zipped({"a.txt": "The red door.", "deep/b.txt": "The green door."})
+    project = create_project(tmp_path, {"doors.zip": doors, "c.txt": "The blue door."})
     documents = tmp_path / "documents"
-    documents.mkdir()
-    (documents / "doors.zip").write_bytes(
-        zipped({"a.txt": "The red door.", "deep/b.txt": "The green door."})
-    )
-    (documents / "c.txt").write_text("The blue door.")
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
     for stage in ("ingest", "index"):
         stage_here(project.path, stage)
     asked = ("search", str(project.path), "door", "--mode", "keywords")

@@ -27,6 +27,7 @@ from fixtures.errors import fails
 from fixtures.pipeline import SETTINGS, copy_documents, engine, environment
 from fixtures.ray_cluster import SMALL, kill_node, ray_cluster
 from fixtures.tiny_gguf import build_tiny_gguf
+from fixtures.tiny_model import encoder_settings
 
 from engine.cluster import nodes as cluster_nodes
 from engine.cluster.nodes import VARIABLE, Nodes
@@ -333,7 +334,7 @@ def test_a_language_model_writes_on_nodes_what_it_writes_here(cluster: Any, tmp_
 def test_a_run_on_three_nodes_gives_what_one_machine_gives_though_one_is_killed(
     cluster: Any, tiny_model: Path, tmp_path: Path
 ) -> None:
-    encoder = {"model": str(tiny_model), "device": "cpu", "dtype": "float32"}
+    encoder = encoder_settings(tiny_model)
     alone = tmp_path / "alone"
     there = tmp_path / "there"
     ProjectFolder.create(alone, {**SETTINGS, "encoder": encoder})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.tiny_cross_encoder import build_cross_encoder
-from fixtures.tiny_model import build_tiny_model
+from fixtures.tiny_model import build_tiny_model, encoder_settings
 
 from engine.cli.looking import finding_lines
 from engine.core.messages.project import Finding
@@ -40,7 +40,7 @@ def about(findings: list[Finding], topic: str) -> list[Finding]:
 
 
 def test_a_projects_own_model_and_hardware(tmp_path: Path, model: Path) -> None:
-    made = {"encoder": {"model": str(model), "device": "cpu", "dtype": "float32"}}
+    made = {"encoder": encoder_settings(model)}
     project = ProjectFolder.create(tmp_path / "project", made)
     findings = examine(project)
     assert [str(model.resolve()) in finding.found for finding in about(findings, "model")] == [True]

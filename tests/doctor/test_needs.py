@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.project_files import create_project
 
 from engine.doctor import findings
 from engine.doctor.findings import (
@@ -142,15 +143,8 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
 
 
 def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = tmp_path / "documents"
-    documents.mkdir()
-    (documents / "a.txt").write_text("x" * 2_048_000)
-    (documents / "left-out.exe").write_text("x" * 9_000_000)
-    chosen = {
-        "corpus": {"paths": [str(documents)]},
-        "encoder": {"device": "cpu", "dtype": "float32"},
-    }
-    folder = ProjectFolder.create(tmp_path / "project", chosen)
+    files = {"a.txt": "x" * 2_048_000, "left-out.exe": "x" * 9_000_000}
+    folder = create_project(tmp_path, files, encoder={"device": "cpu", "dtype": "float32"})
     _, disk = estimate_needs(folder, folder.settings(), "all-MiniLM-L6-v2")
     assert disk.state == "good"
     assert "2.0 MB of documents" in disk.follows
@@ -158,6 +152,7 @@ def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 30_000_000))
     _, disk = estimate_needs(folder, folder.settings(), "all-MiniLM-L6-v2")
     assert disk.state == "problem"
+    documents = tmp_path / "documents"
     (documents / "a.txt").unlink()
     documents.rename(tmp_path / "moved")
     _, disk = estimate_needs(folder, folder.settings(), "all-MiniLM-L6-v2")

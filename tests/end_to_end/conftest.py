@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fixtures.pipeline import SETTINGS, copy_project
+from fixtures.tiny_model import encoder_settings
 
 
 @pytest.fixture(scope="session")
@@ -19,12 +20,7 @@ def make_project(tiny_model: Path) -> Callable[[Path], Path]:
             name: {**SETTINGS.get(name, {}), **sections.get(name, {})}
             for name in {*SETTINGS, *sections}
         }
-        chosen["encoder"] = {
-            "model": str(tiny_model),
-            "device": "cpu",
-            "dtype": "float32",
-            **sections.get("encoder", {}),
-        }
+        chosen["encoder"] = {**encoder_settings(tiny_model), **sections.get("encoder", {})}
         ProjectFolder.create(path, chosen)
         return path
 

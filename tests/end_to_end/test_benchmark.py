@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from fixtures.errors import error_of, fails
 from fixtures.pipeline import SAMPLE, SETTINGS, environment
+from fixtures.tiny_model import encoder_settings
 
 from engine.core.errors import UsageError
 from engine.lab.benchmark import benchmark
@@ -45,7 +46,7 @@ def small(model: Path) -> dict[str, dict[str, Any]]:
         name: dict(SETTINGS[name]) for name in ("queries", "ranking", "training", "evaluation")
     }
     settings["training"].update(steps=2, seed=1)
-    settings["encoder"] = {"model": str(model), "device": "cpu", "dtype": "float32"}
+    settings["encoder"] = encoder_settings(model)
     return settings
 
 

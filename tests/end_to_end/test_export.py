@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from fixtures.errors import fails
 from fixtures.optional import needs_pyarrow
 from fixtures.pipeline import copy_project, engine, stage_here
 from fixtures.project_files import mode
+from fixtures.sentence_encoders import load_exported
 from fixtures.training import stir
 
 from engine.core.errors import InputError, NotBuiltError, ProjectBusyError, UsageError
@@ -121,12 +121,6 @@ def own_encoder(project: ProjectFolder, *, adapted: bool) -> TransformerEncoder:
     )
 
 
-def loaded(folder: Path) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(str(folder), device="cpu")
-
-
 def assert_same(one: np.ndarray, other: np.ndarray) -> None:
     np.testing.assert_allclose(one, other, atol=1e-5, rtol=0)
 
@@ -144,7 +138,7 @@ def test_the_merged_model_gives_the_products_own_vectors(
     project = projects(strength, "both")
     made = export_project(project, tmp_path / "taken")
     assert made.kinds == ("adapter", "model")
-    model = loaded(made.folder / "model")
+    model = load_exported(made.folder / "model")
     own = own_encoder(project, adapted=True)
     assert_same(model.encode_query(TEXTS), own.encode_queries(TEXTS))
     assert_same(model.encode_document(TEXTS), own.encode_chunks(TEXTS))
@@ -180,10 +174,12 @@ def test_an_adapter_for_queries_exports_both_encoders_with_model_cards(
     adapted = own_encoder(project, adapted=True)
     base = own_encoder(project, adapted=False)
     assert_same(
-        loaded(made.folder / "query-encoder").encode_query(TEXTS), adapted.encode_queries(TEXTS)
+        load_exported(made.folder / "query-encoder").encode_query(TEXTS),
+        adapted.encode_queries(TEXTS),
     )
     assert_same(
-        loaded(made.folder / "chunk-encoder").encode_document(TEXTS), base.encode_chunks(TEXTS)
+        load_exported(made.folder / "chunk-encoder").encode_document(TEXTS),
+        base.encode_chunks(TEXTS),
     )
     cards = [
         (made.folder / part / "README.md").read_text("utf-8")
@@ -200,7 +196,7 @@ def test_an_adapter_for_queries_exports_both_encoders_with_model_cards(
 def with_peft(model: str, adapter: Path) -> np.ndarray:
     from peft import PeftModel
 
-    plain = loaded(Path(model))
+    plain = load_exported(Path(model))
     plain[0].model = PeftModel.from_pretrained(plain[0].auto_model, str(adapter)).merge_and_unload()
     vectors: np.ndarray = plain.encode(TEXTS)
     return vectors
@@ -213,7 +209,7 @@ def test_where_base_is_in_use_the_model_is_the_base(
     made = export_project(project, tmp_path / "taken")
     assert made.kinds == ("adapter", "model")
     own = own_encoder(project, adapted=False)
-    assert_same(loaded(made.folder / "model").encode_query(TEXTS), own.encode_queries(TEXTS))
+    assert_same(load_exported(made.folder / "model").encode_query(TEXTS), own.encode_queries(TEXTS))
     manifest = json.loads((made.folder / "manifest.json").read_text("utf-8"))
     assert (manifest["adapter"]["weight_in_use"], manifest["encoder"]["interpolation_weight"]) == (
         0,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import SAMPLE, engine_here
+from fixtures.tiny_model import encoder_settings
 
 from engine.project.folder import ProjectFolder
 from engine.queries.heldout import sample_keys
@@ -39,7 +40,7 @@ def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, k
         tmp_path / "project",
         {
             "corpus": {"paths": ["documents"], "chunk_tokens": 96},
-            "encoder": {"model": str(tiny_model), "device": "cpu", "dtype": "float32"},
+            "encoder": encoder_settings(tiny_model),
             "queries": {"consistency_top": 0},
         },
     )

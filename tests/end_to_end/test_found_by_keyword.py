@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import engine_here, ingest_here
+from fixtures.project_files import create_project
 
 from engine.core.messages.search import Found, Search
 from engine.project.folder import ProjectFolder
@@ -96,10 +97,8 @@ def test_a_file_is_found_by_its_name(
 
 
 def test_a_file_is_found_by_its_new_name(tmp_path: Path) -> None:
+    project = create_project(tmp_path, {"North.txt": "Nothing of note\n\nThe tenant pays."})
     folder = tmp_path / "documents"
-    folder.mkdir()
-    (folder / "North.txt").write_text("Nothing of note\n\nThe tenant pays.")
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
     read_again(project.path)
     searcher = Searcher(project)
     assert paths(searcher.search(Search("North", "bm25"))) == ["North.txt"]

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 from fixtures.pipeline import engine_here, environment
+from fixtures.project_files import create_project
+from fixtures.tiny_model import encoder_settings
 
 from engine.core.platforms.users import is_superuser
 from engine.project.folder import ProjectFolder
@@ -78,11 +80,7 @@ def place() -> Iterator[Path]:
 @pytest.fixture
 def shared(place: Path, tiny_model: Path) -> ProjectFolder:
     """Twelve documents, indexed and embedded, for a group to read."""
-    encoder = {"model": str(tiny_model), "device": "cpu", "dtype": "float32"}
-    project = ProjectFolder.create(
-        place / "project", {"corpus": {"paths": [str(place / "documents")]}, "encoder": encoder}
-    )
-    (place / "documents").mkdir()
+    project = create_project(place, encoder=encoder_settings(tiny_model))
     write(place, 0)
     engine_here("run", str(project.path))
     shutil.copytree(project.path, place / "own")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fixtures import office
 from fixtures.pipeline import environment
+from fixtures.project_files import create_project
 
 from engine.core.messages.search import Search
 from engine.project.folder import ProjectFolder
@@ -23,14 +24,10 @@ PATIENCE = 240.0
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "documents" / "deep").mkdir(parents=True)
-    for number in range(4):
-        (tmp_path / "documents" / f"{number}.md").write_text(
-            f"# Rule {number}\n\nThe tern rests on pier {number}.\n"
-        )
-    return ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
-    ).path
+    files = {f"{n}.md": f"# Rule {n}\n\nThe tern rests on pier {n}.\n" for n in range(4)}
+    project = create_project(tmp_path, files)
+    (tmp_path / "documents" / "deep").mkdir()
+    return project.path
 
 
 class Watching:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import copy_documents, stages_in_this_process
+from fixtures.project_files import create_project
 from fixtures.ranked_project import built, project
 
 from engine.core import events
@@ -56,11 +57,8 @@ def test_counting_evidence_of_a_large_corpus_reads_no_chunks(
 
 
 def test_the_estimate_of_titles_is_the_number_that_decides(tmp_path: Path) -> None:
+    made = create_project(tmp_path, queries={"consistency_top": 0})
     copy_documents(tmp_path / "documents", ("incidents", "minutes"), 10)
-    made = ProjectFolder.create(
-        tmp_path / "project",
-        {"corpus": {"paths": [str(tmp_path / "documents")]}, "queries": {"consistency_top": 0}},
-    )
     with stages_in_this_process():
         pipeline.run(made, stages=("ingest", "index"))
         before = evidence(made, made=False)
@@ -112,22 +110,17 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
         f"Berth {row} is {row + 20} feet long and has a lamp of {row + 300} watts."
         for row in range(30)
     ]
-    (tmp_path / "documents").mkdir()
-    for row, text in enumerate(texts):
-        (tmp_path / "documents" / f"{row}.txt").write_text(text)
     rows = [
         {"query": f"Which lamp has berth {row}?", "evidence": text}
         for row, text in enumerate(texts)
     ]
     twice = [*rows, {**rows[0], "evidence": texts[1]}]
     (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, twice)))
-    made = ProjectFolder.create(
-        tmp_path / "project",
-        {
-            "corpus": {"paths": [str(tmp_path / "documents")]},
-            "queries": {"backend": "both", "consistency_top": 0},
-            "evaluation": {"heldout_share": 0.5},
-        },
+    made = create_project(
+        tmp_path,
+        {f"{row}.txt": text for row, text in enumerate(texts)},
+        queries={"backend": "both", "consistency_top": 0},
+        evaluation={"heldout_share": 0.5},
     )
     import_queries(made, tmp_path / "queries.jsonl")
     with stages_in_this_process():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.records import Chunk, Document, FurtherAnswer, JudgedQuery, Query
+from engine.evaluation import judgments as judgments_module
 from engine.evaluation.evidence_index import CompactTexts
 from engine.evaluation.judgments import (
     Judgment,
@@ -239,6 +241,31 @@ def test_blocks_do_not_show() -> None:
     whole = CompactTexts(texts).find(needles)
     assert CompactTexts(texts, block=37).find(needles) == whole
     assert len(whole["q"]) == 20
+
+
+def test_documents_are_read_once_and_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"Pump {number} leaks. Valve {number % 3} is shut." for number in range(9)]
+    documents = [document(number, text) for number, text in enumerate(texts, 1)]
+    chunks = chunked(documents, *[[(0, 14), (14, len(text))] for text in texts])
+    judged = [
+        JudgedQuery("1", "a", ("pump 4 leaks", "Pump 4 leaks", "Valve 1 is")),
+        JudgedQuery("2", "b", ("leaks. Valve 2",)),
+        JudgedQuery("3", "c", (), (("docs/7.txt", 2),)),
+    ]
+    whole = judge_queries(judged, chunks, documents)
+    assert [sorted(judgment.grades) for judgment in whole] == [[13, 18, 19, 25], [14], [7]]
+    sizes = []
+
+    class Counted(CompactTexts):
+        def __init__(self, texts: Sequence[str]) -> None:
+            sizes.append(len(texts))
+            super().__init__(texts)
+
+    monkeypatch.setattr(judgments_module, "CompactTexts", Counted)
+    assert judge_queries(judged, chunks, iter(documents), block=60) == whole
+    assert sizes == [2, 2, 2, 2, 1]
+    assert judge_queries(judged[2:], chunks, iter(documents)) == whole[2:]
+    assert sizes == [2, 2, 2, 2, 1]
 
 
 @pytest.mark.shared

@@ -16,6 +16,7 @@ from fixtures.errors import fails
 from fixtures.local_api import TOKEN, asked, listening
 from fixtures.opensearch import OpenSearch
 from fixtures.optional import needs, needs_pyarrow
+from fixtures.sentence_encoders import load_exported
 from fixtures.two_encoders import (
     BASE,
     ON_BOTH,
@@ -66,12 +67,6 @@ def made_for(project: ProjectFolder, semantic: InUseInfo, hybrid: InUseInfo) -> 
     return project
 
 
-def loaded(folder: Path) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(str(folder), device="cpu")
-
-
 def folders_in(path: Path) -> set[str]:
     return {one.name for one in path.iterdir() if one.is_dir()}
 
@@ -90,7 +85,9 @@ def test_each_mode_has_its_model_and_the_manifest_names_both(
     for name, chosen in (("model", BASE), ("semantic-model", ON_BOTH)):
         own = encoder_of(project, chosen)
         np.testing.assert_allclose(
-            loaded(made.folder / name).encode_query(TEXTS), own.encode_queries(TEXTS), atol=1e-5
+            load_exported(made.folder / name).encode_query(TEXTS),
+            own.encode_queries(TEXTS),
+            atol=1e-5,
         )
     manifest = manifest_of(made.folder)
     vectors = artifact_of(project, VectorsInfo)
@@ -150,7 +147,7 @@ def test_folders_say_which_mode_they_are_of(
     made = export_project(project, tmp_path / "taken", ["model"])
     assert folders_in(made.folder) == {*names}
     for name, chosen in names.items():
-        found = loaded(made.folder / name).encode(TEXTS)
+        found = load_exported(made.folder / name).encode(TEXTS)
         np.testing.assert_allclose(
             found, encoder_of(project, chosen).encode_queries(TEXTS), atol=1e-5
         )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.lexical.analysis import Analyzer, find_compounds, matched_spans
@@ -59,6 +60,28 @@ SAME = [
     ["4006381333931", "4 006381 333931", "400 6381 333931"],
     ["0301234567", "030 1234567", "030/1234567", "030 123 45 67"],
     [
+        "+49 (0)40 / 123 45-67",
+        "+49 40 1234567",
+        "+49 (0) 40 1234567",
+        "+49 (40) 1234567",
+        "+49-40-1234567",
+        "+49401234567",
+        "0049 40 1234567",
+        "004940 1234567",
+        "040 1234567",
+        "040 / 123 45-67",
+        "040/1234567",
+        "(040) 12345-67",
+        "0401234567",
+    ],
+    ["+33 1 42 68 53 00", "01 42 68 53 00", "01.42.68.53.00", "01-42-68-53-00", "+33142685300"],
+    ["+1 415 555 2671", "(415) 555-2671", "415.555.2671", "+1-415-555-2671", "4155552671"],
+    ["+353 1 679 3344", "01 679 3344", "00353 1 6793344", "(01) 679 3344"],
+    ["0602038-12", "0 602 038-12", "060203812"],
+    ["17 May 2031", "17 May\n2031", "May 17,\n2031", "17.\nMai 2031"],
+    ["DE89370400440532013000", "DE89 3704 0044\n0532 0130 00"],
+    ["12.5", "12,5Nm", "12.5kg", "12,50 kg"],
+    [
         "2031-05-17",
         "17.05.2031",
         "17.5.2031",
@@ -97,6 +120,10 @@ APART = [
     ("C++", "C#"),
     (".NET", "net"),
     ("4711,12", "4711.21"),
+    ("+49 40 1234567", "+49 41 1234567"),
+    ("040 1234567", "040 12345678"),
+    ("+44 20 79460958", "+49 20 79460959"),
+    ("0.1234567", "1234567"),
 ]
 
 
@@ -301,3 +328,54 @@ def test_real_amounts_are_found(tmp_path: Path) -> None:
     }
     assert search(tmp_path / "a", texts, "9,90")[0] == "r1.txt"
     assert {*search(tmp_path / "b", texts, "12750")} == {"big1.txt", "big2.txt", "big3.txt"}
+
+
+@pytest.mark.parametrize("language", ["en", "none", "de"])
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("email", {1, 2}),
+        ("e-mail", {1, 2}),
+        ("E-Mails", {1, 2}),
+        ("USA", {3}),
+        ("U.S.A.", {3}),
+        ("Datenschutzgrundverordnung", {4}),
+        ("75 kW", {5, 6}),
+        ("75kW", {5, 6}),
+        ("DE123456789", {7}),
+        ("DE 123 456 789", {7}),
+        ("2.3.1", {8}),
+        ("12.04.2031", {9}),
+        ("1920 × 1080", {10}),
+        ("Köln", {11}),
+        ("Koelnmesse", {11}),
+    ],
+)
+def test_what_is_written_in_two_ways_is_found_in_both(
+    tmp_path: Path, query: str, texts: set[int], language: str
+) -> None:
+    chunks = {
+        1: "The e-mail of Monday.",
+        2: "An email came.",
+        3: "Made in the U.S.A. and sold.",
+        4: "Die Datenschutz-Grundverordnung gilt.",
+        5: "A motor of 75kW here.",
+        6: "A motor of 75 kW here.",
+        7: "USt-IdNr. DE 123 456 789",
+        8: "Upgrade to v2.3.1 tomorrow",
+        9: "Protokoll_20310412_final",
+        10: "screen 1920x1080 wide",
+        11: "Die Köln-Messe beginnt.",
+        12: "nothing else is here, to be found by no word of theirs",
+    }
+    index = LexicalIndex.build(tmp_path / "index", chunks.items(), language)
+    found = index.search(query, 12)[0].tolist()
+    if language == "none" and query == "E-Mails":
+        texts = {1}
+    best = set(found[: len(texts)])
+    assert best == texts
+    ids = np.arange(1, 13)
+    scores = index.scores(query, ids)
+    assert index.scorer().scores(index.query_terms(query, bonus=True), ids) == pytest.approx(scores)
+    spans = index.analyzer.matched_spans(query, chunks[found[0]])
+    assert spans

@@ -213,6 +213,29 @@ def test_mining_gives_the_same_as_searching(tmp_path: Path) -> None:
     np.testing.assert_allclose(plain[1], index.search("PHX-121", 100, bonus=False)[1], rtol=1e-5)
 
 
+def test_a_large_index_is_mined_without_its_postings_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = random_chunks(300)
+    index = build(tmp_path, chunks, "none")
+    queries = [text for _, text in chunks[:200]]
+    asked = queries[:3]
+    ids = np.array([[5, -1, 299], [0, 1, 2], [-1, 7, 1000]])
+    held = index.scores_many(asked, ids)
+    mined = list(index.search_many(queries, 100))
+    index = LexicalIndex.open(index.folder)
+    monkeypatch.setattr(index, "scorer", lambda: pytest.fail("all postings were loaded"))
+    found = list(index.search_many(queries, 100, in_memory=299))
+    for query, (keys, scores), (_, held_scores) in zip(queries, found, mined, strict=True):
+        best, wanted = index.search(query, 100)
+        assert keys.tolist() == best.tolist()
+        np.testing.assert_array_equal(scores, wanted)
+        np.testing.assert_allclose(scores, held_scores, rtol=1e-5)
+    scored = index.scores_many(asked, ids, in_memory=299)
+    np.testing.assert_allclose(scored, held, rtol=1e-5)
+    assert np.isneginf(scored[ids == -1]).all()
+
+
 def test_search_many_with_threads_keeps_the_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ FOREIGN = {  # of libraries that offer nothing public for it: exempt where the l
     "_display": "textual",
     "_batch_count": "textual",
     "_compositor": "textual",
+    "_dirty_regions": "textual",
     "_parse_rules": "textual",
     "_variables": "textual",
     "_fork_exec": "subprocess",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.project_files import create_project
 from fixtures.user_folders import STATE
 
 from engine.core import events
@@ -98,10 +99,7 @@ def test_damaged_rates_are_ignored(own_rates: Path) -> None:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[events.Event]:
     """A run whose stages do nothing: what it reports."""
-    documents = tmp_path / "documents"
-    documents.mkdir()
-    (documents / "a.txt").write_text("A text.")
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
+    project = create_project(tmp_path, {"a.txt": "A text."})
     states = {"ingest": "done", "index": "done", "train": "done"}
     monkeypatch.setattr(
         pipeline,

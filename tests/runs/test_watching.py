@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
+from fixtures.project_files import create_project
 
 from engine.core.errors import ProjectBusyError
 from engine.core.events import StageFinished, StageStarted, Warned
@@ -30,11 +31,8 @@ Begin = Callable[[ProjectFolder], threading.Event]
 
 
 def make(tmp_path: Path) -> ProjectFolder:
-    documents = tmp_path / "documents"
-    documents.mkdir()
-    for number in range(8):
-        (documents / f"{number}.txt").write_text(f"The tern rests on pier {number}.")
-    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
+    files = {f"{number}.txt": f"The tern rests on pier {number}." for number in range(8)}
+    return create_project(tmp_path, files)
 
 
 def test_the_folder_of_a_file_is_watched_and_missing_folders_are_not(tmp_path: Path) -> None:

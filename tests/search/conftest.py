@@ -73,16 +73,22 @@ class Corpus:
         store.close()
 
     def index(
-        self, lexical: bool = True, vectors: bool = True, encoder: Any = None, **info: Any
+        self,
+        lexical: bool = True,
+        vectors: bool = True,
+        encoder: Any = None,
+        *,
+        language: str = "en",
+        **info: Any,
     ) -> None:
         store = self.project.store()
         chunks = store.chunks()
         if lexical:
             with self.project.building("lexical", "l") as building:
                 LexicalIndex.build(
-                    building.folder, [(chunk.id, chunk.embedded_text) for chunk in chunks], "en"
+                    building.folder, [(chunk.id, chunk.embedded_text) for chunk in chunks], language
                 )
-            store.put_artifact(Artifact(LexicalInfo("en"), building.name, building.name))
+            store.put_artifact(Artifact(LexicalInfo(language), building.name, building.name))
         if vectors:
             encoder = encoder or FakeEncoder()
             with self.project.building("vectors", "v") as building:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw
+from fixtures.found import ids
 from fixtures.rerank_server import RerankServer
 from fixtures.tiny_cross_encoder import build_cross_encoder
 
@@ -76,10 +77,6 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> Lengths:
     made = Lengths()
     monkeypatch.setattr("engine.reranking.chosen.reranker_of", lambda *_: made)
     return made
-
-
-def ids(found: Found) -> list[int]:
-    return [hit.chunk_id for hit in found.hits]
 
 
 def passages(found: Found) -> int:

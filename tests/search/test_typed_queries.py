@@ -579,3 +579,29 @@ def test_a_code_that_stands_inside_another_or_is_spelt_otherwise_is_not_called_m
         assert found.notes == ()
         assert found.hits[0].path == "codes.md"
         assert any("INV-999" in note for note in search(searcher, "INV-999", "bm25").notes)
+
+
+def test_words_and_compounds_that_no_document_contains_are_found_in_each_other(
+    corpus: Any,
+) -> None:
+    corpus.put("a.txt", ["Die Vertragslaufzeit beträgt drei Jahre."])
+    corpus.put("b.txt", ["Der Mieter zahlt die Kaution."])
+    corpus.index(vectors=False, language="de")
+    with closing(Searcher(corpus.project)) as searcher:
+        for query, path in (("Laufzeit", "a.txt"), ("Mietkaution", "b.txt")):
+            found = search(searcher, query, "bm25")
+            assert found.hits[0].path == path
+            assert found.hits[0].marks
+            assert found.suggestion == ""
+        assert not search(searcher, "Laufzettel", "bm25").hits
+
+
+@pytest.mark.parametrize("query", ["loan.html", "title:loan.html", "loan.html interest"])
+def test_names_of_files_are_not_corrected(indexed: Any, query: str) -> None:
+    indexed.put("web.md", ["An htmlx page."])
+    indexed.index()
+    with closing(Searcher(indexed.project)) as searcher:
+        found = search(searcher, query, "bm25")
+        assert [hit.path for hit in found.hits] == ["contracts/old/loan.html"]
+        assert found.suggestion == ""
+        assert search(searcher, "html", "bm25").suggestion == "htmlx"

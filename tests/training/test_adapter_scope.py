@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from fixtures.errors import fails
-from safetensors.numpy import load_file
+from fixtures.training import adapter, same
 
 from engine.core.errors import CancelledError, SettingsError
 from engine.core.events import Event, TrainStep
@@ -58,7 +57,7 @@ def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
     config = replace(
         recipe, steps=1, queries_per_step=8, warmup=0.0, weight_decay=0.0, eval_every=0, **QUERY
     )
-    moved = load_file(run(config).adapter / "adapter_model.safetensors")
+    moved = adapter(run(config))
     student = Student(tiny, config, CPU)
     base = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
     chunks = torch.from_numpy(base.encode_chunks(list(data.chunks)))
@@ -124,19 +123,13 @@ def test_a_broken_off_training_resumes_to_the_bit(run: Run, recipe: TrainingConf
     with pytest.raises(CancelledError):
         run(config, "broken", emit=watch, should_stop=lambda: reached[0] >= 3)
     resumed = run(config, "broken")
-    assert all(
-        np.array_equal(_tensors(whole)[name], value) for name, value in _tensors(resumed).items()
-    )
+    assert same(adapter(whole), adapter(resumed))
 
 
 @pytest.mark.parametrize("values", [{"method": "PT-FT"}, {"method": "PT"}])
 def test_what_would_change_chunk_vectors_is_refused(values: dict[str, object]) -> None:
     with fails(SettingsError, "training-settings-conflict"):
         TrainingConfig(adapter_scope="queries", **values)  # type: ignore[arg-type]
-
-
-def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
-    return load_file(result.adapter / "adapter_model.safetensors")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.pipeline import generate_here
 from fixtures.ranked_project import built, project
 from fixtures.records import build_chunk
 
@@ -21,7 +22,9 @@ from engine.encoders import for_project
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store import chunks
+from engine.project.store.chunks import sample_indices
 from engine.project.store.store import Store
+from engine.queries import stage
 from engine.queries.stage import base_ranks
 from engine.training.data import TrainingData
 from engine.training.dataset import training_data
@@ -53,10 +56,16 @@ def test_training_reads_some_chunks_of_many_and_those_that_its_queries_need(
     project.change_settings({"training.query_share": 0.1})
     whole = data_of(project, **recipe)
     read = set[int]()
-    one = Store.chunk
+    read_whole = Store.read_whole
+
+    def note_read(store: Store, some: Sequence[Chunk]) -> list[Chunk]:
+        read.update(chunk.id for chunk in some)
+        return read_whole(store, some)
+
     monkeypatch.setattr(chunks, "IN_MEMORY", FEW)
     monkeypatch.setattr(Store, "chunks", partialmethod(Store.chunks, in_memory=FEW))
-    monkeypatch.setattr(Store, "chunk", lambda store, key: read.add(key) or one(store, key))
+    monkeypatch.setattr(Store, "read_whole", note_read)
+    monkeypatch.setattr(Store, "chunk", lambda *_: pytest.fail("a chunk was read alone"))
     monkeypatch.setattr(Store, "each_chunk", lambda _store: pytest.fail("all chunks were read"))
     found = data_of(project, **recipe)
 
@@ -79,6 +88,23 @@ def test_training_reads_some_chunks_of_many_and_those_that_its_queries_need(
     ):
         assert mine in ("", all_)
     np.testing.assert_array_equal(found.ranked_scores, whole.ranked_scores)
+
+
+def test_extractive_queries_are_written_of_some_chunks_of_many(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "IN_MEMORY", FEW)
+    monkeypatch.setattr(stage, "IN_MEMORY", FEW)
+    monkeypatch.setattr(Store, "chunks", partialmethod(Store.chunks, in_memory=FEW))
+    monkeypatch.setattr(Store, "each_chunk", lambda _store: pytest.fail("all chunks were read"))
+    generate_here(project, forced=True)
+    with closing(project.store()) as store:
+        keys = [key for key, _, _ in store.chunk_keys()]
+        sample = {keys[position] for position in sample_indices(len(keys), 0).tolist()}
+        written = {query.chunk_id for query in store.queries()}
+    assert len(sample) == FEW < len(keys)
+    assert written
+    assert written <= sample
 
 
 @pytest.mark.parametrize("compared", [400, 100])

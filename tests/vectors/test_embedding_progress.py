@@ -3,17 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from fixtures.pipeline import stages_in_this_process
+from fixtures.project_files import create_project
 
 from engine.core.events import Event, Progress
-from engine.project.folder import ProjectFolder
 from engine.runs.pipeline import run
 
 
 def test_what_is_embedded_already_counts_as_done(tmp_path: Path) -> None:
-    (tmp_path / "documents").mkdir()
-    project = ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
-    )
+    project = create_project(tmp_path)
     seen = list[tuple[int, int]]()
 
     def note(event: Event) -> None:

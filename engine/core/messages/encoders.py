@@ -59,7 +59,7 @@ class EncoderTrial:
     """An encoder's figures on the queries of every rung of evidence, and its speed.
 
     `texts_per_second`: chunks encoded in a second. `query_seconds`: for one query. `memory`: bytes,
-    None for a server. `changes`: keys of [encoder] that select it.
+    None for a server. `changes`: keys of [encoder] that select it. `ranked`: see `FigureTable`.
     """
 
     name: str
@@ -69,6 +69,7 @@ class EncoderTrial:
     memory: int | None
     dimension: int
     changes: dict[str, Any]
+    ranked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
-"""Windows: a job that bounds a child process, and a process that gives up its own rights.
+"""Windows: a job that bounds a child process; on other systems it bounds nothing.
 
-Sources: the pages "Job Objects" and "Mandatory Integrity Control" of the Windows API. On other
-systems a job bounds nothing, and `give_up_rights` gives up nothing.
+Source: the page "Job Objects" of the Windows API.
 """
 
 from __future__ import annotations
@@ -22,14 +21,6 @@ _LIMITS = struct.Struct("qqIxxxxQQIxxxxQII6Q4Q")
 """JOBOBJECT_EXTENDED_LIMIT_INFORMATION of a 64-bit system."""
 _SUSPENDED = 0x4  # CREATE_SUSPENDED
 _SET_QUOTA_AND_TERMINATE = 0x0101
-_TOKEN_ACCESS = 0x80 | 0x20 | 0x8  # adjust defaults and privileges, query
-_PRIVILEGES = 3  # TokenPrivileges
-_INTEGRITY = 25  # TokenIntegrityLevel
-_REMOVED = 4  # SE_PRIVILEGE_REMOVED
-_CHANGE_NOTIFY = 23  # SeChangeNotifyPrivilege: to reach a file below a folder that is closed
-_LOW_INTEGRITY = struct.pack("<BB6sI", 1, 1, b"\0\0\0\0\0\x10", 0x1000)
-"""The security identifier S-1-16-4096."""
-_IS_INTEGRITY = 0x20  # SE_GROUP_INTEGRITY
 
 
 # Limits on the user interface are left out: a job that has them cannot be nested in another job,
@@ -48,8 +39,7 @@ if sys.platform == "win32":
     from ctypes import wintypes
 
     _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-    _security = ctypes.WinDLL("advapi32", use_last_error=True)
-    for _function in (_kernel.CreateJobObjectW, _kernel.OpenProcess, _kernel.GetCurrentProcess):
+    for _function in (_kernel.CreateJobObjectW, _kernel.OpenProcess):
         _function.restype = wintypes.HANDLE
 
     class Job:
@@ -63,9 +53,9 @@ if sys.platform == "win32":
             )
             self._lock = threading.Lock()
 
-        def add(self, child: subprocess.Popen[bytes]) -> bool:
-            """Put a child into the job; return whether it is there, with the limits."""
-            handle = wintypes.HANDLE(_kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, 0, child.pid))
+        def add(self, number: int) -> bool:
+            """Put the process of that number into the job; return whether it is limited."""
+            handle = wintypes.HANDLE(_kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, 0, number))
             is_added = bool(_kernel.AssignProcessToJobObject(self._handle, handle))
             _kernel.CloseHandle(handle)
             return is_added and self._is_limited
@@ -93,7 +83,7 @@ if sys.platform == "win32":
         flags = options.pop("creationflags", 0) | _SUSPENDED
         child = subprocess.Popen(command, creationflags=flags, **options)
         try:
-            if not job.add(child):
+            if not job.add(child.pid):
                 raise OSError("Windows did not limit it")
             psutil.Process(child.pid).resume()
         except BaseException as error:
@@ -104,40 +94,6 @@ if sys.platform == "win32":
             raise
         return child
 
-    def give_up_rights() -> bool:
-        """Lower this process to low integrity and drop its privileges, for good.
-
-        It can then write no file of the user and control no other program of the user, but still
-        read what the user may. Returns whether the integrity is low.
-        """
-        token = wintypes.HANDLE()
-        process = wintypes.HANDLE(_kernel.GetCurrentProcess())
-        if not _security.OpenProcessToken(process, _TOKEN_ACCESS, ctypes.byref(token)):
-            return False
-        _remove_privileges(token)
-        identifier = ctypes.create_string_buffer(_LOW_INTEGRITY, len(_LOW_INTEGRITY))
-        label = struct.pack("PIxxxx", ctypes.addressof(identifier), _IS_INTEGRITY)
-        is_low = _security.SetTokenInformation(
-            token, _INTEGRITY, label, len(label) + len(_LOW_INTEGRITY)
-        )
-        _kernel.CloseHandle(token)
-        return bool(is_low)
-
-    def _remove_privileges(token: wintypes.HANDLE) -> None:
-        """Remove all privileges but that to pass through folders, as DISABLE_MAX_PRIVILEGE does."""
-        size = wintypes.DWORD()
-        _security.GetTokenInformation(token, _PRIVILEGES, None, 0, ctypes.byref(size))
-        privileges = ctypes.create_string_buffer(size.value)
-        if not _security.GetTokenInformation(
-            token, _PRIVILEGES, privileges, size, ctypes.byref(size)
-        ):
-            return
-        for place in range(struct.unpack_from("I", privileges)[0]):
-            entry = 4 + 12 * place
-            if struct.unpack_from("II", privileges, entry) != (_CHANGE_NOTIFY, 0):
-                struct.pack_into("I", privileges, entry + 8, _REMOVED)
-        _security.AdjustTokenPrivileges(token, 0, privileges, size, None, None)
-
 else:
 
     class Job:
@@ -146,7 +102,7 @@ else:
         def __init__(self, memory: int, processes: int = 1) -> None:
             pass
 
-        def add(self, child: subprocess.Popen[bytes]) -> bool:
+        def add(self, number: int) -> bool:
             """Return False: there are no jobs here."""
             return False
 
@@ -160,7 +116,3 @@ else:
     def start_in_job(command: Sequence[str], job: Job, **options: Any) -> subprocess.Popen[bytes]:
         """Start a program; `options` are those of Popen."""
         return subprocess.Popen(command, **options)
-
-    def give_up_rights() -> bool:
-        """Return False: this is for Windows."""
-        return False

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from engine.core.errors import InputError
 from engine.core.records import Kind, ReadDocument
+from engine.corpus.formats.source import content_size, open_content
 from engine.corpus.scan.formats import PICTURES
 
 MAX_FILE = 512 * 2**20
@@ -96,6 +97,7 @@ _READERS = {
     "mbox": f"{_HERE}.mail:MAILBOX_READER",
     "msg": f"{_HERE}.mail.outlook:READER",
     "tnef": f"{_HERE}.mail.tnef:READER",
+    "p7m": f"{_HERE}.signed:READER",
     "zip": f"{_HERE}.archives.zipped:READER",
     "tar": f"{_HERE}.archives.tarballs:READER",
     "7z": f"{_HERE}.archives.seven_zip:READER",
@@ -123,14 +125,11 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
 
     Raises OSError, and UnreadableFileError if it is too large or empty.
     """
-    if data is None:
-        size = path.stat().st_size
-    else:
-        size = len(data)
-    if size > MAX_FILE:
+    if content_size(path, data) > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     if data is None:
-        data = path.read_bytes()
+        with open_content(path, data) as file:
+            data = file.read()
     if not data or data.isspace():
         raise UnreadableFileError(path, "empty")
     return data

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from contextlib import AbstractContextManager, nullcontext, suppress
-from io import BytesIO
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
@@ -17,6 +17,7 @@ from engine.corpus.formats.containers import DAMAGED, open_compound, open_packag
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.locked import explain_lock
+from engine.corpus.formats.source import content_size, open_content
 from engine.corpus.scan.formats import ARCHIVES, BINARY, MAGIC, PAGE, RTF, archive_format, is_mail
 
 MAX_UNPACKED = 2**30
@@ -30,6 +31,13 @@ DOCUMENT_STREAMS = (
     ("Workbook", "xls"),
     ("Book", "xls"),
     ("PowerPoint Document", "ppt"),
+)
+_NO_ARCHIVE = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    ValueError,
+    OverflowError,
+    EOFError,
 )
 _TABBED = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
@@ -60,9 +68,7 @@ def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
 
 
 def _read_head(path: Path, data: bytes | None) -> bytes:
-    if data is not None:
-        return data[:4096]
-    with path.open("rb") as file:
+    with open_content(path, data) as file:
         return file.read(4096)
 
 
@@ -105,15 +111,19 @@ def _is_tabbed(head: bytes) -> bool:
     return all(map(_TABBED.match, lines))
 
 
-def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
+@contextmanager
+def open_zip(path: Path, data: bytes | None = None) -> Iterator[zipfile.ZipFile]:
     """Open a ZIP archive.
 
     Raises UnreadableFileError if it is damaged.
     """
-    try:
-        return zipfile.ZipFile(path if data is None else BytesIO(data))
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
-        raise UnreadableFileError(path, describe_damage(error)) from error
+    with open_content(path, data) as file:
+        try:
+            archive = zipfile.ZipFile(file)
+        except _NO_ARCHIVE as error:
+            raise UnreadableFileError(path, describe_damage(error)) from error
+        with archive:
+            yield archive
 
 
 def is_bomb(packed: int, unpacked: int) -> bool:
@@ -138,7 +148,7 @@ def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
             if b"encryption-data" in manifest:
                 reason = "encrypted: passwords of OpenDocument files are not tried"
                 raise UnreadableFileError(path, reason, "encrypted")
-    if data is None and path.stat().st_size > MAX_FILE:
+    if data is None and content_size(path, data) > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     return kind
 

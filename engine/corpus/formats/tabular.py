@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -18,6 +19,8 @@ from engine.corpus.text.metadata import title_from_name
 
 _SAMPLE = 16 * 1024
 _DELIMITERS = ",;\t|"
+# What Excel writes and reads before the first row.
+_SEPARATOR_LINE = re.compile(r"sep=(\S|\t)\r?\n", re.IGNORECASE)
 _TITLES = ("title", "name", "subject", "headline")
 _MAX_TITLE_LENGTH = 300
 _MAX_DEPTH = 100
@@ -33,10 +36,13 @@ class CsvReader:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
         csv.field_size_limit(2**30)
-        try:
-            dialect: Any = csv.Sniffer().sniff(text[:_SAMPLE], _DELIMITERS)
-        except csv.Error:
-            dialect = "excel-tab" if "\t" in text[:_SAMPLE] else "excel"
+        declared = _SEPARATOR_LINE.match(text)
+        if declared:
+            text = text[declared.end() :]
+            dialect: Any = csv.excel()
+            dialect.delimiter = declared[1]
+        else:
+            dialect = _find_dialect(text[:_SAMPLE])
         rows: list[list[str]] = []
         try:
             for row in csv.reader(StringIO(text), dialect):
@@ -74,6 +80,19 @@ class JsonReader:
             format="jsonl" if is_by_line else "json",
             note="; ".join(filter(None, (problem, note))),
         )
+
+
+def _find_dialect(sample: str) -> Any:
+    """Return the dialect of a sample, in which doubled quotation marks stand for one.
+
+    The sniffer only takes them so if a cell holds nothing else.
+    """
+    try:
+        dialect = csv.Sniffer().sniff(sample, _DELIMITERS)
+    except csv.Error:
+        return csv.excel_tab() if "\t" in sample else csv.excel()
+    dialect.doublequote = True
+    return dialect
 
 
 JSON_READER = JsonReader()

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine.core.platforms.jobs import Job
+from engine.core.platforms.lockdown import LockedDownProcess, can_lock_down
 from engine.core.platforms.pipes import PipeReader
 from engine.core.platforms.processes import (
     describe_exit_code,
@@ -104,12 +106,13 @@ class FileReading:
     name_length: int = 0
 
     def begin(self) -> dict[str, Any]:
-        """Begin with another process, and return the request to it."""
+        """Begin with another process, and return the request to it, without the file itself."""
         self.member = ""
         self.ocr_seconds = 0.0
         self.name_length = 0
         return {
             "path": str(self.path),
+            "handle": None,
             "format": self.format,
             "without": [*self.without, *self.done],
             "passwords": self.passwords,
@@ -128,21 +131,26 @@ class FileReading:
         self.member = member
 
 
+ReadingProcess = subprocess.Popen[bytes] | LockedDownProcess
+"""What is started with `lock_down` is locked down; it gets files as handles, not by their paths."""
+
+
 class Child:
     """A reading process; `used` counts the files that it was asked to read.
 
     `confinement`: what the system refuses it.
     """
 
-    def __init__(
-        self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes]
-    ) -> None:
+    def __init__(self, limits: Limits, ocr: Tesseract | None, process: ReadingProcess) -> None:
         assert process.stdout is not None
         self._limits = limits
         self._ocr = ocr
         self._job = Job(limits.memory)
-        # The process is given no file before it has answered, so it may start before this.
-        is_in_job = self._job.add(process)
+        # A process that does not wait is given no file before it has answered.
+        is_in_job = self._job.add(process.pid)
+        is_locked_down = isinstance(process, LockedDownProcess)
+        if isinstance(process, LockedDownProcess):
+            process.resume()
         self._answers = PipeReader(process.stdout)
         self.used = 0
         self.process = process
@@ -153,7 +161,13 @@ class Child:
         try:
             ready = self._read_message(time.monotonic() + _START_SECONDS)
             del ready["type"]
-            self.confinement = replace(Confinement(**ready), job=is_in_job)
+            granted = Confinement(**ready)
+            self.confinement = replace(
+                granted,
+                job=is_in_job,
+                restricted=is_locked_down,
+                low_integrity=granted.low_integrity or is_locked_down,
+            )
         except (WorkerDiedError, ValueError, KeyError, TypeError):
             self.end()
             raise RuntimeError(
@@ -172,6 +186,14 @@ class Child:
         """
         self.used += 1
         request = reading.begin()
+        if isinstance(self.process, LockedDownProcess):
+            try:
+                request["handle"] = self.process.hand_over(reading.path)
+            except OSError as error:
+                if self.has_ended:
+                    raise self._explain_exit() from None
+                reading.outcome.note_inaccessible(error.strerror or str(error))
+                return
         self._send({**request, "ocr": self._limits.ocr_seconds if self._ocr else None})
         is_done = False
         try:
@@ -219,8 +241,7 @@ class Child:
                 outcome.give_up(known(message["kind"], Kind), text_of(message["reason"]))
                 return True
             case "inaccessible":
-                outcome.reason = text_of(message["reason"]).lower()
-                outcome.inaccessible = True
+                outcome.note_inaccessible(text_of(message["reason"]))
                 return True
             case _:
                 return True
@@ -317,21 +338,38 @@ def _build_environment() -> dict[str, str]:
     return kept
 
 
-def start_reader(limits: Limits) -> subprocess.Popen[bytes]:
+def start_reader(limits: Limits, *, lock_down: bool) -> ReadingProcess:
     """Start a reading process.
 
     On Linux it ends with the thread that has started it, so that thread must live as long as the
-    process may.
+    process may. Raises OSError.
     """
-    numbers = (limits.memory, limits.seconds, os.getpid())
+    numbers = (limits.memory, limits.seconds, os.getpid(), int(lock_down))
+    command = python_command("engine.corpus.sandbox.worker", *map(str, numbers))
+    environment = _build_environment()
+    if lock_down:
+        return LockedDownProcess(command, environment)
     return subprocess.Popen(
-        python_command("engine.corpus.sandbox.worker", *map(str, numbers)),
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=_build_environment(),
+        env=environment,
         **own_session(),
     )
+
+
+def start_child(
+    limits: Limits, ocr: Tesseract | None, start: Callable[[bool], ReadingProcess]
+) -> Child:
+    """Return a reading process, locked down where the system can and lets it start.
+
+    `start`: calls `start_reader`. Raises RuntimeError or OSError if none starts.
+    """
+    if can_lock_down():
+        with suppress(OSError, RuntimeError):
+            return Child(limits, ocr, start(True))
+    return Child(limits, ocr, start(False))
 
 
 def find_confinement() -> Confinement:
@@ -340,6 +378,6 @@ def find_confinement() -> Confinement:
     Raises RuntimeError if it does not start.
     """
     limits = Limits()
-    child = Child(limits, None, start_reader(limits))
+    child = start_child(limits, None, lambda lock_down: start_reader(limits, lock_down=lock_down))
     child.end()
     return child.confinement

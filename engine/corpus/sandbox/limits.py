@@ -7,20 +7,24 @@ becomes another program.
 
 # On Linux the kernel refuses everything but memory and time by `seccomp` and, if available, by
 # `landlock`. On macOS only the limits on memory, time and file size hold, as far as the system
-# knows them. On Windows the parent's job limits memory and refuses other programs, and low
-# integrity keeps the user's files unchanged; the parent's clock limits time. The network and
-# reading other files are not refused there.
+# knows them. On Windows the parent's job limits memory and refuses other programs, its clock limits
+# time, and the process has a token that opens nothing (`core.platforms.lockdown`). Where such a
+# process does not start, another lowers itself to low integrity, which refuses changes to files.
 from __future__ import annotations
 
 import ctypes
 import os
 import struct
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from engine.core.platforms.jobs import give_up_rights
+from engine.core.platforms.files import is_writable
 from engine.core.platforms.landlock import give_up_writing
+from engine.core.platforms.lockdown import can_lock_down
 from engine.core.platforms.processes import forbid_files, limit_memory, limit_time
+from engine.core.platforms.tokens import give_up_opening, give_up_rights
 from engine.core.platforms.users import has_capabilities
 from engine.corpus.sandbox.seccomp import refuse_calls
 
@@ -34,14 +38,19 @@ class Confinement:
     """What the system has granted when a process gave up its rights.
 
     `files`: files cannot grow. `calls`: seccomp refuses what reading does not need. `landlock`: its
-    version, 0 without. `low_integrity` and `job`: on Windows, where the job limits memory, too.
+    version, 0 without. On Windows: `low_integrity` and `restricted` tell of the token, and `job` of
+    the job, which limits memory, too; `reading`, `writing` and `network` were tried in vain.
     """
 
     files: bool = False
     calls: bool = False
     landlock: int = 0
     low_integrity: bool = False
+    restricted: bool = False
     job: bool = False
+    reading: bool = False
+    writing: bool = False
+    network: bool = False
 
     def describe(self) -> tuple[str, str]:
         """Return what is refused to the process, and by what; both empty if nothing is.
@@ -53,30 +62,54 @@ class Confinement:
         if self.calls:
             refused = "the network, other programs, and changes to files; not what is in /proc"
             return refused, "seccomp, without Landlock"
-        if self.low_integrity and self.job:
-            refused = "other programs, and changes to your files; not the network, nor reading"
-            return f"{refused} other files of yours", "a job, and a token of low integrity"
-        if self.low_integrity:
-            refused = "changes to your files; not other programs, the network, nor memory"
-            return refused, "a token of low integrity, without a job"
-        if self.job:
-            refused = "other programs; not changes to your files, nor the network"
-            return refused, "a job, without low integrity"
+        if self.low_integrity or self.restricted or self.job:
+            return self._describe_tried()
         if self.files:
             return "growing files", "the limits of a process"
         return "", ""
 
+    def _describe_tried(self) -> tuple[str, str]:
+        """Return what Windows refuses, and by what."""
+        refused = []
+        not_refused = []
+        for what, holds in (
+            ("the network", self.network),
+            ("other programs", self.job),
+            ("changes to your files", self.writing),
+            ("reading other files of yours", self.reading),
+        ):
+            if holds:
+                refused.append(what)
+            else:
+                not_refused.append(what)
+        if not refused:
+            return "", ""
+        means = []
+        if self.job:
+            means.append("a job")
+        if self.restricted:
+            means.append("a restricted token of low integrity")
+        elif self.low_integrity:
+            means.append("a token of low integrity")
+        text = ", ".join(refused)
+        if not_refused:
+            text += f"; not {', '.join(not_refused)}"
+        return text, " and ".join(means)
+
     @property
     def is_complete(self) -> bool:
         """Whether a process can do nothing but read and answer."""
+        if self.job and self.reading and self.writing and self.network:
+            return True
         return self.calls and self.landlock > 0
 
 
-def confine(memory: int, *, programs: bool = False) -> Confinement:
+def confine(memory: int, *, programs: bool = False, opening: bool = True) -> Confinement:
     """Take away what reading does not need, and return what the system has done.
 
     `memory` bounds the address space in bytes. `programs` leaves the right to become another
-    program, which is confined in the same way.
+    program, which is confined in the same way. Without `opening`, a process that was locked down
+    gives up the right to open files; it must have loaded all it needs.
     """
     files = forbid_files()
     limit_memory(memory)
@@ -84,7 +117,32 @@ def confine(memory: int, *, programs: bool = False) -> Confinement:
     drop_rights()
     low_integrity = give_up_rights()
     calls = refuse_calls(programs=programs)
-    return Confinement(files, calls, landlock, low_integrity)
+    granted = Confinement(files, calls, landlock, low_integrity)
+    if not opening:
+        give_up_opening()
+    if can_lock_down():
+        return _try_rights(granted)
+    return granted
+
+
+def _try_rights(granted: Confinement) -> Confinement:
+    """Add what Windows refuses, which only attempts tell."""
+    import socket
+
+    return replace(
+        granted,
+        reading=_is_refused(lambda: Path(__file__).open("rb").close()),
+        writing=not is_writable(Path(os.environ.get("TEMP", os.curdir))),
+        network=_is_refused(lambda: socket.socket().close()),
+    )
+
+
+def _is_refused(attempt: Callable[[], object]) -> bool:
+    try:
+        attempt()
+    except OSError:
+        return True
+    return False
 
 
 def drop_rights() -> None:

@@ -93,6 +93,11 @@ class Outcome:
             self.kind = kind
             self.reason = reason
 
+    def note_inaccessible(self, reason: str) -> None:
+        """Note the system's words for not letting us read the file."""
+        self.reason = reason.lower()
+        self.inaccessible = True
+
 
 def encoded(message: dict[str, Any]) -> bytes:
     """Return a message as a frame.

@@ -12,7 +12,15 @@ from typing import TypeVar
 
 from engine.core.disk import get_file_size
 from engine.corpus.formats import LeftOut
-from engine.corpus.sandbox.child import Child, Clock, FileReading, WorkerDiedError, start_reader
+from engine.corpus.sandbox.child import (
+    Child,
+    Clock,
+    FileReading,
+    ReadingProcess,
+    WorkerDiedError,
+    start_child,
+    start_reader,
+)
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.tesseract import Tesseract
 
@@ -49,9 +57,11 @@ class WorkerSlot:
         ):
             self.leave()
         if self.child is None:
-            process = self._starter.submit(start_reader, self._limits).result()
-            self.child = Child(self._limits, self._ocr, process)
+            self.child = start_child(self._limits, self._ocr, self._start)
         return self.child
+
+    def _start(self, lock_down: bool) -> ReadingProcess:
+        return self._starter.submit(start_reader, self._limits, lock_down=lock_down).result()
 
     def leave(self) -> None:
         """End the process, from any thread; the next use starts another."""

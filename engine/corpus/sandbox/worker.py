@@ -1,4 +1,4 @@
-"""The reading process, `python -m engine.corpus.sandbox.worker MEMORY SECONDS PARENT`.
+"""The reading process, `python -m engine.corpus.sandbox.worker MEMORY SECONDS PARENT LOCKED_DOWN`.
 
 A line of JSON on standard input names a file; frames on standard output say what is in it, and the
 last frame how it ended.
@@ -19,7 +19,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from engine.core.platforms.lockdown import take_file
 from engine.core.platforms.processes import end_with_parent, limit_time
+from engine.corpus.formats.source import read_from
 from engine.corpus.sandbox.limits import confine
 from engine.corpus.sandbox.outcome import as_message, encoded
 
@@ -40,18 +42,27 @@ _READERS = (
 
 def main(arguments: list[str]) -> int:
     """Read requested files until standard input ends."""
-    memory, seconds, parent = map(int, arguments)
+    memory, seconds, parent, is_locked_down = map(int, arguments)
     end_with_parent(parent)
     # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if is_locked_down:
+        preloading = import_module("engine.corpus.formats.preloading")
+        preloading.load_everything()
     _load_readers()
     answers = os.dup(1)
     # What a library prints must not mix with the answers.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    confinement = confine(memory)
+    confinement = confine(memory, opening=not is_locked_down)
+    if is_locked_down:
+        # A process that can read too little ends here, and another kind takes its place.
+        preloading.read_samples()
     _send(answers, encoded({"type": "ready", **asdict(confinement)}))
     for line in sys.stdin.buffer:
-        answer_request(answers, json.loads(line), seconds)
+        asked = json.loads(line)
+        descriptor = None if asked["handle"] is None else take_file(asked["handle"])
+        with read_from(descriptor):
+            answer_request(answers, asked, seconds)
     return 0
 
 

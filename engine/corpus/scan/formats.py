@@ -54,6 +54,7 @@ FORMATS = {
     ".msg": "msg",
     ".mbox": "mbox",
     ".mbx": "mbox",
+    ".p7m": "p7m",
     ".csv": "csv",
     ".tsv": "csv",
     ".json": "json",

@@ -19,6 +19,9 @@ LINE_END = "\x02"
 BREAK = "\ufdd2"
 _ENDED = re.compile(f"(?<=\\S){LINE_END}(?=\\S)")
 _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
+# Within a number or a code: 4711-08- / 15, 2031/ / 00045, 17.05. / 2031.
+_NUMBER_END = re.compile(r"(?<=\d)([-\u2010](?=\n\d)|/)\n(\w\S*)[ \n]?")
+_DAY_END = re.compile(r"(?<!\S)(\d{1,2}\.\d{1,2}\.)\n(\d{4}(?!\w)\S*)[ \n]?")
 _PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
 _NUMBER_PARTED = re.compile(f"(\\d+){BREAK}([^\\W\\d_]++)(?![-\u2010{BREAK}])")
 _NEXT_WORD = re.compile(r"\.?\s+(\S+)")
@@ -37,9 +40,14 @@ def mark_line_ends(page: str) -> str:
 
 
 def mark_split_words(page: str) -> str:
-    """Strip the lines of a page, and put a `BREAK` in each word that is split at a line end."""
+    """Strip the lines of a page, and put a `BREAK` in each word that is split at a line end.
+
+    Numbers, codes and days that a line end splits are put together.
+    """
     lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
     lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
+    for number_end in (_NUMBER_END, _DAY_END):
+        lines = number_end.sub(r"\1\2\n", lines)
     return _LINE_END.sub(_mark_break, lines)
 
 

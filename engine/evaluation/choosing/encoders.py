@@ -42,7 +42,7 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.address import KEY
 from engine.evaluation.choosing.fusion import HybridFusion, default_share
 from engine.evaluation.comparison import compare_values, measure_ndcg
-from engine.evaluation.document_set import FOLDER, document_set
+from engine.evaluation.document_set import FOLDER, find_document_set
 from engine.evaluation.evidence import (
     CERTIFYING,
     RUNGS,
@@ -51,11 +51,13 @@ from engine.evaluation.evidence import (
     choose_shown,
 )
 from engine.evaluation.judgments import clusters_of
+from engine.evaluation.pool import draw_pool
 from engine.evaluation.query_sets import QuerySet, build_query_sets
-from engine.evaluation.rankers import Rankers
+from engine.evaluation.rankers import SAMPLE, Rankers, build_sample_index
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
+from engine.project.store.chunks import IN_MEMORY
 from engine.settings.schema import EncoderSettings
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ def compare_encoders(
             except EngineError as error:
                 trials[name] = error
             finally:
-                try_remove_tree(project.path / "lexical" / FOLDER)
+                for folder in (FOLDER, SAMPLE):
+                    try_remove_tree(project.path / "lexical" / folder)
     return _compare_trials(trials, settings.evaluation.bootstrap_samples, settings.training.seed)
 
 
@@ -173,6 +176,7 @@ def _compare_trials(
         systems=intervals,
         differences=differences,
         one_document=most,
+        ranked=done[first].ranked,
     )
     if shown.rung not in CERTIFYING:
         table = table.of_flattering_queries()
@@ -229,7 +233,7 @@ def try_encoder(
 def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
     """Measure speed, memory and retrieval of the context's encoder."""
     chunks = context.store.chunks()
-    sets = _build_sets(context, chunks)
+    sets = build_sets(context, chunks)
     if not sets:
         raise TooLittleTextError(
             "There are no queries to compare encoders on.",
@@ -256,21 +260,41 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
         memory=own_memory,
         dimension=encoder.dimension,
         changes=changes,
+        ranked=count_ranked(sets, chunks),
     )
 
 
-def _build_sets(context: StageContext, chunks: list[Chunk]) -> list[tuple[QuerySet, Rankers]]:
-    """Return the usable query sets on the ladder, with the corpus that each is asked of."""
-    rankers = Rankers(context, chunks)
-    sets = [(queries, rankers) for queries in build_query_sets(context, chunks)]
-    if written := document_set(context, chunks):
-        sets.append(written)
+def build_sets(
+    context: StageContext, chunks: list[Chunk], most: int = IN_MEMORY
+) -> list[tuple[QuerySet, Rankers]]:
+    """Return the usable query sets on the ladder, with the corpus that each is asked of.
+
+    Of more than `most` chunks, that is a sample.
+    """
+    sets = build_query_sets(context, chunks)
+    written = find_document_set(context, chunks)
+    asked = sets if written is None else [*sets, written.queries]
+    pool = draw_pool(context, chunks, asked, most)
+    lexical = None
+    if len(pool) < len(chunks):
+        lexical = build_sample_index(context, pool)
+    rankers = Rankers(context, pool, lexical)
+    pairs = [(queries, rankers) for queries in sets]
+    if written is not None:
+        pairs.append((written.queries, written.build_rankers(context, pool)))
     wanted = RUNGS if context.settings.evaluation.use_judged else RUNGS[1:]
     usable = []
-    for queries, corpus in sets:
+    for queries, corpus in pairs:
         if queries.rung in wanted and queries.usable():
             usable.append((queries, corpus))
     return usable
+
+
+def count_ranked(sets: Sequence[tuple[QuerySet, Rankers]], chunks: Sequence[Chunk]) -> int:
+    """Return how many chunks queries were ranked among, 0 if all."""
+    _, rankers = sets[0]
+    ranked = len(rankers.chunks)
+    return ranked if ranked < len(chunks) else 0
 
 
 def _measure_set(

@@ -73,6 +73,7 @@ def render(
         charts={name: Markup(svg) for name, svg in _curves(report).items()},
         flattering={queries.kind for queries in query_sets if queries.comparison.synthetic},
         lopsided=[queries.comparison.lopsided_text for queries in query_sets],
+        ranked=[queries.comparison.ranked for queries in query_sets],
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
         known=[system_of(name) for name in sort_systems(measured - hidden)],

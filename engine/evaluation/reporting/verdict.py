@@ -99,6 +99,9 @@ def verdict_of(
         notes.append(str(report["advice"]).replace("PROJECT", project))
     if report.get("reranker"):
         notes.append(str(report["reranker"]["reason"]))
+    # All sets are ranked among the same passages.
+    samples = dict.fromkeys(queries.comparison.sample_text for queries in query_sets_of(report))
+    notes += filter(None, samples)
     return ReportVerdict(
         tuple(_judge_mode(report, name) for name in modes),
         tuple(notes),

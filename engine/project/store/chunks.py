@@ -78,6 +78,11 @@ class StoredChunk(Chunk):
         return getattr(object.__getattribute__(self, "_read")(self.id), name)
 
 
+def is_unread(chunk: Chunk) -> bool:
+    """Return whether a chunk's fields are read on access; those of a changed copy are not."""
+    return hasattr(chunk, "_read")
+
+
 def sample_indices(
     total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0
 ) -> NDArray[np.int64]:
@@ -194,6 +199,17 @@ class ChunkTables(ArtifactTables):
         if chunk_id not in self._ahead:
             raise note_damage(self.path, f"chunk {chunk_id} is missing")
         return self._ahead[chunk_id]
+
+    def read_whole(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Return chunks in the same order, those that are read on access with all their fields.
+
+        Raises DamagedError if a row is gone.
+        """
+        unread = {chunk.id for chunk in chunks if is_unread(chunk)}
+        stored = self.chunks_by_id(sorted(unread))
+        if missing := unread - stored.keys():
+            raise note_damage(self.path, f"chunk {min(missing)} is missing")
+        return [stored[chunk.id] if is_unread(chunk) else chunk for chunk in chunks]
 
     def chunks_of(self, document_id: int) -> list[Chunk]:
         """Return the live chunks of a document in order."""

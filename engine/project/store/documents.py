@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import cast
 
@@ -56,6 +56,14 @@ class DocumentTables(ArtifactTables):
             f"SELECT {_document_columns(text)} FROM documents WHERE live ORDER BY path, id"
         )
         return [Document(*row) for row in rows]
+
+    def each_document(self) -> Iterator[Document]:
+        """Yield `documents` with their texts, one of which is in memory at a time."""
+        for card in self.documents():
+            document = self.document(card.id)
+            # A run may have removed it meanwhile.
+            if document is not None:
+                yield document
 
     def documents_without_language(self, most: int) -> list[tuple[int, str]]:
         """Return (id, text sample) of up to `most` live documents whose language is unknown.

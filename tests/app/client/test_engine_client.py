@@ -33,7 +33,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
 
 def children() -> list[psutil.Process]:
-    found = [child for child in psutil.Process().children() if child.pid != STARTER.keeper]
+    found = [child for child in psutil.Process().children() if child.pid not in STARTER.keepers]
     return [child for child in found if child.status() != psutil.STATUS_ZOMBIE]
 
 

@@ -17,6 +17,9 @@ from bmembed_tui.project.screen import STYLES
 from bmembed_tui.steps.train.loss_chart import TOO_SMALL, WAITING, LossChart
 from engine.core.events import HeldOut, TrainStep
 
+# What the chart last drew is looked at.
+pytestmark = pytest.mark.drawn
+
 
 class ChartApp(App[None]):
     CSS_PATH = [STYLES / "train.tcss"]  # noqa: RUF012

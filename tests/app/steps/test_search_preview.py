@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, text_of, until
+from fixtures.app import drive, text_of, until
+from fixtures.search_step import shown
 from fixtures.shown_numbers import numbers
 from textual.pilot import Pilot
 
@@ -65,10 +66,6 @@ async def opened(
     screen = PreviewScreen(ask, hit, terms)
     await pilot.app.push_screen(screen)
     return screen
-
-
-def shown(pilot: Pilot[Any]) -> str:
-    return screen_text(pilot.app)  # type: ignore[arg-type]
 
 
 def test_millions_of_characters_open_at_the_place() -> None:

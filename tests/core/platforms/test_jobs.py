@@ -1,10 +1,9 @@
-"""Jobs and rights of Windows, with stand-ins for the calls of its libraries."""
+"""Jobs of Windows, with stand-ins for the calls of its libraries."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
-import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,9 +14,6 @@ import psutil
 import pytest
 
 from engine.core.platforms import jobs
-
-_LUID_CHANGE_NOTIFY = 23
-_LUID_SHUTDOWN = 19
 
 
 class Library:
@@ -86,7 +82,7 @@ def test_a_job_has_no_limits_that_forbid_nesting(windows: Windows) -> None:
     job = windows.jobs.Job(2**31)
     limits = [arguments for name, arguments in windows.calls if name == "SetInformationJobObject"]
     assert [(kind, content) for _, kind, content, _ in limits] == [(9, jobs.pack_limits(2**31, 1))]
-    assert job.add(CHILD) is True
+    assert job.add(CHILD.pid) is True
 
 
 @pytest.mark.parametrize(
@@ -96,7 +92,7 @@ def test_a_job_says_that_it_does_not_hold_a_child(windows: Windows, function: st
     windows.refuse(function)
     if function == "OpenProcess":
         windows.refuse("AssignProcessToJobObject")  # it gets no process
-    assert windows.jobs.Job(2**31).add(CHILD) is False
+    assert windows.jobs.Job(2**31).add(CHILD.pid) is False
 
 
 def test_a_program_runs_once_it_is_in_its_job(windows: Windows) -> None:
@@ -126,32 +122,9 @@ def test_what_a_child_has_started_ends_with_it(windows: Windows) -> None:
     assert windows.names == []
 
 
-@pytest.mark.parametrize("is_low", [True, False])
-def test_privileges_are_dropped_except_to_pass_through_folders(
-    windows: Windows, *, is_low: bool
-) -> None:
-    held = struct.pack("I", 2)
-    held += struct.pack("IIIIII", _LUID_CHANGE_NOTIFY, 0, 3, _LUID_SHUTDOWN, 0, 0)
-
-    def tell(token: object, kind: int, target: Any, size: object, needed: Any) -> int:
-        if target is None:
-            ctypes.cast(needed, ctypes.POINTER(ctypes.c_uint32))[0] = len(held)
-            return 0
-        target[:] = held
-        return 1
-
-    windows.library.answers["GetTokenInformation"] = tell
-    windows.library.answers["SetTokenInformation"] = lambda *_: int(is_low)
-    assert windows.jobs.give_up_rights() is is_low
-    (changed,) = (call[2].raw for name, call in windows.calls if name == "AdjustTokenPrivileges")
-    assert struct.unpack_from("III", changed, 4) == (_LUID_CHANGE_NOTIFY, 0, 3)
-    assert struct.unpack_from("III", changed, 16) == (_LUID_SHUTDOWN, 0, 4)
-
-
 @pytest.mark.posix(reason="Windows has jobs")
 def test_elsewhere_a_job_bounds_nothing() -> None:
     job = jobs.Job(2**31)
     with jobs.start_in_job([sys.executable, "-c", ""], job, stdin=subprocess.DEVNULL) as child:
-        assert job.add(child) is False
+        assert job.add(child.pid) is False
     assert child.returncode == 0
-    assert jobs.give_up_rights() is False

@@ -457,3 +457,20 @@ def test_a_date_without_a_zone_is_of_utc(date: str, seconds: float | None, tmp_p
         (mail,) = read_everything(path, "eml")
     assert isinstance(mail, ReadDocument)
     assert mail.created == seconds
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ("; format=flowed; delsp=yes", "Harbour.\n\n-- \nAda\n> quo \n> ted"),
+        ("; format=Flowed; DelSp=YES", "Harbour.\n\n-- \nAda\n> quo \n> ted"),
+        ("; format=flowed", "Harb \nour.\n\n-- \nAda\n> quo \n> ted"),
+        ("", "Harb \nour.\n\n-- \nAda\n> quo \n> ted"),
+    ],
+)
+def test_words_that_a_program_cut_at_line_ends_are_whole(
+    tmp_path: Path, parameters: str, text: str
+) -> None:
+    body = "Harb \nour.\n\n-- \nAda\n> quo \n> ted\n"
+    mail = f"{HEADER}Content-Type: text/plain; charset=utf-8{parameters}\n\n{body}"
+    assert read(tmp_path, mail)[0] == text

@@ -13,6 +13,7 @@ import pytest
 from fixtures import office
 from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
+from fixtures.project_files import create_project
 from fixtures.shown_numbers import numbers
 
 from engine.core.errors import SettingsError
@@ -26,7 +27,6 @@ from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
 from engine.doctor.doctor import examine
-from engine.project.folder import ProjectFolder
 
 PROGRAM = f"""#!{sys.executable}
 import signal, socket, sys, time
@@ -139,10 +139,7 @@ def test_a_scan_with_a_stamp_is_read_and_keeps_its_stamp(tmp_path: Path, read) -
 def test_scans_between_pages_of_text_are_read_when_ocr_is_switched_on(
     tmp_path: Path, program: Path
 ) -> None:
-    documents = tmp_path / "documents"
-    documents.mkdir()
-    (documents / "mixed.pdf").write_bytes(office.pdf("The heron moors at noon.", ""))
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
+    project = create_project(tmp_path, {"mixed.pdf": office.pdf("The heron moors at noon.", "")})
     standings = []
     for ocr_is_on in (False, True, False):
         project.change_settings({"corpus.ocr": ocr_is_on})
@@ -159,12 +156,8 @@ def test_what_ocr_had_no_time_for_is_listed_and_read_when_it_gets_more(
 ) -> None:
     from engine.service.documents import retry_matching
 
-    documents = tmp_path / "documents"
-    documents.mkdir()
-    (documents / "mixed.pdf").write_bytes(office.pdf("The heron moors at noon.", ""))
-    project = ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(documents)], "ocr": True}}
-    )
+    mixed = office.pdf("The heron moors at noon.", "")
+    project = create_project(tmp_path, {"mixed.pdf": mixed}, corpus={"ocr": True})
 
     def standing(seconds: int, given: int) -> list[tuple[str, str, str]]:
         project.change_settings({"corpus.ocr_seconds": seconds})
@@ -261,12 +254,13 @@ def test_a_signal_from_outside_is_not_taken_for_its_own_limit(found: Tesseract) 
 def test_pages_read_by_ocr_are_recorded_and_switching_it_takes_effect(
     tmp_path: Path, program: Path
 ) -> None:
+    files = {
+        "scan.pdf": office.pdf("", ""),
+        "photo.png": b"\x89PNG",
+        "note.txt": b"The tern rests on the pier.",
+    }
+    project = create_project(tmp_path, files)
     documents = tmp_path / "documents"
-    documents.mkdir()
-    (documents / "scan.pdf").write_bytes(office.pdf("", ""))
-    (documents / "photo.png").write_bytes(b"\x89PNG")
-    (documents / "note.txt").write_bytes(b"The tern rests on the pier.")
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
 
     def ledger(*, ocr: bool) -> dict[str, FileOutcome]:
         project.change_settings({"corpus.ocr": ocr})

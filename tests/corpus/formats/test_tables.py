@@ -201,3 +201,18 @@ def test_pages_with_a_bad_byte_or_without_a_charset_are_read() -> None:
         read("a.html", "<meta charset=utf-8><p>Größe der Überschüsse</p>".encode("cp1252")).text
         == "Größe der Überschüsse"
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ('id,note\n1,"a ""b"" c"\n2,"x\ny, z"\n', 'id: 1 | note: a "b" c\nid: 2 | note: x y, z'),
+        ('id;note\n1;"a ""b"""\n2;c\n', 'id: 1 | note: a "b"\nid: 2 | note: c'),
+        ("sep=;\r\nid;price\r\n1;1,50\r\n2;2,50\r\n", "id: 1 | price: 1,50\nid: 2 | price: 2,50"),
+        ("sep=\t\nid\tprice\n1\t1,50\n2\t2\n", "id: 1 | price: 1,50\nid: 2 | price: 2"),
+        ("SEP=|\nid|price\n1|1;50\n2|2\n", "id: 1 | price: 1;50\nid: 2 | price: 2"),
+    ],
+)
+def test_cells_are_parted_as_spreadsheets_do(content: str, text: str) -> None:
+    _, _, rows = read("a.csv", content).text.partition("\n")
+    assert rows == text

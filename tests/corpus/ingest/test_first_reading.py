@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import ingest_here, stages_in_this_process
+from fixtures.project_files import create_project
 
 from engine.api import Project
 from engine.core.events import Event, EventLog, Progress, StageFinished, Warned
@@ -29,15 +30,8 @@ AT_ONCE = ReadingPace(first_seconds=0.0, files_per_transaction=2, seconds_per_tr
 
 @pytest.fixture
 def project(tmp_path: Path) -> ProjectFolder:
-    (tmp_path / "documents").mkdir()
-    (tmp_path / "documents" / "a.txt").write_text(LARGE)
-    for number in range(9):
-        (tmp_path / "documents" / f"b{number}.txt").write_text(
-            f"The tern number{number} rests on the pier."
-        )
-    return ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
-    )
+    small = {f"b{n}.txt": f"The tern number{n} rests on the pier." for n in range(9)}
+    return create_project(tmp_path, {"a.txt": LARGE, **small})
 
 
 def paths_as_read(project: ProjectFolder) -> list[str]:

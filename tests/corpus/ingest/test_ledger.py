@@ -19,6 +19,7 @@ import pytest
 from fixtures import office
 from fixtures.errors import fails
 from fixtures.pipeline import engine_here, ingest_here, stage_here
+from fixtures.project_files import create_project
 from fixtures.shown_numbers import numbers
 
 from engine.api import Project
@@ -51,12 +52,7 @@ FILES = {
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "documents").mkdir()
-    for name, content in FILES.items():
-        (tmp_path / "documents" / name).write_bytes(content)
-    return ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
-    ).path
+    return create_project(tmp_path, FILES).path
 
 
 def stored(project: Path) -> Store:
@@ -78,14 +74,11 @@ def warnings_of(project: Path) -> list[str]:
 
 
 def test_what_was_guessed_of_a_text_is_noted(tmp_path: Path) -> None:
-    (tmp_path / "documents").mkdir()
-    (tmp_path / "documents" / "a.txt").write_bytes(
-        "Пеликан отдыхает на причале и ждёт корабль.".encode("koi8-r")
-    )
-    (tmp_path / "documents" / "b.jsonl").write_bytes(b'{"berth": "North pelican"}\n{"berth": "So')
-    project = ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
-    ).path
+    files = {
+        "a.txt": "Пеликан отдыхает на причале и ждёт корабль.".encode("koi8-r"),
+        "b.jsonl": b'{"berth": "North pelican"}\n{"berth": "So',
+    }
+    project = create_project(tmp_path, files).path
     ingest_here(project)
     rows = ledger(project)
     assert {path: (row.state, row.kind) for path, row in rows.items()} == {
@@ -114,16 +107,13 @@ def test_documents_of_a_touched_file_have_its_new_time(project: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
 def test_files_whose_names_are_not_utf_8_are_read(tmp_path: Path) -> None:
-    (tmp_path / "documents").mkdir()
+    project = create_project(tmp_path).path
     for name, content in (
         (b"\xe9.csv", office.CSV),
         (b"\xe9.docx", office.docx()),
         (b"\xe9.zip", office.zipped({"x.txt": "The tern."})),
     ):
         Path(os.fsdecode(bytes(tmp_path / "documents") + b"/caf" + name)).write_bytes(content)
-    project = ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
-    ).path
     ingest_here(project)
     assert {path: (row.state, row.documents) for path, row in ledger(project).items()} == {
         r"caf\xe9.csv": ("read", 1),
@@ -279,13 +269,9 @@ def test_what_was_too_much_is_tried_again_where_the_limit_is_raised(project: Pat
 
 
 def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path: Path) -> None:
+    files = dict.fromkeys(("a.txt", "b.txt", "c.txt"), "The pelican boards.")
+    project = create_project(tmp_path, files).path
     documents = tmp_path / "documents"
-    documents.mkdir()
-    for name in ("a", "b", "c"):
-        (documents / f"{name}.txt").write_text("The pelican boards.")
-    project = ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(documents)]}}
-    ).path
     ingest_here(project)
 
     def after_ingest() -> dict[str, str]:
@@ -681,18 +667,11 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
 def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) -> None:
     from engine.search.searcher import Searcher
 
-    (tmp_path / "documents").mkdir()
-    for number in range(150):
-        (tmp_path / "documents" / f"{number}.md").write_text(
-            f"The pelican, the pelican on pier {number}."
-        )
+    files = {f"{n}.md": f"The pelican, the pelican on pier {n}." for n in range(150)}
     for number in range(3):  # they rank behind all of the others
-        (tmp_path / "documents" / f"{number}.txt").write_text(
-            f"On pier {number} a pelican was seen. " + "A tern rests. " * 20
-        )
-    project = ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
-    ).path
+        text = f"On pier {number} a pelican was seen. " + "A tern rests. " * 20
+        files[f"{number}.txt"] = text
+    project = create_project(tmp_path, files).path
     ingest_here(project)
     stage_here(project, "index")
     searcher = Searcher(ProjectFolder(project))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
+from fixtures.project_files import create_project
 
 from engine.core.errors import NoDocumentsError
 from engine.core.records import Chunk, ReadDocument
@@ -26,9 +27,9 @@ ENTRIES = 1200  # Three blocks.
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "documents" / "set").mkdir(parents=True)
-    corpus = {"paths": [str(tmp_path / "documents")], "context": "title"}
-    return ProjectFolder.create(tmp_path / "project", {"corpus": corpus}).path
+    project = create_project(tmp_path, corpus={"context": "title"})
+    (tmp_path / "documents" / "set").mkdir()
+    return project.path
 
 
 def write_data_set(project: Path, word: str, entries: int = ENTRIES) -> None:

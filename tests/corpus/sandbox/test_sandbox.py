@@ -39,6 +39,9 @@ from engine.corpus.sandbox.pool import Pool
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
 SLOW = b"<html><body><table>" + ROW * 600_000
 HUGE = b"[" + b"[]," * 20_000_000 + b"1]"
+LOCKED_DOWN = Confinement(
+    low_integrity=True, restricted=True, reading=True, writing=True, network=True
+)
 AMPLE = 600  # seconds, for what is not about time: the machine may be busy with much else
 
 
@@ -540,13 +543,48 @@ def test_a_readers_job_is_reported_as_windows_has_set_it(
     assert find_confinement().job is is_added
 
 
+@pytest.mark.parametrize("error", [OSError, RuntimeError])
+def test_where_no_process_can_be_locked_down_another_reads(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    limits = Limits()
+    tried = []
+
+    def start(lock_down: bool) -> child.ReadingProcess:
+        tried.append(lock_down)
+        if lock_down:
+            raise error
+        return child.start_reader(limits, lock_down=False)
+
+    monkeypatch.setattr(child, "can_lock_down", lambda: True)
+    reader = child.start_child(limits, None, start)
+    reader.end()
+    assert tried == [True, False]
+    assert reader.confinement.restricted is False
+
+
+@pytest.mark.skipif(SYSTEM != "windows", reason="no other system has such processes")
+def test_a_reader_is_locked_down_and_gets_the_file_as_a_handle(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    reading = pool(seconds=AMPLE)
+    outcome = reading.read(write(tmp_path / "a.pdf", office.pdf("The pelican.")), "pdf")
+    assert [document.text for document in outcome.documents] == ["The pelican."]
+    (reader,) = reading.children
+    assert isinstance(reader.process, child.LockedDownProcess)
+    confinement = reader.confinement
+    assert (confinement.restricted, confinement.low_integrity, confinement.job) == (True,) * 3
+
+
 @pytest.mark.parametrize(
     ("confinement", "means", "complete"),
     [
         (Confinement(calls=True, landlock=4), ("seccomp", "Landlock"), True),
         (Confinement(files=True, calls=True), ("seccomp",), False),
-        (Confinement(low_integrity=True, job=True), ("job", "low integrity"), False),
-        (Confinement(low_integrity=True), ("low integrity",), False),
+        (replace(LOCKED_DOWN, job=True), ("job", "restricted token"), True),
+        (LOCKED_DOWN, ("restricted token",), False),
+        (Confinement(low_integrity=True, job=True, writing=True), ("job", "low integrity"), False),
+        (Confinement(low_integrity=True, writing=True), ("low integrity",), False),
         (Confinement(job=True), ("job",), False),
         (Confinement(files=True), ("limits",), False),
     ],
@@ -562,3 +600,11 @@ def test_what_is_refused_is_what_holds(
 
 def test_nothing_is_claimed_where_nothing_holds() -> None:
     assert Confinement().describe() == ("", "")
+    unheeded = Confinement(low_integrity=True, restricted=True)
+    assert unheeded.describe() == ("", "")
+
+
+def test_what_was_tried_in_vain_is_named_apart_from_what_was_not() -> None:
+    refused, _ = replace(LOCKED_DOWN, network=False, job=True).describe()
+    assert [part.count(",") for part in refused.split("; not ")] == [2, 0]
+    assert refused.endswith("the network")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import ingest_here
+from fixtures.project_files import create_project
 
 from engine.core.records import Chunk, DocumentQuery, Heading, ReadDocument
 from engine.corpus.formats import find_reader
@@ -344,10 +345,7 @@ def test_the_terms_of_a_glossary(tmp_path: Path) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "documents").mkdir()
-    return ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
-    ).path
+    return create_project(tmp_path).path
 
 
 def held(project: Path) -> list[tuple[str, str, str, str]]:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats.opening import read_everything
-from engine.corpus.text.hyphens import BREAK, join_split_words, mark_line_ends
+from engine.corpus.text.hyphens import BREAK, join_split_words, mark_line_ends, mark_split_words
 
 LONG = 30_000
 
@@ -112,6 +112,25 @@ def test_a_hyphen_that_stands_for_a_word_that_follows(lines: str, text: str) -> 
 
 def test_a_hyphen_before_a_blank_line_is_not_suspended() -> None:
     assert join_split_words([f"die Kunden{BREAK}und"]) == ["die Kundenund"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ("article 4711-08-\n15 and more", "article 4711-08-15\nand more"),
+        ("drawing 2030/\n00045, of", "drawing 2030/00045,\nof"),
+        ("type KL-4400/\nB here", "type KL-4400/B\nhere"),
+        ("until 31.12.\n2031, then", "until 31.12.2031,\nthen"),
+        ("pages 10-\n20\nof the annex", "pages 10-20\nof the annex"),
+        ("price 49,-\n12 pieces", "price 49,-\n12 pieces"),
+        ("in the year 12.\n2031 came", "in the year 12.\n2031 came"),
+        ("and/\nor", "and/\nor"),
+        ("number 12 -\n13", "number 12 -\n13"),
+        ("table 5-\n\n6", "table 5-\n\n6"),
+    ],
+)
+def test_numbers_and_codes_that_a_line_end_splits_are_whole(lines: str, text: str) -> None:
+    assert mark_split_words(lines) == text
 
 
 SHARED = (

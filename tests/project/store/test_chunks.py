@@ -11,7 +11,7 @@ from fixtures.stored import chunk, document, put_document, put_file
 
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk
-from engine.project.store.chunks import sample_indices
+from engine.project.store.chunks import StoredChunk, sample_indices
 from engine.project.store.store import Store
 
 
@@ -54,6 +54,24 @@ def test_a_chunk_that_is_gone_is_damage(store: Store) -> None:
     store.purge_dead()
     with fails(DamagedError, "database-damaged", str(first.id)):
         _ = first.text
+
+
+def test_chunks_are_read_whole_in_their_order(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = store.put_document(put_file(store), document())
+    store.replace_chunks(row, [chunk(0, "one"), chunk(1, "two"), chunk(2, "three")])
+    first, second, third = store.chunks(in_memory=1)
+    changed = replace(second, embedded_text="other")
+    monkeypatch.setattr(Store, "chunk", lambda *_: pytest.fail("a chunk was read alone"))
+    found = store.read_whole([third, changed, first])
+    assert [one.text for one in found] == ["three", "two", "one"]
+    assert found[1] is changed
+    assert [type(one) for one in found] == [Chunk, StoredChunk, Chunk]
+    store.drop_document(row)
+    store.purge_dead()
+    with fails(DamagedError, "database-damaged", str(third.id)):
+        store.read_whole([third])
 
 
 def test_a_few_chunks_are_all_in_memory(store: Store) -> None:

@@ -13,7 +13,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from io import BufferedReader, BytesIO, RawIOBase
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -33,6 +33,7 @@ from engine.corpus.formats.archives.members import (
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.plain import guess_encoding_of_names
 from engine.corpus.formats.recognition import is_bomb
+from engine.corpus.formats.source import content_size, open_content
 from engine.corpus.scan.formats import COMPRESSED
 
 _DAMAGED = (
@@ -56,11 +57,8 @@ class TarReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
-        with path.open("rb") if data is None else BytesIO(data) as file:
-            if data is None:
-                size = path.stat().st_size
-            else:
-                size = len(data)
+        with open_content(path, data) as file:
+            size = content_size(path, data)
             kind = _find_compression(file)
             try:
                 pieces = _Pieces(_open_decompressed(file, kind))

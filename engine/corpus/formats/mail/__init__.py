@@ -13,7 +13,6 @@ from contextlib import suppress
 from datetime import UTC
 from email.message import Message
 from email.parser import BytesParser
-from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +28,8 @@ from engine.corpus.formats import (
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.mail.headers import FieldDecoder
 from engine.corpus.formats.plain import decode_as
+from engine.corpus.formats.signed import extract_signed
+from engine.corpus.formats.source import open_content
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, is_header, is_mail
 from engine.corpus.text.metadata import title_from_name
 
@@ -59,6 +60,8 @@ _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "application/pkcs7-signature": ".p7s",
     "application/pkcs7-mime": ".p7m",
 }
+_SIGNED = ("application/pkcs7-mime", "application/x-pkcs7-mime")
+_MAX_SIGNED_DEPTH = 5
 _MAILS = ("message/rfc822", "message/global")
 _READ_APART = ("text/csv", "text/rtf")
 _OF_PAGES = (
@@ -71,6 +74,8 @@ _OF_PAGES = (
 # A picture of fewer bytes in a written page is a logo, a line or a face.
 _MIN_PICTURE = 16 * 1024
 _TRANSFER_ENCODING = "Content-Transfer-Encoding"
+# The line before a signature ends with a blank, too. Lines that are quoted stay as they are.
+_FLOWED_END = re.compile(r"(?<!\n--) \r?\n(?![>\r\n])")
 _ENCODING_NAME = re.compile(r"\s*([\w-]+)")
 _MAX_DEPTH = 50
 # Share of the words of one form of a body that another form may lack.
@@ -89,6 +94,7 @@ class MailReader:
         header = {
             name: fields.read_field(message, name)[:_MAX_FIELD_LENGTH] for name in _SHOWN_FIELDS
         }
+        _open_signed(message)
         leaves = list(_find_leaves(message))
         body = _Body(path, fields)
         body_text = body.read(message)
@@ -123,7 +129,7 @@ class MailboxReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
-        with path.open("rb") if data is None else BytesIO(data) as file:
+        with open_content(path, data) as file:
             number = 0
             for number, mail in enumerate(_split_mailbox(file, self._max_length), 1):
                 yield Member(f"{number:04}.eml", mail)
@@ -191,6 +197,34 @@ def _find_leaves(message: Message, depth: int = 0) -> Iterator[Message]:
             yield from _find_leaves(part, depth + 1)
 
 
+def _open_signed(message: Message, depth: int = 0) -> None:
+    """Put what S/MIME has signed in the place of the parts that hold it.
+
+    Parts that are encrypted or damaged stay, and are files of their own.
+    """
+    if depth > _MAX_SIGNED_DEPTH:
+        return
+    for part in list(_find_leaves(message)):
+        if part.get_content_type() not in _SIGNED:
+            continue
+        try:
+            content = extract_signed(_read_payload(part))
+        except ValueError:
+            continue
+        inner = BytesParser(policy=email.policy.compat32).parsebytes(content)
+        for name in filter(_is_of_content, part.keys()):
+            del part[name]
+        for name, value in inner.items():
+            if _is_of_content(name):
+                part[name] = value
+        part.set_payload(inner.get_payload())
+        _open_signed(part, depth + 1)
+
+
+def _is_of_content(name: str) -> bool:
+    return name.lower().startswith("content-")
+
+
 class _Body:
     """The text that a mail shows.
 
@@ -231,6 +265,7 @@ class _Body:
         label = part.get_content_charset() or ""
         try:
             text, note = _decode_part(_read_payload(part), kind, label, self._path)
+            text = _unwrap_lines(part, text)
         except UnreadableFileError as error:
             if error.kind == "empty":
                 self.shown.add(id(part))
@@ -273,6 +308,17 @@ class _Body:
             if words and len(other_words - words) <= _MAX_NEW * len(other_words):
                 return [text for at, text in enumerate(texts) if at not in other]
         return texts
+
+
+def _unwrap_lines(part: Message, text: str) -> str:
+    """Return a text without the line ends that a mail program put into words (RFC 3676).
+
+    `delsp` says that the blank at the end of such a line was put in, too.
+    """
+    is_flowed = str(part.get_param("format")).lower() == "flowed"
+    if is_flowed and str(part.get_param("delsp")).lower() == "yes":
+        return _FLOWED_END.sub("", text)
+    return text
 
 
 def _find_words(texts: Iterable[str]) -> set[str]:

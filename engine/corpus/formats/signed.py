@@ -1,0 +1,163 @@
+"""Signed files (.p7m): the file that is signed, without a look at the signature.
+
+Their container is CMS (RFC 5652) in BER, plain, as base64 or as PEM. Mails signed by S/MIME are in
+it as a whole, unless they were sent in clear.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.corpus.formats import Finding, Member, UnreadableFileError, read_bytes
+
+_SEQUENCE = 0x30
+_OCTETS = 0x04
+_OBJECT = 0x06
+_EXPLICIT = 0xA0
+_INDEFINITE = 0x80
+_END = b"\0\0"
+_SIGNED = bytes.fromhex("2a864886f70d010702")
+# Enveloped data, and the same with authentication.
+_ENCRYPTED = (bytes.fromhex("2a864886f70d010703"), bytes.fromhex("2a864886f70d0109100117"))
+_PEM_LINE = re.compile(rb"-----[^\n]*-----")
+_MIME_HEADER = re.compile(rb"\s*(?:content-[a-z-]+|mime-version)[ \t]*:", re.IGNORECASE)
+_MAX_DEPTH = 30
+
+
+class EncryptedContentError(ValueError):
+    """The content is encrypted for its recipients."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """An element of BER: its tag, the span of its content, and where the next one starts."""
+
+    tag: int
+    start: int
+    end: int
+    next: int
+
+
+class SignedReader:
+    """A reader of the file in a signed one."""
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
+        """Read a file; see `Reader.read`."""
+        content = read_bytes(path, data)
+        # Outlook saves mails that are signed in clear under the same name.
+        signed = content
+        if not is_mime(content):
+            try:
+                signed = extract_signed(content)
+            except EncryptedContentError as error:
+                raise UnreadableFileError(path, str(error), "encrypted") from error
+            except ValueError as error:
+                raise UnreadableFileError(path, str(error), "damaged") from error
+        name = path.stem
+        if is_mime(signed):
+            name = f"{name}.eml"
+        yield Member(name, signed)
+
+
+READER = SignedReader()
+
+
+def is_mime(content: bytes) -> bool:
+    """Tell whether a content begins with a MIME header, as a mail's body in S/MIME does."""
+    return _MIME_HEADER.match(content) is not None
+
+
+def extract_signed(content: bytes) -> bytes:
+    """Return what is signed in a CMS container.
+
+    Raises ValueError if that is not in it, EncryptedContentError if it is encrypted.
+    """
+    data = _decode_base64(content)
+    try:
+        return _extract(data)
+    except IndexError as error:
+        raise ValueError("it ends within its content") from error
+
+
+def _decode_base64(content: bytes) -> bytes:
+    if content[:1] == bytes((_SEQUENCE,)):
+        return content
+    try:
+        return b64decode(_PEM_LINE.sub(b"", content))
+    except binascii.Error as error:
+        raise ValueError("its content is not that of a signed file") from error
+
+
+def _extract(data: bytes) -> bytes:
+    """Return the octets in EncapsulatedContentInfo.
+
+    ContentInfo is (type, [0] SignedData), SignedData (version, digests, EncapsulatedContentInfo, …)
+    and EncapsulatedContentInfo (type, [0] octets).
+    """
+    kind, holder = _read_pair(data, _read_element(data, 0))
+    if data[kind.start : kind.end] in _ENCRYPTED:
+        raise EncryptedContentError("encrypted for its recipients")
+    if data[kind.start : kind.end] != _SIGNED or holder.tag != _EXPLICIT:
+        raise ValueError("its content is not that of a signed file")
+    parts = _read_children(data, _read_element(data, holder.start))
+    encapsulated = [part for part in parts if part.tag == _SEQUENCE]
+    if not encapsulated:
+        raise ValueError("its content is not that of a signed file")
+    _, content = _read_pair(data, encapsulated[0])
+    if content.tag != _EXPLICIT:
+        raise ValueError("it holds a signature alone")
+    return b"".join(_read_octets(data, _read_element(data, content.start), 0))
+
+
+def _read_pair(data: bytes, sequence: _Element) -> tuple[_Element, _Element]:
+    """Return an object identifier and the element after it; itself again if there is none."""
+    children = list(_read_children(data, sequence))
+    if sequence.tag != _SEQUENCE or not children or children[0].tag != _OBJECT:
+        raise ValueError("its content is not that of a signed file")
+    return children[0], children[-1]
+
+
+def _read_children(data: bytes, parent: _Element) -> Iterator[_Element]:
+    at = parent.start
+    while at < parent.end:
+        element = _read_element(data, at)
+        yield element
+        at = element.next
+
+
+def _read_octets(data: bytes, element: _Element, depth: int) -> Iterator[bytes]:
+    """Yield the pieces of a string of octets."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deep")
+    if element.tag == _OCTETS:
+        yield data[element.start : element.end]
+        return
+    for piece in _read_children(data, element):
+        yield from _read_octets(data, piece, depth + 1)
+
+
+def _read_element(data: bytes, at: int, depth: int = 0) -> _Element:
+    """Read the element at a place. Raises IndexError if it is cut off."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deep")
+    tag = data[at]
+    length = data[at + 1]
+    start = at + 2
+    if length == _INDEFINITE:
+        end = start
+        while data[end : end + 2] != _END:
+            end = _read_element(data, end, depth + 1).next
+        return _Element(tag, start, end, end + 2)
+    if length > _INDEFINITE:
+        size = length - _INDEFINITE
+        length = int.from_bytes(data[start : start + size], "big")
+        start += size
+    end = start + length
+    if end > len(data):
+        raise IndexError(at)
+    return _Element(tag, start, end, end)

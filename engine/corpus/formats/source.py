@@ -1,0 +1,47 @@
+"""The content of the file that is read: in memory, at its path, or open already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+_descriptor: int | None = None
+
+
+@contextmanager
+def read_from(descriptor: int | None) -> Iterator[None]:
+    """Read the file from a descriptor, which is closed in the end; at its path if it is None."""
+    global _descriptor
+    _descriptor = descriptor
+    try:
+        yield
+    finally:
+        _descriptor = None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def open_content(path: Path, data: bytes | None) -> BinaryIO:
+    """Open the content of a file, or `data` if it is known.
+
+    A descriptor has one position: close what was opened before. Raises OSError.
+    """
+    if data is not None:
+        return BytesIO(data)
+    if _descriptor is None:
+        return path.open("rb")
+    os.lseek(_descriptor, 0, os.SEEK_SET)
+    return os.fdopen(os.dup(_descriptor), "rb")
+
+
+def content_size(path: Path, data: bytes | None) -> int:
+    """Return the number of bytes of a file, or of `data`. Raises OSError."""
+    if data is not None:
+        return len(data)
+    if _descriptor is None:
+        return path.stat().st_size
+    return os.fstat(_descriptor).st_size

@@ -1,0 +1,54 @@
+"""The chunks that an evaluation ranks: all of them, or a sample of a large corpus with the answers.
+
+METHODS.md §5, "Evaluation of a large corpus".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from engine.core.records import Chunk
+from engine.evaluation.query_sets import QuerySet
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.chunks import IN_MEMORY, sample_indices
+
+
+def draw_pool(
+    snapshot: ProjectSnapshot,
+    chunks: list[Chunk],
+    sets: Iterable[QuerySet],
+    most: int = IN_MEMORY,
+) -> list[Chunk]:
+    """Return the chunks to rank for the queries of some sets, ascending by id.
+
+    Of more than `most` chunks, these are a random sample of `most` and all that answer a query. The
+    best of any system are not added: a system whose best wrong chunks are all there would look
+    worse than one whose best are there by chance.
+    """
+    if len(chunks) <= most:
+        return chunks
+    rows = _find_needed(chunks, sets)
+    sample = sample_indices(len(chunks), snapshot.settings.training.seed, [rows], most)
+    return snapshot.store.read_whole([chunks[row] for row in sample])
+
+
+def _find_needed(chunks: Sequence[Chunk], sets: Iterable[QuerySet]) -> list[int]:
+    """Return the rows of the chunks that answer a query or are in a document that it names.
+
+    Where whole documents answer, these are all chunks of the documents.
+    """
+    ids: set[int] = set()
+    documents: set[int] = set()
+    for queries in sets:
+        for judgment in queries.judgments:
+            if judgment.level == "document":
+                documents.update(judgment.grades)
+            else:
+                ids.update(judgment.grades)
+        for match in queries.matches:
+            documents.update(match.documents)
+    rows = []
+    for row, chunk in enumerate(chunks):
+        if chunk.id in ids or chunk.document_id in documents:
+            rows.append(row)
+    return rows

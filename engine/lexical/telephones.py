@@ -1,0 +1,59 @@
+"""Telephone numbers, with or without the country's and the trunk prefix, in any groups.
+
+`+49 (0)40 / 123 45-67`, `0049 40 1234567` and `040/1234567` are the same number.
+"""
+
+from __future__ import annotations
+
+import re
+
+_BLANK = " \u00a0\u2009\u202f"
+_SPACE = f"[{_BLANK}]"
+_SEPARATOR = rf"(?:{_SPACE}?[/\u2010-\u2013-]{_SPACE}?|{_SPACE})"
+_AREA_IN_BRACKETS = r"\(\d{1,5}\)"
+_INTERNATIONAL = (
+    rf"(?:\+{_SPACE}?|00{_SPACE}?)\d{{1,3}}(?:(?:{_SEPARATOR}|\.)?{_AREA_IN_BRACKETS})?"
+    rf"(?:{_SEPARATOR}|\.)?\d{{1,12}}(?:(?:{_SEPARATOR}|\.)\d{{1,8}}){{0,6}}"
+)
+_NATIONAL = rf"0\d{{0,5}}(?:{_SEPARATOR}\d{{1,8}}){{1,6}}|0\d(?:\.\d{{2,4}}){{3,6}}"
+_MORE_DIGITS_FOLLOW = rf"{_SPACE}?\d"
+PATTERN = rf"(?:{_INTERNATIONAL}|{_NATIONAL})(?!{_MORE_DIGITS_FOLLOW})"
+"""A pattern of what may be a telephone number that begins with `+` or 0."""
+HINT = rf"\+{_SPACE}?\d|\d{_SPACE}?[/\u2013-]{_SPACE}\d|\d\){_SEPARATOR}\d"
+"""A pattern of what such a number contains, if other figures do not contain it."""
+_IS_TELEPHONE = re.compile(PATTERN)
+_TRUNK_PREFIX = "(0)"
+# The countries of one and two digits (ITU-T E.164); all others have three.
+_SHORT_CODES = re.compile(
+    "1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]",
+)
+_MIN_DIGITS = 7
+_MAX_DIGITS = 17
+
+
+def read_telephone(compound: str) -> tuple[str, ...]:
+    """Return the digits of a telephone number, and those within its country without the trunk 0.
+
+    Returns nothing for a compound that is no such number, or too short for one.
+    """
+    if compound[:1] not in ("+", "0") or not _is_telephone(compound):
+        return ()
+    digits = "".join(filter(str.isdigit, compound.replace(_TRUNK_PREFIX, "")))
+    national = digits
+    if compound.startswith(("+", "00")):
+        international = digits if compound.startswith("+") else digits[2:]
+        national = international[_count_country_digits(international) :]
+    national = national.lstrip("0")
+    if len(national) < _MIN_DIGITS or len(digits) > _MAX_DIGITS:
+        return ()
+    return tuple(dict.fromkeys((digits, national)))
+
+
+def _is_telephone(compound: str) -> bool:
+    return compound.isdigit() or _IS_TELEPHONE.fullmatch(compound) is not None
+
+
+def _count_country_digits(number: str) -> int:
+    """Return how many digits of an international number name the country."""
+    match = _SHORT_CODES.match(number)
+    return len(match[0]) if match else 3

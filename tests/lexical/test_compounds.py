@@ -1,0 +1,65 @@
+"""Words and compounds that no chunk contains as typed, in languages that write compounds as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.lexical.compounds import find_compounds, split_compound
+from engine.lexical.index import LexicalIndex
+
+CHUNKS = {
+    1: "Die Vertragslaufzeit beträgt drei Jahre.",
+    2: "Die Restlaufzeit und die Vertragslaufzeit enden.",
+    3: "Das Krankenhaus kündigt die Haftpflichtversicherung.",
+    4: "Der Mieter zahlt. Die Kaution wird geprüft.",
+    5: "Die Wohnung hat ein Bad.",
+}
+
+
+def build(tmp_path: Path, language: str, others: dict[int, str] | None = None) -> LexicalIndex:
+    return LexicalIndex.build(tmp_path / "index", CHUNKS.items(), language, languages=others)
+
+
+@pytest.mark.parametrize(
+    ("word", "compounds"),
+    [
+        ("Laufzeit", ["vertragslaufzeit", "restlaufzeit"]),
+        ("Laufzeiten", ["vertragslaufzeit", "restlaufzeit"]),
+        ("Versicherungen", ["haftpflichtversicher"]),
+        ("Haftpflicht", ["haftpflichtversicher"]),
+        ("Kaution", []),  # a chunk contains it
+        ("Bad", []),
+        ("haus", []),  # too short
+        ("Fenster", []),
+        ("2031", []),
+    ],
+)
+def test_a_word_stands_for_the_compounds_with_it(
+    tmp_path: Path, word: str, compounds: list[str]
+) -> None:
+    assert find_compounds(build(tmp_path, "de"), word) == compounds
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("Mietkaution", ("Miet", "kaution")),  # the stem of Mieter
+        ("Mieterkaution", ("Mieter", "kaution")),
+        ("Wohnungsmieter", ("Wohnungs", "mieter")),
+        ("Krankenhausmieter", ("Krankenhaus", "mieter")),
+        ("Vertragslaufzeit", ()),
+        ("Dachfenster", ()),
+    ],
+)
+def test_a_compound_stands_for_its_parts(tmp_path: Path, word: str, parts: tuple[str, ...]) -> None:
+    assert split_compound(build(tmp_path, "de"), word) == parts
+
+
+def test_only_languages_that_write_compounds_as_one_word_have_any(tmp_path: Path) -> None:
+    english = build(tmp_path / "en", "en")
+    assert find_compounds(english, "Laufzeit") == []
+    assert split_compound(english, "Mieterkaution") == ()
+    mixed = build(tmp_path / "mixed", "en", {2: "de"})
+    assert find_compounds(mixed, "Laufzeit") == ["de:restlaufzeit", "de:vertragslaufzeit"]
