@@ -17,6 +17,7 @@ from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.core.platforms.names import system_roots
 from engine.core.text import visible
 
 
@@ -81,9 +82,9 @@ class FolderPicker(ModalScreen[Path | None]):
 
 
 def list_roots(start: Path | None = None) -> list[tuple[str, Path]]:
-    """Return the roots of a folder tree: `start`, the current folder, the home, and /."""
+    """Return the roots of a folder tree: `start`, the current folder, the home, and / or drives."""
     places = [start] if start is not None else []
     for find in (Path.cwd, Path.home):
         with suppress(OSError, RuntimeError):  # the folder is gone, or the home is not known
             places.append(find())
-    return [(str(path), path) for path in dict.fromkeys([*places, Path("/")])]
+    return [(str(path), path) for path in dict.fromkeys([*places, *system_roots()])]

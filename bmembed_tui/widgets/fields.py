@@ -24,6 +24,7 @@ _EDITS = {
     for binding in Binding.make_bindings(Input.BINDINGS)
     if binding.action != "submit"
 }
+SEPARATORS = tuple(dict.fromkeys((os.sep, "/")))
 MAX_ENTRIES = 20_000  # entries of a folder that a completion reads
 
 
@@ -210,7 +211,8 @@ class _PathSuggester(Suggester):
         self._files = files
 
     async def get_suggestion(self, value: str) -> str | None:
-        if value.endswith("/"):  # suggesting an entry of the folder would make it look chosen
+        # Suggesting an entry of the folder would make it look chosen.
+        if value.endswith(SEPARATORS):
             return None
         paths = await asyncio.to_thread(find_paths, value, self._files)
         return paths[0] if paths else None
@@ -228,17 +230,19 @@ def complete_path(text: str, files: bool = False) -> str:
 def find_paths(text: str, files: bool = False) -> list[str]:
     """Return the folders (and files) whose path begins with `text`, sorted.
 
-    Folders end with a slash, and `~` stays as it was typed. Names with control characters are left
-    out: they can be picked in the tree. Never raises.
+    Folders end with the separator that was typed last, and `~` stays as it was typed. Names with
+    control characters are left out: they can be picked in the tree. Never raises.
     """
-    head, slash, prefix = text.rpartition("/")
-    if not slash:
+    end = max(text.rfind(separator) for separator in SEPARATORS) + 1
+    if not end:
         return []
+    head = text[:end]
+    prefix = text[end:]
     try:
-        folder = Path(f"{head}/").expanduser()
+        folder = Path(head).expanduser()
         with os.scandir(folder) as entries:
             names = [
-                _format_entry(entry)
+                _format_entry(entry, head[-1])
                 for entry in islice(entries, MAX_ENTRIES)
                 if entry.name.startswith(prefix)
             ]
@@ -246,10 +250,10 @@ def find_paths(text: str, files: bool = False) -> list[str]:
         return []
     paths = []
     for name in names:
-        is_wanted = files or name.endswith("/")
+        is_wanted = files or name.endswith(SEPARATORS)
         is_hidden = name.startswith(".") and not prefix
         if is_wanted and not is_hidden and visible(name) == name:
-            paths.append(f"{head}/{name}")
+            paths.append(f"{head}{name}")
     return sorted(paths)
 
 
@@ -260,8 +264,8 @@ def _exists(path: Path | None) -> bool:
         return False
 
 
-def _format_entry(entry: os.DirEntry[str]) -> str:
+def _format_entry(entry: os.DirEntry[str], separator: str) -> str:
     try:
-        return f"{entry.name}/" if entry.is_dir() else entry.name
+        return f"{entry.name}{separator}" if entry.is_dir() else entry.name
     except OSError:
         return entry.name

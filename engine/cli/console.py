@@ -264,7 +264,7 @@ def _list_study_remarks(found: Mapping[str, Any]) -> Iterator[str]:
     for correlation in found["correlations"]:
         r = correlation["r"]
         figure = "–" if r is None else f"{r:.3f}"
-        yield f"{' and '.join(correlation['of'])}: r = {figure}"
+        yield f"{' and '.join(correlation['of'])}: r = {figure} over {correlation['rows']} rows"
 
 
 def _parts_that_fit(

@@ -459,13 +459,16 @@ def _run(
 
 
 def _announce(work: StudyRun, name: str) -> None:
-    """Say how many cells are left to train, and what that takes."""
+    """Say how many cells are left to train and measure, and what that takes."""
     from engine.lab.study.grid import steps_of, twin_of
 
     left = work.to_do()
+    trained = work.to_train()
     twins = sum(twin_of(work.cells, cell) is not None for cell in work.cells)
     done = len(work.cells) - len(left) - twins
-    parts = [f"{len(left)} to train and measure"]
+    parts = [f"{len(trained)} to train and measure"]
+    if len(left) > len(trained):
+        parts.append(f"{len(left) - len(trained)} to measure after a training of another")
     if done:
         parts.append(f"{done} finished before")
     if twins:
@@ -474,7 +477,7 @@ def _announce(work: StudyRun, name: str) -> None:
     if left:
         with closing(work.project.store()) as store:
             queries = store.query_counts()[1].get("train", 0)
-        steps = sum(steps_of(cell, work.project.settings(), queries) for cell in left)
+        steps = sum(steps_of(cell, work.project.settings(), queries) for cell in trained)
         text += f" That takes {steps:,} training steps and {len(left)} evaluations."
     print(text, file=sys.stderr)
     if work.workspace.judged_since:

@@ -5,6 +5,7 @@ Nothing is imported or looked up elsewhere.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -78,10 +79,15 @@ def _list_packages(problems: list[str]) -> Iterator[metadata.Distribution]:
         yield package
 
 
-def _list_missing_files(package: metadata.Distribution) -> list[metadata.PackagePath]:
-    """Return the missing files of a package. Python compiles .pyc files itself."""
-    files = [file for file in package.files or () if file.suffix != ".pyc"]
-    return [file for file in files if not Path(file.locate()).exists()]
+def _list_missing_files(package: metadata.Distribution) -> list[str]:
+    """Return the missing files of a package. Python compiles .pyc files itself.
+
+    `package.files` has not listed missing ones since Python 3.12.
+    """
+    record = package.read_text("RECORD") or ""
+    names = [row[0] for row in csv.reader(record.splitlines()) if row]
+    files = [name for name in names if not name.endswith(".pyc")]
+    return [name for name in files if not Path(str(package.locate_file(name))).exists()]
 
 
 def _applies(requirement: Requirement, extras: set[str]) -> bool:

@@ -62,8 +62,9 @@ In a longer query such a day is mentioned in passing, and weighs less.
 _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
 # What precedes the code of such words: no other code begins with it.
 _JOINT = "-"
-# Words that may also be written as one: e-mail, z.b or u.s.a (of U.S.A.).
-_JOINED = re.compile(r"[^\W\d_]+(?:[-\u2010\u2011][^\W\d_]+){1,3}|[^\W\d_](?:\.[^\W\d_]){1,5}")
+# Words that may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
+_JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
+_MAX_JOINED = 6
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
 # The signs of 1920x1080 and M8x40, but not the one of the hexadecimal 0x80.
 _TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
@@ -380,12 +381,15 @@ class Analyzer:
 
     def _join(self, raw: str) -> str:
         """Return the words of a compound as one, empty if nobody writes them so."""
-        if not _MARK.search(raw):
+        if not characters.MAY_BE_JOINED.search(raw):
             return ""
         compound = _strip_possessive(raw)
         if len(compound) > _MAX_JOINED_LENGTH or not _JOINED.fullmatch(compound):
             return ""
-        return "" if _IS_UNSPACED.search(compound) else "".join(self._word.findall(compound))
+        if _DIGIT.search(compound) or _IS_UNSPACED.search(compound) or _PARTED.search(compound):
+            return ""
+        words = self._word.findall(compound)
+        return "".join(words) if 1 < len(words) <= _MAX_JOINED else ""
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return (words before stemming, codes) of one compound."""
@@ -437,7 +441,7 @@ class Analyzer:
     def _stem(self, word: str) -> tuple[str, ...]:
         if _IS_UNSPACED.match(word):
             return (word,)
-        folded = characters.fold(word)
+        folded = characters.complete_street(characters.fold(word))
         if not folded or len(folded) > _MAX_WORD_LENGTH:
             return ()
         with self._lock:

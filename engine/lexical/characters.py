@@ -9,6 +9,12 @@ from itertools import chain
 
 JOINERS = "-./\u2010\u2011"
 _TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
+# They part the letters of Persian and Indic words, and are often left out.
+_INVISIBLE_JOINERS = "\u200c\u200d"
+# O'Brien, but not don't.
+_ELISION = r"(?<=\b[^\W\d_])['\u2019](?=[^\W\d_]{3})"
+MAY_BE_JOINED = re.compile(f"[{JOINERS}'\u2019{_INVISIBLE_JOINERS}]")
+"""What stands between words that may be written as one."""
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\ud7af"
 _HAN_OR_KANA = HAN + "\u3041-\u30ff\u31f0-\u31ff"
@@ -61,7 +67,8 @@ _LATIN_LOOKALIKES = str.maketrans("abekmhopctyx", "авекмнорстух")
 _IS_CYRILLIC = re.compile("[\u0400-\u04ff]")
 _IS_LATIN = re.compile("[a-z]")
 
-_SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
+_SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
+_STREET = re.compile(r"((?:[^\W\d_]{3,})?)str")
 _LETTER_DIGIT_EDGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
 
 
@@ -86,9 +93,8 @@ def compound_pattern() -> re.Pattern[str]:
 
     It includes a possessive 's and `LINE_WITHIN`.
     """
-    return re.compile(
-        rf"{_term()}(?:(?:[{_TYPED_JOINERS}]|{LINE_WITHIN}){_term()})*(?:['\u2019]s(?!\w))?"
-    )
+    joiner = rf"[{_TYPED_JOINERS}{_INVISIBLE_JOINERS}]|{_ELISION}|{LINE_WITHIN}"
+    return re.compile(rf"{_term()}(?:(?:{joiner}){_term()})*(?:['\u2019]s(?!\w))?")
 
 
 def _term() -> str:
@@ -150,6 +156,13 @@ def split_letters_from_digits(word: str) -> str:
     return _LETTER_DIGIT_EDGE.sub("-", word)
 
 
+def complete_street(word: str) -> str:
+    """Complete the German name of a street: `hauptstr` → `hauptstrasse`."""
+    if match := _STREET.fullmatch(word):
+        return f"{match[1]}strasse"
+    return word
+
+
 def without_marks(compound: str) -> str:
     """Remove superscripts that mark a note: `warranty¹`, `¹Department`, `1250²`.
 
@@ -174,7 +187,7 @@ def words_with_marks(compound: str) -> list[str]:
 
 
 def spell_out(word: str) -> str:
-    """Spell out ä, ö, ü, å and ø of a lower-case word: `köln` → `koeln`.
+    """Spell out ä, ö, ü, å, ø and đ of a lower-case word: `köln` → `koeln`.
 
     This is how they are written on keyboards that lack them.
     """

@@ -14,7 +14,7 @@ LANGUAGES = frozenset(("da", "de", "fi", "nl", "no", "sv"))
 MAX_COMPOUNDS = 20
 """Maximum number of compounds that a word stands for."""
 MAX_CHUNKS = 200_000
-"""Number of chunks beyond which no compounds are looked for: all terms are read."""
+"""Number of chunks beyond which no compounds are looked for: all terms are held in memory."""
 _MIN_LENGTH = 5
 _MIN_OTHER_PART = 3
 _MIN_PART = 4
@@ -30,11 +30,11 @@ def find_compounds(index: LexicalIndex, word: str) -> list[str]:
     compounds: dict[str, int] = {}
     for language in sorted(LANGUAGES.intersection(index.languages)):
         part = "".join(map(strip_language, index.analyse(word, language)))
-        for term, frequency in index.read_terms(language):
+        for term in index.find_terms(part, language) if part else ():
             stem = strip_language(term)
             is_longer = len(stem) >= len(part) + _MIN_OTHER_PART
             if is_longer and (stem.startswith(part) or stem.endswith(part)):
-                compounds[term] = frequency
+                compounds[term] = index.document_frequency(term)
     by_frequency = sorted(compounds, key=lambda term: (-compounds[term], term))
     return by_frequency[:MAX_COMPOUNDS]
 

@@ -89,6 +89,7 @@ class LexicalIndex:
         self._searcher = index.searcher()
         self._counted, self._deleted = storage.count_documents(self._files)
         self._frequencies: dict[str, int] = {}
+        self._vocabularies: dict[str, str] = {}
         self._scorer: PostingsScorer | None = None
         self._has_bonus = code_bonus
         self._spellings = NotedSpellings(folder)
@@ -269,14 +270,27 @@ class LexicalIndex:
         words = self._analyzers.terms_by_word(word)
         return not words or any(map(self.document_frequency, chain.from_iterable(words)))
 
-    def read_terms(self, language: str) -> Iterator[tuple[str, int]]:
-        """Yield the words of a language's chunks, as terms, with the number of these chunks."""
+    def find_terms(self, part: str, language: str) -> Iterator[str]:
+        """Yield the terms of a language's words that contain a part."""
+        if language not in self._vocabularies:
+            self._vocabularies[language] = self._read_vocabulary(language)
+        # Looking through one text is faster than looking through many terms.
+        vocabulary = self._vocabularies[language]
+        at = vocabulary.find(part)
+        while at >= 0:
+            start = vocabulary.rfind("\n", 0, at) + 1
+            end = vocabulary.find("\n", at)
+            yield vocabulary[start:end]
+            at = vocabulary.find(part, end)
+
+    def _read_vocabulary(self, language: str) -> str:
+        """Return the terms of a language's words, one on each line."""
         mark = "" if language == self.language else f"{language}:"
         with panics_are_damage(self.folder):
-            terms = self._searcher.terms_with_prefix(WORDS, mark)
-        for term, frequency in terms:
-            if mark or not is_in_another_language(term):
-                yield term, frequency
+            terms = [term for term, _ in self._searcher.terms_with_prefix(WORDS, mark)]
+        if not mark:
+            terms = [term for term in terms if not is_in_another_language(term)]
+        return "".join(f"{term}\n" for term in terms)
 
     def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in a language that chunks are analysed in."""

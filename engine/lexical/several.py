@@ -25,7 +25,7 @@ from engine.lexical.characters import fold, normalise, spell_out
 Frequency = Callable[[str], int]
 Spellings = Mapping[str, Iterable[str]]
 """Term of a spelt-out word → terms of the words with ä, ö, ü, å or ø that it stands for."""
-_SPELT_IN_TWO_WAYS = re.compile("ae|oe|ue|aa|[^\\x00-\\x7f]", re.IGNORECASE)
+_SPELT_IN_TWO_WAYS = re.compile("ae|oe|ue|aa|dj|[^\\x00-\\x7f]", re.IGNORECASE)
 
 
 class Analyzers:

@@ -8,7 +8,7 @@ _UNITS = (
     "mm cm dm m km nm μm µm yd mi mm2 cm2 m2 km2 mm3 cm3 dm3 m3 mm² cm² m² km² "
     "mm³ cm³ dm³ m³ qm ha "
     "mg g kg t kt lb lbs oz μg µg ml cl dl l hl "
-    "ms μs µs ns min h hrs km/h kmh mph rpm "
+    "ms μs µs ns min h hrs am pm uhr km/h kmh mph rpm "
     "v mv kv ma mah ah w mw kw gw tw wh kwh mwh gwh kwp va kva mva ohm kohm kω mω ω "
     "μf µf nf pf hz khz mhz ghz db dba "
     "kb mb gb tb pb kib mib gib tib kbit mbit gbit kbps mbps gbps mp px dpi "

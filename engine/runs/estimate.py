@@ -153,7 +153,7 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
         elif stage in ("generate", "rank"):
             count = queries
         elif stage == "train":
-            count = count_passes(config, chunks, queries)
+            count = count_passes(config, chunks, queries, snapshot.settings.ranking.m)
         elif stage == "evaluate":
             count = _count_evaluation(snapshot, config, chunks, queries)
         if stage in ENCODING and (stage != "train" or config.needs_vectors):
@@ -163,8 +163,11 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
     return units
 
 
-def count_passes(config: TrainingConfig, chunks: int, queries: int) -> float:
-    """Return the number of passes over a text, forward or backward, of a training."""
+def count_passes(config: TrainingConfig, chunks: int, queries: int, m: int) -> float:
+    """Return the number of passes over a text, forward or backward, of a training.
+
+    `m`: chunks in a ranked list.
+    """
     if queries < MIN_QUERIES:
         return 0.0
     texts_a_step = config.queries_per_step * QUERY
@@ -173,6 +176,8 @@ def count_passes(config: TrainingConfig, chunks: int, queries: int) -> float:
         chunks_a_query = 1 + config.negatives_per_query
         if config.uses_candidates:
             chunks_a_query = config.list_width
+        elif config.uses_lists:
+            chunks_a_query = m
         texts_a_step += config.queries_per_step * chunks_a_query
         texts_a_step += config.shared_chunks
         pool += min(chunks, config.heldout_pool)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from engine.core.messages.search import query_words
 from engine.core.records import Document
@@ -219,7 +220,11 @@ def _compile(clause: Clause) -> re.Pattern[str]:
     Scripts that are written without spaces have no word boundaries.
     """
     words = term_pattern().findall(fold(normalise(clause.text)))
-    whole = r"[\W_]+".join(map(re.escape, words))
+    whole = re.escape(words[0])
+    for previous, word in pairwise(words):
+        # Between a number and its unit, or the parts of a code, there need not be anything.
+        is_edge = previous[-1].isdigit() != word[0].isdigit()
+        whole += (r"[\W_]*" if is_edge else r"[\W_]+") + re.escape(word)
     if _IS_UNSPACED.match(words[0]):
         start = ""
     else:

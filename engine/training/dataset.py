@@ -77,14 +77,18 @@ def why_untrained(
     return ""
 
 
-def training_data(context: StageContext, config: TrainingConfig) -> TrainingData:
+def training_data(
+    context: StageContext, config: TrainingConfig, chunks: list[Chunk] | None = None
+) -> TrainingData:
     """Return the project's queries, rankings and chunks, with all else that `config` learns from.
 
-    Of many chunks a sample is used, which contains all that are needed. Raises DamagedError if the
-    rankings are not those of the queries.
+    Of many chunks a sample is used, which contains all that are needed. `chunks`: all of the
+    project, if they have been read. Raises DamagedError if the rankings are not those of the
+    queries.
     """
     queries = context.store.queries()
-    chunks = context.store.chunks()
+    if chunks is None:
+        chunks = context.store.chunks()
     ranked = _load_rankings(context, queries)
     if config.method != "FT":
         # Pre-training learns the masked words of all documents, but the titles of some of them

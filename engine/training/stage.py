@@ -128,7 +128,7 @@ class TrainStage(Stage):
         config = resolve_config(context)
         _report_choices(context, config)
         hardware = training_hardware(context)
-        data = training_data(context, config)
+        data = training_data(context, config, chunks)
         planned = config.steps
         config = limit_epochs(config, data, context.settings)
         if config.steps != planned:

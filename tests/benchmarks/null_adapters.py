@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from engine.core.arrays import Doubles
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.records import Chunk, Document, DocumentQuery
 from engine.encoders.choosing.shares import EQUAL
 from engine.evaluation.document_set import group_by_text, judgment_of
-from engine.evaluation.evidence import DECIDE_SHARE, Evidence, Floats, RungName
+from engine.evaluation.evidence import DECIDE_SHARE, Evidence, RungName
 from engine.evaluation.experience import Prior
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
@@ -173,7 +174,7 @@ def evidence(
     base = np.full(len(asked), 0.5)
     clusters = clusters_of([one for _, one in asked])
     own = gains(rng, asked, moving)
-    chance: dict[str, Floats] = {
+    chance: dict[str, Doubles] = {
         "adapted": own,
         "interpolated": 0.5 * own + 0.2 * gains(rng, asked, moving),
     }

@@ -215,7 +215,7 @@ def test_what_is_in_use_stands_once_and_is_marked() -> None:
     found = FigureTable("base", 60, 0, cells, {})
     shown = {}
     for own in ("base", "in_use"):
-        out = Console(file=io.StringIO(), width=200)
+        out = Console(file=io.StringIO(), width=200, legacy_windows=False)
         console.show_tables({"judged": found}, out, own_systems(own, own))
         rows = [
             line.split("│")[1].strip() for line in out.file.getvalue().splitlines() if "│" in line
@@ -244,7 +244,7 @@ def test_each_mode_may_have_another_encoder_in_use() -> None:
         name: dict.fromkeys(console.METRICS, Interval(value, value, value))
         for name, value in values.items()
     }
-    out = Console(file=io.StringIO(), width=200)
+    out = Console(file=io.StringIO(), width=200, legacy_windows=False)
     console.show_tables(
         {"judged": FigureTable("base", 60, 0, cells, {})}, out, own_systems("adapted", "base")
     )
@@ -258,7 +258,7 @@ def test_intervals_are_explained_where_a_fifth_of_the_queries_is_about_one_docum
     of_one: int, lines: int
 ) -> None:
     found = replace(table({}, {}), one_document=of_one)
-    out = Console(file=io.StringIO(), width=200)
+    out = Console(file=io.StringIO(), width=200, legacy_windows=False)
     console.show_tables({"judged": found}, out, own_systems("base", "base"))
     shown = [line for line in out.file.getvalue().splitlines() if numbers(line)[:2] == [of_one, 60]]  # type: ignore[attr-defined]
     assert len(shown) == lines
@@ -292,7 +292,7 @@ def test_where_base_is_in_use_the_adapted_encoder_is_compared() -> None:
 def test_what_is_in_use_is_compared_with_p_and_the_queries_that_would_show_a_difference() -> None:
     pairs = {"rrf_in_use − rrf_base": gap(0.5, "no difference shown", 0.25, 1_250)}
     found = table({"bm25": gap(9), "in_use": gap(2.4, p=0.0001)}, pairs)
-    out = Console(file=io.StringIO(), width=200)
+    out = Console(file=io.StringIO(), width=200, legacy_windows=False)
     console.show_differences(console.differences_in_use(found, "rrf"), out)
     first, second = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert numbers(first) == [2.4, 1.4, 3.4, 0.001]  # difference, its interval, p
@@ -301,7 +301,7 @@ def test_what_is_in_use_is_compared_with_p_and_the_queries_that_would_show_a_dif
 
 
 def printed(show: Callable[[Console], None]) -> list[str]:
-    out = Console(file=io.StringIO(), width=200)
+    out = Console(file=io.StringIO(), width=200, legacy_windows=False)
     show(out)
     return out.file.getvalue().splitlines()  # type: ignore[attr-defined,no-any-return]
 

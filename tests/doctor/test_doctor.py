@@ -123,6 +123,7 @@ def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:
     assert str(folder / "recent.json") in finding.found
 
 
+@pytest.mark.posix(reason="modes of files")
 def test_documents_in_the_project_folder_are_the_users_own_affair(project: ProjectFolder) -> None:
     (project.path / "documents").mkdir(mode=0o755)
     (project.path / "documents" / "a.txt").touch(mode=0o644)

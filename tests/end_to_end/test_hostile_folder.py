@@ -107,6 +107,7 @@ def test_the_repository_itself_may_be_the_current_folder(tmp_path: Path) -> None
         assert "import-queries" in done.stdout
 
 
+@pytest.mark.posix(reason="names hold no control characters on Windows")
 def test_a_files_name_does_not_steer_the_terminal(small: Path) -> None:
     (small / "documents" / f"noise{ESCAPES}.txt").write_bytes(bytes(range(256)) * 8)
     (small / "documents" / f"scan{ESCAPES}.pdf").write_bytes(b"%PDF-1.4")

@@ -164,6 +164,14 @@ def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: P
     usual = queries_of()
     assert queries_of("--queries", str(data / "qrels" / "train.tsv")) == 2
     assert 0 < queries_of("--set", "queries.max_queries=5") <= 5 < usual
+    dev = data / "qrels" / "dev.tsv"
+    dev.write_text("query-id\tcorpus-id\tscore\nv0\td0\t1\n")
+    with (data / "queries.jsonl").open("a") as file:
+        file.write("\n" + json.dumps({"_id": "v0", "text": texts[0][70:130]}))
+    sizes, _ = study("domain-t1", str(data), "--queries", str(dev.with_name("train.tsv")))
+    values = sizes["rows"][0]["values"]
+    parts = ("training queries", "validation queries", "held-out queries")
+    assert [values[part] for part in parts] == [2, 1, 0], "all of train is trained, dev stops it"
     code, error = error_of(
         "study",
         "bmembed-t1",

@@ -36,7 +36,8 @@ def context(
     store = SimpleNamespace(
         judged=lambda: judged,
         queries=lambda: queries,
-        documents=lambda with_text=False: documents,
+        documents=lambda: documents,
+        each_document=lambda: iter(documents),
         document=lambda number: documents[number - 1],
         artifact=lambda _: artifact,
     )

@@ -26,6 +26,7 @@ CHUNKS = {
     4: "The pot stands on the stove.",
     5: "The ferry to Århus and Tønder.",
     6: "The branch in Dusseldorf is closed.",
+    7: "A match of Novak Đoković, in the Hauptstraße.",
 }
 
 
@@ -54,6 +55,10 @@ def found(index: LexicalIndex, query: str) -> list[int]:
         ("Düsseldorf", [1, 6]),
         ("Dusseldorf", [1, 6]),
         ("pot", [4]),
+        ("Djokovic", [7]),
+        ("Đoković", [7]),
+        ("Dokovic", [7]),
+        ("Hauptstr.", [7]),
     ],
 )
 def test_each_spelling_finds_the_others(index: LexicalIndex, query: str, chunks: list[int]) -> None:

@@ -38,10 +38,13 @@ RECIPE = TrainingConfig(
 def test_the_passes_of_a_training_are_those_of_its_steps_and_checks() -> None:
     queries_alone = replace(RECIPE, adapter_scope="queries", shared_chunks=8192)
     # 3 × 100 steps × 40 × 0.15, 3 checks × 200 × 0.15
-    assert count_passes(queries_alone, 1000, 2000) == pytest.approx(1800 + 90)
+    assert count_passes(queries_alone, 1000, 2000, 9) == pytest.approx(1800 + 90)
     # 3 × 100 × 40 × (0.15 + 2), 3 × (800 + 30)
-    assert count_passes(RECIPE, 1000, 2000) == pytest.approx(25_800 + 2490)
-    assert count_passes(RECIPE, 1000, 19) == 0, "too little to train on"
+    assert count_passes(RECIPE, 1000, 2000, 9) == pytest.approx(25_800 + 2490)
+    lists = replace(RECIPE, objective="listnet", negatives_per_query=0)
+    # 3 × 100 × 40 × (0.15 + 9), 3 × (800 + 30)
+    assert count_passes(lists, 1000, 2000, 9) == pytest.approx(109_800 + 2490)
+    assert count_passes(RECIPE, 1000, 19, 9) == 0, "too little to train on"
 
 
 @pytest.fixture
@@ -200,9 +203,10 @@ def test_steps_that_are_done_are_not_counted(
         anew = count_units(snapshot, ["rank", "train"])["train"]
         chunks = store.counts()["chunks"]
         queries = store.counts()["queries"]
+    m = snapshot.settings.ranking.m
     rest = replace(recipe, pretrain_steps=left[0], steps=left[1])
     assert anew - resumed == pytest.approx(
-        count_passes(recipe, chunks, queries) - count_passes(rest, chunks, queries)
+        count_passes(recipe, chunks, queries, m) - count_passes(rest, chunks, queries, m)
     )
     assert anew > resumed
 

@@ -605,3 +605,20 @@ def test_names_of_files_are_not_corrected(indexed: Any, query: str) -> None:
         assert [hit.path for hit in found.hits] == ["contracts/old/loan.html"]
         assert found.suggestion == ""
         assert search(searcher, "html", "bm25").suggestion == "htmlx"
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "is_in"),
+    [
+        ("75 kW", "a motor of 75kW", True),
+        ("75 kW", "a motor of 75 kW", True),
+        ("75 kW", "175kW", False),
+        ("75 kW", "75kWh", False),
+        ("PHX 121", "the phx121", True),
+        ("PHX-121", "PHX 121", True),
+        ("left open", "leftopen", False),
+        ("1 2", "12", False),
+    ],
+)
+def test_numbers_and_units_of_a_phrase_may_touch(phrase: str, text: str, is_in: bool) -> None:
+    assert Clause(phrase, is_phrase=True).stands_in(text) == is_in

@@ -224,9 +224,9 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
     store = SimpleNamespace(
         judged=lambda: judged,
         queries=lambda: queries,
-        documents=lambda with_text=False: copies,
-        document=lambda number: copies[number - 1],
+        documents=lambda: copies,
         each_document=lambda: iter(copies),
+        document=lambda number: copies[number - 1],
         artifact=lambda _: None,
     )
     warned: list[str] = []

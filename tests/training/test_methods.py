@@ -257,6 +257,10 @@ def test_pt_that_finds_nothing_better_makes_no_adapter(
     result, reason = learn(context([]), tiny, copies, config, CPU, tmp_path)
     assert result is None
     assert "of 10" in reason
+    fixed = replace(config, keep="last")
+    last, reason = learn(context([]), tiny, copies, fixed, CPU, tmp_path / "last")
+    assert last is not None, "a table of the paper shows what it harms"
+    assert (last.best_step, reason) == (10, "")
 
 
 def test_an_adapter_of_another_shape_is_no_start(

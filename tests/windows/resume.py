@@ -41,9 +41,14 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Record the outcome of a test, or that of its preparation if that failed."""
+    """Record the outcome of a test, or that of its preparation if that failed.
+
+    The reason of a failure is printed at once: a run that is broken off prints no summary.
+    """
     if report.when == "call" or not report.passed:
         _write(report.nodeid, report.outcome)
+    if report.failed:
+        print(f"\n{report.longreprtext}", flush=True)
 
 
 def pytest_sessionfinish() -> None:

@@ -6,7 +6,7 @@ import ntpath
 import os
 import re
 import sys
-from pathlib import PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from urllib.parse import quote
 
 MAX_PATH = 248
@@ -15,6 +15,15 @@ _EXTENDED = "\\\\?\\"
 _DEVICE = r"(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³]) *(?:\.[^\\/]*)?"
 _RESERVED = re.compile(_DEVICE, re.IGNORECASE)
 _CHANGED_BY_WINDOWS = re.compile(rf"[\\/]{_DEVICE}(?:[\\/]|$)|[ .](?:[\\/]|$)", re.IGNORECASE)
+
+
+def system_roots() -> list[Path]:
+    """Return where all paths begin: / or, on Windows, the drives."""
+    if sys.platform == "win32":
+        import psutil
+
+        return [Path(drive.mountpoint) for drive in psutil.disk_partitions()]
+    return [Path("/")]
 
 
 def reachable_path(path: str) -> str:

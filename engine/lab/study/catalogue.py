@@ -55,6 +55,13 @@ class Chart(Entry):
     by: str = ""
 
 
+class Correlation(Entry):
+    """A correlation of two columns over the rows of the systems in `over`, or over all rows."""
+
+    of: list[str]
+    over: list[str] = []
+
+
 class Study(Entry):
     """A study.
 
@@ -63,7 +70,6 @@ class Study(Entry):
     and measured `by` the stages or as Mafin's comparison. `systems`: the systems compared, with
     their labels. `columns`: measures; of several names separated by a bar, the first that was
     measured counts. `facts`: what to report about the project as it is, in place of trainings.
-    `correlations`: pairs of columns.
     """
 
     name: str
@@ -77,7 +83,7 @@ class Study(Entry):
     systems: dict[str, str] = {}
     needs: list[Literal["judged questions", "sentence pairs", "small model"]] = []
     charts: list[Chart] = []
-    correlations: list[list[str]] = []
+    correlations: list[Correlation] = []
     facts: Literal["", "statistics", "perturbed", "questions"] = ""
 
     @property
@@ -99,7 +105,9 @@ class Study(Entry):
         return self.model_copy(
             update={
                 "columns": rename(self.columns),
-                "correlations": [rename(pair) for pair in self.correlations],
+                "correlations": [
+                    each.model_copy(update={"of": rename(each.of)}) for each in self.correlations
+                ],
             }
         )
 

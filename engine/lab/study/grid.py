@@ -16,6 +16,8 @@ from engine.settings.schema import Settings
 from engine.training.recipe import config_of, set_steps
 
 SECTIONS = ("ranking", "training")
+MEASURING = ("evaluation", "lab", "search")
+"""Sections that no training depends on."""
 _EXAMPLE = "For example: --grid ranking.k=200,1000."
 
 
@@ -24,8 +26,9 @@ class Cell:
     """A training and its measurement.
 
     `number` counts from 1. `changes`: "section.key" → value, None for the default. Cells with the
-    same `key` train and are measured exactly the same. `label`: the name among the cells of the
-    same base `model` (empty: the project's). Cells with the same label differ in their `seed`.
+    same `key` train and are measured exactly the same; those with the same `training` train the
+    same, but may be measured otherwise. `label`: the name among the cells of the same base `model`
+    (empty: the project's). Cells with the same label differ in their `seed`.
     """
 
     number: int
@@ -34,6 +37,7 @@ class Cell:
     label: str = ""
     model: str = ""
     seed: int | None = None
+    training: str = ""
 
     @property
     def name(self) -> str:
@@ -72,8 +76,15 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
     varied = [name for name, values in wanted.items() if len(values) > 1] or list(wanted)
     cells = []
     for number, changes in enumerate(by_depth, 1):
-        label = label_of({name: changes[name] for name in varied})
-        cells.append(Cell(number, changes, cell_key(changes, settings, chunks), label))
+        cells.append(
+            Cell(
+                number=number,
+                changes=changes,
+                key=cell_key(changes, settings, chunks),
+                label=label_of({name: changes[name] for name in varied}),
+                training=training_key(changes, settings, chunks),
+            )
+        )
     return tuple(cells)
 
 
@@ -140,10 +151,39 @@ def cell_key(
 ) -> str:
     """Return a fingerprint of what the cell's figures depend on.
 
-    Settings that have no effect with its loss are left out. `encoder`: the fingerprint of a base
-    encoder other than the project's. `times`: when the files that the cell is measured with
-    changed.
+    `encoder`: the fingerprint of a base encoder other than the project's. `times`: when the files
+    that the cell is measured with changed.
     """
+    parts = _trained_parts(changes, settings, chunks)
+    if times:
+        parts["times"] = times
+    measured = _without_sections(changes, SECTIONS)
+    return fingerprint(encoder=encoder, measured=measured, **parts)
+
+
+def training_key(
+    changes: Mapping[str, Any], settings: Settings, chunks: int, encoder: str = ""
+) -> str:
+    """Return a fingerprint of what the cell's training depends on, for the arguments of cell_key.
+
+    It leaves out what the cell is measured with.
+    """
+    chosen = _without_sections(changes, (*SECTIONS, *MEASURING))
+    parts = _trained_parts(changes, settings, chunks)
+    return fingerprint(encoder=encoder, chosen=chosen, **parts)
+
+
+def _without_sections(changes: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
+    """Return the changes in other sections."""
+    others = {}
+    for name, value in changes.items():
+        if name.partition(".")[0] not in sections:
+            others[name] = value
+    return others
+
+
+def _trained_parts(changes: Mapping[str, Any], settings: Settings, chunks: int) -> dict[str, Any]:
+    """Return what [ranking] and [training] come to, without what has no effect with the loss."""
     changed = changed_settings(settings, changes)
     ranking = changed.ranking
     config = config_of(changed)
@@ -161,19 +201,12 @@ def cell_key(
             del recipe[name]
     if changed.training.query_source != "all":
         recipe["query_source"] = changed.training.query_source
-    measured = {}
-    for name, value in changes.items():
-        if name.partition(".")[0] not in SECTIONS:
-            measured[name] = value
-    return fingerprint(
-        config=recipe,
-        lists=lists,
-        k=depth,
-        share=changed.training.query_share,
-        encoder=encoder,
-        measured=measured,
-        **({"times": times} if times else {}),
-    )
+    return {
+        "config": recipe,
+        "lists": lists,
+        "k": depth,
+        "share": changed.training.query_share,
+    }
 
 
 def steps_of(cell: Cell, settings: Settings, queries: int) -> int:

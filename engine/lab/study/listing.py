@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from engine.core.errors import EngineError
 from engine.core.text import duration
 from engine.lab.study.catalogue import catalogue
-from engine.lab.study.grid import changed_settings
+from engine.lab.study.grid import Cell, changed_settings
 from engine.lab.study.running import STAGES, StudyRun, study_cells
 from engine.lab.study.workspace import basis_of
 from engine.project.folder import ProjectFolder
@@ -19,10 +19,10 @@ from engine.runs.estimate import count_units, estimate_seconds
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A study in the list.
+    """A study in the list, or all of them.
 
-    For a project: how many of its `cells` are `to_do` and the `seconds` they take, `more` if some
-    work is not included in these, and what the project is `missing`.
+    `cells`: its trainings. For a project: how many of them are `to_do` and the `seconds` they take,
+    `more` if some work is not included in these, and what the project is `missing`.
     """
 
     name: str
@@ -52,11 +52,21 @@ class Listed:
 
 
 def listing(project: ProjectFolder | None) -> Iterator[Listed]:
-    """Yield every study, with its cost for a project if given.
+    """Yield every study, with its cost for a project if given; then that of all in one go.
 
     Raises EngineError if the project has no queries yet.
     """
     basis, chunks = basis_of(project) if project else (None, 0)
+    whole = Listed(
+        name="all",
+        source="All of these that the project has the data for",
+        shows="in one go",
+        differs="Trainings that several share are made once.",
+        cells=0,
+    )
+    measured: set[str] = set()
+    trained: set[str] = set()
+    trainings_of_all: set[str] = set()
     for study in catalogue().values():
         known = Listed(
             name=study.name,
@@ -73,19 +83,31 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
         except EngineError as error:
             yield replace(known, missing=f"{error.what} {error.to_do}")
             continue
-        seconds, more = _estimate_seconds(run)
-        yield replace(known, to_do=len(run.to_do()), seconds=round(seconds, 1), more=more)
+        to_do = run.to_do()
+        to_train = run.to_train()
+        yield _add_cost(replace(known, to_do=len(to_do)), run, to_do, to_train)
+        # What another study has measured or trained costs nothing more.
+        others = [cell for cell in to_do if cell.key not in measured]
+        untrained = [cell for cell in to_train if cell.training not in trained]
+        whole = _add_cost(whole, run, others, untrained)
+        measured.update(cell.key for cell in to_do)
+        trained.update(cell.training for cell in to_train)
+        trainings_of_all.update(cell.training for cell in run.cells)
+    if project is not None:
+        yield replace(whole, cells=len(trainings_of_all), to_do=len(trained))
 
 
-def _estimate_seconds(run: StudyRun) -> tuple[float, bool]:
-    """Return the seconds that the remaining cells take, and whether some work is not included."""
-    total = 0.0
-    more = False
+def _add_cost(known: Listed, run: StudyRun, to_do: list[Cell], to_train: list[Cell]) -> Listed:
+    """Add the cost of cells to do, of which some are to be trained, to an entry of the list."""
+    seconds = known.seconds
+    more = known.more
     with closing(run.project.store()) as store:
-        for cell in run.to_do():
+        for cell in to_do:
             settings = changed_settings(run.project.settings(), cell.changes)
             snapshot = ProjectSnapshot(run.project, settings, store)
-            seconds, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
-            total += sum(seconds.values())
+            spent, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
+            if cell not in to_train:
+                spent.pop("train", None)
+            seconds += sum(spent.values())
             more = more or bool(unknown) or run.study.by != "stages"
-    return total, more
+    return replace(known, seconds=round(seconds, 1), more=more)

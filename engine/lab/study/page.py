@@ -19,7 +19,7 @@ from engine.evaluation.reporting.charts import Bar, Line, gap_chart, line_chart
 from engine.evaluation.reporting.page import build_environment
 from engine.evaluation.reporting.report import to_json_types
 from engine.lab.checks.page import density_charts, distance_chart
-from engine.lab.study.catalogue import STEP, UNTRAINED, Chart, Study
+from engine.lab.study.catalogue import STEP, UNTRAINED, Chart, Correlation, Study
 from engine.lab.study.grid import Cell
 from engine.lab.study.measures import (
     ALL,
@@ -171,9 +171,7 @@ def _build_data(
         "columns": columns,
         "finished": sum(kept is not None for _, _, kept in cells),
         "rows": [{**asdict(row), "label": row.label} for row in rows],
-        "correlations": [
-            {"of": pair, "r": _correlation(rows, pair)} for pair in study.correlations
-        ],
+        "correlations": [_correlate(study, rows, each) for each in study.correlations],
         "similarities_of": _describe_similarities(columns, finished),
         "notes": [MASKED_ONLY] if _lacks_synonyms(study, rows) else [],
         "general_text": _name_general_text(study, cells),
@@ -222,24 +220,28 @@ def _uses_general_text(study: Study) -> bool:
     return any(name.removeprefix("Δ ").startswith(("general ", "distance")) for name in names)
 
 
-def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
-    """Return Pearson's r of two columns, or None for fewer than three rows."""
-    first_column, second_column = pair
+def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[str, Any]:
+    """Return the columns, Pearson's `r` (None for fewer than three rows), and how many `rows`."""
+    first_column, second_column = wanted.of
+    labels = {study.systems[system] for system in wanted.over or study.systems}
     first = []
     second = []
     for row in rows:
+        if row.system not in labels:
+            continue
         x = read_number(row.values[first_column])
         y = read_number(row.values[second_column])
         if x is not None and y is not None:
             first.append(x)
             second.append(y)
-    if len(first) < 3:
-        return None
-    try:
-        return correlation(first, second)
-    except StatisticsError:
-        # A column is constant.
-        return 0.0
+    r = None
+    if len(first) >= 3:
+        try:
+            r = correlation(first, second)
+        except StatisticsError:
+            # A column is constant.
+            r = 0.0
+    return {"of": wanted.of, "r": r, "rows": len(first)}
 
 
 def _render(data: Mapping[str, Any], charts: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ from engine.evaluation.query_sets import build_query_sets
 from engine.lab.checks.options import split_options
 from engine.lab.study.catalogue import UNTRAINED, Changes, Study
 from engine.lab.study.facts import FACTS, unheard_context
-from engine.lab.study.grid import Cell, cell_key, changed_settings, twin_of
+from engine.lab.study.grid import Cell, cell_key, changed_settings, training_key, twin_of
 from engine.lab.study.mafin import compare_with_black_box
 from engine.lab.study.measures import Values, collect_figures, transformed_systems
 from engine.lab.study.page import write_study
@@ -98,8 +98,16 @@ class StudyRun:
         return "to do"
 
     def to_do(self) -> list[Cell]:
-        """Return the cells that are still to be trained, in order."""
+        """Return the cells without figures, in order."""
         return [cell for cell in self.cells if self.state(cell) == "to do"]
+
+    def to_train(self) -> list[Cell]:
+        """Return the cells to do whose training is neither kept nor that of an earlier one."""
+        cells: dict[str, Cell] = {}
+        for cell in self.to_do():
+            if not self.workspace.has_training(cell.training):
+                cells.setdefault(cell.training, cell)
+        return list(cells.values())
 
     def run(
         self,
@@ -149,7 +157,9 @@ class StudyRun:
                 rows, reason = compare_with_black_box(copy, cell.key, watch, should_stop or never)
                 kept: dict[str, Any] = {"rows": rows, "reason": reason}
             else:
+                self.workspace.restore_training(cell.training)
                 project.run(STAGES, on_event=watch, should_stop=should_stop)
+                self.workspace.keep_training(cell.training)
                 kept = figures_of(project, cell, spent.get("train"))
                 if seconds := kept.get("training_seconds"):
                     spent["train"] = seconds
@@ -234,7 +244,7 @@ def study_cells(
         if study.by == "black box" and all_changes.get("training.label_smoothing") is None:
             # A comparison with a fixed smoothing differs, even if it is the usual value.
             vectors += SEARCHED
-        key = cell_key(all_changes, present, chunks, vectors, _modification_times(all_changes))
+        times = _modification_times(all_changes)
         name = names[model]
         if times_named[name] > 1:
             name = model
@@ -243,10 +253,11 @@ def study_cells(
             Cell(
                 number=len(cells) + 1,
                 changes=all_changes,
-                key=key,
+                key=cell_key(all_changes, present, chunks, vectors, times),
                 label=label,
                 model=name,
                 seed=seed,
+                training=training_key(all_changes, present, chunks, vectors),
             )
         )
     return cells

@@ -1,6 +1,7 @@
 """The workspace of studies and sweeps.
 
-It holds a copy of the project as it was at the beginning, and the figures of finished cells.
+It holds a copy of the project as it was at the beginning, the adapters that were trained in it, and
+the figures of finished cells.
 """
 
 from __future__ import annotations
@@ -9,22 +10,33 @@ import json
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, write_text
-from engine.core.errors import ProjectBusyError
+from engine.core.errors import ModelError, ProjectBusyError
 from engine.core.platforms.files import try_remove_tree
+from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.judgments import judgments_fingerprint
 from engine.lab.checks.options import split_options
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
-from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
+from engine.project.store.artifact_info import (
+    AdapterInfo,
+    CorpusInfo,
+    LexicalInfo,
+    QueriesInfo,
+)
+from engine.project.store.artifacts import Artifact
 
 FOLDER = "sweep"
 _COPIED = ("imports", "lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
+_ADAPTER = "adapter"
+_RECORD = "artifact.json"
+MAX_KEPT_BYTES = 1_000_000_000
+"""A larger adapter, such as all weights of a large model, is not kept but trained again."""
 _MEASURED_BY = (
     "heldout_share",
     "max_heldout",
@@ -98,7 +110,10 @@ def copy_project(project: ProjectFolder, place: Path, names: Iterable[str]) -> P
 
 
 class Workspace:
-    """A folder in the project's `sweep/` with `project`, a copy, and `cells/KEY.json`."""
+    """A folder in the project's `sweep/`.
+
+    It has `project`, a copy; `trainings/KEY`, adapters; and `cells/KEY.json`, figures.
+    """
 
     def __init__(self, source: ProjectFolder, basis: Basis) -> None:
         self._source = source
@@ -114,7 +129,7 @@ class Workspace:
         return ProjectFolder(self.folder / "project")
 
     def forget(self, basis: Basis) -> None:
-        """Remove the copies and figures of all sweeps of this project.
+        """Remove the copies, adapters and figures of all sweeps of this project.
 
         The next sweep has this basis.
         """
@@ -164,8 +179,65 @@ class Workspace:
                 changes["training.cross_encoder"] = str(model.absolute())
         return changes
 
+    def has_training(self, key: str) -> bool:
+        """Return whether the adapter of a training is kept."""
+        return self._read_record(key) is not None
+
+    def keep_training(self, key: str) -> None:
+        """Keep the copy's adapter: cells that are measured otherwise need no second training."""
+        with closing(self.copy.store()) as store:
+            artifact = store.artifact(AdapterInfo)
+        if artifact is None or not artifact.folder:
+            return
+        record = self._read_record(key)
+        if record is not None and record.fingerprint == artifact.fingerprint:
+            return
+        source = self.copy.folder_of(artifact)
+        size = sum(file.stat().st_size for file in source.rglob("*") if file.is_file())
+        if size > MAX_KEPT_BYTES:
+            return
+        folder = self._training_folder(key)
+        text = json.dumps({"fingerprint": artifact.fingerprint, "info": artifact.info.to_dict()})
+        building = complete_folder(folder.with_name(f".tmp-{key}"), folder)
+        with disk_errors("A trained adapter could not be kept."), building as temporary:
+            shutil.copytree(source, temporary / _ADAPTER)
+            write_text(temporary / _RECORD, text)
+            try_remove_tree(folder)
+
+    def restore_training(self, key: str) -> None:
+        """Make the kept adapter of a training the copy's current one, if there is one.
+
+        A damaged one is removed. The stage `train` compares the fingerprint.
+        """
+        record = self._read_record(key)
+        if record is None:
+            return
+        folder = self._training_folder(key)
+        digest = ""
+        with suppress(ModelError):
+            digest = adapter_digest(folder / _ADAPTER)
+        if digest != record.info.digest:
+            try_remove_tree(folder)
+            return
+        with self.copy.building("adapters", record.fingerprint) as building:
+            shutil.copytree(folder / _ADAPTER, building.folder, dirs_exist_ok=True)
+        info = replace(record.info, adapter=building.name)
+        with closing(self.copy.store()) as store:
+            store.put_artifact(Artifact(info, record.fingerprint, building.name))
+
+    def _read_record(self, key: str) -> Artifact[AdapterInfo] | None:
+        """Return the artifact that a training made, None if none is kept."""
+        with suppress(OSError, ValueError, KeyError):
+            text = (self._training_folder(key) / _RECORD).read_text(encoding="utf-8")
+            record = json.loads(text)
+            return Artifact(AdapterInfo.from_dict(record["info"]), record["fingerprint"])
+        return None
+
+    def _training_folder(self, key: str) -> Path:
+        return self.folder / "trainings" / key
+
     def close(self) -> None:
-        """Remove the copy; figures stay."""
+        """Remove the copy; adapters and figures stay."""
         try_remove_tree(self.copy.path)
 
     def figures(self, key: str) -> dict[str, Any] | None:

@@ -34,8 +34,10 @@ class QueryTables(ArtifactTables):
         with self.transaction(), guarded(self.path):
             self._db.execute("DELETE FROM queries")
             self._db.execute("DELETE FROM adaptation_chunks")
+            # In order of the key: a million in any other take six times as long.
             self._db.execute(
-                "INSERT OR IGNORE INTO adaptation_chunks SELECT content_hash FROM chunks WHERE live"
+                """INSERT OR IGNORE INTO adaptation_chunks
+                SELECT content_hash FROM chunks WHERE live ORDER BY content_hash"""
             )
             sql = f"INSERT INTO queries ({_TEXT}, split, imported) VALUES (?, ?, ?, ?, ?, ?, ?)"
             self._db.executemany(sql, [_query_row(query, query.split) for query in queries])

@@ -323,6 +323,7 @@ def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.Monk
     assert not opened
 
 
+@pytest.mark.posix(reason="names hold no control characters on Windows")
 def test_names_of_projects_are_shown_as_typed(tmp_path: Path) -> None:
     remember(project_at(tmp_path / "[@click=app.quit]x[" / "[bold]y\x1b[2J").path)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fixtures.app import drive, until, until_screen, until_text
 from fixtures.home_screen import is_opened, project_at, typed
 from textual.pilot import Pilot
@@ -13,7 +15,9 @@ from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.home.here import suggest_name
 from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.home.screen import HomeScreen
+from bmembed_tui.widgets import fields
 from bmembed_tui.widgets.fields import complete_path
+from engine.core.platforms import SYSTEM
 from engine.project.folder import ProjectFolder, projects_root
 
 
@@ -130,8 +134,10 @@ def test_a_name_is_suggested_that_is_free_and_can_be_a_folder() -> None:
 
 
 def test_a_path_is_completed_as_far_as_it_is_clear(tmp_path: Path) -> None:
-    for name in ("reports-2025", "reports-2026", "letters", ".hidden", "odd\x1bname"):
+    for name in ("reports-2025", "reports-2026", "letters", ".hidden"):
         (tmp_path / name).mkdir()
+    if SYSTEM != "windows":  # where names hold no control characters
+        (tmp_path / "odd\x1bname").mkdir()
     (tmp_path / "list.txt").write_text("")
     assert complete_path(f"{tmp_path}/r") == f"{tmp_path}/reports-202"
     assert complete_path(f"{tmp_path}/reports-2026") == f"{tmp_path}/reports-2026/"
@@ -141,3 +147,14 @@ def test_a_path_is_completed_as_far_as_it_is_clear(tmp_path: Path) -> None:
     assert complete_path(f"{tmp_path}/odd") == f"{tmp_path}/odd"
     assert complete_path(f"{tmp_path}/no/such") == f"{tmp_path}/no/such"
     assert complete_path("~no-such-user/x") == "~no-such-user/x"
+
+
+def test_a_path_of_windows_is_completed_with_the_separator_that_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On other systems, the backslash is part of a folder's name here."""
+    monkeypatch.setattr(fields, "SEPARATORS", ("/", "\\"))
+    folder = f"{tmp_path}{os.sep}quay\\"
+    Path(folder).mkdir()
+    (Path(folder) / "letters").mkdir()
+    assert complete_path(f"{folder}l") == f"{folder}letters\\"

@@ -113,6 +113,7 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
     drive(story, new_project, (80, 24))
 
 
+@pytest.mark.posix(reason="names hold no control characters on Windows")
 def test_formats_are_counted_with_their_sums_and_names_are_shown_as_typed(tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     folder.mkdir()

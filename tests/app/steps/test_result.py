@@ -226,6 +226,24 @@ def test_on_a_small_screen_what_is_unfolded_is_in_sight(finished_project: Path) 
     drive(story, finished_project, size=(80, 24))
 
 
+def test_lists_are_compared_first_in_the_mode_where_nothing_is_proved(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReportVerdict, "only_unproved", "semantic")
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await opened(pilot, "result")
+        await until(pilot, lambda: bool(text_of(pilot, "#figures")), "the figures")
+        await pilot.press("l")
+        await until(
+            pilot,
+            lambda: "semantic search" in text_of(pilot, "#asking-status"),
+            "the lists of semantic search",
+        )
+
+    drive(story, finished_project)
+
+
 @pytest.mark.parametrize("width", [40, 80])
 def test_bars_are_drawn_to_scale(width: int) -> None:
     bars = tuple(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from engine.core.platforms import names
@@ -63,3 +66,12 @@ def test_paths_of_windows_that_need_their_long_form(
 def test_long_paths_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     assert names.reachable_path(f"/docs/{'a' * 250}/b.txt") == f"/docs/{'a' * 250}/b.txt"
+
+
+def test_all_paths_begin_at_the_root_or_at_a_drive(monkeypatch: pytest.MonkeyPatch) -> None:
+    drives = [SimpleNamespace(mountpoint=name) for name in ("C:\\", "D:\\")]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda: drives)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert names.system_roots() == [Path("/")]
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert names.system_roots() == [Path("C:\\"), Path("D:\\")]

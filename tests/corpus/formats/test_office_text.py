@@ -193,3 +193,21 @@ def test_signs_that_xml_writes_in_another_way_are_read(tmp_path: Path, name: str
         opened(tmp_path, name, changed(TITLED[name], parts[name], pelican, f"{reported} pelican"))
     )
     assert 'R&D, caf\u00e9, "x\u2019s" <b> AA pelican' in document.text
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_text_boxes_in_a_paragraph_are_read_once_behind_it(tmp_path: Path, nested: bool) -> None:
+    """As LibreOffice writes captions."""
+    drawing = 'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
+    inner = "<text:p>Figure 1: a mole</text:p><text:p>by Ada</text:p>"
+    box = f"<draw:frame {drawing}><draw:text-box>{inner}</draw:text-box></draw:frame>"
+    if nested:
+        box = (
+            f"<draw:frame {drawing}><draw:text-box><text:p>{box}</text:p></draw:text-box>"
+            "</draw:frame>"
+        )
+    content = changed(office.odt(), "content.xml", "The pelican", f"The {box}pelican")
+    text = only(opened(tmp_path, "a.odt", content)).text
+    paragraphs = [part for part in text.split("\n\n") if part]
+    assert paragraphs[1:4] == ["The pelican boards at dawn.", "Figure 1: a mole", "by Ada"]
+    assert (text.count("mole"), text.count("Ada")) == (1, 1)

@@ -39,7 +39,9 @@ def test_every_study_is_made_of_settings_and_measures_that_there_are(study: Stud
     for _, changes in study.trainings:
         changed_settings(Settings(), changes)
     columns = set(study.columns)
-    assert {name for pair in study.correlations for name in pair} <= columns
+    for correlation in study.correlations:
+        assert set(correlation.of) <= columns
+        assert set(correlation.over) <= set(study.systems)
     for chart in study.charts:
         assert (
             chart.kind in ("similarities", "general similarities", "distances")

@@ -13,7 +13,7 @@ from lxml import html
 from rich.console import Console
 
 from engine.cli.console import show_study
-from engine.lab.study.catalogue import Chart, Study, study_of, sweep_of
+from engine.lab.study.catalogue import Chart, Correlation, Study, study_of, sweep_of
 from engine.lab.study.grid import Cell, make_grid
 from engine.lab.study.measures import average_pages, average_seeds, collect_figures, read_value
 from engine.lab.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, write_study
@@ -231,6 +231,33 @@ def test_a_seed_without_a_figure_leaves_it_to_the_others() -> None:
         assert (found["only"], found["name"], found["rest"]) == (interval(3), "x", None)
 
 
+def test_a_correlation_is_over_the_rows_of_its_systems(tmp_path: Path) -> None:
+    study = Study(
+        name="s",
+        source="",
+        shows="",
+        differs="",
+        columns=["map", "coe"],
+        systems={"adapted": "", "adapted, whitened": "whitened"},
+        correlations=[
+            Correlation(of=["map", "coe"]),
+            Correlation(of=["map", "coe"], over=["adapted"]),
+        ],
+    )
+    cells = []
+    for number, (value, whitened) in enumerate(((1, 3), (2, 2), (3, 1)), 1):
+        rows = {
+            "adapted": {"map": interval(value), "coe": value},
+            "adapted, whitened": {"map": interval(value), "coe": whitened},
+        }
+        cells.append((Cell(number, {}, "", str(number)), TOLD, kept(**rows)))
+    found = write_study(tmp_path, "mine", study, {}, cells)
+    assert [(each["r"], each["rows"]) for each in found["correlations"]] == [
+        (pytest.approx(0), 6),
+        (pytest.approx(1), 3),
+    ]
+
+
 def test_charts_and_correlations_of_rows(tmp_path: Path) -> None:
     study = Study(
         name="s",
@@ -239,7 +266,7 @@ def test_charts_and_correlations_of_rows(tmp_path: Path) -> None:
         differs="",
         columns=["map", "coe"],
         systems={"adapted": ""},
-        correlations=[["map", "coe"]],
+        correlations=[Correlation(of=["map", "coe"])],
         charts=[
             Chart(kind="line", x="1/training.teacher_temperature", y="map", by="ranking.strategy"),
             Chart(kind="scatter", x="map", y="coe"),
@@ -259,7 +286,7 @@ def test_charts_and_correlations_of_rows(tmp_path: Path) -> None:
         for number, (alpha, at) in enumerate(((10, 20), (2, 24), (1, 30)), 1)
     ]
     found = write_study(tmp_path, "mine", study, {}, cells)
-    assert found["correlations"] == [{"of": ["map", "coe"], "r": pytest.approx(-1)}]
+    assert found["correlations"] == [{"of": ["map", "coe"], "r": pytest.approx(-1), "rows": 3}]
     line, dots = charts_of(html.fromstring((tmp_path / "s.html").read_text()))
     assert [(round(x, 2), round(y, 1)) for x, y in values(line, "line")[0]] == [
         (0.1, 20),

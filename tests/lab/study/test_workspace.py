@@ -143,7 +143,7 @@ def test_the_figures_of_a_study_are_of_as_many_hits_as_is_asked_for(
         cells = study_cells(project, wanted, chunks, settings={"lab.top_k": top})
         own = StudyRun(project, wanted, cells, basis).study
         assert own.columns[0] == f"accuracy@{top}"
-        assert own.correlations[0] == [f"accuracy@{top}", "COE"]
+        assert own.correlations[0].of == [f"accuracy@{top}", "COE"]
         assert changed_settings(project.settings(), cells[0].changes), "they are no settings"
         keys.add(cells[0].key)
     assert len(keys) == 2, "figures depend on it"

@@ -41,6 +41,7 @@ _CELLS = " | "
 _BULLETS = frozenset(
     "\u2022\u25e6\u25aa\u25ab\u2023\u00b7\u25cf\u25cb\u25a0\u25a1\u2013*o\u00a7\uf0b7\uf0a7"
 )
+_MIN_UPWARDS = 3  # lines
 _HYPHENS = ("-", "\u2010")
 
 
@@ -80,7 +81,8 @@ def arrange_text(page: Any, plain: str) -> str:
         text.quarters = quarters
     text.raise_marks()
     text.part_lines()
-    by_line = quarters != 0 or (is_turned and _runs_upwards(pieces))
+    ordered = _order_from_top(pieces, is_turned=is_turned and quarters == 0)
+    by_line = quarters != 0 or (is_turned and ordered != pieces)
     is_beside = by_line or stand_side_by_side(pieces, GAP)
     if not is_beside and not stand_in_columns(pieces):
         return text.read_all()
@@ -96,7 +98,7 @@ def arrange_text(page: Any, plain: str) -> str:
     if not (blocks or by_line) or not text.is_known:
         return text.read_all()
     if by_line:
-        return _read_by_line(text, blocks)
+        return _read_by_line(text, blocks, ordered)
     return _place_blocks(text, blocks)
 
 
@@ -115,13 +117,13 @@ def _place_blocks(text: PageText, blocks: Iterable[Block]) -> str:
     return re.sub(r"[ \t]*(?:\r?\n)+", "\n", "".join(parts)).strip("\n")
 
 
-def _read_by_line(text: PageText, blocks: Iterable[Block]) -> str:
-    """Return the letters of a page with turned text, line by line in the order of drawing."""
+def _read_by_line(text: PageText, blocks: Iterable[Block], pieces: Iterable[Piece]) -> str:
+    """Return the letters of a page with turned text, line by line in the order of its pieces."""
     block_of = _map_pieces(blocks)
     parts: list[str] = []
     written: set[int] = set()
     before: Piece | None = None
-    for piece in _order_from_top(text.turned):
+    for piece in pieces:
         block = block_of.get(piece.number)
         if block is not None:
             if id(block) not in written:
@@ -205,14 +207,35 @@ def _find_runs(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
     return runs
 
 
-def _order_from_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """Return pieces in the order of drawing, or in the order of lines if PDFium reverses it."""
+def _order_from_top(pieces: Sequence[Piece], *, is_turned: bool) -> Sequence[Piece]:
+    """Return pieces in the order of drawing, or in the order of lines if PDFium reverses it.
+
+    `is_turned`: /Rotate turns the page, so that PDFium may reverse some of the lines.
+    """
     if not _runs_upwards(pieces):
-        return pieces
+        return _reverse_upward_runs(pieces) if is_turned else pieces
     ordered: list[Piece] = []
     for line in find_lines(pieces):
         ordered += line.pieces
     return ordered
+
+
+def _reverse_upward_runs(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return pieces with those of a column put in order that stand above each other."""
+    ordered: list[Piece] = []
+    run: list[Piece] = []
+    for piece in pieces:
+        if run and not _stands_above(piece, run[-1]):
+            ordered += reversed(run) if len(run) >= _MIN_UPWARDS else run
+            run = []
+        run.append(piece)
+    ordered += reversed(run) if len(run) >= _MIN_UPWARDS else run
+    return ordered
+
+
+def _stands_above(piece: Piece, other: Piece) -> bool:
+    is_in_column = piece.left < other.right and other.left < piece.right
+    return is_in_column and piece.bottom >= other.top
 
 
 def _runs_upwards(pieces: Sequence[Piece]) -> bool:

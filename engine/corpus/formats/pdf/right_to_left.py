@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from ctypes import byref
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any
 
@@ -86,10 +86,22 @@ def _order_line(line: list[_Sign]) -> Iterator[_Sign]:
     for (is_turned, is_blank), run in kinds:
         signs = list(run)
         if is_turned:
-            for _place, of_glyph in groupby(signs, attrgetter("left", "right", "bottom", "top")):
-                yield from reversed(list(of_glyph))
+            yield from _order_word(signs)
         elif not is_blank and max(sign.bottom for sign in signs) < min(sign.top for sign in signs):
             # Signs on one line stand in the order of their places.
             yield from sorted(signs, key=attrgetter("left"))
         else:
             yield from signs
+
+
+def _order_word(word: list[_Sign]) -> Iterator[_Sign]:
+    """Yield the letters of a word that runs from right to left."""
+    places = groupby(word, attrgetter("left", "right", "bottom", "top"))
+    glyphs = [list(letters) for _place, letters in places]
+    if glyphs[0][0].left < glyphs[-1][0].left:
+        # The file draws the word from left to right, and PDFium has left it so.
+        glyphs.reverse()
+    else:
+        for letters in glyphs:
+            letters.reverse()
+    yield from chain.from_iterable(glyphs)

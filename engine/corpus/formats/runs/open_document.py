@@ -15,6 +15,7 @@ from engine.corpus.formats.runs.symbols import FONT_NAMES, find_symbol_font, sho
 from engine.corpus.formats.word_numbers import parse_xml
 
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _FORMAT = "{urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0}"
 _SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
@@ -63,6 +64,27 @@ def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
                     before = node.text
                     changed = True
     if changed:
+        return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
+    return content
+
+
+def part_text_boxes(content: bytes) -> bytes:
+    """Move the paragraphs of text boxes behind the paragraphs that hold these.
+
+    xberg gives them twice otherwise, once run together. Captions of pictures are such boxes.
+    """
+    if b"<draw:text-box" not in content:
+        return content
+    from lxml import etree
+
+    root = parse_xml(content)
+    is_changed = False
+    for box in list(root.iter(f"{_DRAW}text-box")):
+        holders = [*box.iterancestors(f"{_TEXT}p", f"{_TEXT}h")]
+        for paragraph in reversed(list(box) if holders else []):
+            holders[-1].addnext(paragraph)
+            is_changed = True
+    if is_changed:
         return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
     return content
 

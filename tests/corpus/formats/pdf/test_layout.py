@@ -493,3 +493,19 @@ def test_lists_in_two_columns_are_no_rows(lists: tuple[tuple[str, ...], ...]) ->
     drawn = cells_by_column((72, 300), rows, 16)
     text = page_of(text_at(place, cell) for place, cell in drawn)
     assert text.split("\n") == [entry for entries in lists for entry in entries]
+
+
+@pytest.mark.parametrize("rotate", [90, 270])
+def test_lines_above_a_table_on_a_turned_page_keep_their_order(rotate: int) -> None:
+    """PDFium reverses the lines, but not the rows."""
+    lines = [
+        "Minutes of the harbour board",
+        "The board has decided to repair the crane of the northern pier",
+        "in spring, and to pay for it from the reserve.",
+    ]
+    drawn = [text_at((72, 700 - 20 * at), line) for at, line in enumerate(lines)]
+    for at, row in enumerate(ROWS):
+        for left, cell in zip(LEFT, row, strict=True):
+            drawn.append(text_at((left, 600 - 20 * at), cell))
+    rows = [" | ".join(row) for row in ROWS]
+    assert page_of(drawn, rotate=rotate).split("\n") == lines + rows

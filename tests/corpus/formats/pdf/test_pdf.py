@@ -260,6 +260,48 @@ def test_lines_from_right_to_left_are_read_in_their_order(line: str) -> None:
     assert text_drawn(line, "The pelican boards PHX-121.") == f"{line}\nThe pelican boards PHX-121."
 
 
+def drawn_from_right_to_left(*words: str) -> bytes:
+    """A PDF whose words are drawn letter by letter, each to the left of the one before."""
+    letters = sorted(set("".join(words)))
+    codes = {letter: 0x41 + number for number, letter in enumerate(letters)}
+    table = "\n".join(f"<{code:02x}> <{ord(letter):04x}>" for letter, code in codes.items())
+    cmap = "begincmap\n1 begincodespacerange\n<00> <ff>\nendcodespacerange\n"
+    cmap += f"{len(codes)} beginbfchar\n{table}\nendbfchar\nendcmap"
+    lines = ["BT /F 20 Tf"]
+    for number, word in enumerate(words):
+        glyphs = " 1000 ".join(f"<{codes[letter]:02x}>" for letter in word)
+        lines.append(f"1 0 0 1 {500 - 60 * number} 700 Tm [{glyphs}] TJ")
+    content = "\n".join([*lines, "ET"])
+    widths = " ".join(["500"] * len(codes))
+    last = 0x40 + len(codes)
+    objects = (
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R"
+        "/Resources<</Font<</F 5 0 R>>>>>>",
+        f"<</Length {len(content)}>>stream\n{content}\nendstream",
+        "<</Type/Font/Subtype/TrueType/BaseFont/Arial/ToUnicode 6 0 R"
+        f"/FirstChar 65/LastChar {last}/Widths[{widths}]>>",
+        f"<</Length {len(cmap)}>>stream\n{cmap}\nendstream",
+    )
+    body = "%PDF-1.7\n"
+    places = []
+    for number, text in enumerate(objects, 1):
+        places.append(f"{len(body):010} 00000 n \n")
+        body += f"{number} 0 obj\n{text}\nendobj\n"
+    table = f"xref\n0 {len(places) + 1}\n0000000000 65535 f \n{''.join(places)}"
+    end = f"trailer<</Root 1 0 R/Size {len(places) + 1}>>\nstartxref\n{len(body)}\n%%EOF\n"
+    return f"{body}{table}{end}".encode()
+
+
+@pytest.mark.parametrize("line", ["שלום עולם", "عقد ريان سنة"])
+def test_letters_that_are_drawn_from_right_to_left_are_read_in_their_order(line: str) -> None:
+    """PDFium takes such letters for drawn from left to right, and reverses them."""
+    (document,) = read(drawn_from_right_to_left(*line.split()))
+    assert isinstance(document, ReadDocument)
+    assert document.text.replace(" | ", " ") == line
+
+
 def test_a_code_within_a_line_from_right_to_left_stays_whole() -> None:
     assert "a_b.C-7" in text_drawn("عقد رقم a_b.C-7 بتاريخ 2024").split()
 
