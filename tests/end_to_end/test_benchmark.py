@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fixtures.errors import error_of, fails
-from fixtures.pipeline import SAMPLE, SETTINGS, environment
+from fixtures.pipeline import SAMPLE, SETTINGS, WAIT_SECONDS, environment
 from fixtures.tiny_model import encoder_settings
 
 from engine.core.errors import UsageError
@@ -175,14 +175,14 @@ def test_a_signal_stops_a_benchmark_and_removes_its_folder(
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_SECONDS
     while not (found := list(tmp_path.glob("*/project/runs/*/stage.json"))):
         assert run.poll() is None, run.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.01)
     child = json.loads(found[0].read_text())["pid"]
     run.send_signal(number)
-    _, told = run.communicate(timeout=60)
+    _, told = run.communicate(timeout=WAIT_SECONDS)
     assert run.returncode == 130, told
     assert "Stopping" in told
     assert "Traceback" not in told

@@ -346,8 +346,8 @@ def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(
     (small / "documents" / "deeper.md").unlink()
     opened = os.scandir
 
-    def listed(path: str) -> Any:
-        if Path(path).name == "deep":
+    def listed(path: str | int) -> Any:  # a number where a folder is being removed
+        if isinstance(path, str | Path) and Path(path).name == "deep":
             raise PermissionError(13, "Permission denied", path)
         return opened(path)
 
