@@ -121,12 +121,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files of `LONG` first; everything else stays in its order.
 
     A test that is tried again says why it depends on time, and one that cannot pass on Windows says
-    why.
+    why. Those of the data sets are skipped where these are missing.
     """
     root = Path(__file__).parent
     turns = {root / name: turn for turn, name in enumerate(LONG)}
     items.sort(key=lambda item: turns.get(item.path, len(LONG)))
+    without_data = pytest.mark.skipif(
+        not SHARED_DATA.is_dir(), reason="the data sets, ../shared/data, are not here"
+    )
     for item in items:
+        if "shared" in item.keywords:
+            item.add_marker(without_data)
         if any(not mark.kwargs.get("reason") for mark in item.iter_markers("flaky")):
             raise pytest.UsageError(
                 f"{item.nodeid}: flaky needs a reason=…, why it depends on time"

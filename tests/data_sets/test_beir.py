@@ -191,7 +191,6 @@ def test_training_queries(tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
 def test_real_data_sets() -> None:
     for name, documents, queries in [
         ("multihop-partial", 6708, 2255),

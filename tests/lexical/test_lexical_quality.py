@@ -17,7 +17,6 @@ DATA = Path(__file__).parents[3] / "shared" / "data" / "multihop-partial"
 
 
 @pytest.mark.shared
-@pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
 def test_multihop(tmp_path: Path) -> None:
     corpus = [json.loads(line) for line in (DATA / "corpus.jsonl").open(encoding="utf-8")]
     queries = {

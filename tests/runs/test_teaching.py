@@ -99,7 +99,7 @@ def test_a_list_of_candidates_counts_in_the_time_of_a_training() -> None:
     chunks = 200 * 8 * 17
     queries = 200 * 8 * QUERY
     taught = replace(taught, eval_every=0)
-    assert count_passes(taught, 100, 100) == pytest.approx(PASSES * (chunks + queries))
+    assert count_passes(taught, 100, 100, 9) == pytest.approx(PASSES * (chunks + queries))
 
 
 def test_its_speed_is_measured_in_another_process(
