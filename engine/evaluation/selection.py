@@ -118,8 +118,8 @@ def explain_experience(settings: Settings, experience: ProjectExperience | None)
         return "not used", "evaluation.gate is strict: only what is proved comes into use"
     if experience is None:
         why = (
-            "public collections were adapted by another loss, scope or method, so that only what"
-            " is proved comes into use"
+            "none was gathered with this way of training, so that only what is proved comes into"
+            " use"
         )
         return "none", why
     collections = {

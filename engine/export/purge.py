@@ -43,7 +43,7 @@ _MADE = {
     "imports": "imported queries, judgments and preferences",
     "cache": "cached vectors",
     "studies": "pages of studies and sweeps",
-    "sweep": "copy of the project, and figures, of studies and sweeps",
+    "sweep": "copy of the project, figures and adapters of studies and sweeps",
     "project.db": "database: documents, chunks, queries, judgments",
     RECORD: "list of exports",
     SERVERS: "list of servers that made queries or vectors",

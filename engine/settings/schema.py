@@ -261,8 +261,8 @@ class EvaluationSettings(Section):
     )
     interpolation_weights: list[Annotated[float, Field(ge=0.01, le=0.99, multiple_of=0.01)]] = key(
         [0.5],
-        "interpolation weights to try (1: adapted, 0: base); each embeds up to 100,000 chunks once"
-        " more",
+        "interpolation weights to try (1: adapted, 0: base); each embeds about 100,000 chunks or"
+        " fewer once more",
     )
     depth: int = key(100, "ranking depth at which systems are compared and fused", ge=10, le=10_000)
     gate: Literal["expected", "strict"] = key(

@@ -9,7 +9,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,6 @@ class StudyRun:
             else:
                 self.workspace.restore_training(cell.training)
                 project.run(STAGES, on_event=watch, should_stop=should_stop)
-                self.workspace.keep_training(cell.training)
                 kept = figures_of(project, cell, spent.get("train"))
                 if seconds := kept.get("training_seconds"):
                     spent["train"] = seconds
@@ -175,6 +174,10 @@ class StudyRun:
             for server in known_servers(copy.path):
                 note_server(self.project.path, server)
         self.workspace.keep(cell.key, {**kept, "seconds": spent})
+        if self.study.by != "black box":
+            # A training that cannot be kept is made again.
+            with suppress(EngineError, OSError):
+                self.workspace.keep_training(cell.training)
         # The next cells need only the vectors of the unadapted encoder.
         with closing(copy.store()) as store:
             snapshot = ProjectSnapshot(copy, copy.settings(), store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -75,6 +76,16 @@ def test_what_another_study_measures_otherwise_is_not_trained_again(
     _, reached = run(study_run(adapted, "bmembed-t6", top_k=2))
     assert reached == ["StageStarted"]
     assert study_run(adapted, "bmembed-t6", top_k=6).to_train(), "it was too large to keep"
+
+    # The figures are kept even if the adapter cannot be.
+    monkeypatch.undo()
+    (folder,) = adapted.path.glob("sweep/*/trainings")
+    shutil.rmtree(folder)
+    folder.write_text("")
+    run(study_run(adapted, "bmembed-t6", top_k=6))
+    work = study_run(adapted, "bmembed-t6", top_k=6)
+    assert work.to_do() == []
+    assert study_run(adapted, "bmembed-t6", top_k=8).to_train()
 
 
 def test_as_many_trainings_as_the_papers_have(adapted: ProjectFolder) -> None:
