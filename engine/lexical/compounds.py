@@ -23,14 +23,17 @@ _MIN_PART = 4
 def find_compounds(index: LexicalIndex, word: str) -> list[str]:
     """Return the terms of the compounds with a word that no chunk contains.
 
-    The most frequent come first. There are none for a short word.
+    The most frequent come first. There are none for a word that is short or has a short stem.
     """
     if not _is_looked_up(index, word):
         return []
     compounds: dict[str, int] = {}
     for language in sorted(LANGUAGES.intersection(index.languages)):
         part = "".join(map(strip_language, index.analyse(word, language)))
-        for term in index.find_terms(part, language) if part else ():
+        # A short stem is in words of all kinds: that of Eisen is in Ausweis.
+        if len(part) < _MIN_LENGTH:
+            continue
+        for term in index.find_terms(part, language):
             stem = strip_language(term)
             is_longer = len(stem) >= len(part) + _MIN_OTHER_PART
             if is_longer and (stem.startswith(part) or stem.endswith(part)):

@@ -43,6 +43,21 @@ def test_a_word_stands_for_the_compounds_with_it(
 
 
 @pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("Eisen", "Ausweis, Hinweis und Nachweis"),
+        ("Akten", "Der Kontakt besteht."),
+        ("Orten", "Antwort sofort"),
+    ],
+)
+def test_a_word_with_a_short_stem_stands_for_no_compounds(
+    tmp_path: Path, word: str, text: str
+) -> None:
+    index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
+    assert find_compounds(index, word) == []
+
+
+@pytest.mark.parametrize(
     ("word", "parts"),
     [
         ("Mietkaution", ("Miet", "kaution")),  # the stem of Mieter
