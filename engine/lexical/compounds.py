@@ -45,13 +45,14 @@ def find_compounds(index: LexicalIndex, word: str) -> list[str]:
 def split_compound(index: LexicalIndex, word: str) -> tuple[str, ...]:
     """Return the two parts of a compound that no chunk contains, if chunks contain both.
 
-    The second part is as long as possible, since it says what the compound is.
+    The second part is as long as possible, since it says what the compound is. Neither is a stop
+    word.
     """
     if not _is_looked_up(index, word):
         return ()
     for cut in range(_MIN_PART, len(word) - _MIN_PART + 1):
         # Stems lack the letter that may join the parts, as in Vertrags-laufzeit.
-        if index.contains(word[cut:]) and index.contains(word[:cut]):
+        if index.has_chunks_with(word[cut:]) and index.has_chunks_with(word[:cut]):
             return word[:cut], word[cut:]
     return ()
 

@@ -267,8 +267,12 @@ class LexicalIndex:
 
     def contains(self, word: str) -> bool:
         """Tell whether any chunk contains a word in any form, or whether it is a stop word."""
+        return not self._analyzers.terms_by_word(word) or self.has_chunks_with(word)
+
+    def has_chunks_with(self, word: str) -> bool:
+        """Tell whether any chunk contains a word in any form; none does a stop word."""
         words = self._analyzers.terms_by_word(word)
-        return not words or any(map(self.document_frequency, chain.from_iterable(words)))
+        return any(map(self.document_frequency, chain.from_iterable(words)))
 
     def find_terms(self, part: str, language: str) -> Iterator[str]:
         """Yield the terms of a language's words that contain a part."""

@@ -72,6 +72,15 @@ def test_a_compound_stands_for_its_parts(tmp_path: Path, word: str, parts: tuple
     assert split_compound(build(tmp_path, "de"), word) == parts
 
 
+def test_a_stop_word_is_no_part_of_a_compound(tmp_path: Path) -> None:
+    chunks = [(1, "Wir lassen die Anlage nach der Abnahme prüfen.")]
+    index = LexicalIndex.build(tmp_path / "index", chunks, "de")
+    assert index.contains("Nach")
+    assert not index.has_chunks_with("Nach")
+    assert split_compound(index, "Nachlass") == ()
+    assert split_compound(index, "Anlagenabnahme") == ("Anlagen", "abnahme")
+
+
 def test_only_languages_that_write_compounds_as_one_word_have_any(tmp_path: Path) -> None:
     english = build(tmp_path / "en", "en")
     assert find_compounds(english, "Laufzeit") == []
