@@ -25,7 +25,7 @@ def find_compounds(index: LexicalIndex, word: str) -> list[str]:
 
     The most frequent come first. There are none for a word that is short or has a short stem.
     """
-    if not _is_looked_up(index, word):
+    if not is_looked_up(index, word):
         return []
     compounds: dict[str, int] = {}
     for language in sorted(LANGUAGES.intersection(index.languages)):
@@ -48,7 +48,7 @@ def split_compound(index: LexicalIndex, word: str) -> tuple[str, ...]:
     The second part is as long as possible, since it says what the compound is. Neither is a stop
     word.
     """
-    if not _is_looked_up(index, word):
+    if not is_looked_up(index, word):
         return ()
     for cut in range(_MIN_PART, len(word) - _MIN_PART + 1):
         # Stems lack the letter that may join the parts, as in Vertrags-laufzeit.
@@ -62,7 +62,8 @@ def has_compounds(index: LexicalIndex, word: str) -> bool:
     return bool(find_compounds(index, word) or split_compound(index, word))
 
 
-def _is_looked_up(index: LexicalIndex, word: str) -> bool:
+def is_looked_up(index: LexicalIndex, word: str) -> bool:
+    """Tell whether compounds are looked for: for a word of some length that no chunk contains."""
     if len(fold(normalise(word))) < _MIN_LENGTH or not word.isalpha():
         return False
     has_compounds = not LANGUAGES.isdisjoint(index.languages)

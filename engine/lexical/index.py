@@ -308,9 +308,9 @@ class LexicalIndex:
         words = self._analyzers.terms_by_word(text)
         return self._find_with_all(words) if words else None
 
-    def find_with_any(self, terms: Iterable[str]) -> Ids:
-        """Return the ids (n,) of the chunks that contain any of these terms."""
-        return self._find_with_all([terms])
+    def find_with_any(self, terms: Iterable[str], limit: int | None = None) -> Ids:
+        """Return the ids (n,) of the chunks that contain any of these terms, at most `limit`."""
+        return self._find_with_all([terms], limit)
 
     def find_stems(self, beginning: str) -> set[str]:
         """Return the terms of the words that may begin like this.
@@ -365,8 +365,11 @@ class LexicalIndex:
         readings = find_readings(self.query_terms(text, bonus=True))
         return [self.find_with_any(terms) for terms in readings]
 
-    def _find_with_all(self, words: Iterable[Iterable[str]]) -> Ids:
-        """Return the ids (n,) of the chunks that contain each word, given as its possible terms."""
+    def _find_with_all(self, words: Iterable[Iterable[str]], limit: int | None = None) -> Ids:
+        """Return the ids (n,) of the chunks that contain each word, given as its possible terms.
+
+        At most `limit`, None for all.
+        """
         clauses = []
         for terms in words:
             by_field: defaultdict[str, list[str]] = defaultdict(list)
@@ -378,7 +381,7 @@ class LexicalIndex:
                 alternatives.append((tantivy.Occur.Should, query))
             clauses.append((tantivy.Occur.Must, tantivy.Query.boolean_query(alternatives)))
         query = tantivy.Query.const_score_query(tantivy.Query.boolean_query(clauses), 1.0)
-        ids, _ = self._find_hits(query, max(self.count, 1))
+        ids, _ = self._find_hits(query, limit or max(self.count, 1))
         return ids
 
     def find_similar_terms(self, word: str) -> list[str]:

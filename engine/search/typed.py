@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import filterfalse
+from itertools import filterfalse, islice
 from typing import TYPE_CHECKING
 
 from engine.core.characters import drop_invisible
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MAX_COMPLETIONS = 20
 """Maximum number of words that BM25 gets for a prefix."""
+MAX_UNKNOWN_WORDS = 10
+"""Number of words that no chunk contains whose compounds or parts BM25 gets."""
 LIKE_WORDS = 25
 """Number of words of a `like:` document that BM25 gets."""
 LIKE_CHARACTERS = 20_000
@@ -303,20 +305,23 @@ class TypedQueries:
     def _find_compounds(self, index: LexicalIndex, text: str) -> list[str]:
         """Return the compounds with the words that no chunk contains, or else their parts.
 
-        Compounds are spelt as in the documents.
+        Compounds are spelt as in the documents. Only the first `MAX_UNKNOWN_WORDS` such words
+        count, each once: the compounds of a pasted paragraph would drown what the user typed.
         """
-        from engine.lexical.compounds import find_compounds, split_compound
+        from engine.lexical.compounds import find_compounds, is_looked_up, split_compound
 
         words: list[str] = []
-        for word in word_pattern().findall(text):
+        typed = dict.fromkeys(word_pattern().findall(text))
+        unknown = (word for word in typed if is_looked_up(index, word))
+        for word in islice(unknown, MAX_UNKNOWN_WORDS):
             compounds = find_compounds(index, word)
             for term in compounds:
-                chunk = index.find_with_any([term])[:1].tolist()
+                chunk = index.find_with_any([term], limit=1).tolist()
                 for _, chunk_text in self._read_texts(chunk):
                     words += sorted(index.find_spellings(term, chunk_text))[:1]
             if not compounds:
                 words += split_compound(index, word)
-        return words
+        return list(dict.fromkeys(words))
 
     def _complete(self, index: LexicalIndex, prefix: Clause, chunks: Ids) -> list[str]:
         """Return words with a prefix, the most frequent first.

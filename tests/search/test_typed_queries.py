@@ -25,7 +25,8 @@ from engine.project.store.artifacts import Artifact
 from engine.search.listing import describe_dates, sort_newest_first
 from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
-from engine.search.syntax import Clause, parse, plain_text, respell_query
+from engine.search.syntax import Clause, ParsedQuery, parse, plain_text, respell_query
+from engine.search.typed import TypedQueries
 
 
 @pytest.mark.parametrize(
@@ -594,6 +595,29 @@ def test_words_and_compounds_that_no_document_contains_are_found_in_each_other(
             assert found.hits[0].marks
             assert found.suggestion == ""
         assert not search(searcher, "Laufzettel", "bm25").hits
+
+
+def test_the_compounds_of_a_long_text_are_few_and_differ(corpus: Any) -> None:
+    animals = ["adler", "biber", "dachs", "fuchs", "hase", "igel"]
+    animals += ["luchs", "marder", "otter", "reiher", "storch", "wolf"]
+    compounds = [f"{animal}laternen" for animal in animals]
+    corpus.put("a.txt", [f"{compound} und {compound}" for compound in compounds])
+    endings = ["bauernschaft" + animal for animal in animals]
+    corpus.put("b.txt", [f"neben{ending} und mit{ending}" for ending in endings])
+    corpus.index(vectors=False, language="de")
+    with closing(LoadedProject(corpus.project)) as loaded:
+        queries = TypedQueries(loaded)
+
+        def find_added(text: str) -> list[str]:
+            keywords = queries.add_wording(ParsedQuery(text, text), None).keywords
+            return keywords.removeprefix(text).split()
+
+        assert sorted(find_added("Laternen Laterne Laternen")) == sorted(compounds)
+        added = find_added(" ".join(endings))
+        looked_up = endings[:10]
+        expected = [f"mit{ending}" for ending in looked_up]
+        expected += [f"neben{ending}" for ending in looked_up]
+        assert sorted(added) == sorted(expected)
 
 
 @pytest.mark.parametrize("query", ["loan.html", "title:loan.html", "loan.html interest"])
