@@ -163,7 +163,7 @@ def parse(query: str) -> ParsedQuery:
         content = part["phrase"] or part["prefix"] or part["word"] or ""
         is_excluded_word = has_minus and content[:1].isalpha()
         is_plain = part["word"] and not field and not is_excluded_word
-        if is_plain or not word_pattern().search(content) or (field == "like:" and has_minus):
+        if is_plain or not _has_word(content) or (field == "like:" and has_minus):
             return part[0]
         if field == "like:":
             like = content
@@ -213,13 +213,23 @@ def respell_query(query: str, respell: Callable[[str], str]) -> str:
     return "".join(parts)
 
 
+def _has_word(content: str) -> bool:
+    """Tell whether a clause has a word, which an Arabic tatweel alone is not once it is folded."""
+    return bool(word_pattern().search(content) and _split_words(content))
+
+
+def _split_words(content: str) -> list[str]:
+    """Return the words of a clause as they are looked for in a folded text."""
+    return term_pattern().findall(fold(normalise(content)))
+
+
 @lru_cache(maxsize=256)
 def _compile(clause: Clause) -> re.Pattern[str]:
     """Return a pattern that finds the words of a clause in a folded text.
 
     Scripts that are written without spaces have no word boundaries.
     """
-    words = term_pattern().findall(fold(normalise(clause.text)))
+    words = _split_words(clause.text)
     whole = re.escape(words[0])
     for previous, word in pairwise(words):
         # Between a number and its unit, or the parts of a code, there need not be anything.

@@ -75,6 +75,11 @@ def test_titles_and_likeness() -> None:
         "PHX-121",
         "like:",
         "file*name",
+        '"\u0640"',
+        "title:\u0640",
+        "-\u0640 rent",
+        "\u0640\u0640\u0640*",
+        "like:\u0640",
     ],
 )
 def test_what_is_no_operator_is_plain_text(plain: str) -> None:
@@ -117,7 +122,7 @@ def test_whole_words_outside_of_phrases_are_respelt(typed: str, respelled: str) 
     assert respell_query(typed, lambda word: "roof" if word.lower() == "rof" else word) == respelled
 
 
-@given(st.text(alphabet='ab -*":()\\[titleÄ“”\n\ud800', max_size=30))
+@given(st.text(alphabet='ab -*":()\\[titleÄ“”\n\ud800\u0640', max_size=30))
 def test_any_text_can_be_parsed(typed: str) -> None:
     query = parse(typed)
     assert all(clause.stands_in(f"x {clause.text} y") for clause in query.clauses)
