@@ -312,6 +312,28 @@ class LexicalIndex:
         """Return the ids (n,) of the chunks that contain any of these terms, at most `limit`."""
         return self._find_with_all([terms], limit)
 
+    def find_with_spellings(self, words: Iterable[Sequence[str]]) -> Ids | None:
+        """Return the ids (n,) of the chunks that contain each word in one of its spellings.
+
+        A word is given as its spellings, of which the first is the usual one. None if BM25 knows no
+        word in this one (the).
+        """
+        terms_by_word = []
+        for spellings in words:
+            if len(self._analyzers.terms_by_word(spellings[0])) != 1:
+                continue
+            terms: set[str] = set()
+            for spelling in spellings:
+                whole = self._analyzers.terms_by_word(spelling)
+                # Chunks may contain the spelling inside a longer code, of which it is a part.
+                parts = self._analyzers.parts_by_word(spelling)
+                for alternatives in (whole, parts):
+                    # The parts of a spelling with several are words by themselves.
+                    if len(alternatives) == 1:
+                        terms |= alternatives[0]
+            terms_by_word.append(terms)
+        return self._find_with_all(terms_by_word) if terms_by_word else None
+
     def find_stems(self, beginning: str) -> set[str]:
         """Return the terms of the words that may begin like this.
 

@@ -30,6 +30,8 @@ _OPERATOR = re.compile(
     r'|(?P<prefix>[^\W_][\w.-]*\w)\*(?![\w*])|(?P<word>[^\W_][^\s"“”„«»]*))'
 )
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
+_MAX_JOINED = 4
+"""Number of words, or parts of a code, that texts write as one at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,25 @@ class Clause:
         Case and accents do not matter; letters such as ö may be spelt out on either side.
         """
         return any(pattern.search(spelling) for pattern, spelling in self._spellings(text))
+
+    def find_joined_words(self) -> list[list[str]]:
+        """Return how texts that contain the words may write each of them.
+
+        Alone, or as one word with its neighbours: the 8 of `M 8` also as `m8`. Empty if there are
+        no words that texts may write as one.
+        """
+        words = term_pattern().findall(normalise(self.text))
+        spellings = [[word] for word in words]
+        for start in range(len(words)):
+            joined = words[start]
+            for end in range(start + 1, min(len(words), start + _MAX_JOINED)):
+                if not _may_touch(words[end - 1], words[end]):
+                    break
+                joined += words[end]
+                for place in range(start, end + 1):
+                    spellings[place].append(joined)
+        has_joined = any(len(alternatives) > 1 for alternatives in spellings)
+        return spellings if has_joined else []
 
     def found_in(self, text: str) -> list[str]:
         """Return the matches in a text, in lower case without accents.
@@ -223,6 +244,14 @@ def _split_words(content: str) -> list[str]:
     return term_pattern().findall(fold(normalise(content)))
 
 
+def _may_touch(word: str, following: str) -> bool:
+    """Tell whether a text may write two words of a clause as one.
+
+    Between a number and its unit, or the parts of a code, there need not be anything.
+    """
+    return word[-1].isdigit() != following[0].isdigit()
+
+
 @lru_cache(maxsize=256)
 def _compile(clause: Clause) -> re.Pattern[str]:
     """Return a pattern that finds the words of a clause in a folded text.
@@ -232,9 +261,8 @@ def _compile(clause: Clause) -> re.Pattern[str]:
     words = _split_words(clause.text)
     whole = re.escape(words[0])
     for previous, word in pairwise(words):
-        # Between a number and its unit, or the parts of a code, there need not be anything.
-        is_edge = previous[-1].isdigit() != word[0].isdigit()
-        whole += (r"[\W_]*" if is_edge else r"[\W_]+") + re.escape(word)
+        between = r"[\W_]*" if _may_touch(previous, word) else r"[\W_]+"
+        whole += between + re.escape(word)
     if _IS_UNSPACED.match(words[0]):
         start = ""
     else:

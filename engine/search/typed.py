@@ -280,13 +280,14 @@ class TypedQueries:
         """Return a query with the texts that rankers get.
 
         These are its text, compounds of its words or their parts if no chunk contains the word as
-        it is, completed prefixes and words of the document that hits should resemble.
-        Prefixes are completed with words of the chunks `allowed`.
+        it is, joined words of phrases, completed prefixes and words of the document that hits
+        should resemble. Prefixes are completed with words of the chunks `allowed`.
         """
         keywords = [query.text]
         meaning = [query.text]
         index = self._open_index()
         if index:
+            keywords += _find_joined_words(index, query)
             keywords += self._find_compounds(index, query.text)
         if index and allowed is not None:
             for prefix in query.prefixes:
@@ -507,6 +508,23 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
     """Return the chunks that may contain a clause, as far as BM25 knows."""
     import numpy as np
 
+    candidates = _find_with_typed_words(index, clause, ids)
+    joined_words = clause.find_joined_words() if clause.is_phrase else []
+    if not joined_words:
+        return candidates
+    if clause.is_prefix:
+        joined_words.pop()  # the last word may be longer than typed
+    # Texts may write `M 8` as `M8`, which is another word in BM25.
+    with_joined = index.find_with_spellings(joined_words)
+    if with_joined is None:
+        return Candidates(ids)
+    return Candidates(np.union1d(candidates.ids, with_joined))
+
+
+def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidates:
+    """Return the chunks that contain the words of a clause as they are typed."""
+    import numpy as np
+
     from engine.lexical.analysis import is_joined
 
     if not clause.is_prefix:
@@ -527,6 +545,20 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
     if with_words is None:
         return Candidates(with_last)
     return Candidates(np.intersect1d(with_last, with_words, assume_unique=True))
+
+
+def _find_joined_words(index: LexicalIndex, query: ParsedQuery) -> list[str]:
+    """Return words that texts may write for several of a phrase: M8 for `M 8`.
+
+    BM25 has those that have parts, such as PHX121, by these parts already.
+    """
+    joined: list[str] = []
+    for clause in query.clauses:
+        if clause.is_phrase and not clause.is_excluded and not clause.in_title:
+            for spellings in clause.find_joined_words():
+                joined += spellings[1:]
+    distinct_words = dict.fromkeys(joined)
+    return [word for word in distinct_words if len(index.analyzer.unstemmed(word).words) == 1]
 
 
 def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:

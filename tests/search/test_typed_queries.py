@@ -651,3 +651,32 @@ def test_names_of_files_are_not_corrected(indexed: Any, query: str) -> None:
 )
 def test_numbers_and_units_of_a_phrase_may_touch(phrase: str, text: str, is_in: bool) -> None:
     assert Clause(phrase, is_phrase=True).stands_in(text) == is_in
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ('"M 8"', ["joined.txt", "longer.txt", "spaced.txt"]),
+        ('"m 8 screw"', ["joined.txt", "spaced.txt"]),
+        ('"DIN A 4"', ["joined.txt", "spaced.txt"]),
+        ('"PHX 121"', ["joined.txt", "longer.txt", "spaced.txt"]),
+        ('"PHX-121"', ["joined.txt", "longer.txt", "spaced.txt"]),
+        ('"75 kW"', ["joined.txt", "spaced.txt"]),
+        ('"M 8', ["joined.txt", "longer.txt", "spaced.txt"]),
+        ('"DIN A 4 pap', ["joined.txt"]),
+        ('"M 9"', []),
+        ('plate -"M 8"', ["other.txt"]),
+    ],
+)
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_a_phrase_finds_codes_that_texts_write_as_one_word(
+    corpus: Any, query: str, paths: list[str], language: str
+) -> None:
+    corpus.put("joined.txt", ["The plate has an M8 screw, 75kW, PHX121, and is DIN A4 paper."])
+    corpus.put("longer.txt", ["The plate M8-20 of PHX-121/B is long."])
+    corpus.put("spaced.txt", ["The plate has an M 8 screw, 75 kW, PHX 121, and is DIN A 4."])
+    corpus.put("other.txt", ["The plate has an 8, an M, 121 PHXes, a 4 of DIN A and kW 75."])
+    corpus.index(vectors=False, language=language)
+    with closing(Searcher(corpus.project)) as searcher:
+        found = search(searcher, query, "bm25")
+        assert sorted(hit.path for hit in found.hits) == paths
