@@ -412,10 +412,10 @@ class TypedQueries:
         """
         if self._loaded.index_lag("bm25"):
             return []
-        from engine.lexical.analysis import find_compounds
+        from engine.lexical.analysis import split_into_compounds
 
         missing = []
-        for code in find_compounds(text, any_case=True):
+        for code in split_into_compounds(text, any_case=True):
             matching = index.find_with_codes(code)
             if matching and not any(map(len, matching)) and not self._is_inside(index, code):
                 missing.append(code)
