@@ -177,7 +177,7 @@ class Analyzer:
         query = QueryTerms({}, {})
         # Code of a day written in words (`17 May 2031`) → its first number.
         days_in_words: dict[str, tuple[str, ...]] = {}
-        for compound in find_compounds(_lower(text)):
+        for compound in split_into_compounds(_lower(text)):
             words, codes = analyse(compound)
             joined = [code for code in codes if is_joined(code)]
             _count_words(query.words, map(_strip_joint, joined))
@@ -470,7 +470,7 @@ def matched_spans(query: str, text: str, language: str = "none") -> list[tuple[i
     return _shared_analyzer(language).matched_spans(query, text)
 
 
-def find_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
+def split_into_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
     """Yield the compounds of a text: words, words joined by marks, and figures.
 
     The text is in lower case, unless `any_case` is set.

@@ -23,14 +23,17 @@ _MIN_PART = 4
 def find_compounds(index: LexicalIndex, word: str) -> list[str]:
     """Return the terms of the compounds with a word that no chunk contains.
 
-    The most frequent come first. There are none for a short word.
+    The most frequent come first. There are none for a word that is short or has a short stem.
     """
-    if not _is_looked_up(index, word):
+    if not is_looked_up(index, word):
         return []
     compounds: dict[str, int] = {}
     for language in sorted(LANGUAGES.intersection(index.languages)):
         part = "".join(map(strip_language, index.analyse(word, language)))
-        for term in index.find_terms(part, language) if part else ():
+        # A short stem is in words of all kinds: that of Eisen is in Ausweis.
+        if len(part) < _MIN_LENGTH:
+            continue
+        for term in index.find_terms(part, language):
             stem = strip_language(term)
             is_longer = len(stem) >= len(part) + _MIN_OTHER_PART
             if is_longer and (stem.startswith(part) or stem.endswith(part)):
@@ -42,13 +45,14 @@ def find_compounds(index: LexicalIndex, word: str) -> list[str]:
 def split_compound(index: LexicalIndex, word: str) -> tuple[str, ...]:
     """Return the two parts of a compound that no chunk contains, if chunks contain both.
 
-    The second part is as long as possible, since it says what the compound is.
+    The second part is as long as possible, since it says what the compound is. Neither is a stop
+    word.
     """
-    if not _is_looked_up(index, word):
+    if not is_looked_up(index, word):
         return ()
     for cut in range(_MIN_PART, len(word) - _MIN_PART + 1):
         # Stems lack the letter that may join the parts, as in Vertrags-laufzeit.
-        if index.contains(word[cut:]) and index.contains(word[:cut]):
+        if index.has_chunks_with(word[cut:]) and index.has_chunks_with(word[:cut]):
             return word[:cut], word[cut:]
     return ()
 
@@ -58,7 +62,8 @@ def has_compounds(index: LexicalIndex, word: str) -> bool:
     return bool(find_compounds(index, word) or split_compound(index, word))
 
 
-def _is_looked_up(index: LexicalIndex, word: str) -> bool:
+def is_looked_up(index: LexicalIndex, word: str) -> bool:
+    """Tell whether compounds are looked for: for a word of some length that no chunk contains."""
     if len(fold(normalise(word))) < _MIN_LENGTH or not word.isalpha():
         return False
     has_compounds = not LANGUAGES.isdisjoint(index.languages)

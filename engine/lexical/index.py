@@ -267,8 +267,12 @@ class LexicalIndex:
 
     def contains(self, word: str) -> bool:
         """Tell whether any chunk contains a word in any form, or whether it is a stop word."""
+        return not self._analyzers.terms_by_word(word) or self.has_chunks_with(word)
+
+    def has_chunks_with(self, word: str) -> bool:
+        """Tell whether any chunk contains a word in any form; none does a stop word."""
         words = self._analyzers.terms_by_word(word)
-        return not words or any(map(self.document_frequency, chain.from_iterable(words)))
+        return any(map(self.document_frequency, chain.from_iterable(words)))
 
     def find_terms(self, part: str, language: str) -> Iterator[str]:
         """Yield the terms of a language's words that contain a part."""
@@ -304,9 +308,31 @@ class LexicalIndex:
         words = self._analyzers.terms_by_word(text)
         return self._find_with_all(words) if words else None
 
-    def find_with_any(self, terms: Iterable[str]) -> Ids:
-        """Return the ids (n,) of the chunks that contain any of these terms."""
-        return self._find_with_all([terms])
+    def find_with_any(self, terms: Iterable[str], limit: int | None = None) -> Ids:
+        """Return the ids (n,) of the chunks that contain any of these terms, at most `limit`."""
+        return self._find_with_all([terms], limit)
+
+    def find_with_spellings(self, words: Iterable[Sequence[str]]) -> Ids | None:
+        """Return the ids (n,) of the chunks that contain each word in one of its spellings.
+
+        A word is given as its spellings, of which the first is the usual one. None if BM25 knows no
+        word in this one (the).
+        """
+        terms_by_word = []
+        for spellings in words:
+            if len(self._analyzers.terms_by_word(spellings[0])) != 1:
+                continue
+            terms: set[str] = set()
+            for spelling in spellings:
+                whole = self._analyzers.terms_by_word(spelling)
+                # Chunks may contain the spelling inside a longer code, of which it is a part.
+                parts = self._analyzers.parts_by_word(spelling)
+                for alternatives in (whole, parts):
+                    # The parts of a spelling with several are words by themselves.
+                    if len(alternatives) == 1:
+                        terms |= alternatives[0]
+            terms_by_word.append(terms)
+        return self._find_with_all(terms_by_word) if terms_by_word else None
 
     def find_stems(self, beginning: str) -> set[str]:
         """Return the terms of the words that may begin like this.
@@ -361,8 +387,11 @@ class LexicalIndex:
         readings = find_readings(self.query_terms(text, bonus=True))
         return [self.find_with_any(terms) for terms in readings]
 
-    def _find_with_all(self, words: Iterable[Iterable[str]]) -> Ids:
-        """Return the ids (n,) of the chunks that contain each word, given as its possible terms."""
+    def _find_with_all(self, words: Iterable[Iterable[str]], limit: int | None = None) -> Ids:
+        """Return the ids (n,) of the chunks that contain each word, given as its possible terms.
+
+        At most `limit`, None for all.
+        """
         clauses = []
         for terms in words:
             by_field: defaultdict[str, list[str]] = defaultdict(list)
@@ -374,7 +403,7 @@ class LexicalIndex:
                 alternatives.append((tantivy.Occur.Should, query))
             clauses.append((tantivy.Occur.Must, tantivy.Query.boolean_query(alternatives)))
         query = tantivy.Query.const_score_query(tantivy.Query.boolean_query(clauses), 1.0)
-        ids, _ = self._find_hits(query, max(self.count, 1))
+        ids, _ = self._find_hits(query, limit or max(self.count, 1))
         return ids
 
     def find_similar_terms(self, word: str) -> list[str]:

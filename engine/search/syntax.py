@@ -30,6 +30,8 @@ _OPERATOR = re.compile(
     r'|(?P<prefix>[^\W_][\w.-]*\w)\*(?![\w*])|(?P<word>[^\W_][^\s"“”„«»]*))'
 )
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
+_MAX_JOINED = 4
+"""Number of words, or parts of a code, that texts write as one at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,25 @@ class Clause:
         Case and accents do not matter; letters such as ö may be spelt out on either side.
         """
         return any(pattern.search(spelling) for pattern, spelling in self._spellings(text))
+
+    def find_joined_words(self) -> list[list[str]]:
+        """Return how texts that contain the words may write each of them.
+
+        Alone, or as one word with its neighbours: the 8 of `M 8` also as `m8`. Empty if there are
+        no words that texts may write as one.
+        """
+        words = term_pattern().findall(normalise(self.text))
+        spellings = [[word] for word in words]
+        for start in range(len(words)):
+            joined = words[start]
+            for end in range(start + 1, min(len(words), start + _MAX_JOINED)):
+                if not _may_touch(words[end - 1], words[end]):
+                    break
+                joined += words[end]
+                for place in range(start, end + 1):
+                    spellings[place].append(joined)
+        has_joined = any(len(alternatives) > 1 for alternatives in spellings)
+        return spellings if has_joined else []
 
     def found_in(self, text: str) -> list[str]:
         """Return the matches in a text, in lower case without accents.
@@ -163,7 +184,7 @@ def parse(query: str) -> ParsedQuery:
         content = part["phrase"] or part["prefix"] or part["word"] or ""
         is_excluded_word = has_minus and content[:1].isalpha()
         is_plain = part["word"] and not field and not is_excluded_word
-        if is_plain or not word_pattern().search(content) or (field == "like:" and has_minus):
+        if is_plain or not _has_word(content) or (field == "like:" and has_minus):
             return part[0]
         if field == "like:":
             like = content
@@ -213,18 +234,35 @@ def respell_query(query: str, respell: Callable[[str], str]) -> str:
     return "".join(parts)
 
 
+def _has_word(content: str) -> bool:
+    """Tell whether a clause has a word, which an Arabic tatweel alone is not once it is folded."""
+    return bool(word_pattern().search(content) and _split_words(content))
+
+
+def _split_words(content: str) -> list[str]:
+    """Return the words of a clause as they are looked for in a folded text."""
+    return term_pattern().findall(fold(normalise(content)))
+
+
+def _may_touch(word: str, following: str) -> bool:
+    """Tell whether a text may write two words of a clause as one.
+
+    Between a number and its unit, or the parts of a code, there need not be anything.
+    """
+    return word[-1].isdigit() != following[0].isdigit()
+
+
 @lru_cache(maxsize=256)
 def _compile(clause: Clause) -> re.Pattern[str]:
     """Return a pattern that finds the words of a clause in a folded text.
 
     Scripts that are written without spaces have no word boundaries.
     """
-    words = term_pattern().findall(fold(normalise(clause.text)))
+    words = _split_words(clause.text)
     whole = re.escape(words[0])
     for previous, word in pairwise(words):
-        # Between a number and its unit, or the parts of a code, there need not be anything.
-        is_edge = previous[-1].isdigit() != word[0].isdigit()
-        whole += (r"[\W_]*" if is_edge else r"[\W_]+") + re.escape(word)
+        between = r"[\W_]*" if _may_touch(previous, word) else r"[\W_]+"
+        whole += between + re.escape(word)
     if _IS_UNSPACED.match(words[0]):
         start = ""
     else:

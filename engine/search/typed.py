@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import filterfalse
+from itertools import filterfalse, islice
 from typing import TYPE_CHECKING
 
 from engine.core.characters import drop_invisible
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MAX_COMPLETIONS = 20
 """Maximum number of words that BM25 gets for a prefix."""
+MAX_UNKNOWN_WORDS = 10
+"""Number of words that no chunk contains whose compounds or parts BM25 gets."""
 LIKE_WORDS = 25
 """Number of words of a `like:` document that BM25 gets."""
 LIKE_CHARACTERS = 20_000
@@ -278,13 +280,14 @@ class TypedQueries:
         """Return a query with the texts that rankers get.
 
         These are its text, compounds of its words or their parts if no chunk contains the word as
-        it is, completed prefixes and words of the document that hits should resemble.
-        Prefixes are completed with words of the chunks `allowed`.
+        it is, joined words of phrases, completed prefixes and words of the document that hits
+        should resemble. Prefixes are completed with words of the chunks `allowed`.
         """
         keywords = [query.text]
         meaning = [query.text]
         index = self._open_index()
         if index:
+            keywords += _find_joined_words(index, query)
             keywords += self._find_compounds(index, query.text)
         if index and allowed is not None:
             for prefix in query.prefixes:
@@ -303,20 +306,23 @@ class TypedQueries:
     def _find_compounds(self, index: LexicalIndex, text: str) -> list[str]:
         """Return the compounds with the words that no chunk contains, or else their parts.
 
-        Compounds are spelt as in the documents.
+        Compounds are spelt as in the documents. Only the first `MAX_UNKNOWN_WORDS` such words
+        count, each once: the compounds of a pasted paragraph would drown what the user typed.
         """
-        from engine.lexical.compounds import find_compounds, split_compound
+        from engine.lexical.compounds import find_compounds, is_looked_up, split_compound
 
         words: list[str] = []
-        for word in word_pattern().findall(text):
+        typed = dict.fromkeys(word_pattern().findall(text))
+        unknown = (word for word in typed if is_looked_up(index, word))
+        for word in islice(unknown, MAX_UNKNOWN_WORDS):
             compounds = find_compounds(index, word)
             for term in compounds:
-                chunk = index.find_with_any([term])[:1].tolist()
+                chunk = index.find_with_any([term], limit=1).tolist()
                 for _, chunk_text in self._read_texts(chunk):
                     words += sorted(index.find_spellings(term, chunk_text))[:1]
             if not compounds:
                 words += split_compound(index, word)
-        return words
+        return list(dict.fromkeys(words))
 
     def _complete(self, index: LexicalIndex, prefix: Clause, chunks: Ids) -> list[str]:
         """Return words with a prefix, the most frequent first.
@@ -406,10 +412,10 @@ class TypedQueries:
         """
         if self._loaded.index_lag("bm25"):
             return []
-        from engine.lexical.analysis import find_compounds
+        from engine.lexical.analysis import split_into_compounds
 
         missing = []
-        for code in find_compounds(text, any_case=True):
+        for code in split_into_compounds(text, any_case=True):
             matching = index.find_with_codes(code)
             if matching and not any(map(len, matching)) and not self._is_inside(index, code):
                 missing.append(code)
@@ -502,6 +508,23 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
     """Return the chunks that may contain a clause, as far as BM25 knows."""
     import numpy as np
 
+    candidates = _find_with_typed_words(index, clause, ids)
+    joined_words = clause.find_joined_words() if clause.is_phrase else []
+    if not joined_words:
+        return candidates
+    if clause.is_prefix:
+        joined_words.pop()  # the last word may be longer than typed
+    # Texts may write `M 8` as `M8`, which is another word in BM25.
+    with_joined = index.find_with_spellings(joined_words)
+    if with_joined is None:
+        return Candidates(ids)
+    return Candidates(np.union1d(candidates.ids, with_joined))
+
+
+def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidates:
+    """Return the chunks that contain the words of a clause as they are typed."""
+    import numpy as np
+
     from engine.lexical.analysis import is_joined
 
     if not clause.is_prefix:
@@ -522,6 +545,20 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
     if with_words is None:
         return Candidates(with_last)
     return Candidates(np.intersect1d(with_last, with_words, assume_unique=True))
+
+
+def _find_joined_words(index: LexicalIndex, query: ParsedQuery) -> list[str]:
+    """Return words that texts may write for several of a phrase: M8 for `M 8`.
+
+    BM25 has those that have parts, such as PHX121, by these parts already.
+    """
+    joined: list[str] = []
+    for clause in query.clauses:
+        if clause.is_phrase and not clause.is_excluded and not clause.in_title:
+            for spellings in clause.find_joined_words():
+                joined += spellings[1:]
+    distinct_words = dict.fromkeys(joined)
+    return [word for word in distinct_words if len(index.analyzer.unstemmed(word).words) == 1]
 
 
 def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:

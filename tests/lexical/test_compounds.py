@@ -43,6 +43,21 @@ def test_a_word_stands_for_the_compounds_with_it(
 
 
 @pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("Eisen", "Ausweis, Hinweis und Nachweis"),
+        ("Akten", "Der Kontakt besteht."),
+        ("Orten", "Antwort sofort"),
+    ],
+)
+def test_a_word_with_a_short_stem_stands_for_no_compounds(
+    tmp_path: Path, word: str, text: str
+) -> None:
+    index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
+    assert find_compounds(index, word) == []
+
+
+@pytest.mark.parametrize(
     ("word", "parts"),
     [
         ("Mietkaution", ("Miet", "kaution")),  # the stem of Mieter
@@ -55,6 +70,15 @@ def test_a_word_stands_for_the_compounds_with_it(
 )
 def test_a_compound_stands_for_its_parts(tmp_path: Path, word: str, parts: tuple[str, ...]) -> None:
     assert split_compound(build(tmp_path, "de"), word) == parts
+
+
+def test_a_stop_word_is_no_part_of_a_compound(tmp_path: Path) -> None:
+    chunks = [(1, "Wir lassen die Anlage nach der Abnahme prüfen.")]
+    index = LexicalIndex.build(tmp_path / "index", chunks, "de")
+    assert index.contains("Nach")
+    assert not index.has_chunks_with("Nach")
+    assert split_compound(index, "Nachlass") == ()
+    assert split_compound(index, "Anlagenabnahme") == ("Anlagen", "abnahme")
 
 
 def test_only_languages_that_write_compounds_as_one_word_have_any(tmp_path: Path) -> None:

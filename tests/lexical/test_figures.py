@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.lexical.analysis import Analyzer, find_compounds, matched_spans
+from engine.lexical.analysis import Analyzer, matched_spans, split_into_compounds
 from engine.lexical.codes import has_longer_code
 from engine.lexical.figures import read_figure
 from engine.lexical.index import LexicalIndex
@@ -209,8 +209,8 @@ def test_a_figure_has_a_code_for_each_reading(
     ],
 )
 def test_figures_are_whole_and_all_else_is_as_before(text: str, compounds: list[str]) -> None:
-    assert list(find_compounds(text, any_case=True)) == compounds
-    assert list(find_compounds(text.lower())) == [compound.lower() for compound in compounds]
+    assert list(split_into_compounds(text, any_case=True)) == compounds
+    assert list(split_into_compounds(text.lower())) == [compound.lower() for compound in compounds]
 
 
 def test_names_with_marks_are_words() -> None:

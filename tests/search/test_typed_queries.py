@@ -25,7 +25,8 @@ from engine.project.store.artifacts import Artifact
 from engine.search.listing import describe_dates, sort_newest_first
 from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
-from engine.search.syntax import Clause, parse, plain_text, respell_query
+from engine.search.syntax import Clause, ParsedQuery, parse, plain_text, respell_query
+from engine.search.typed import TypedQueries
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,11 @@ def test_titles_and_likeness() -> None:
         "PHX-121",
         "like:",
         "file*name",
+        '"\u0640"',
+        "title:\u0640",
+        "-\u0640 rent",
+        "\u0640\u0640\u0640*",
+        "like:\u0640",
     ],
 )
 def test_what_is_no_operator_is_plain_text(plain: str) -> None:
@@ -116,7 +122,7 @@ def test_whole_words_outside_of_phrases_are_respelt(typed: str, respelled: str) 
     assert respell_query(typed, lambda word: "roof" if word.lower() == "rof" else word) == respelled
 
 
-@given(st.text(alphabet='ab -*":()\\[titleÄ“”\n\ud800', max_size=30))
+@given(st.text(alphabet='ab -*":()\\[titleÄ“”\n\ud800\u0640', max_size=30))
 def test_any_text_can_be_parsed(typed: str) -> None:
     query = parse(typed)
     assert all(clause.stands_in(f"x {clause.text} y") for clause in query.clauses)
@@ -596,6 +602,29 @@ def test_words_and_compounds_that_no_document_contains_are_found_in_each_other(
         assert not search(searcher, "Laufzettel", "bm25").hits
 
 
+def test_the_compounds_of_a_long_text_are_few_and_differ(corpus: Any) -> None:
+    animals = ["adler", "biber", "dachs", "fuchs", "hase", "igel"]
+    animals += ["luchs", "marder", "otter", "reiher", "storch", "wolf"]
+    compounds = [f"{animal}laternen" for animal in animals]
+    corpus.put("a.txt", [f"{compound} und {compound}" for compound in compounds])
+    endings = ["bauernschaft" + animal for animal in animals]
+    corpus.put("b.txt", [f"neben{ending} und mit{ending}" for ending in endings])
+    corpus.index(vectors=False, language="de")
+    with closing(LoadedProject(corpus.project)) as loaded:
+        queries = TypedQueries(loaded)
+
+        def find_added(text: str) -> list[str]:
+            keywords = queries.add_wording(ParsedQuery(text, text), None).keywords
+            return keywords.removeprefix(text).split()
+
+        assert sorted(find_added("Laternen Laterne Laternen")) == sorted(compounds)
+        added = find_added(" ".join(endings))
+        looked_up = endings[:10]
+        expected = [f"mit{ending}" for ending in looked_up]
+        expected += [f"neben{ending}" for ending in looked_up]
+        assert sorted(added) == sorted(expected)
+
+
 @pytest.mark.parametrize("query", ["loan.html", "title:loan.html", "loan.html interest"])
 def test_names_of_files_are_not_corrected(indexed: Any, query: str) -> None:
     indexed.put("web.md", ["An htmlx page."])
@@ -622,3 +651,32 @@ def test_names_of_files_are_not_corrected(indexed: Any, query: str) -> None:
 )
 def test_numbers_and_units_of_a_phrase_may_touch(phrase: str, text: str, is_in: bool) -> None:
     assert Clause(phrase, is_phrase=True).stands_in(text) == is_in
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ('"M 8"', ["joined.txt", "longer.txt", "spaced.txt"]),
+        ('"m 8 screw"', ["joined.txt", "spaced.txt"]),
+        ('"DIN A 4"', ["joined.txt", "spaced.txt"]),
+        ('"PHX 121"', ["joined.txt", "longer.txt", "spaced.txt"]),
+        ('"PHX-121"', ["joined.txt", "longer.txt", "spaced.txt"]),
+        ('"75 kW"', ["joined.txt", "spaced.txt"]),
+        ('"M 8', ["joined.txt", "longer.txt", "spaced.txt"]),
+        ('"DIN A 4 pap', ["joined.txt"]),
+        ('"M 9"', []),
+        ('plate -"M 8"', ["other.txt"]),
+    ],
+)
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_a_phrase_finds_codes_that_texts_write_as_one_word(
+    corpus: Any, query: str, paths: list[str], language: str
+) -> None:
+    corpus.put("joined.txt", ["The plate has an M8 screw, 75kW, PHX121, and is DIN A4 paper."])
+    corpus.put("longer.txt", ["The plate M8-20 of PHX-121/B is long."])
+    corpus.put("spaced.txt", ["The plate has an M 8 screw, 75 kW, PHX 121, and is DIN A 4."])
+    corpus.put("other.txt", ["The plate has an 8, an M, 121 PHXes, a 4 of DIN A and kW 75."])
+    corpus.index(vectors=False, language=language)
+    with closing(Searcher(corpus.project)) as searcher:
+        found = search(searcher, query, "bm25")
+        assert sorted(hit.path for hit in found.hits) == paths
