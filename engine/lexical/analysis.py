@@ -31,7 +31,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from engine.lexical import characters, units
-from engine.lexical.figures import Figure, compound_pattern_for, read_figure
+from engine.lexical.figures import Figure, compound_pattern_for, find_parts, read_figure
 from engine.lexical.languages import STEMMERS, STOP_WORDS
 
 if TYPE_CHECKING:
@@ -291,9 +291,9 @@ class Analyzer:
     def _find_spans_in_parts(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within a compound with spaces that only looked like a figure."""
         spans: list[tuple[int, int]] = []
-        for part in characters.compound_pattern().finditer(raw):
-            part_spans = self._find_spans(part.group(), terms)
-            spans += _shift(part_spans, part.start())
+        for start, part in find_parts(raw, any_case=True):
+            part_spans = self._find_spans(part, terms)
+            spans += _shift(part_spans, start)
         return spans
 
     def _find_spans_in_words(self, clean: str, terms: set[str]) -> list[tuple[int, int]]:
@@ -409,10 +409,10 @@ class Analyzer:
         if _PARTED.search(compound):
             # A compound that looked like a figure but is not one.
             codes: list[str] = []
-            for piece in characters.compound_pattern().findall(compound):
-                piece_words, piece_codes = self._split(piece)
-                words += piece_words
-                codes += piece_codes
+            for _, part in find_parts(compound):
+                part_words, part_codes = self._split(part)
+                words += part_words
+                codes += part_codes
             return words, tuple(codes)
         if not _DIGIT.search(compound):
             return words + plain_words, ()
@@ -477,7 +477,8 @@ def find_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
     """
     for compound in compound_pattern_for(text, any_case=any_case).findall(text):
         if _PARTED.search(compound) and read_figure(_strip_possessive(compound)) is None:
-            yield from characters.compound_pattern().findall(compound)
+            for _, part in find_parts(compound, any_case=any_case):
+                yield part
         else:
             yield compound
 
