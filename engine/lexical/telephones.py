@@ -42,8 +42,11 @@ def read_telephone(compound: str) -> tuple[str, ...]:
         return ()
     digits = "".join(filter(str.isdigit, compound.replace(_TRUNK_PREFIX, "")))
     national = digits
-    if compound.startswith(("+", "00")):
-        international = digits if compound.startswith("+") else digits[2:]
+    if compound.startswith("+"):
+        national = digits[_count_country_digits(digits) :]
+    elif compound.startswith("00") and not compound.isdigit():
+        # Digits alone are more often a number filled up with zeros: 0012345678.
+        international = digits[2:]
         national = international[_count_country_digits(international) :]
     national = national.lstrip("0")
     if len(national) < _MIN_DIGITS or len(digits) > _MAX_DIGITS:
