@@ -60,9 +60,10 @@ _MAX_LOOKED_UP = 10
 In a longer query such a day is mentioned in passing, and weighs less.
 """
 _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
-# What precedes the code of such words: no other code begins with it.
+# The first character of the code of joined words: `e-mail` has the code `-email`. No other code
+# begins with it.
 _JOINT = "-"
-# Words that may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
+# Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
 _JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
 _MAX_JOINED = 6
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
@@ -377,7 +378,9 @@ class Analyzer:
         """Return `_split`, with a code for the words as one: `-email` for `e-mail`."""
         words, codes = self._split(raw)
         joined = self._join(raw)
-        return words, (*codes, _add_joint(joined)) if joined else codes
+        if joined:
+            codes = (*codes, _add_joint(joined))
+        return words, codes
 
     def _join(self, raw: str) -> str:
         """Return the words of a compound as one, empty if nobody writes them so."""
