@@ -41,6 +41,8 @@ _MAX_WORD_LENGTH = 100
 _MAX_PARTS = 12
 _MAX_JOINED_LENGTH = 50
 _CACHE_SIZE = 1_000_000
+# Only German shortens the names of streets so: `semestr` is a Czech word.
+_GERMAN = "de"
 
 _RUN = re.compile(r"\d+|\D+")
 _DIGIT = re.compile(r"\d")
@@ -444,7 +446,9 @@ class Analyzer:
     def _stem(self, word: str) -> tuple[str, ...]:
         if _IS_UNSPACED.match(word):
             return (word,)
-        folded = characters.complete_street(characters.fold(word))
+        folded = characters.fold(word)
+        if self.language == _GERMAN:
+            folded = characters.complete_street(folded)
         if not folded or len(folded) > _MAX_WORD_LENGTH:
             return ()
         with self._lock:
