@@ -31,7 +31,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from engine.lexical import characters, units
-from engine.lexical.figures import Figure, compound_pattern_for, read_figure
+from engine.lexical.figures import Figure, compound_pattern_for, find_parts, read_figure
 from engine.lexical.languages import STEMMERS, STOP_WORDS
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ _MAX_WORD_LENGTH = 100
 _MAX_PARTS = 12
 _MAX_JOINED_LENGTH = 50
 _CACHE_SIZE = 1_000_000
+# Only German shortens the names of streets so: `semestr` is a Czech word.
+_GERMAN = "de"
 
 _RUN = re.compile(r"\d+|\D+")
 _DIGIT = re.compile(r"\d")
@@ -60,9 +62,10 @@ _MAX_LOOKED_UP = 10
 In a longer query such a day is mentioned in passing, and weighs less.
 """
 _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
-# What precedes the code of such words: no other code begins with it.
+# The first character of the code of joined words: `e-mail` has the code `-email`. No other code
+# begins with it.
 _JOINT = "-"
-# Words that may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
+# Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
 _JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
 _MAX_JOINED = 6
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
@@ -291,9 +294,9 @@ class Analyzer:
     def _find_spans_in_parts(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within a compound with spaces that only looked like a figure."""
         spans: list[tuple[int, int]] = []
-        for part in characters.compound_pattern().finditer(raw):
-            part_spans = self._find_spans(part.group(), terms)
-            spans += _shift(part_spans, part.start())
+        for start, part in find_parts(raw, any_case=True):
+            part_spans = self._find_spans(part, terms)
+            spans += _shift(part_spans, start)
         return spans
 
     def _find_spans_in_words(self, clean: str, terms: set[str]) -> list[tuple[int, int]]:
@@ -377,7 +380,9 @@ class Analyzer:
         """Return `_split`, with a code for the words as one: `-email` for `e-mail`."""
         words, codes = self._split(raw)
         joined = self._join(raw)
-        return words, (*codes, _add_joint(joined)) if joined else codes
+        if joined:
+            codes = (*codes, _add_joint(joined))
+        return words, codes
 
     def _join(self, raw: str) -> str:
         """Return the words of a compound as one, empty if nobody writes them so."""
@@ -409,10 +414,10 @@ class Analyzer:
         if _PARTED.search(compound):
             # A compound that looked like a figure but is not one.
             codes: list[str] = []
-            for piece in characters.compound_pattern().findall(compound):
-                piece_words, piece_codes = self._split(piece)
-                words += piece_words
-                codes += piece_codes
+            for _, part in find_parts(compound):
+                part_words, part_codes = self._split(part)
+                words += part_words
+                codes += part_codes
             return words, tuple(codes)
         if not _DIGIT.search(compound):
             return words + plain_words, ()
@@ -441,7 +446,9 @@ class Analyzer:
     def _stem(self, word: str) -> tuple[str, ...]:
         if _IS_UNSPACED.match(word):
             return (word,)
-        folded = characters.complete_street(characters.fold(word))
+        folded = characters.fold(word)
+        if self.language == _GERMAN:
+            folded = characters.complete_street(folded)
         if not folded or len(folded) > _MAX_WORD_LENGTH:
             return ()
         with self._lock:
@@ -477,7 +484,8 @@ def split_into_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
     """
     for compound in compound_pattern_for(text, any_case=any_case).findall(text):
         if _PARTED.search(compound) and read_figure(_strip_possessive(compound)) is None:
-            yield from characters.compound_pattern().findall(compound)
+            for _, part in find_parts(compound, any_case=any_case):
+                yield part
         else:
             yield compound
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from engine.core.calendar_names import CALENDAR_NAMES
 from engine.lexical import account_numbers, telephones, units
-from engine.lexical.characters import compound_pattern, fold
+from engine.lexical.characters import compound_pattern, fold, normalise
 
 _BLANK = " \u00a0\u2009\u202f"
 _SPACE = rf"[{_BLANK}]{{1,2}}"
@@ -61,10 +61,20 @@ _AREA = rf"(?<=\()\d{{2,6}}\)[{_BLANK}]?\d{{2,8}}{_MORE_DIGITS}"
 # 4 006381 333931, the number under a bar code
 _EAN = rf"\d[{_BLANK}]\d{{6}}[{_BLANK}]\d{{6}}(?![{_BLANK}]?\d)"
 
-_AFTER_DIGIT = (
-    rf"(?=[+\d])(?<!\d[.,'\u2019])(?:(?:{_DAY}|{_AREA}|{telephones.PATTERN}|{_EAN}){_END}"
-    rf"|(?:{_AMOUNT}){_AMOUNT_END}|(?:{_GROUPS}){_END})"
-)
+
+def _build_after_digit(wholes: tuple[str, ...]) -> str:
+    """Build the pattern of a figure that begins with a digit or a plus sign.
+
+    It is one of `wholes`, an amount, or a number in groups.
+    """
+    return (
+        rf"(?=[+\d])(?<!\d[.,'\u2019])(?:(?:{'|'.join(wholes)}){_END}"
+        rf"|(?:{_AMOUNT}){_AMOUNT_END}|(?:{_GROUPS}){_END})"
+    )
+
+
+_AFTER_DIGIT = _build_after_digit((_DAY, _AREA, telephones.PATTERN, _EAN))
+_AFTER_DIGIT_WITHOUT_TELEPHONES = _build_after_digit((_DAY, _AREA, _EAN))
 _AFTER_LETTER = (
     rf"{_DAY_AFTER_MONTH}{_END}|(?:{account_numbers.PATTERN}){_END}"
     r"|(?<!\w)\.net(?!\w)"
@@ -133,18 +143,38 @@ def compound_pattern_for(text: str, *, any_case: bool = False) -> re.Pattern[str
 
     The text is in lower case, unless `any_case` is set.
     """
+    return _choose_pattern(text, _AFTER_DIGIT, any_case)
+
+
+def find_parts(lookalike: str, *, any_case: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the parts of a compound that only looked like a figure, with their offsets.
+
+    What looked like a telephone number may hold amounts and days: `0 – 250 000`. Parts that only
+    look like figures are split into words.
+    """
+    pattern = _choose_pattern(lookalike, _AFTER_DIGIT_WITHOUT_TELEPHONES, any_case)
+    for part in pattern.finditer(lookalike):
+        start = part.start()
+        if read_figure(normalise(part.group())) is not None:
+            yield start, part.group()
+            continue
+        for word in compound_pattern().finditer(part.group()):
+            yield start + word.start(), word.group()
+
+
+def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[str]:
+    """Return the pattern of a text's compounds, with those figures that its hints allow."""
     lower = text.lower() if any_case else text
-    has_letters = ".net" in lower or _LETTER_HINT.search(text) is not None
-    return _compile_pattern(_DIGIT_HINT.search(text) is not None, has_letters, any_case)
-
-
-@lru_cache(maxsize=8)
-def _compile_pattern(with_digits: bool, with_letters: bool, any_case: bool) -> re.Pattern[str]:
     alternatives = [compound_pattern().pattern]
-    if with_letters:
+    if ".net" in lower or _LETTER_HINT.search(text):
         alternatives.insert(0, _AFTER_LETTER)
-    if with_digits:
-        alternatives.insert(0, _AFTER_DIGIT)
+    if _DIGIT_HINT.search(text):
+        alternatives.insert(0, after_digit)
+    return _compile_pattern(tuple(alternatives), any_case)
+
+
+@lru_cache(maxsize=16)
+def _compile_pattern(alternatives: tuple[str, ...], any_case: bool) -> re.Pattern[str]:
     return re.compile("|".join(alternatives), re.IGNORECASE if any_case else 0)
 
 

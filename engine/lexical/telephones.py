@@ -17,7 +17,11 @@ _INTERNATIONAL = (
 )
 _NATIONAL = rf"0\d{{0,5}}(?:{_SEPARATOR}\d{{1,8}}){{1,6}}|0\d(?:\.\d{{2,4}}){{3,6}}"
 _MORE_DIGITS_FOLLOW = rf"{_SPACE}?\d"
-PATTERN = rf"(?:{_INTERNATIONAL}|{_NATIONAL})(?!{_MORE_DIGITS_FOLLOW})"
+_MIN_DIGITS = 7
+_MAX_DIGITS = 17
+# Between two digits, at most a blank, a mark, a blank and a bracket.
+_HAS_ENOUGH_DIGITS = rf"(?=\+?(?:[{_BLANK}/\u2010-\u2013().-]{{0,4}}\d){{{_MIN_DIGITS}}})"
+PATTERN = rf"{_HAS_ENOUGH_DIGITS}(?:{_INTERNATIONAL}|{_NATIONAL})(?!{_MORE_DIGITS_FOLLOW})"
 """A pattern of what may be a telephone number that begins with `+` or 0."""
 HINT = rf"\+{_SPACE}?\d|\d{_SPACE}?[/\u2013-]{_SPACE}\d|\d\){_SEPARATOR}\d"
 """A pattern of what such a number contains, if other figures do not contain it."""
@@ -27,8 +31,6 @@ _TRUNK_PREFIX = "(0)"
 _SHORT_CODES = re.compile(
     "1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]",
 )
-_MIN_DIGITS = 7
-_MAX_DIGITS = 17
 
 
 def read_telephone(compound: str) -> tuple[str, ...]:
@@ -40,8 +42,11 @@ def read_telephone(compound: str) -> tuple[str, ...]:
         return ()
     digits = "".join(filter(str.isdigit, compound.replace(_TRUNK_PREFIX, "")))
     national = digits
-    if compound.startswith(("+", "00")):
-        international = digits if compound.startswith("+") else digits[2:]
+    if compound.startswith("+"):
+        national = digits[_count_country_digits(digits) :]
+    elif compound.startswith("00") and not compound.isdigit():
+        # Digits alone are more often a number filled up with zeros: 0012345678.
+        international = digits[2:]
         national = international[_count_country_digits(international) :]
     national = national.lstrip("0")
     if len(national) < _MIN_DIGITS or len(digits) > _MAX_DIGITS:

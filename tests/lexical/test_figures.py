@@ -161,6 +161,12 @@ def test_other_figures_are_not_asked_for(one: str, other: str) -> None:
         ("0,750", ("0.75",), ()),
         ("12 750", ("12750.0",), ("12750",)),
         ("1200", ("1200.0",), ("1200",)),
+        ("0012345678", ("0012345678.0", "12345678.0"), ("0012345678", "12345678")),
+        (
+            "0049 40 1234567",
+            ("0049401234567.0", "401234567.0"),
+            ("0049401234567", "401234567"),
+        ),
         ("120", None, None),
         ("05/06/2031", ("2031-06-05", "2031-05-06"), ()),
         ("30.02.2031", ("30.02.2031", "30022031.0"), ("30022031",)),
@@ -276,6 +282,25 @@ def test_an_amount_is_found_in_any_spelling(tmp_path: Path, query: str) -> None:
         "none": "no number",
     }
     assert {*search(tmp_path, texts, query)[:3]} == {"plain", "german", "english"}
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "code"),
+    [
+        ("Staffel 0 – 5 000 Stück", "5000", "5000.0"),
+        ("Plus +12 750 EUR", "12750", "12750.0"),
+        ("03 – 05 June 2031", "2031-06-05", "2031-06-05"),
+        ("Workshop 09:00 – 17 May 2031", "2031-05-17", "2031-05-17"),
+        ("Miete 0 – 250 000 EUR", "250000", "250000.0"),
+    ],
+)
+def test_amounts_and_days_in_what_looks_like_a_telephone_number_are_found(
+    tmp_path: Path, text: str, query: str, code: str
+) -> None:
+    texts = {"figure": text, "none": "no number is written here"}
+    assert code in PLAIN.terms(text).codes
+    assert search(tmp_path, texts, query) == ["figure"]
+    assert matched_spans(query, text)
 
 
 def test_passages_are_required_to_hold_a_number_in_any_spelling(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ def found(index: LexicalIndex, query: str) -> list[int]:
 def test_each_spelling_finds_the_others(index: LexicalIndex, query: str, chunks: list[int]) -> None:
     if index.language == "de" and query == "pot":
         chunks = [3, 4]  # the German stemmer takes every oe for ö
+    if index.language != "de" and query == "Hauptstr.":
+        chunks = []  # only German shortens the names of streets so
     assert found(index, query) == chunks
 
 
