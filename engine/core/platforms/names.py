@@ -18,11 +18,11 @@ _CHANGED_BY_WINDOWS = re.compile(rf"[\\/]{_DEVICE}(?:[\\/]|$)|[ .](?:[\\/]|$)", 
 
 
 def system_roots() -> list[Path]:
-    """Return where all paths begin: / or, on Windows, the drives."""
+    """Return where all paths begin: / or, on Windows, the drives, also those of a network."""
     if sys.platform == "win32":
         import psutil
 
-        return [Path(drive.mountpoint) for drive in psutil.disk_partitions()]
+        return [Path(drive.mountpoint) for drive in psutil.disk_partitions(all=True)]
     return [Path("/")]
 
 
