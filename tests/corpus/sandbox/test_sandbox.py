@@ -543,9 +543,16 @@ def test_a_readers_job_is_reported_as_windows_has_set_it(
     assert find_confinement().job is is_added
 
 
-@pytest.mark.parametrize("error", [OSError, RuntimeError])
-def test_where_no_process_can_be_locked_down_another_reads(
-    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(5, "Access is denied"), "[Errno 5] Access is denied"),
+        (RuntimeError("Traceback:\n  line 1\nImportError: gone\n"), "ImportError: gone"),
+        (RuntimeError(), "RuntimeError"),
+    ],
+)
+def test_where_no_process_can_be_locked_down_others_read_and_no_more_is_tried(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
     limits = Limits()
     tried = []
@@ -557,10 +564,26 @@ def test_where_no_process_can_be_locked_down_another_reads(
         return child.start_reader(limits, lock_down=False)
 
     monkeypatch.setattr(child, "can_lock_down", lambda: True)
-    reader = child.start_child(limits, None, start)
-    reader.end()
-    assert tried == [True, False]
-    assert reader.confinement.restricted is False
+    lockdown = child.LockdownTrial()
+    for _ in range(2):
+        reader = child.start_child(limits, None, start, lockdown)
+        reader.end()
+        assert reader.confinement.restricted is False
+    assert tried == [True, False, False]
+    assert lockdown.failure == reason
+
+
+def test_where_no_process_starts_at_all_locking_down_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(lock_down: bool) -> child.ReadingProcess:
+        raise OSError(lock_down)
+
+    monkeypatch.setattr(child, "can_lock_down", lambda: True)
+    lockdown = child.LockdownTrial()
+    with pytest.raises(OSError, match="False"):
+        child.start_child(Limits(), None, start, lockdown)
+    assert lockdown.failure == ""
 
 
 @pytest.mark.skipif(SYSTEM != "windows", reason="no other system has such processes")
