@@ -76,6 +76,6 @@ def test_all_paths_begin_at_the_root_or_at_a_drive(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(psutil, "disk_partitions", list_partitions)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert names.system_roots() == [Path("/")]
+    assert names.list_system_roots() == [Path("/")]
     monkeypatch.setattr(sys, "platform", "win32")
-    assert names.system_roots() == [Path("C:\\"), Path("D:\\"), Path("S:\\")]
+    assert names.list_system_roots() == [Path("C:\\"), Path("D:\\"), Path("S:\\")]

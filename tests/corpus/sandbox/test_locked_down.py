@@ -27,7 +27,7 @@ from engine.core.platforms.landlock import find_version
 from engine.corpus.formats import UnreadableFileError
 from engine.corpus.formats.locked import use_passwords
 from engine.corpus.formats.opening import read_everything
-from engine.corpus.formats.source import content_size, open_content, read_from
+from engine.corpus.formats.source import get_content_size, open_content, read_from
 from engine.corpus.scan.formats import FORMATS, ending_of
 
 PASSWORD = "secret"
@@ -207,9 +207,9 @@ def test_a_handed_over_file_is_read_from_its_beginning_each_time(tmp_path: Path)
         for _ in range(2):
             with open_content(path.with_name("b.txt"), None) as file:
                 assert file.read() == b"The pelican."
-        assert content_size(path.with_name("b.txt"), None) == len(b"The pelican.")
+        assert get_content_size(path.with_name("b.txt"), None) == len(b"The pelican.")
         with open_content(path, b"in memory") as file:
-            assert (file.read(), content_size(path, b"in memory")) == (b"in memory", 9)
+            assert (file.read(), get_content_size(path, b"in memory")) == (b"in memory", 9)
     with pytest.raises(OSError, match=r"descriptor|handle"):
         os.fstat(descriptor)
     with open_content(path.with_name("b.txt"), None) as file:

@@ -40,7 +40,11 @@ ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
 SLOW = b"<html><body><table>" + ROW * 600_000
 HUGE = b"[" + b"[]," * 20_000_000 + b"1]"
 LOCKED_DOWN = Confinement(
-    low_integrity=True, restricted=True, reading=True, writing=True, network=True
+    low_integrity=True,
+    restricted=True,
+    refuses_reading=True,
+    refuses_writing=True,
+    refuses_network=True,
 )
 AMPLE = 600  # seconds, for what is not about time: the machine may be busy with much else
 
@@ -606,8 +610,12 @@ def test_a_reader_is_locked_down_and_gets_the_file_as_a_handle(
         (Confinement(files=True, calls=True), ("seccomp",), False),
         (replace(LOCKED_DOWN, job=True), ("job", "restricted token"), True),
         (LOCKED_DOWN, ("restricted token",), False),
-        (Confinement(low_integrity=True, job=True, writing=True), ("job", "low integrity"), False),
-        (Confinement(low_integrity=True, writing=True), ("low integrity",), False),
+        (
+            Confinement(low_integrity=True, job=True, refuses_writing=True),
+            ("job", "low integrity"),
+            False,
+        ),
+        (Confinement(low_integrity=True, refuses_writing=True), ("low integrity",), False),
         (Confinement(job=True), ("job",), False),
         (Confinement(files=True), ("limits",), False),
     ],
@@ -628,6 +636,6 @@ def test_nothing_is_claimed_where_nothing_holds() -> None:
 
 
 def test_what_was_tried_in_vain_is_named_apart_from_what_was_not() -> None:
-    refused, _ = replace(LOCKED_DOWN, network=False, job=True).describe()
+    refused, _ = replace(LOCKED_DOWN, refuses_network=False, job=True).describe()
     assert [part.count(",") for part in refused.split("; not ")] == [2, 0]
     assert refused.endswith("the network")
