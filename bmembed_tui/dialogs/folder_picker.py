@@ -17,7 +17,7 @@ from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from engine.core.platforms.names import system_roots
+from engine.core.platforms.names import list_system_roots
 from engine.core.text import visible
 
 
@@ -87,4 +87,4 @@ def list_roots(start: Path | None = None) -> list[tuple[str, Path]]:
     for find in (Path.cwd, Path.home):
         with suppress(OSError, RuntimeError):  # the folder is gone, or the home is not known
             places.append(find())
-    return [(str(path), path) for path in dict.fromkeys([*places, *system_roots()])]
+    return [(str(path), path) for path in dict.fromkeys([*places, *list_system_roots()])]

@@ -124,7 +124,8 @@ class FigureTable:
             return ""
         return (
             f"Each query was ranked among {self.ranked:,} passages: some drawn at random from all,"
-            " and those that answer a query. Among all passages every figure would be lower."
+            " and those that answer a query. Among all passages, scores would be lower or equal;"
+            " differences may change either way."
         )
 
     @property

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from importlib import metadata
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from engine.core.assets import asset_path
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 PROJECT = "bmembed-tui"
 MAX_SHOWN = 5
+_ELSEWHERE = ("..", "bin", "Scripts")
+"""Where the paths of programs begin; those that begin with `..` lie outside the packages."""
+_NOT_NEEDED = (".pyc", ".h", ".hpp", ".cuh", ".lib")
+"""What Python compiles itself, and what only compilers of C++ read."""
+_RUNTIME = "*140*.dll"
 SHIPPED = (
     "sample/documents",
     "sample/questions.jsonl",
@@ -80,14 +86,30 @@ def _list_packages(problems: list[str]) -> Iterator[metadata.Distribution]:
 
 
 def _list_missing_files(package: metadata.Distribution) -> list[str]:
-    """Return the missing files of a package. Python compiles .pyc files itself.
+    """Return the missing files of a package, but for those that it works without.
 
     `package.files` has not listed missing ones since Python 3.12.
     """
     record = package.read_text("RECORD") or ""
     names = [row[0] for row in csv.reader(record.splitlines()) if row]
-    files = [name for name in names if not name.endswith(".pyc")]
+    files = [name for name in names if not _may_be_missing(name)]
     return [name for name in files if not Path(str(package.locate_file(name))).exists()]
+
+
+def _may_be_missing(name: str) -> bool:
+    """Return whether the program works without a file of RECORD.
+
+    Installers put programs and headers in folders of their own, and `pip install --target` leaves
+    their paths as if it had not. The portable folder for Windows has none of them, and keeps
+    Microsoft's C++ runtime next to Python.
+    """
+    path = PurePosixPath(name.replace("\\", "/"))
+    folders = path.parts[:-1]
+    if folders and folders[0] in _ELSEWHERE:
+        return True
+    if not folders and fnmatchcase(path.name, _RUNTIME):
+        return True
+    return "include" in folders or path.suffix in _NOT_NEEDED
 
 
 def _applies(requirement: Requirement, extras: set[str]) -> bool:

@@ -93,8 +93,8 @@ class Evaluation:
     def _report_sample(self, total: int) -> None:
         """Report that the queries are ranked among a part of the corpus."""
         reason = (
-            "a random sample and the passages that answer a query; among all passages every figure"
-            " would be lower"
+            "a random sample and the passages that answer a query; among all passages, scores would"
+            " be lower or equal; differences may change either way"
         )
         value = f"{len(self.chunks):,} of {total:,}"
         self._context.choose("passages ranked", value, reason)

@@ -5,8 +5,8 @@ authors wrote (titles, headings, subjects); queries of a language model or impor
 a project has one kind; extractive queries, which decide nothing (docs/log/hybrid-search.md).
 """
 
-# Extractive queries repeat the words of their chunk, so an encoder trained on their like finds
-# them more easily, whether it is better or not.
+# Extractive queries repeat the words of their chunk, so an encoder trained on queries of this kind
+# finds them more easily, whether it is better or not.
 
 from __future__ import annotations
 

@@ -36,3 +36,12 @@ def test_why_a_difference_is_not_shown_although_its_interval_excludes_0(
     assert ("0.05" in gap.verdict_text) is explained
     assert "0.061" in gap.verdict_text
     assert "0.05" not in Difference(3.0, 0.3, 5.7, 0.99, "better", 0.061).verdict_text
+
+
+def test_a_sample_is_said_to_raise_scores_and_not_differences() -> None:
+    assert FigureTable("base", 60, 0, {}, {}).sample_text == ""
+    assert FigureTable("base", 60, 0, {}, {}, ranked=100_000).sample_text == (
+        "Each query was ranked among 100,000 passages: some drawn at random from all, and those"
+        " that answer a query. Among all passages, scores would be lower or equal; differences may"
+        " change either way."
+    )

@@ -1,10 +1,10 @@
-"""What is said of questions that need no look."""
+"""What is said of questions that need no look, and of pairs that can only show harm."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.core.messages.preferences import need_no_look
+from engine.core.messages.preferences import count_only_against, need_no_look
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,12 @@ from engine.core.messages.preferences import need_no_look
 )
 def test_how_many_questions_need_no_look(settled: int, total: int, words: str) -> None:
     assert need_no_look(settled, total) == words
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_pairs_that_can_only_show_harm_say_why(count: int) -> None:
+    text = count_only_against(count)
+    assert text.startswith(f"{count} ")
+    assert text.endswith(
+        "they can only speak against the adapted encoder, which was trained on queries of this kind"
+    )

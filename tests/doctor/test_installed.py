@@ -70,6 +70,36 @@ def test_what_is_missing_or_too_old_is_named_however_deep(site: Path) -> None:
     assert (finding.state, finding.found.split()[0]) == ("good", "4")
 
 
+@pytest.mark.parametrize(
+    ("file", "state"),
+    [
+        ("../../bin/direct", "good"),
+        ("../../../Scripts/direct.exe", "good"),
+        ("bin/direct", "good"),
+        ("Scripts/direct.exe", "good"),
+        ("direct/include/ATen/native/list.txt", "good"),
+        ("direct/core/list.h", "good"),
+        ("direct/core/list.hpp", "good"),
+        ("direct/core/list.cuh", "good"),
+        ("direct/lib/direct.lib", "good"),
+        ("vcruntime140_1.dll", "good"),
+        ("msvcp140.dll", "good"),
+        ("direct/__pycache__/core.pyc", "good"),
+        ("direct/bin/direct.exe", "problem"),
+        ("direct/lib/msvcp140.dll", "problem"),
+        ("direct/lib/direct.dll", "problem"),
+        ("direct.dll", "problem"),
+        ("direct/include.py", "problem"),
+    ],
+)
+def test_only_files_that_the_program_needs_may_not_be_missing(
+    site: Path, file: str, state: str
+) -> None:
+    put(site, "our_program", "1.0", files=(file,))
+    (finding,) = examine_packages()
+    assert finding.state == state
+
+
 def test_a_program_that_was_never_installed_is_a_problem(site: Path) -> None:
     (finding,) = examine_packages()
     assert finding.state == "problem"

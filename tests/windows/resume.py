@@ -15,6 +15,12 @@ import pytest
 RECORD = "BMEMBED_TESTS_RECORD"
 BROKEN_OFF = "broken off"
 END = "end"
+COMPLETE = (
+    pytest.ExitCode.OK,
+    pytest.ExitCode.TESTS_FAILED,
+    pytest.ExitCode.NO_TESTS_COLLECTED,
+)
+"""How a run ends that has left out no test."""
 
 
 def read_record(path: Path) -> dict[str, str]:
@@ -45,15 +51,19 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
     The reason of a failure is printed at once: a run that is broken off prints no summary.
     """
-    if report.when == "call" or not report.passed:
+    if report.outcome == "rerun":
+        # Only the test's last attempt counts, and until it is over, none has passed or failed.
+        _write(report.nodeid, BROKEN_OFF)
+    elif report.when == "call" or not report.passed:
         _write(report.nodeid, report.outcome)
     if report.failed:
         print(f"\n{report.longreprtext}", flush=True)
 
 
-def pytest_sessionfinish() -> None:
-    """Record that all tests were run."""
-    _write(END, "")
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Record that all tests were run; pytest also calls this after an error of its own."""
+    if exitstatus in COMPLETE:
+        _write(END, "")
 
 
 def _write(name: str, outcome: str) -> None:

@@ -36,3 +36,35 @@ def test_a_run_goes_on_after_a_test_that_ends_the_process(
         "test_four.py::test_last": "passed",
         "test_import.py": "failed",
     }
+
+
+@pytest.mark.parametrize(
+    ("status", "is_complete"), [(0, True), (1, True), (2, False), (3, False), (4, False), (5, True)]
+)
+def test_only_a_run_that_left_out_no_test_has_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, *, is_complete: bool
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    resume = importlib.import_module("resume")
+    record = tmp_path / "record.jsonl"
+    record.touch()
+    monkeypatch.setenv(resume.RECORD, str(record))
+    resume.pytest_sessionfinish(status)
+    assert (resume.END in resume.read_record(record)) is is_complete
+
+
+def test_a_test_that_is_begun_again_counts_as_broken_off_until_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    resume = importlib.import_module("resume")
+    record = tmp_path / "record.jsonl"
+    record.touch()
+    monkeypatch.setenv(resume.RECORD, str(record))
+    recorded = []
+    for outcome in ("rerun", "passed"):
+        report = pytest.TestReport("a", ("a.py", 1, "a"), {}, "passed", None, "call")
+        report.outcome = outcome  # type: ignore[assignment]
+        resume.pytest_runtest_logreport(report)
+        recorded.append(resume.read_record(record))
+    assert recorded == [{"a": resume.BROKEN_OFF}, {"a": "passed"}]

@@ -11,7 +11,9 @@ from engine.core.messages.wire import AtLeast, Request
 PreferenceAnswer = Literal["first", "second", "same"]
 ListMode = Literal["semantic", "hybrid"]
 PreferenceShown = Literal["better", "worse", "neither"]
-ONLY_AGAINST = "they can only speak against the adapted encoder, which was trained on their like"
+ONLY_AGAINST = (
+    "they can only speak against the adapted encoder, which was trained on queries of this kind"
+)
 VERDICTS: dict[PreferenceShown, str] = {
     "better": "These answers show that adaptation made search better.",
     "worse": "These answers show that adaptation made search worse.",

@@ -17,12 +17,12 @@ _RESERVED = re.compile(_DEVICE, re.IGNORECASE)
 _CHANGED_BY_WINDOWS = re.compile(rf"[\\/]{_DEVICE}(?:[\\/]|$)|[ .](?:[\\/]|$)", re.IGNORECASE)
 
 
-def system_roots() -> list[Path]:
-    """Return where all paths begin: / or, on Windows, the drives."""
+def list_system_roots() -> list[Path]:
+    """Return where all paths begin: / or, on Windows, the drives, also those of a network."""
     if sys.platform == "win32":
         import psutil
 
-        return [Path(drive.mountpoint) for drive in psutil.disk_partitions()]
+        return [Path(drive.mountpoint) for drive in psutil.disk_partitions(all=True)]
     return [Path("/")]
 
 

@@ -60,7 +60,11 @@ if sys.platform == "win32":
             check_call(_security.OpenProcessToken(process, _ALL_ACCESS, ctypes.byref(own)))
             try:
                 self.lockdown = _make_lockdown_token(own)
-                self.initial = _make_initial_token(own)
+                try:
+                    self.initial = _make_initial_token(own)
+                except BaseException:
+                    _close(self.lockdown)
+                    raise
             finally:
                 _close(own)
 
@@ -112,8 +116,12 @@ if sys.platform == "win32":
                 denied.append(_Group(group.identifier, _DENIES_ONLY))
         nobody = ctypes.create_string_buffer(_NOBODY, len(_NOBODY))
         token = _restrict(own, denied, [_Group(ctypes.addressof(nobody), 0)])
-        # Without that to pass through folders, too: some files within closed ones are everyone's.
-        _remove_privileges(token)
+        try:
+            # Without that to pass through folders, too: some files in closed ones are everyone's.
+            _remove_privileges(token)
+        except BaseException:
+            _close(token)
+            raise
         return token
 
     def _make_initial_token(own: wintypes.HANDLE) -> wintypes.HANDLE:
@@ -156,7 +164,11 @@ if sys.platform == "win32":
                 ctypes.byref(token),
             )
         )
-        _lower_integrity(token)
+        try:
+            _lower_integrity(token)
+        except BaseException:
+            _close(token)
+            raise
         return token
 
     def _lower_integrity(token: wintypes.HANDLE) -> None:

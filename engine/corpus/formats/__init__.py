@@ -11,7 +11,7 @@ from typing import Protocol
 
 from engine.core.errors import InputError
 from engine.core.records import Kind, ReadDocument
-from engine.corpus.formats.source import content_size, open_content
+from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import PICTURES
 
 MAX_FILE = 512 * 2**20
@@ -125,7 +125,7 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
 
     Raises OSError, and UnreadableFileError if it is too large or empty.
     """
-    if content_size(path, data) > MAX_FILE:
+    if get_content_size(path, data) > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     if data is None:
         with open_content(path, data) as file:

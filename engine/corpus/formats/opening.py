@@ -27,7 +27,7 @@ from engine.corpus.formats.inside import find_embedded_files, may_embed_files
 from engine.corpus.formats.locked import unlock
 from engine.corpus.formats.pictures import is_ocr_on
 from engine.corpus.formats.recognition import MAX_UNPACKED, find_true_format
-from engine.corpus.formats.source import content_size
+from engine.corpus.formats.source import get_content_size
 from engine.corpus.scan.formats import (
     FORMATS,
     IMAGES,
@@ -103,7 +103,7 @@ class _Opening:
 
     def open_file(self, path: Path, format: str) -> DocumentsAndGaps:
         # What is stored as it is, such as the mails of a mailbox, does not count as unpacked.
-        self.size = content_size(path, None)
+        self.size = get_content_size(path, None)
         yield from self._read(path, format, None, "", 0)
 
     def _read(

@@ -17,7 +17,7 @@ from engine.corpus.formats.containers import DAMAGED, open_compound, open_packag
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.locked import explain_lock
-from engine.corpus.formats.source import content_size, open_content
+from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import ARCHIVES, BINARY, MAGIC, PAGE, RTF, archive_format, is_mail
 
 MAX_UNPACKED = 2**30
@@ -148,7 +148,7 @@ def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
             if b"encryption-data" in manifest:
                 reason = "encrypted: passwords of OpenDocument files are not tried"
                 raise UnreadableFileError(path, reason, "encrypted")
-    if data is None and content_size(path, data) > MAX_FILE:
+    if data is None and get_content_size(path, data) > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     return kind
 

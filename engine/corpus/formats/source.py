@@ -38,7 +38,7 @@ def open_content(path: Path, data: bytes | None) -> BinaryIO:
     return os.fdopen(os.dup(_descriptor), "rb")
 
 
-def content_size(path: Path, data: bytes | None) -> int:
+def get_content_size(path: Path, data: bytes | None) -> int:
     """Return the number of bytes of a file, or of `data`. Raises OSError."""
     if data is not None:
         return len(data)

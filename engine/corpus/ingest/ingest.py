@@ -44,6 +44,11 @@ from engine.project.store.files import AGAIN, FileRecord, PartRecord
 _LARGE = 2**20
 # Documents of one file that are cut and written together.
 _BLOCK = 512
+_LESS_CONFINED = (
+    "Windows did not start a reading process that can open nothing but its document ({reason})."
+    " Documents are read by processes that cannot change your files, but may read other files of"
+    " yours, and to which the network is not refused. 'engine doctor' shows what is refused."
+)
 Write = Callable[[], None]
 """A change of the database, to be made within a transaction."""
 
@@ -133,6 +138,9 @@ class Ingest:
             self._read_all(changed, unchanged if self._is_first else 0)
         finally:
             self._pool.close()
+            # Also of a run that was stopped: files were read.
+            if changed and self._pool.lockdown_failure:
+                self._context.warn(_LESS_CONFINED.format(reason=self._pool.lockdown_failure))
         more = self._tally["unread"] - self._pace.max_named
         if more > 0 and not self.progress.left:
             lists_all = f"'engine documents {self._context.project.argument}' lists all"

@@ -359,17 +359,44 @@ def start_reader(limits: Limits, *, lock_down: bool) -> ReadingProcess:
     )
 
 
+@dataclass(slots=True)
+class LockdownTrial:
+    """Whether readers can be locked down here; `failure` says why not, once a start has failed."""
+
+    failure: str = ""
+
+
+LOCKDOWN = LockdownTrial()
+"""What this process has found out; another trial would cost each new reader a failing start."""
+
+
 def start_child(
-    limits: Limits, ocr: Tesseract | None, start: Callable[[bool], ReadingProcess]
+    limits: Limits,
+    ocr: Tesseract | None,
+    start: Callable[[bool], ReadingProcess],
+    lockdown: LockdownTrial,
 ) -> Child:
     """Return a reading process, locked down where the system can and lets it start.
 
-    `start`: calls `start_reader`. Raises RuntimeError or OSError if none starts.
+    `start`: calls `start_reader`. If one starts only without being locked down, `lockdown` notes
+    why, and no other is tried. Raises RuntimeError or OSError if none starts.
     """
-    if can_lock_down():
-        with suppress(OSError, RuntimeError):
+    failure = lockdown.failure
+    if can_lock_down() and not failure:
+        try:
             return Child(limits, ocr, start(True))
-    return Child(limits, ocr, start(False))
+        except (OSError, RuntimeError) as error:
+            failure = _describe_failure(error)
+    child = Child(limits, ocr, start(False))
+    # Where neither starts, the reason is another one.
+    lockdown.failure = failure
+    return child
+
+
+def _describe_failure(error: Exception) -> str:
+    """Return what an error says, of a traceback only the last line."""
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__
 
 
 def find_confinement() -> Confinement:
@@ -378,6 +405,10 @@ def find_confinement() -> Confinement:
     Raises RuntimeError if it does not start.
     """
     limits = Limits()
-    child = start_child(limits, None, lambda lock_down: start_reader(limits, lock_down=lock_down))
+
+    def start(lock_down: bool) -> ReadingProcess:
+        return start_reader(limits, lock_down=lock_down)
+
+    child = start_child(limits, None, start, LockdownTrial())
     child.end()
     return child.confinement

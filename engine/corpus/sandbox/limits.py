@@ -38,8 +38,9 @@ class Confinement:
     """What the system has granted when a process gave up its rights.
 
     `files`: files cannot grow. `calls`: seccomp refuses what reading does not need. `landlock`: its
-    version, 0 without. On Windows: `low_integrity` and `restricted` tell of the token, and `job` of
-    the job, which limits memory, too; `reading`, `writing` and `network` were tried in vain.
+    version, 0 without. On Windows: `low_integrity` and `restricted` describe the token; `job` means
+    that a job limits memory and refuses other programs. `refuses_reading`, `refuses_writing` and
+    `refuses_network`: an attempt to open a file, create one or open a socket failed.
     """
 
     files: bool = False
@@ -48,9 +49,9 @@ class Confinement:
     low_integrity: bool = False
     restricted: bool = False
     job: bool = False
-    reading: bool = False
-    writing: bool = False
-    network: bool = False
+    refuses_reading: bool = False
+    refuses_writing: bool = False
+    refuses_network: bool = False
 
     def describe(self) -> tuple[str, str]:
         """Return what is refused to the process, and by what; both empty if nothing is.
@@ -73,10 +74,10 @@ class Confinement:
         refused = []
         not_refused = []
         for what, holds in (
-            ("the network", self.network),
+            ("the network", self.refuses_network),
             ("other programs", self.job),
-            ("changes to your files", self.writing),
-            ("reading other files of yours", self.reading),
+            ("changes to your files", self.refuses_writing),
+            ("reading other files of yours", self.refuses_reading),
         ):
             if holds:
                 refused.append(what)
@@ -99,7 +100,7 @@ class Confinement:
     @property
     def is_complete(self) -> bool:
         """Whether a process can do nothing but read and answer."""
-        if self.job and self.reading and self.writing and self.network:
+        if self.job and self.refuses_reading and self.refuses_writing and self.refuses_network:
             return True
         return self.calls and self.landlock > 0
 
@@ -131,9 +132,9 @@ def _try_rights(granted: Confinement) -> Confinement:
 
     return replace(
         granted,
-        reading=_is_refused(lambda: Path(__file__).open("rb").close()),
-        writing=not is_writable(Path(os.environ.get("TEMP", os.curdir))),
-        network=_is_refused(lambda: socket.socket().close()),
+        refuses_reading=_is_refused(lambda: Path(__file__).open("rb").close()),
+        refuses_writing=not is_writable(Path(os.environ.get("TEMP", os.curdir))),
+        refuses_network=_is_refused(lambda: socket.socket().close()),
     )
 
 

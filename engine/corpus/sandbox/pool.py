@@ -13,6 +13,7 @@ from typing import TypeVar
 from engine.core.disk import get_file_size
 from engine.corpus.formats import LeftOut
 from engine.corpus.sandbox.child import (
+    LOCKDOWN,
     Child,
     Clock,
     FileReading,
@@ -57,7 +58,7 @@ class WorkerSlot:
         ):
             self.leave()
         if self.child is None:
-            self.child = start_child(self._limits, self._ocr, self._start)
+            self.child = start_child(self._limits, self._ocr, self._start, LOCKDOWN)
         return self.child
 
     def _start(self, lock_down: bool) -> ReadingProcess:
@@ -212,6 +213,14 @@ class Pool:
     def is_closed(self) -> bool:
         """Whether all work should end."""
         return self._closed
+
+    @property
+    def lockdown_failure(self) -> str:
+        """Why readers on this machine are confined less than they could be; empty if they are not.
+
+        It is known once a file was read.
+        """
+        return LOCKDOWN.failure
 
     @property
     def children(self) -> set[Child]:

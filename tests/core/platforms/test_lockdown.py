@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from engine.core.platforms import SYSTEM
+from engine.core.platforms import SYSTEM, tokens
 from engine.core.platforms.lockdown import LockedDownProcess, can_lock_down, take_file
 from engine.core.platforms.processes import python_environment, python_program
 from engine.core.platforms.tokens import give_up_opening, give_up_rights
@@ -206,3 +207,22 @@ def test_elsewhere_no_process_is_locked_down() -> None:
     assert take_file(7) == 7
     give_up_opening()
     assert give_up_rights() is False
+
+
+@on_windows
+@pytest.mark.parametrize(
+    "failing", ["_lower_integrity", "_remove_privileges", "_make_initial_token"]
+)
+def test_no_token_stays_open_after_a_call_that_failed(
+    monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("refused")
+
+    monkeypatch.setattr(tokens, failing, fail)
+    process = psutil.Process()
+    before = process.num_handles()
+    for _ in range(50):
+        with pytest.raises(OSError, match="refused"):
+            tokens.ReaderTokens()
+    assert process.num_handles() - before < 50

@@ -69,9 +69,13 @@ def test_long_paths_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_paths_begin_at_the_root_or_at_a_drive(monkeypatch: pytest.MonkeyPatch) -> None:
-    drives = [SimpleNamespace(mountpoint=name) for name in ("C:\\", "D:\\")]
-    monkeypatch.setattr(psutil, "disk_partitions", lambda: drives)
+    def list_partitions(all: bool = False) -> list[SimpleNamespace]:
+        # Without `all`, psutil leaves out the drives of a network.
+        letters = ("C:\\", "D:\\", "S:\\") if all else ("C:\\", "D:\\")
+        return [SimpleNamespace(mountpoint=letter) for letter in letters]
+
+    monkeypatch.setattr(psutil, "disk_partitions", list_partitions)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert names.system_roots() == [Path("/")]
+    assert names.list_system_roots() == [Path("/")]
     monkeypatch.setattr(sys, "platform", "win32")
-    assert names.system_roots() == [Path("C:\\"), Path("D:\\")]
+    assert names.list_system_roots() == [Path("C:\\"), Path("D:\\"), Path("S:\\")]

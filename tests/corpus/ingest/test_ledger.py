@@ -28,6 +28,8 @@ from engine.core.messages.documents import FileOutcome
 from engine.core.messages.search import Search
 from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS
 from engine.corpus.ingest.ingest import ReadingPace
+from engine.corpus.sandbox import child, pool
+from engine.corpus.sandbox.outcome import Limits
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -224,6 +226,26 @@ def test_a_run_names_some_of_many_files_that_it_cannot_read(project: Path) -> No
     done, warnings = ingest_here(project, pace=ReadingPace(max_named=2))
     assert done["files_quarantined"] == 4
     assert [numbers(text)[0] for text in warnings[2:]] == [2]
+
+
+def test_a_run_warns_once_where_readers_are_less_confined(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(limits: Limits, *, lock_down: bool) -> child.ReadingProcess:
+        if lock_down:
+            raise OSError(5, "Access is denied")
+        return start_reader(limits, lock_down=False)
+
+    start_reader = child.start_reader
+    monkeypatch.setattr(child, "can_lock_down", lambda: True)
+    monkeypatch.setattr(pool, "LOCKDOWN", child.LockdownTrial())
+    monkeypatch.setattr(pool, "start_reader", start)
+    _, warnings = ingest_here(project)
+    (warning,) = (text for text in warnings if "Access is denied" in text)
+    assert "may read other files" in warning
+    # Nothing is read now.
+    _, warnings = ingest_here(project)
+    assert not any("Access is denied" in text for text in warnings)
 
 
 def test_a_broken_data_set_stops_no_run(project: Path) -> None:

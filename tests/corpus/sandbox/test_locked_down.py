@@ -7,6 +7,7 @@ files that Python opens are noted.
 from __future__ import annotations
 
 import bz2
+import gzip
 import io
 import json
 import lzma
@@ -23,14 +24,21 @@ import pyzipper
 from fixtures import office
 from msoffcrypto.format.ooxml import OOXMLFile
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 from engine.core.platforms.landlock import find_version
 from engine.corpus.formats import UnreadableFileError
 from engine.corpus.formats.locked import use_passwords
 from engine.corpus.formats.opening import read_everything
-from engine.corpus.formats.source import content_size, open_content, read_from
+from engine.corpus.formats.source import get_content_size, open_content, read_from
 from engine.corpus.scan.formats import FORMATS, ending_of
 
 PASSWORD = "secret"
+SIGNED_DATA = bytes.fromhex("06092a864886f70d010702")
+DATA = bytes.fromhex("06092a864886f70d010701")
 READ = """
 import json, os, sys
 from pathlib import Path
@@ -119,10 +127,31 @@ def lock(content: bytes) -> bytes:
     return locked.getvalue()
 
 
+def encode_element(tag: int, *contents: bytes) -> bytes:
+    """Return an element of DER."""
+    content = b"".join(contents)
+    return bytes((tag, 0x82)) + len(content).to_bytes(2, "big") + content
+
+
+def sign(content: bytes) -> bytes:
+    """Return a container of CMS with a content, but no signature, which no reader checks."""
+    data = encode_element(0x30, DATA, encode_element(0xA0, encode_element(0x04, content)))
+    parts = (encode_element(0x02, b"\1"), encode_element(0x31), data, encode_element(0x31))
+    container = encode_element(0xA0, encode_element(0x30, *parts))
+    return encode_element(0x30, SIGNED_DATA, container)
+
+
 SENTENCE = "Однажды, в студеную зимнюю пору, я из лесу вышел; был сильный мороз."
 NOTE = (
     "---\ntitle: Pier\ndate: 2031-03-04\n---\n# Pier\n\nThe heron. https://pier.example/a\n\n"
     "| a | b |\n|---|---|\n| 1 | 2 |\n"
+)
+WEB_PAGE = (
+    b"MIME-Version: 1.0\r\nContent-Type: multipart/related; boundary=b; type=text/html\r\n\r\n"
+    b"--b\r\nContent-Type: text/html; charset=koi8-r\r\nContent-Transfer-Encoding: 8bit\r\n"
+    b"Content-Location: https://pier.example/\r\n\r\n"
+    + f"<title>Pier</title><p>{SENTENCE}</p>".encode("koi8-r")
+    + b"\r\n--b--\r\n"
 )
 SYMBOLS = (
     '<p>A <span style="font-family: Wingdings">&#xF0FC;</span> and <font face="Symbol">abc</font>'
@@ -163,8 +192,13 @@ FILES = {
     "aes.zip": pack_with_aes("a.txt", b"The tern."),
     "plan.7z": pack_7z("a.txt", b"The tern."),
     "plan.tar": pack_tar("a.txt", b"The tern."),
-    "a.txt.gz": lzma.compress(b"The tern."),
+    "a.txt.gz": gzip.compress(b"The tern."),
     "b.txt.bz2": bz2.compress(b"The tern."),
+    "c.txt.xz": lzma.compress(b"The tern."),
+    "d.txt.zst": zstd.compress(b"The tern."),
+    "rows.jsonl": office.JSONL,
+    "page.mht": WEB_PAGE,
+    "plan.pdf.p7m": sign(office.pdf("The pelican signs.")),
 }
 
 
@@ -198,6 +232,23 @@ def test_what_is_loaded_first_suffices_for_files_of_every_format(tmp_path: Path)
         assert results[name] == found, name
 
 
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("a.txt.gz", "The tern."),
+        ("c.txt.xz", "The tern."),
+        ("d.txt.zst", "The tern."),
+        ("rows.jsonl", "North pelican"),
+        ("page.mht", "Однажды"),
+        ("plan.pdf.p7m", "The pelican signs."),
+    ],
+)
+def test_samples_are_what_their_names_say(tmp_path: Path, name: str, word: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(FILES[name])
+    assert word in "".join(read_here(path))
+
+
 def test_a_handed_over_file_is_read_from_its_beginning_each_time(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"The pelican.")
@@ -207,9 +258,9 @@ def test_a_handed_over_file_is_read_from_its_beginning_each_time(tmp_path: Path)
         for _ in range(2):
             with open_content(path.with_name("b.txt"), None) as file:
                 assert file.read() == b"The pelican."
-        assert content_size(path.with_name("b.txt"), None) == len(b"The pelican.")
+        assert get_content_size(path.with_name("b.txt"), None) == len(b"The pelican.")
         with open_content(path, b"in memory") as file:
-            assert (file.read(), content_size(path, b"in memory")) == (b"in memory", 9)
+            assert (file.read(), get_content_size(path, b"in memory")) == (b"in memory", 9)
     with pytest.raises(OSError, match=r"descriptor|handle"):
         os.fstat(descriptor)
     with open_content(path.with_name("b.txt"), None) as file:

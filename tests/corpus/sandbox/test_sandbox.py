@@ -40,7 +40,11 @@ ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
 SLOW = b"<html><body><table>" + ROW * 600_000
 HUGE = b"[" + b"[]," * 20_000_000 + b"1]"
 LOCKED_DOWN = Confinement(
-    low_integrity=True, restricted=True, reading=True, writing=True, network=True
+    low_integrity=True,
+    restricted=True,
+    refuses_reading=True,
+    refuses_writing=True,
+    refuses_network=True,
 )
 AMPLE = 600  # seconds, for what is not about time: the machine may be busy with much else
 
@@ -543,9 +547,16 @@ def test_a_readers_job_is_reported_as_windows_has_set_it(
     assert find_confinement().job is is_added
 
 
-@pytest.mark.parametrize("error", [OSError, RuntimeError])
-def test_where_no_process_can_be_locked_down_another_reads(
-    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(5, "Access is denied"), "[Errno 5] Access is denied"),
+        (RuntimeError("Traceback:\n  line 1\nImportError: gone\n"), "ImportError: gone"),
+        (RuntimeError(), "RuntimeError"),
+    ],
+)
+def test_where_no_process_can_be_locked_down_others_read_and_no_more_is_tried(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
     limits = Limits()
     tried = []
@@ -557,10 +568,26 @@ def test_where_no_process_can_be_locked_down_another_reads(
         return child.start_reader(limits, lock_down=False)
 
     monkeypatch.setattr(child, "can_lock_down", lambda: True)
-    reader = child.start_child(limits, None, start)
-    reader.end()
-    assert tried == [True, False]
-    assert reader.confinement.restricted is False
+    lockdown = child.LockdownTrial()
+    for _ in range(2):
+        reader = child.start_child(limits, None, start, lockdown)
+        reader.end()
+        assert reader.confinement.restricted is False
+    assert tried == [True, False, False]
+    assert lockdown.failure == reason
+
+
+def test_where_no_process_starts_at_all_locking_down_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(lock_down: bool) -> child.ReadingProcess:
+        raise OSError(lock_down)
+
+    monkeypatch.setattr(child, "can_lock_down", lambda: True)
+    lockdown = child.LockdownTrial()
+    with pytest.raises(OSError, match="False"):
+        child.start_child(Limits(), None, start, lockdown)
+    assert lockdown.failure == ""
 
 
 @pytest.mark.skipif(SYSTEM != "windows", reason="no other system has such processes")
@@ -583,8 +610,12 @@ def test_a_reader_is_locked_down_and_gets_the_file_as_a_handle(
         (Confinement(files=True, calls=True), ("seccomp",), False),
         (replace(LOCKED_DOWN, job=True), ("job", "restricted token"), True),
         (LOCKED_DOWN, ("restricted token",), False),
-        (Confinement(low_integrity=True, job=True, writing=True), ("job", "low integrity"), False),
-        (Confinement(low_integrity=True, writing=True), ("low integrity",), False),
+        (
+            Confinement(low_integrity=True, job=True, refuses_writing=True),
+            ("job", "low integrity"),
+            False,
+        ),
+        (Confinement(low_integrity=True, refuses_writing=True), ("low integrity",), False),
         (Confinement(job=True), ("job",), False),
         (Confinement(files=True), ("limits",), False),
     ],
@@ -605,6 +636,6 @@ def test_nothing_is_claimed_where_nothing_holds() -> None:
 
 
 def test_what_was_tried_in_vain_is_named_apart_from_what_was_not() -> None:
-    refused, _ = replace(LOCKED_DOWN, network=False, job=True).describe()
+    refused, _ = replace(LOCKED_DOWN, refuses_network=False, job=True).describe()
     assert [part.count(",") for part in refused.split("; not ")] == [2, 0]
     assert refused.endswith("the network")

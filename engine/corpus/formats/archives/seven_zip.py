@@ -21,7 +21,7 @@ from engine.corpus.formats.archives.members import (
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.locked import explain_lock, known_passwords
 from engine.corpus.formats.recognition import is_bomb
-from engine.corpus.formats.source import content_size, open_content
+from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
 
 
@@ -34,7 +34,7 @@ class SevenZipReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with open_content(path, data) as file:
-            size = content_size(path, data)
+            size = get_content_size(path, data)
             archive, password = _open(path, file)
             members = [member for member in archive.files if not member.is_directory]
             if not members:

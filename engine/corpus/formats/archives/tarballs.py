@@ -33,7 +33,7 @@ from engine.corpus.formats.archives.members import (
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.plain import guess_encoding_of_names
 from engine.corpus.formats.recognition import is_bomb
-from engine.corpus.formats.source import content_size, open_content
+from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import COMPRESSED
 
 _DAMAGED = (
@@ -58,7 +58,7 @@ class TarReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with open_content(path, data) as file:
-            size = content_size(path, data)
+            size = get_content_size(path, data)
             kind = _find_compression(file)
             try:
                 pieces = _Pieces(_open_decompressed(file, kind))
