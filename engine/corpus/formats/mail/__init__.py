@@ -74,8 +74,7 @@ _OF_PAGES = (
 # A picture of fewer bytes in a written page is a logo, a line or a face.
 _MIN_PICTURE = 16 * 1024
 _TRANSFER_ENCODING = "Content-Transfer-Encoding"
-# The line before a signature ends with a blank, too. Lines that are quoted stay as they are.
-_FLOWED_END = re.compile(r"(?<!\n--) \r?\n(?![>\r\n])")
+_SIGNATURE_LINE = "-- "
 _ENCODING_NAME = re.compile(r"\s*([\w-]+)")
 _MAX_DEPTH = 50
 # Share of the words of one form of a body that another form may lack.
@@ -317,7 +316,7 @@ def _unwrap_lines(part: Message, text: str) -> str:
     """
     is_flowed = str(part.get_param("format")).lower() == "flowed"
     if is_flowed and str(part.get_param("delsp")).lower() == "yes":
-        return _FLOWED_END.sub("", text)
+        return _join_flowed_lines(text)
     return text
 
 
@@ -330,6 +329,28 @@ def _find_words(texts: Iterable[str]) -> set[str]:
 
 def _is_attached(part: Message) -> bool:
     return part.get_content_disposition() == "attachment" or _has_name(part)
+
+def _join_flowed_lines(text: str) -> str:
+    """Join each line that ends in a blank with the next one, without that blank.
+
+    Empty lines, the line before a signature and lines that are quoted stay as they are.
+    """
+    pieces: list[str] = []
+    is_flowed = False
+    for ended_line in text.split("\n"):
+        line = ended_line.removesuffix("\r")
+        is_fixed = line.isspace() or line.startswith(">") or line == _SIGNATURE_LINE
+        if is_flowed and line and not is_fixed:
+            pieces[-1] = pieces[-1].removesuffix(" ")
+            # A blank at the start of a line was put in to protect the line.
+            pieces.append(line.removeprefix(" "))
+        else:
+            if pieces:
+                pieces.append("\n")
+            pieces.append(line)
+        is_flowed = line.endswith(" ") and not is_fixed
+    return "".join(pieces)
+
 
 
 def _is_decoration(part: Message) -> bool:
