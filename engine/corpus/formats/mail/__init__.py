@@ -61,6 +61,7 @@ _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "application/pkcs7-mime": ".p7m",
 }
 _SIGNED = ("application/pkcs7-mime", "application/x-pkcs7-mime")
+_NAMES_OF_SIGNED_MAILS = ("", "smime.p7m")
 _MAX_SIGNED_DEPTH = 5
 _MAILS = ("message/rfc822", "message/global")
 _READ_APART = ("text/csv", "text/rtf")
@@ -199,18 +200,23 @@ def _find_leaves(message: Message, depth: int = 0) -> Iterator[Message]:
 def _open_signed(message: Message, depth: int = 0) -> None:
     """Put what S/MIME has signed in the place of the parts that hold it.
 
-    Parts that are encrypted or damaged stay, and are files of their own.
+    Parts that are encrypted or damaged stay, and are files of their own. So do signed files that
+    are attached to a mail, such as `offer.pdf.p7m`: their content is no part of the mail.
     """
     if depth > _MAX_SIGNED_DEPTH:
         return
     for part in list(_find_leaves(message)):
         if part.get_content_type() not in _SIGNED:
             continue
+        if part is not message and _find_name(part).lower() not in _NAMES_OF_SIGNED_MAILS:
+            continue
         try:
             content = extract_signed(_read_payload(part))
         except ValueError:
             continue
         inner = BytesParser(policy=email.policy.compat32).parsebytes(content)
+        if not any(_is_of_mime(name) for name in inner):
+            continue
         for name in filter(_is_of_content, part.keys()):
             del part[name]
         for name, value in inner.items():
@@ -222,6 +228,10 @@ def _open_signed(message: Message, depth: int = 0) -> None:
 
 def _is_of_content(name: str) -> bool:
     return name.lower().startswith("content-")
+
+
+def _is_of_mime(name: str) -> bool:
+    return name.lower().startswith(("content-", "mime-"))
 
 
 class _Body:
@@ -281,7 +291,7 @@ class _Body:
         """
         lines: list[str] = []
         for name, value in part.raw_items():
-            if name.lower().startswith(("content-", "mime-")):
+            if _is_of_mime(name):
                 continue
             if text := self._fields.decode(str(value)):
                 lines.append(f"{name}: {text[:_MAX_FIELD_LENGTH]}")
@@ -320,16 +330,6 @@ def _unwrap_lines(part: Message, text: str) -> str:
     return text
 
 
-def _find_words(texts: Iterable[str]) -> set[str]:
-    words: set[str] = set()
-    for text in texts:
-        words.update(_WORDS.findall(text))
-    return words
-
-
-def _is_attached(part: Message) -> bool:
-    return part.get_content_disposition() == "attachment" or _has_name(part)
-
 def _join_flowed_lines(text: str) -> str:
     """Join each line that ends in a blank with the next one, without that blank.
 
@@ -351,6 +351,16 @@ def _join_flowed_lines(text: str) -> str:
         is_flowed = line.endswith(" ") and not is_fixed
     return "".join(pieces)
 
+
+def _find_words(texts: Iterable[str]) -> set[str]:
+    words: set[str] = set()
+    for text in texts:
+        words.update(_WORDS.findall(text))
+    return words
+
+
+def _is_attached(part: Message) -> bool:
+    return part.get_content_disposition() == "attachment" or _has_name(part)
 
 
 def _is_decoration(part: Message) -> bool:
@@ -391,9 +401,14 @@ def _read_payload(part: Message) -> bytes:
 
 
 def _has_name(part: Message) -> bool:
+    return _find_name(part) != ""
+
+
+def _find_name(part: Message) -> str:
+    """Return the name of the file in a part, empty if it has none that can be read."""
     with suppress(ValueError, LookupError, UnicodeError, TypeError):
-        return bool((part.get_filename() or "").strip())
-    return False
+        return (part.get_filename() or "").strip()
+    return ""
 
 
 def _read_attachments(parts: list[tuple[int, Message]], fields: FieldDecoder) -> Iterator[Member]:
