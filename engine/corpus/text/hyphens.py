@@ -19,9 +19,16 @@ LINE_END = "\x02"
 BREAK = "\ufdd2"
 _ENDED = re.compile(f"(?<=\\S){LINE_END}(?=\\S)")
 _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
-# Within a number or a code: 4711-08- / 15, 2031/ / 00045, 17.05. / 2031.
-_NUMBER_END = re.compile(r"(?<=\d)([-\u2010](?=\n\d)|/)\n(\w\S*)[ \n]?")
-_DAY_END = re.compile(r"(?<!\S)(\d{1,2}\.\d{1,2}\.)\n(\d{4}(?!\w)\S*)[ \n]?")
+# Within a number or a code: 4711-08- / 15, 2031/ / 00045, until 17.05. / 2031.
+_HYPHEN_END = re.compile(r"\d[-\u2010]\Z")
+_SLASH_END = re.compile(r"\d/\Z")
+# A number alone on its line is that of a heading.
+_DAY_END = re.compile(r"\S\s\d{1,2}\.\d{1,2}\.\Z")
+_YEAR = re.compile(r"(?:19|20)\d\d(?!\w)")
+# An amount below zero, as SAP writes it: 1.250,00-
+_AMOUNT_END = re.compile(r"(?<![\d.,])\d+(?:[.,]\d{3})*[.,]\d\d[-\u2010]\Z")
+_NEXT_PART = re.compile(r"(\w\S*)[ ]?")
+_CELL_END = " | "
 _PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
 _NUMBER_PARTED = re.compile(f"(\\d+){BREAK}([^\\W\\d_]++)(?![-\u2010{BREAK}])")
 _NEXT_WORD = re.compile(r"\.?\s+(\S+)")
@@ -46,9 +53,38 @@ def mark_split_words(page: str) -> str:
     """
     lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
     lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
-    for number_end in (_NUMBER_END, _DAY_END):
-        lines = number_end.sub(r"\1\2\n", lines)
-    return _LINE_END.sub(_mark_break, lines)
+    return _LINE_END.sub(_mark_break, _join_split_numbers(lines))
+
+
+def _join_split_numbers(text: str) -> str:
+    """Move the rest of each number that is split at a line end to the line where it begins."""
+    pieces: list[str] = []
+    line_end = ""
+    for line in text.split("\n"):
+        next_part = _NEXT_PART.match(line)
+        if next_part is not None and _is_split_number(line_end, line, next_part[1]):
+            pieces.append(next_part[1])
+            rest = line[next_part.end() :]
+            if rest:
+                pieces += ["\n", rest]
+            line_end = rest or next_part[1]
+        else:
+            if pieces:
+                pieces.append("\n")
+            pieces.append(line)
+            line_end = line
+    return "".join(pieces)
+
+
+def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
+    """Tell whether a number or a code goes on in the next line. Rows of tables stay apart."""
+    if _HYPHEN_END.search(line, max(0, len(line) - 2)):
+        is_split = next_part[0].isdecimal() and not _AMOUNT_END.search(line)
+    elif _SLASH_END.search(line, max(0, len(line) - 2)):
+        is_split = next_part[0].isdecimal() or next_part.isupper()
+    else:
+        is_split = _YEAR.match(next_part) is not None and _DAY_END.search(line) is not None
+    return is_split and _CELL_END not in line and _CELL_END not in next_line
 
 
 def _mark_break(line_end: re.Match[str]) -> str:

@@ -211,7 +211,7 @@ def test_words_that_a_line_end_parts_are_put_together(tmp_path: Path) -> None:
         mark_split_words("12-\n13"),
         mark_split_words("soft\u00ad\nly"),
     ]
-    assert join_split_words(lines) == ["the harbour\nand\nNorth-\nSouth", "12-13\n", "softly\n"]
+    assert join_split_words(lines) == ["the harbour\nand\nNorth-\nSouth", "12-13", "softly\n"]
     document = only(
         opened(
             tmp_path,

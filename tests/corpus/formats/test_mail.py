@@ -474,3 +474,24 @@ def test_words_that_a_program_cut_at_line_ends_are_whole(
     body = "Harb \nour.\n\n-- \nAda\n> quo \n> ted\n"
     mail = f"{HEADER}Content-Type: text/plain; charset=utf-8{parameters}\n\n{body}"
     assert read(tmp_path, mail)[0] == text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("> quoted \nReply", "> quoted \nReply"),
+        ("First. \n \nSecond", "First. \n \nSecond"),
+        ("First. \n\nSecond", "First. \n\nSecond"),
+        ("-- \nAda", "-- \nAda"),
+        ("Harbour. \n-- \nAda", "Harbour. \n-- \nAda"),
+        ("Pel \n ica \n n", "Pelican"),
+        ("Two  \n From  \nhere", "Two From here"),
+    ],
+)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_paragraphs_quotes_and_signatures_stay_apart(
+    tmp_path: Path, body: str, text: str, line_end: str
+) -> None:
+    parameters = "format=flowed; delsp=yes"
+    mail = f"{HEADER}Content-Type: text/plain; charset=utf-8; {parameters}\n\n{body}"
+    assert read(tmp_path, mail.replace("\n", line_end))[0] == text

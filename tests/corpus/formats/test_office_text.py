@@ -211,3 +211,25 @@ def test_text_boxes_in_a_paragraph_are_read_once_behind_it(tmp_path: Path, neste
     paragraphs = [part for part in text.split("\n\n") if part]
     assert paragraphs[1:4] == ["The pelican boards at dawn.", "Figure 1: a mole", "by Ada"]
     assert (text.count("mole"), text.count("Ada")) == (1, 1)
+
+
+def test_several_text_boxes_in_a_paragraph_keep_their_order(tmp_path: Path) -> None:
+    drawing = 'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
+
+    def box(*paragraphs: str) -> str:
+        inner = "".join(f"<text:p>{paragraph}</text:p>" for paragraph in paragraphs)
+        return f"<draw:frame {drawing}><draw:text-box>{inner}</draw:text-box></draw:frame>"
+
+    boxes = box("Figure 1", "by Ada" + box("in 2031")) + box("Figure 2", "by Bo") + box("Figure 3")
+    content = changed(office.odt(), "content.xml", "The pelican", f"The {boxes}pelican")
+    text = only(opened(tmp_path, "a.odt", content)).text
+    paragraphs = [part for part in text.split("\n\n") if part]
+    assert paragraphs[1:8] == [
+        "The pelican boards at dawn.",
+        "Figure 1",
+        "by Ada",
+        "in 2031",
+        "Figure 2",
+        "by Bo",
+        "Figure 3",
+    ]

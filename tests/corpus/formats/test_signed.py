@@ -121,3 +121,34 @@ def test_a_signed_mail_is_read_with_what_is_attached_to_it(tmp_path: Path) -> No
         assert isinstance(pdf, ReadDocument)
         assert document.text.endswith("\n\nThe pelican boards at dâwn.")
         assert (document.title, pdf.member) == ("Piers", "offer.pdf")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "member"),
+    [
+        ("offer.pdf.p7m", PDF, "offer.pdf"),
+        ("terms.txt.p7m", b"Contract: 4711\nBerth: 12\n\nThe pelican boards.", "terms.txt"),
+        ("terms.txt.p7m", "Contract: 4711\nThe pelican boards.".encode("utf-16"), "terms.txt"),
+        ("smime.p7m", PDF, "smime"),
+    ],
+)
+def test_a_signed_file_that_is_attached_to_a_mail_is_read_as_a_file(
+    tmp_path: Path, name: str, content: bytes, member: str
+) -> None:
+    mail = (
+        b"Subject: Piers\nFrom: ada@quay.example\nMIME-Version: 1.0\n"
+        b"Content-Type: multipart/mixed; boundary=b\n\n--b\n"
+        b"Content-Type: text/plain\n\nSee below.\n"
+        b"--b\nContent-Type: application/pkcs7-mime; name=%s\n"
+        b"Content-Disposition: attachment; filename=%s\n"
+        b"Content-Transfer-Encoding: base64\n\n" % (name.encode(), name.encode())
+    )
+    document, attached = opened(
+        tmp_path, "a.eml", mail + encodebytes(signed(content)) + b"\n--b--\n"
+    )
+    assert isinstance(document, ReadDocument)
+    assert isinstance(attached, ReadDocument)
+    assert document.text.endswith("\n\nSee below.")
+    assert attached.member.rpartition("/")[2] == member
+    assert "pelican boards" in attached.text
+    assert ("4711" in attached.text) == (content is not PDF)

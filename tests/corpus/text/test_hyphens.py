@@ -21,6 +21,9 @@ LONG = 30_000
         lambda: join_split_words([f"b{BREAK}c " + "a" * LONG]),
         lambda: join_split_words([f"b{BREAK}c " + "a-" * LONG]),
         lambda: mark_line_ends("ab\x02cd \x02" * LONG),
+        lambda: mark_split_words("1-\n" * 50 * LONG),
+        lambda: mark_split_words("1" * LONG + "," + "1,111" * LONG + "-\n1"),
+        lambda: mark_split_words(("a" + " " * LONG + "1.1") * 9 + "\n2031"),
     ],
 )
 def test_long_words_take_no_long_time(go: Callable[[], object]) -> None:
@@ -127,10 +130,31 @@ def test_a_hyphen_before_a_blank_line_is_not_suspended() -> None:
         ("and/\nor", "and/\nor"),
         ("number 12 -\n13", "number 12 -\n13"),
         ("table 5-\n\n6", "table 5-\n\n6"),
+        ("article 4711-\n08-\n15\nof ten", "article 4711-08-15\nof ten"),
+        ("done by 3.1.\n2031", "done by 3.1.2031"),
+        ("day 17.05.31-\n18.05.31", "day 17.05.31-18.05.31"),
     ],
 )
 def test_numbers_and_codes_that_a_line_end_splits_are_whole(lines: str, text: str) -> None:
     assert mark_split_words(lines) == text
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "4400 | Miete | 1.250,00-\n4711 | Strom | 80,00-",
+        "4400 | KL-4400/\nB | 12",
+        "1.250,00-\n3.400,00",
+        "1,250.00-\n3,400.00",
+        "due 31.12.\n4711 | Strom",
+        "due 31.12.\n4711 pieces",
+        "3.1.\n2031 figures",
+        "2030/\nerledigt",
+        "2030/\nErledigt",
+    ],
+)
+def test_rows_and_headings_do_not_run_into_each_other(lines: str) -> None:
+    assert mark_split_words(lines) == lines
 
 
 SHARED = (

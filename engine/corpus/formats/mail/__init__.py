@@ -61,6 +61,7 @@ _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "application/pkcs7-mime": ".p7m",
 }
 _SIGNED = ("application/pkcs7-mime", "application/x-pkcs7-mime")
+_NAMES_OF_SIGNED_MAILS = ("", "smime.p7m")
 _MAX_SIGNED_DEPTH = 5
 _MAILS = ("message/rfc822", "message/global")
 _READ_APART = ("text/csv", "text/rtf")
@@ -74,8 +75,7 @@ _OF_PAGES = (
 # A picture of fewer bytes in a written page is a logo, a line or a face.
 _MIN_PICTURE = 16 * 1024
 _TRANSFER_ENCODING = "Content-Transfer-Encoding"
-# The line before a signature ends with a blank, too. Lines that are quoted stay as they are.
-_FLOWED_END = re.compile(r"(?<!\n--) \r?\n(?![>\r\n])")
+_SIGNATURE_LINE = "-- "
 _ENCODING_NAME = re.compile(r"\s*([\w-]+)")
 _MAX_DEPTH = 50
 # Share of the words of one form of a body that another form may lack.
@@ -200,18 +200,23 @@ def _find_leaves(message: Message, depth: int = 0) -> Iterator[Message]:
 def _open_signed(message: Message, depth: int = 0) -> None:
     """Put what S/MIME has signed in the place of the parts that hold it.
 
-    Parts that are encrypted or damaged stay, and are files of their own.
+    Parts that are encrypted or damaged stay, and are files of their own. So do signed files that
+    are attached to a mail, such as `offer.pdf.p7m`: their content is no part of the mail.
     """
     if depth > _MAX_SIGNED_DEPTH:
         return
     for part in list(_find_leaves(message)):
         if part.get_content_type() not in _SIGNED:
             continue
+        if part is not message and _find_name(part).lower() not in _NAMES_OF_SIGNED_MAILS:
+            continue
         try:
             content = extract_signed(_read_payload(part))
         except ValueError:
             continue
         inner = BytesParser(policy=email.policy.compat32).parsebytes(content)
+        if not any(_is_of_mime(name) for name in inner):
+            continue
         for name in filter(_is_of_content, part.keys()):
             del part[name]
         for name, value in inner.items():
@@ -223,6 +228,10 @@ def _open_signed(message: Message, depth: int = 0) -> None:
 
 def _is_of_content(name: str) -> bool:
     return name.lower().startswith("content-")
+
+
+def _is_of_mime(name: str) -> bool:
+    return name.lower().startswith(("content-", "mime-"))
 
 
 class _Body:
@@ -282,7 +291,7 @@ class _Body:
         """
         lines: list[str] = []
         for name, value in part.raw_items():
-            if name.lower().startswith(("content-", "mime-")):
+            if _is_of_mime(name):
                 continue
             if text := self._fields.decode(str(value)):
                 lines.append(f"{name}: {text[:_MAX_FIELD_LENGTH]}")
@@ -317,8 +326,30 @@ def _unwrap_lines(part: Message, text: str) -> str:
     """
     is_flowed = str(part.get_param("format")).lower() == "flowed"
     if is_flowed and str(part.get_param("delsp")).lower() == "yes":
-        return _FLOWED_END.sub("", text)
+        return _join_flowed_lines(text)
     return text
+
+
+def _join_flowed_lines(text: str) -> str:
+    """Join each line that ends in a blank with the next one, without that blank.
+
+    Empty lines, the line before a signature and lines that are quoted stay as they are.
+    """
+    pieces: list[str] = []
+    is_flowed = False
+    for ended_line in text.split("\n"):
+        line = ended_line.removesuffix("\r")
+        is_fixed = line.isspace() or line.startswith(">") or line == _SIGNATURE_LINE
+        if is_flowed and line and not is_fixed:
+            pieces[-1] = pieces[-1].removesuffix(" ")
+            # A blank at the start of a line was put in to protect the line.
+            pieces.append(line.removeprefix(" "))
+        else:
+            if pieces:
+                pieces.append("\n")
+            pieces.append(line)
+        is_flowed = line.endswith(" ") and not is_fixed
+    return "".join(pieces)
 
 
 def _find_words(texts: Iterable[str]) -> set[str]:
@@ -370,9 +401,14 @@ def _read_payload(part: Message) -> bytes:
 
 
 def _has_name(part: Message) -> bool:
+    return _find_name(part) != ""
+
+
+def _find_name(part: Message) -> str:
+    """Return the name of the file in a part, empty if it has none that can be read."""
     with suppress(ValueError, LookupError, UnicodeError, TypeError):
-        return bool((part.get_filename() or "").strip())
-    return False
+        return (part.get_filename() or "").strip()
+    return ""
 
 
 def _read_attachments(parts: list[tuple[int, Message]], fields: FieldDecoder) -> Iterator[Member]:

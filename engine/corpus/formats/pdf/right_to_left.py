@@ -8,7 +8,8 @@ on the page give the right one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from ctypes import byref
 from dataclasses import dataclass
 from itertools import chain, groupby
@@ -18,6 +19,11 @@ from typing import Any
 _LETTER = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
+# Classes of the Unicode bidirectional algorithm (UAX 9). Digits run from left to right.
+_LETTERS = ("R", "AL")
+_DIGITS = ("AN", "EN")
+_SEPARATOR = "CS"
+_MARK = "NSM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +37,12 @@ class _Sign:
     top: float
 
     @property
-    def is_turned(self) -> bool:
+    def is_of_script(self) -> bool:
         return _LETTER.match(self.char) is not None
+
+    @property
+    def bidi_class(self) -> str:
+        return unicodedata.bidirectional(self.char)
 
 
 def runs_right_to_left(text: str) -> bool:
@@ -79,12 +89,13 @@ def _read_signs(page: Any) -> Iterator[_Sign]:
 
 
 def _order_line(line: list[_Sign]) -> Iterator[_Sign]:
-    if not any(sign.is_turned for sign in line):
+    turned = _find_turned(line)
+    if not any(turned):
         yield from line
         return
-    kinds = groupby(line, lambda sign: (sign.is_turned, sign.char.isspace()))
+    kinds = groupby(zip(line, turned, strict=True), lambda pair: (pair[1], pair[0].char.isspace()))
     for (is_turned, is_blank), run in kinds:
-        signs = list(run)
+        signs = [sign for sign, _is_turned in run]
         if is_turned:
             yield from _order_word(signs)
         elif not is_blank and max(sign.bottom for sign in signs) < min(sign.top for sign in signs):
@@ -94,14 +105,73 @@ def _order_line(line: list[_Sign]) -> Iterator[_Sign]:
             yield from signs
 
 
+def _find_turned(line: Sequence[_Sign]) -> list[bool]:
+    """Tell for each character whether it is in a word with letters that run right to left."""
+    turned: list[bool] = []
+    for is_of_script, run in groupby(line, attrgetter("is_of_script")):
+        signs = list(run)
+        is_word = is_of_script and any(sign.bidi_class in _LETTERS for sign in signs)
+        turned += [is_word] * len(signs)
+    return turned
+
+
 def _order_word(word: list[_Sign]) -> Iterator[_Sign]:
-    """Yield the letters of a word that runs from right to left."""
-    places = groupby(word, attrgetter("left", "right", "bottom", "top"))
-    glyphs = [list(letters) for _place, letters in places]
-    if glyphs[0][0].left < glyphs[-1][0].left:
+    """Yield the characters of a word that runs from right to left; numbers in it do not."""
+    blocks = _find_blocks(word)
+    # The places of marks above and below letters do not show the direction.
+    lefts = [block[0].left for block in blocks if not _is_mark(block)]
+    if lefts[0] < lefts[-1]:
         # The file draws the word from left to right, and PDFium has left it so.
-        glyphs.reverse()
+        blocks.reverse()
     else:
-        for letters in glyphs:
-            letters.reverse()
-    yield from chain.from_iterable(glyphs)
+        for block in blocks:
+            if not _is_number(block):
+                block.reverse()
+    if _is_mark(blocks[0]):
+        blocks = _put_marks_behind_letters(blocks)
+    yield from chain.from_iterable(blocks)
+
+
+def _find_blocks(word: list[_Sign]) -> list[list[_Sign]]:
+    """Split a word into glyphs and whole numbers. A glyph may show several letters."""
+    blocks: list[list[_Sign]] = []
+    for is_number, run in groupby(zip(word, _find_digits(word), strict=True), lambda pair: pair[1]):
+        signs = [sign for sign, _is_digit in run]
+        if is_number:
+            blocks.append(sorted(signs, key=attrgetter("left")))
+            continue
+        places = groupby(signs, attrgetter("left", "right", "bottom", "top"))
+        blocks += [list(letters) for _place, letters in places]
+    return blocks
+
+
+def _find_digits(word: Sequence[_Sign]) -> list[bool]:
+    """Tell for each character whether it is a digit, or a separator between two digits."""
+    classes = [sign.bidi_class for sign in word]
+    digits = [bidi_class in _DIGITS for bidi_class in classes]
+    for at in range(1, len(word) - 1):
+        if classes[at] == _SEPARATOR:
+            digits[at] = classes[at - 1] in _DIGITS and classes[at + 1] in _DIGITS
+    return digits
+
+
+def _is_number(block: Sequence[_Sign]) -> bool:
+    return block[0].bidi_class in _DIGITS
+
+
+def _is_mark(block: Sequence[_Sign]) -> bool:
+    return all(sign.bidi_class == _MARK for sign in block)
+
+
+def _put_marks_behind_letters(blocks: Sequence[list[_Sign]]) -> list[list[_Sign]]:
+    """Return the blocks of a word in reading order; each mark stands before its letter in it."""
+    ordered: list[list[_Sign]] = []
+    marks: list[list[_Sign]] = []
+    for block in blocks:
+        if _is_mark(block):
+            marks.append(block)
+            continue
+        ordered.append(block)
+        ordered += marks
+        marks = []
+    return ordered + marks

@@ -78,13 +78,19 @@ def part_text_boxes(content: bytes) -> bytes:
     from lxml import etree
 
     root = parse_xml(content)
-    is_changed = False
+    # The last paragraph that was put behind each paragraph, so that boxes keep their order.
+    last_behind: dict[Any, Any] = {}
     for box in list(root.iter(f"{_DRAW}text-box")):
         holders = [*box.iterancestors(f"{_TEXT}p", f"{_TEXT}h")]
-        for paragraph in reversed(list(box) if holders else []):
-            holders[-1].addnext(paragraph)
-            is_changed = True
-    if is_changed:
+        if not holders:
+            continue
+        for paragraph in list(box):
+            end = holders[-1]
+            while end in last_behind:
+                end = last_behind[end]
+            end.addnext(paragraph)
+            last_behind[holders[-1]] = paragraph
+    if last_behind:
         return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
     return content
 

@@ -254,6 +254,10 @@ def text_drawn(*lines: str) -> str:
         "السلام عليكم لا إله",  # a glyph for lam and alef
         "الإسلام والأدب",
         "عقد رقم PHX-121 بتاريخ 2024",
+        "عقد رقم ٢٠٢٤ بمبلغ ١٫٥ فقط",
+        "بتاريخ ١٢/٠٣/٢٠٢٤ هنا",
+        "عام ٢٠٢٤م هنا",
+        "قرارداد ۲۰۲۴ تهران",
     ],
 )
 def test_lines_from_right_to_left_are_read_in_their_order(line: str) -> None:
@@ -294,7 +298,7 @@ def drawn_from_right_to_left(*words: str) -> bytes:
     return f"{body}{table}{end}".encode()
 
 
-@pytest.mark.parametrize("line", ["שלום עולם", "عقد ريان سنة"])
+@pytest.mark.parametrize("line", ["שלום עולם", "عقد ريان سنة", "عقد، وَ كَتَبَ"])
 def test_letters_that_are_drawn_from_right_to_left_are_read_in_their_order(line: str) -> None:
     """PDFium takes such letters for drawn from left to right, and reverses them."""
     (document,) = read(drawn_from_right_to_left(*line.split()))
@@ -468,6 +472,26 @@ def test_surrogate_pairs_next_to_right_to_left_letters_lose_only_themselves() ->
     signs = {"A": "א", "B": "ב", "C": "😀"}
     assert meaning("xyz C AB", signs).split() == ["xyz", "בא"]
     assert meaning("ACB", signs) == "בא"
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        ("BA", "وَ"),
+        ("AB", "وَ"),
+        ("DCBA", "وَدَ"),
+        ("CDAB", "وَدَ"),
+        ("1234", "٢٠٢٤"),
+        ("5678", "۲۰۲۴"),
+        ("A1234", "٢٠٢٤و"),
+        ("1234A", "و٢٠٢٤"),
+        ("1,2 A", "و ٢،٠"),
+    ],
+)
+def test_marks_follow_their_letters_and_numbers_keep_their_order(shown: str, text: str) -> None:
+    """`shown` is the line from left to right, as most files draw it."""
+    signs = dict(zip("ABCD,12345678", "وَدَ،٢٠٢٤۲۰۲۴", strict=True))
+    assert meaning(shown, signs) == text
 
 
 def test_text_beyond_the_page_is_left_out_in_right_to_left_pages_too() -> None:
