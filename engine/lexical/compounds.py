@@ -66,5 +66,5 @@ def is_looked_up(index: LexicalIndex, word: str) -> bool:
     """Tell whether compounds are looked for: for a word of some length that no chunk contains."""
     if len(fold(normalise(word))) < _MIN_LENGTH or not word.isalpha():
         return False
-    has_compounds = not LANGUAGES.isdisjoint(index.languages)
-    return has_compounds and index.count <= MAX_CHUNKS and not index.contains(word)
+    has_language = not LANGUAGES.isdisjoint(index.languages)
+    return has_language and index.count <= MAX_CHUNKS and not index.contains(word)
