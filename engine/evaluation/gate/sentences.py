@@ -11,7 +11,7 @@ from engine.core.systems import ADAPTED, BASE
 from engine.core.text import about_count
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, PreferenceEvidence, RungName
 from engine.evaluation.gate.decision import Decision, RungResult
-from engine.evaluation.gate.rules import FLATTERING, TOLERANCE
+from engine.evaluation.gate.rules import FLATTERING, MAX_RISK, TOLERANCE
 from engine.metrics.differences import MIN_QUERIES
 
 NUMBERS = (
@@ -145,14 +145,26 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     if gap is not None and gap.low > 0:
         why += f": {why_not_enough(decision.rung)}"
     if best.expectation is not None:
-        risk = 100 * best.expectation.risk
-        why += f", and the risk of losing more than {TOLERANCE:g} points is {risk:.0f} %"
-        if best.expectation.widened:
-            why += f" (experience was gathered {OTHER_TRAINING})"
+        why += f", and {_explain_expectation(best.expectation)}"
     for row in decision.candidates:
         if row.excluded_by is not None and row.encoder != BASE:
             return f"{why}; {label(row)} did worse on {EVIDENCE[row.excluded_by]}"
     return why
+
+
+def _explain_expectation(expectation: Expectation) -> str:
+    """Say why experience does not bring a candidate into use."""
+    if expectation.risk >= MAX_RISK:
+        text = f"the risk of losing more than {TOLERANCE:g} points is {100 * expectation.risk:.0f} %"
+    elif 2 * expectation.helped <= expectation.collections:
+        helped = _spell_number(expectation.helped)
+        collections = _spell_number(expectation.collections)
+        text = f"it helped on only {helped} of {collections} public collections"
+    else:
+        text = f"a gain of only {expectation.mean:.1f} points is expected"
+    if expectation.widened:
+        text += f" (experience was gathered {OTHER_TRAINING})"
+    return text
 
 
 def _best_candidate(decision: Decision) -> GateRow:

@@ -258,6 +258,34 @@ def test_own_evidence_updates_what_is_expected() -> None:
     assert judged.standing == "expected"
 
 
+def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candidate() -> None:
+    titles = evidence("document", {"adapted": NOISE - 0.002})
+    model = evidence("model", {"adapted": NOISE + 0.01})
+    found = chosen(titles, model, foreseen=foreseen(4, 3))
+    error = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2 + 1.0) ** 0.5
+    mean = (4 / 9 + 1 / error**2) / (1 / 9 + 1 / error**2)
+    assert found.candidates[0].expectation is not None
+    assert found.candidates[0].expectation.mean == pytest.approx(mean, abs=1e-6)
+    assert (found.standing, found.measured_on) == ("expected", "document")
+    harm = chosen(
+        evidence("document", {"adapted": NOISE - 0.03}), model, foreseen=foreseen(4, 3)
+    )
+    assert (harm.chosen, harm.candidates[0].excluded_by) == ("base", "document")
+    few = evidence("model", {"adapted": np.zeros(19)}, 19)
+    alone = chosen(titles, few, foreseen=foreseen(4, 3))
+    assert alone.candidates[0].expectation == chosen(
+        titles, foreseen=foreseen(4, 3)
+    ).candidates[0].expectation, "19 queries describe nothing"
+
+
+@pytest.mark.parametrize(("mean", "name"), [(0.49, "base"), (0.5, "adapted")])
+def test_less_than_half_a_point_is_not_worth_an_expected_change(mean: float, name: str) -> None:
+    found = chosen(foreseen=foreseen(mean, 0.5))  # P(z < −0.79 / 0.5) = 0.057
+    assert found.candidates[0].expectation is not None
+    assert found.candidates[0].expectation.risk < MAX_RISK
+    assert found.chosen == name
+
+
 def test_of_expected_candidates_the_one_with_the_largest_expected_gain_is_chosen() -> None:
     priors = {
         "adapted": Prior(Normal(3.2, 2), 5, 5, 3.2),

@@ -125,6 +125,16 @@ def test_what_is_foreseen_to_be_a_risk_stays_out_with_the_risk() -> None:
     assert numbers(explain_decision(kept(row))) == [208, 3.2, 95, 2.2, 4.2, 0.3, 31]
 
 
+def test_what_helped_on_half_of_the_collections_or_promises_little_is_said_to() -> None:
+    half = replace(EXPECTATION, collections=4, helped=2)
+    text = explain_decision(kept(replace(ROW, outcome="not shown", expectation=half)))
+    assert f"{NUMBERS[2]} of {NUMBERS[4]}" in text
+    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
+    small = replace(EXPECTATION, mean=0.43)
+    text = explain_decision(kept(replace(ROW, outcome="not shown", expectation=small)))
+    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2, 0.4]
+
+
 def test_experience_of_another_encoder_is_said_to_be_where_base_stays() -> None:
     row = replace(ROW, outcome="not shown", expectation=replace(EXPECTATION, widened=True))
     assert OTHER_TRAINING in explain_decision(kept(row))
