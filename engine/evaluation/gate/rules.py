@@ -177,9 +177,9 @@ class Rules:
     def _list_informing_trials(self, name: str) -> list[Trial]:
         """Return the trials that update a candidate's prior.
 
-        Titles and headings underrate an encoder that was trained on a language model's or imported
-        queries, by several points (docs/log/evaluation.md). Where such queries were held out, these
-        speak in place of titles, which may still prove or exclude.
+        Titles and headings are off by up to eight points for an encoder that was trained on a
+        language model's or imported queries (docs/log/evaluation.md). Where such queries were held
+        out, they speak in place of titles, which may still prove or exclude.
         """
         trials = [trial for trial in self._ladder.trials if trial.describes(name)]
         if any(trial.rung in FLATTERING for trial in trials):
