@@ -155,7 +155,9 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
 def _explain_expectation(expectation: Expectation) -> str:
     """Say why experience does not bring a candidate into use."""
     if expectation.risk >= MAX_RISK:
-        text = f"the risk of losing more than {TOLERANCE:g} points is {100 * expectation.risk:.0f} %"
+        text = (
+            f"the risk of losing more than {TOLERANCE:g} points is {100 * expectation.risk:.0f} %"
+        )
     elif 2 * expectation.helped <= expectation.collections:
         helped = _spell_number(expectation.helped)
         collections = _spell_number(expectation.collections)

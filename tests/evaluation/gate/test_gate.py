@@ -267,15 +267,14 @@ def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candi
     assert found.candidates[0].expectation is not None
     assert found.candidates[0].expectation.mean == pytest.approx(mean, abs=1e-6)
     assert (found.standing, found.measured_on) == ("expected", "document")
-    harm = chosen(
-        evidence("document", {"adapted": NOISE - 0.03}), model, foreseen=foreseen(4, 3)
-    )
+    harm = chosen(evidence("document", {"adapted": NOISE - 0.03}), model, foreseen=foreseen(4, 3))
     assert (harm.chosen, harm.candidates[0].excluded_by) == ("base", "document")
     few = evidence("model", {"adapted": np.zeros(19)}, 19)
     alone = chosen(titles, few, foreseen=foreseen(4, 3))
-    assert alone.candidates[0].expectation == chosen(
-        titles, foreseen=foreseen(4, 3)
-    ).candidates[0].expectation, "19 queries describe nothing"
+    assert (
+        alone.candidates[0].expectation
+        == chosen(titles, foreseen=foreseen(4, 3)).candidates[0].expectation
+    ), "19 queries describe nothing"
 
 
 @pytest.mark.parametrize(("mean", "name"), [(0.49, "base"), (0.5, "adapted")])
