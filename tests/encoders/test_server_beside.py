@@ -5,7 +5,6 @@ leaves a wrong vector.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from fixtures.fake_endpoint import Raw, serving
 from fixtures.two_encoders import save_adapter
 
 from engine.core.errors import ModelError, StageError
+from engine.encoders import for_project
 from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
 from engine.encoders.encoder import Encoder
 from engine.encoders.for_project import add_query_cache, load_encoder, open_cache
@@ -142,7 +142,7 @@ def test_another_model_is_noticed_by_everyone_who_searches(
     chosen = adapter if beside else None
     searching(project, chosen).encode_queries(["alarm"])
     server.model = "other"
-    monkeypatch.setattr(os, "access", lambda *_: writes)
+    monkeypatch.setattr(for_project, "is_writable", lambda _folder: writes)
     with fails(ModelError, "endpoint-model-changed"):
         searching(project, chosen).encode_queries(["roof"])
 
@@ -150,7 +150,7 @@ def test_another_model_is_noticed_by_everyone_who_searches(
 def test_who_may_only_read_searches_before_a_run_has_kept_anything(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(for_project, "is_writable", lambda _folder: False)
     assert searching(project, None).encode_queries(["roof"]).shape == (1, WIDTH)
     assert not [path for path in (project.path / "cache").rglob("*") if path.is_file()]
 
