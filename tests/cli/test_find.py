@@ -157,5 +157,5 @@ def test_a_purge_asks_about_what_is_kept_of_the_same_documents(
     assert str(folder) in error["why"]
     gc.collect()  # Windows removes no index that this process still has open
     printed = engine_here("purge", str(project.path), "--yes").stdout
-    assert "1 file," in printed
-    assert "1 files" not in printed
+    assert "(1 file," in printed
+    assert "(1 files" not in printed

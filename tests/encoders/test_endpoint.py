@@ -379,6 +379,7 @@ def test_another_model_under_the_same_name_is_noticed(
         error_of("search", path, "roof", "--mode", "semantic")[1]["code"]
         == "endpoint-model-changed"
     )
+    gc.collect()  # Windows removes no vectors that this process still has open
     engine_here("embed", path, "--force")
     _, rows, texts = indexed(project)
     np.testing.assert_allclose(rows, unit([f"other passage: {text}" for text in texts]), atol=2e-3)
