@@ -4,7 +4,6 @@ fails.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import math
@@ -379,7 +378,6 @@ def test_another_model_under_the_same_name_is_noticed(
         error_of("search", path, "roof", "--mode", "semantic")[1]["code"]
         == "endpoint-model-changed"
     )
-    gc.collect()  # Windows removes no vectors that this process still has open
     engine_here("embed", path, "--force")
     _, rows, texts = indexed(project)
     np.testing.assert_allclose(rows, unit([f"other passage: {text}" for text in texts]), atol=2e-3)
@@ -435,7 +433,6 @@ def test_a_small_model_trains_with_a_failing_server_and_nothing_is_lost(
     assert sum(map(len, server.texts)) <= whole + 128, (
         "at most what was kept together is asked for again"
     )
-    gc.collect()  # Windows removes no index that this process still has open
     done = purge(project)
     assert proxy.url in {one.path for one in done.elsewhere}
     assert found
