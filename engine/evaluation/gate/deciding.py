@@ -89,11 +89,11 @@ def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:
 
     With experience this is the one with the largest expected gain. Without, it is of all within one
     standard error of the largest proved gain the first, which is nearest to the reference (Breiman
-    et al. 1984). What people preferred gives way to no candidate that is only expected: preferences
-    say nothing of others, and change no expected gain.
+    et al. 1984). A proof by evidence that changes no expected gain gives way to no candidate that
+    is only expected, since comparing expected gains would leave it out.
     """
     admitted = [row for row in rows if row.outcome in ("proved", "expected")]
-    if any(rules.proofs[row.name] == "preferred" for row in admitted):
+    if any(rules.has_separate_proof(row.name) for row in admitted):
         admitted = [row for row in admitted if row.outcome == "proved"]
     if not admitted:
         return None

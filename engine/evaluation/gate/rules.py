@@ -105,6 +105,16 @@ class Rules:
             return None
         return self._ladder.find_trial(proof, name)
 
+    def has_separate_proof(self, name: str) -> bool:
+        """Tell whether the evidence that proves a candidate does not change its expected gain.
+
+        Preferences never do, nor titles and headings beside a language model's queries.
+        """
+        proof = self.proofs[name]
+        if proof is None:
+            return False
+        return all(trial.rung != proof for trial in self._list_informing_trials(name))
+
     def wealth_needed(self, name: str) -> float:
         """Return the wealth from which preferences prove a candidate.
 

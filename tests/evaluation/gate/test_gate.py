@@ -277,6 +277,17 @@ def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candi
     ), "19 queries describe nothing"
 
 
+def test_what_titles_prove_gives_way_to_no_candidate_that_is_only_expected() -> None:
+    titles = evidence("document", {"interpolated": 0.03 + NOISE / 2, "adapted": NOISE})
+    model = evidence("model", {"interpolated": NOISE, "adapted": 0.03 + NOISE})
+    found = chosen(titles, model, candidates=BOTH, foreseen=foreseen_of_both())
+    interpolated, adapted = found.candidates
+    assert interpolated.expectation is not None
+    assert adapted.expectation is not None
+    assert adapted.expectation.mean > interpolated.expectation.mean
+    assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "expected"])
+
+
 @pytest.mark.parametrize(("mean", "name"), [(0.49, "base"), (0.5, "adapted")])
 def test_less_than_half_a_point_is_not_worth_an_expected_change(mean: float, name: str) -> None:
     found = chosen(foreseen=foreseen(mean, 0.5))  # P(z < −0.79 / 0.5) = 0.057
