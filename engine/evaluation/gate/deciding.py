@@ -57,14 +57,13 @@ def decide(
             proof = rules.proofs[name]
     described = _find_describing_trial(rungs, chosen, proof)
     queries = 0
-    measured_rung = proof
+    measured_rung = None
     if described is not None:
         queries = described.evidence.queries
-        measured_rung = proof or described.rung
+        measured_rung = described.rung
     proving_preferences = None
     if proof == "preferred":
         proving_preferences = preferences[name]
-        queries = proving_preferences.count
     decision = Decision(
         mode=mode,
         chosen=name,

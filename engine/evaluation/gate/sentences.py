@@ -66,11 +66,12 @@ def explain_decision(
     if row is None:
         return f"{subject} keeps {kept}: {why_kept(decision, label)}."
     if decision.standing == "proved" and decision.rung is not None:
-        evidence = f"{decision.queries:,} {EVIDENCE[decision.rung]}"
+        count = decision.queries
+        detail = format_gain(row)
         if decision.preferences is not None:
+            count = decision.preferences.count
             detail = format_preferences(decision.preferences)
-        else:
-            detail = format_gain(row)
+        evidence = f"{count:,} {EVIDENCE[decision.rung]}"
         return f"{subject} uses {label(row)}: proved on {evidence}{detail}."
     expectation = row.expectation
     assert expectation is not None, "a candidate that is not proved is in use by experience"

@@ -64,11 +64,10 @@ def gates_of(report: Mapping[str, Any]) -> dict[SearchMode, GateTable]:
         decision = report["selection"][mode]["decision"]
         if not decision or not decision["candidates"]:
             continue
-        rung = decision["rung"] or decision["measured_on"] or ""
         rows = from_json(tuple[GateRow, ...], decision["candidates"])
         gates[mode] = GateTable(
             mode=mode,
-            rung=rung,
+            rung=decision["measured_on"] or "",
             queries=decision["queries"],
             candidates=rows,
             decided=decision["rung"] is not None,

@@ -201,7 +201,7 @@ def test_the_preferences_counted_are_those_of_the_candidate_in_use() -> None:
         "interpolated": PreferenceEvidence(90, 1.0, 1.0),
     }
     found = chosen(preferences=given, candidates=BOTH)
-    assert (found.chosen, found.queries) == ("adapted", 40)
+    assert (found.chosen, found.preferences) == ("adapted", given["adapted"])
 
 
 def test_a_lower_rung_excludes_what_is_expected_and_not_what_is_proved_above_it() -> None:
@@ -314,12 +314,11 @@ def test_of_expected_candidates_the_one_with_the_largest_expected_gain_is_chosen
 def test_preferences_prove_and_exclude() -> None:
     better = {"adapted": PreferenceEvidence(40, 25.0, 0.1)}
     found = chosen(preferences=better)
-    assert (found.chosen, found.standing, found.rung, found.queries) == (
-        "adapted",
-        "proved",
-        "preferred",
-        40,
-    )
+    assert (found.chosen, found.standing, found.rung) == ("adapted", "proved", "preferred")
+    assert (found.measured_on, found.queries) == (None, 0), "preferences measure no candidate"
+    sure = {"adapted": PreferenceEvidence(40, 45.0, 0.1)}
+    found = chosen(evidence("document", {"adapted": NOISE}), preferences=sure)
+    assert (found.rung, found.measured_on, found.queries) == ("preferred", "document", 400)
     beside = chosen(evidence("document", {"adapted": NOISE}), preferences=better)
     assert beside.chosen == "base", (
         "two kinds of evidence were asked: 1 / wealth has to be at most 2.5 %"

@@ -75,7 +75,7 @@ def test_what_preferences_prove_is_told_by_their_counts_and_not_by_what_queries_
     losses: int, expected: list[int]
 ) -> None:
     given = PreferenceEvidence(40, 50.0, 0.1, 30, losses)
-    found = replace(PROVED, rung="preferred", measured_on="judged", queries=40, preferences=given)
+    found = replace(PROVED, rung="preferred", measured_on="judged", preferences=given)
     text = explain_decision(found)
     assert EVIDENCE["preferred"] in text
     assert numbers(text) == expected
