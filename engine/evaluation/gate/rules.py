@@ -17,7 +17,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from engine.core.figures import Difference
-from engine.core.messages.report import LEVEL, Expectation, GateOutcome, GateRow, SearchMode
+from engine.core.messages.report import (
+    FLATTERING,
+    LEVEL,
+    Expectation,
+    GateOutcome,
+    GateRow,
+    SearchMode,
+)
 from engine.core.systems import BASE
 from engine.evaluation.evidence import RUNGS, PreferenceEvidence, RungName
 from engine.evaluation.gate.decision import Foreseen, Option
@@ -41,8 +48,6 @@ RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
 
 Measured in docs/log/evaluation.md.
 """
-FLATTERING: tuple[RungName, ...] = ("model", "imported")
-"""Kinds of queries that may flatter an encoder trained on queries of the same kind."""
 
 
 class Rules:

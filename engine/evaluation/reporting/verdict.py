@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.core.figures import FigureTable
 from engine.core.messages.report import (
+    FLATTERING,
     SEARCH_MODES,
     Bar,
     GateRow,
@@ -184,7 +185,7 @@ def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]
         commands = ("engine encoders", f"engine encoders compare {project} NAME")
         return (NextStep("encoder", what, commands),)
     steps = []
-    if not any(row["rung"] in ("model", "imported") for row in _ladder_rows(report)):
+    if not any(row["rung"] in FLATTERING for row in _ladder_rows(report)):
         what = (
             "Let a local language model write the training queries, which teach more than sentences"
             " of the documents"
