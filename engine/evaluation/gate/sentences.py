@@ -9,7 +9,13 @@ from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, FLATTERING, Expectation, GateRow
 from engine.core.systems import ADAPTED, BASE
 from engine.core.text import about_count
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, PreferenceEvidence, RungName
+from engine.evaluation.evidence import (
+    CERTIFYING,
+    DIFFERENCE,
+    MIN_TO_PROVE,
+    PreferenceEvidence,
+    RungName,
+)
 from engine.evaluation.gate.decision import Decision, RungResult
 from engine.evaluation.gate.rules import MAX_RISK, TOLERANCE, USEFUL_GAIN
 from engine.metrics.differences import MIN_QUERIES
@@ -119,7 +125,10 @@ def format_measured(decision: Decision, row: GateRow) -> str:
     if row.difference is None or decision.measured_on not in CERTIFYING:
         return ""
     evidence = f"{decision.queries:,} {EVIDENCE[decision.measured_on]}"
-    return f" (on {evidence}: {format_points(row.difference)})"
+    text = f"on {evidence}: {format_points(row.difference)}"
+    if row.difference.low > 0:
+        text += f"; {why_not_enough(decision.measured_on, decision.queries)}"
+    return f" ({text})"
 
 
 def format_points(gap: Difference) -> str:
@@ -144,7 +153,7 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     if gap is not None:
         why += f" ({format_points(gap)})"
     if gap is not None and gap.low > 0:
-        why += f": {why_not_enough(decision.rung)}"
+        why += f": {why_not_enough(decision.rung, decision.queries)}"
     shortfall = _explain_shortfall(best)
     if shortfall:
         why += f", and {shortfall}"
@@ -195,8 +204,10 @@ def _best_candidate(decision: Decision) -> GateRow:
     return best
 
 
-def why_not_enough(rung: RungName) -> str:
+def why_not_enough(rung: RungName, queries: int) -> str:
     """Say why a gain whose interval lies above 0 proves nothing."""
+    if queries < MIN_TO_PROVE:
+        return f"fewer than {MIN_TO_PROVE} prove nothing"
     if rung in FLATTERING:
         return "queries of a kind that was trained on may flatter by as much"
     return "several candidates were compared, of which one may be ahead by chance"

@@ -94,6 +94,11 @@ def test_what_is_expected_is_said_to_be_with_the_collections_it_helped_on() -> N
     assert "five of six" in text
     assert "not yet proved" in text
     assert numbers(text) == [4.0, 208, 3.2, 95, 2.2, 4.2]
+    assert why_not_enough("document", 208) in text, "its interval lies above 0"
+    few = explain_decision(expected(queries=70))
+    assert numbers(few) == [4.0, 70, 3.2, 95, 2.2, 4.2, 71]
+    unclear = replace(ROW, difference=replace(GAP, low=-2.25))
+    assert why_not_enough("document", 208) not in explain_decision(expected(unclear))
     assert numbers(explain_decision(expected(measured_on=None, queries=0))) == [4.0]
     assert numbers(explain_decision(expected(replace(ROW, difference=None)))) == [4.0]
     assert numbers(explain_decision(expected(measured_on="extractive"))) == [4.0], (
@@ -250,8 +255,8 @@ def test_a_gain_above_0_that_proves_nothing_is_explained() -> None:
     )
     parts = {"chosen": "base", "standing": "base", "candidates": (row,), "queries": 234}
     flattering = replace(PROVED, rung="imported", measured_on="imported", **parts)
-    assert why_kept(flattering).endswith(why_not_enough("imported"))
+    assert why_kept(flattering).endswith(why_not_enough("imported", 234))
     many = replace(PROVED, rung="judged", measured_on="judged", **parts)
-    assert why_kept(many).endswith(why_not_enough("judged"))
+    assert why_kept(many).endswith(why_not_enough("judged", 234))
     chance = replace(row, difference=Difference(2.2, -0.5, 4.2, 0.9, "no difference shown", 0.2))
-    assert why_not_enough("judged") not in why_kept(replace(many, candidates=(chance,)))
+    assert why_not_enough("judged", 234) not in why_kept(replace(many, candidates=(chance,)))
