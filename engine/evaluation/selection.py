@@ -42,6 +42,11 @@ from engine.queries.choosing import EXTRACTIVE, made_by
 from engine.settings.schema import Settings
 
 Preferences = Mapping[SearchMode, Mapping[str, PreferenceEvidence]]
+GATHERED_WITH: Mapping[QueryOrigin, str] = {
+    "model-written": "queries by a large language model",
+    "extractive": "extractive queries",
+}
+"""The training queries that experience was gathered with."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,7 @@ def explain_experience(
         if effect.queries == experience.queries
     }
     value = f"{len(collections)} public collections"
-    why = f"adapted in the same way, with {experience.queries} queries"
+    why = f"adapted in the same way, with {GATHERED_WITH[experience.queries]}"
     if experience.widened:
         value += ", widened"
         why = f"gathered {OTHER_TRAINING}: it does not suffice without evidence of your own"

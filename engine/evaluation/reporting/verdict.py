@@ -77,7 +77,7 @@ def gates_of(report: Mapping[str, Any]) -> dict[SearchMode, GateTable]:
 
 
 def deciding_rung(report: Mapping[str, Any], mode: SearchMode) -> str:
-    """Return the kind of evidence that decided in a mode, empty if none did."""
+    """Return the kind of evidence that had the last word in a mode, empty if none had."""
     decision = report["selection"][mode]["decision"] or {}
     return decision.get("rung") or ""
 
