@@ -119,7 +119,7 @@ class GateTable:
             " one query more that loses everything."
         )
         if self.rung in FLATTERING:
-            text += " A gain must also exceed what queries of a kind that was trained on flatter by."
+            text += " A gain must also be larger than what such queries may flatter by."
         return text
 
 
