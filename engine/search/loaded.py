@@ -63,8 +63,13 @@ class LoadedProject:
         self._damaged: tuple[str, tuple[int, int]] | None = None
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database, indexes and encoders.
+
+        Windows does not remove the files of an index that is open.
+        """
         self.store.close()
+        self._indexes.clear()
+        self._encoders.clear()
 
     def follow_repair(self) -> None:
         """Reopen the database if a repair has replaced it, or if the connection is stale.

@@ -80,7 +80,7 @@ class Searcher:
         self.reranking = Reranking(self._loaded)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database, indexes and encoders."""
         self._loaded.close()
 
     @_on_current_database

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 from fixtures.errors import fails
+from fixtures.files_in_use import refuse_as_windows
 from fixtures.found import QUERY, ids, paths, rankers_of
 
 from engine.core.errors import DamagedError, EngineError, NotBuiltError
 from engine.core.events import RunStarted, encode
 from engine.core.messages.search import Search
+from engine.core.platforms import SYSTEM
 from engine.project.folder import ProjectFolder
 from engine.search.searcher import Searcher
 
@@ -207,6 +210,19 @@ def test_an_index_that_is_replaced_and_swept_while_it_is_opened(
     assert looked
     assert not (project.path / looked[0]).exists()
     assert (len(found.hits), found.notes) == (6, ())
+
+
+@pytest.mark.skipif(SYSTEM != "linux", reason="it reads /proc")
+def test_a_closed_searcher_has_no_index_open(searcher: Searcher, project: ProjectFolder) -> None:
+    assert searcher.search(Search(QUERY, "hybrid")).hits
+    with refuse_as_windows(project.path) as emulation:
+        with pytest.raises(PermissionError):
+            shutil.rmtree(project.path / "vectors")
+        assert emulation.refusals
+        emulation.refusals.clear()
+        searcher.close()
+        shutil.rmtree(project.path)
+    assert emulation.refusals == []
 
 
 def test_indexing_is_not_advised_while_a_run_or_watch_will_do_it(
