@@ -79,4 +79,5 @@ def _remove_paths(file: Path) -> None:
         return
     for name in _PATHS:
         config.pop(name, None)
-    file.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    file.write_text(text, encoding="utf-8", newline="\n")

@@ -114,7 +114,7 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
                 query_sets=QUERY_SETS,
                 imported=IMPORTED_SET,
             )
-            (folder / part / "README.md").write_text(text, encoding="utf-8")
+            (folder / part / "README.md").write_text(text, encoding="utf-8", newline="\n")
 
 
 def _describe_encoders(source: Source) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def _copy_adapter(adapter: Path, target: Path, weight: float) -> None:
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
     config["lora_alpha"] = config["lora_alpha"] * weight
     (target / "adapter_config.json").write_text(
-        json.dumps(config, indent=2) + "\n", encoding="utf-8"
+        json.dumps(config, indent=2) + "\n", encoding="utf-8", newline="\n"
     )
 
 

@@ -122,4 +122,4 @@ def _open_next(former: Any, path: Path) -> Any:
 
 
 def _write(path: Path, body: dict[str, Any]) -> None:
-    path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8", newline="\n")

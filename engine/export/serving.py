@@ -186,9 +186,9 @@ def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Pa
     )
     template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
     text = template.render(target=target, has_two_indexes=has_two_indexes, **facts)
-    (place / "README.md").write_text(text, encoding="utf-8")
+    (place / "README.md").write_text(text, encoding="utf-8", newline="\n")
     manifest = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
-    (place / "manifest.json").write_text(manifest, encoding="utf-8")
+    (place / "manifest.json").write_text(manifest, encoding="utf-8", newline="\n")
     return place
 
 

@@ -59,7 +59,7 @@ def _write_kinds(
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     listed = {path.relative_to(folder).as_posix(): _describe_file(path) for path in files}
     text = json.dumps({**known, "files": listed}, ensure_ascii=False, indent=1) + "\n"
-    (folder / MANIFEST).write_text(text, encoding="utf-8")
+    (folder / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
     size = sum(int(entry["bytes"]) for entry in listed.values())
     return len(files) + 1, size + len(text.encode())
 

@@ -54,7 +54,7 @@ def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
     places = [row for row, key in enumerate(keys) if owners.get(key) in documents]
     with (
         (target / "vectors.npy").open("wb") as rows,
-        (target / "ids.jsonl").open("w", encoding="utf-8") as lines,
+        (target / "ids.jsonl").open("w", encoding="utf-8", newline="\n") as lines,
     ):
         header = {"descr": "<f4", "fortran_order": False, "shape": (len(places), index.width)}
         np.lib.format.write_array_header_1_0(rows, header)
@@ -125,7 +125,7 @@ def _write_set(
         for key, grade in judgment.grades.items():
             lines.append(f"{keys[number]}\t{names[key]}\t{grade}\n")
     for split, lines in qrels.items():
-        with (folder / "qrels" / f"{split}.tsv").open("w", encoding="utf-8") as file:
+        with (folder / "qrels" / f"{split}.tsv").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(lines)
 
 
@@ -143,5 +143,5 @@ def _make_unique(names: Mapping[int, str]) -> dict[int, str]:
 
 
 def _write_lines(path: Path, rows: Rows) -> None:
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

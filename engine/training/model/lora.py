@@ -204,7 +204,9 @@ def write_adapter(
         try_remove_tree(folder)
         with complete_folder(unfinished, folder) as temporary:
             save_file(plain, temporary / "adapter_model.safetensors", metadata)
-            (temporary / "adapter_config.json").write_text(text + "\n", encoding="utf-8")
+            (temporary / "adapter_config.json").write_text(
+                text + "\n", encoding="utf-8", newline="\n"
+            )
 
 
 def _plain(value: Any) -> Any:
