@@ -23,7 +23,7 @@ class FileRecord:
 
     A skipped file has live documents only if it could be read before: `content_hash` and `chunking`
     then describe those. `ctime_ns`: when the system last noted a change of the file, its name or
-    its permissions; 0 if unknown.
+    its permissions; 0 if unknown. On Windows it is when the file was created.
     """
 
     source: str
