@@ -19,14 +19,14 @@ from engine.encoders.graph.shared_graphs import find_graph
 
 QUERY = "leave of absence"
 COLD = """
-import sys
+import json, sys
 from engine.cli import main
 try:
     main()
 except SystemExit:
     pass
 heavy = {"torch", "transformers", "sentence_transformers", "peft", "matplotlib", "pandas", "scipy", "sklearn"}
-print(*sorted(heavy & set(sys.modules)), file=sys.stderr)
+print(json.dumps(sorted(heavy & set(sys.modules))), file=sys.stderr)
 """  # noqa: E501
 
 
@@ -45,7 +45,8 @@ def test_it_loads_no_model_library_and_a_damaged_graph_is_rebuilt(project: Path)
     engine_here("embed", str(project))
     command = [sys.executable, "-c", COLD, "search", str(project), QUERY, "--json"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
-    assert done.stderr.split() == []
+    # ONNX Runtime may write a line of its own, as on machines without graphics.
+    assert json.loads(done.stderr.splitlines()[-1]) == []
     (index,) = project.glob("vectors/*")
     graph = find_graph(index) / MODEL
     os.truncate(graph, graph.stat().st_size // 2)
