@@ -30,7 +30,8 @@ def test_no_three_words_of_the_documents_and_no_query_are_in_the_logs(project: P
 
     engine("train", str(project), "--force")  # in a process of its own, whose output is kept
     store = ProjectFolder.open(project).store()
-    texts = [document.text for document in store.documents(with_text=True)]
+    stored = list(store.documents(with_text=True))
+    texts = [document.text for document in stored]
     queries = [query.text for query in (*store.queries(), *store.judged())]
     store.close()
     documents = set().union(*map(runs_of_words, texts))
@@ -45,9 +46,11 @@ def test_no_three_words_of_the_documents_and_no_query_are_in_the_logs(project: P
     own_words = runs_of_words(
         " ".join(path.read_text("utf-8") for path in (ROOT / "engine").rglob("*.py"))
     )  # such as "at the end"
+    # A file that takes long to read is named, and names may stand in the text, too.
+    names = set().union(*(runs_of_words(document.path) for document in stored))
     for path in logs:
         told = runs_of_words(path.read_text("utf-8", "replace"))
-        assert not told & (documents - own_words), path.name
+        assert not told & (documents - own_words - names), path.name
         assert not told & (asked - own_words), path.name
 
 

@@ -57,7 +57,8 @@ def test_the_example_of_the_library_page_and_every_search_mode_without_network(
     assert len(hits) == 3
     assert all("'semantic'" in hit or "'bm25'" in hit for hit in hits)
     assert len(lines[-1].split()) > 1  # the report's reason
-    assert done.stderr == ""
+    # ONNX Runtime writes it where Windows' libraries for graphics are missing, as under Wine.
+    assert done.stderr.replace("Failed to create DXGI factory.\n", "") == ""
     if not no_network:
         pytest.skip("a network namespace cannot be made: the example ran where there is a network")
     requests = [
