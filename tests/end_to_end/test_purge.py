@@ -21,6 +21,7 @@ from platformdirs import user_state_path
 
 from engine.core.errors import ProjectBusyError
 from engine.core.messages.project import Purged
+from engine.core.platforms import SYSTEM
 from engine.encoders.graph.shared_graphs import graphs_root
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
@@ -111,8 +112,9 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
     remember(folder, tmp_path / "packed", ["bundle"])
     done = purge(folder)
     assert not half.exists()
+    files = 1 if SYSTEM == "windows" else 2  # there, to look at a lock removes its file
     assert [(one.path, one.files) for one in done.removed if one.what == UNFINISHED] == [
-        (str(half), 2)
+        (str(half), files)
     ]
     assert (tmp_path / "taken" / "chunks.jsonl").is_file()
     named = {one.path: (one.why, one.found) for one in done.elsewhere if one.what == "an export"}
