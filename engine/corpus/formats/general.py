@@ -20,7 +20,11 @@ from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_by
 from engine.corpus.formats.containers import DAMAGED, open_package, replace_parts
 from engine.corpus.formats.damage import describe_damage, remove_names
 from engine.corpus.formats.locked import explain_lock
-from engine.corpus.formats.runs.open_document import part_text_boxes, write_shown_characters
+from engine.corpus.formats.runs.open_document import (
+    frame_shapes,
+    part_text_boxes,
+    write_shown_characters,
+)
 from engine.corpus.formats.runs.rtf import rewrite
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.sheets.open_sheets import write_shown_values
@@ -138,6 +142,8 @@ def extract_document(
             body = package.read(_CONTENT)
             styles = package.read(_STYLES) if _STYLES in package.namelist() else b""
             shown = write_shown_characters(body, styles)
+            if format != "ods":
+                shown = frame_shapes(shown)
             if format == "odt":
                 shown = part_text_boxes(shown)
             if format == "ods":

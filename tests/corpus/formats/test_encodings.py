@@ -197,3 +197,23 @@ def test_only_a_bounded_part_of_a_long_text_is_examined() -> None:
     data = "\n".join([line] * 4000).encode("cp1252")
     assert len(find_informative_sample(data)) < 100_000 < len(data)
     assert guess_encoding(data) == "cp1252"
+
+
+@pytest.mark.parametrize("codec", ["cp1252", "latin-1"])
+@pytest.mark.parametrize("text", ["Prüfung der Brücke – 5 €", "Ação à “São Paulo”", "Größe"])
+def test_utf_8_that_was_encoded_twice_is_read(text: str, codec: str) -> None:
+    taken = ""
+    for byte in text.encode():
+        # Browsers and Windows take bytes that Windows-1252 lacks for control characters.
+        taken += bytes([byte]).decode(codec, "ignore") or chr(byte)
+    assert decode(taken.encode(), PATH) == (text, "its UTF-8 was encoded twice")
+
+
+@pytest.mark.parametrize("text", ["Größe, also written GrÃ¶ÃŸe", "Ã", "Â§ 12, naïve"])
+def test_other_text_with_such_letters_stays(text: str) -> None:
+    assert decode(text.encode(), PATH) == (text, "")
+
+
+def test_colours_of_a_log_split_no_words() -> None:
+    log = b"\x1b[31mERROR\x1b[0m pelican\x1b[1;32mry\x1b[m\n2031-05-17 [1m INFO\n"
+    assert decode(log, PATH)[0] == "ERROR pelicanry\n2031-05-17 [1m INFO\n"
