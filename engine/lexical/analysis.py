@@ -68,7 +68,7 @@ _JOINT = "-"
 # Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
 _JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
 _MAX_JOINED = 6
-_VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
+_VERSION = re.compile(r"v(\d+(?:\.\d+)+)(?:-.+)?")
 # The signs of 1920x1080 and M8x40, but not the one of the hexadecimal 0x80.
 _TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
 # A tax number such as de123456789, which may be written in groups elsewhere.
@@ -370,7 +370,7 @@ class Analyzer:
         terms: list[str] = []
         for word in words:
             terms += self._word_terms(word)
-        if joined := self._join(compound):
+        for joined in self._join(compound):
             codes = (*codes, *map(_add_joint, self._word_terms(joined)))
         analysed = (tuple(terms), codes)
         self._cache[compound] = analysed
@@ -379,22 +379,27 @@ class Analyzer:
     def _split_and_join(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return `_split`, with a code for the words as one: `-email` for `e-mail`."""
         words, codes = self._split(raw)
-        joined = self._join(raw)
-        if joined:
-            codes = (*codes, _add_joint(joined))
-        return words, codes
+        return words, (*codes, *map(_add_joint, self._join(raw)))
 
-    def _join(self, raw: str) -> str:
-        """Return the words of a compound as one, empty if nobody writes them so."""
+    def _join(self, raw: str) -> list[str]:
+        """Return the words of a compound as one, none if nobody writes them so.
+
+        A single letter may also be joined with its neighbour alone, as in E-Mail-Adresse.
+        """
         if not characters.MAY_BE_JOINED.search(raw):
-            return ""
-        compound = _strip_possessive(raw)
+            return []
+        compound = _strip_possessive(raw).replace("/-", "-")
         if len(compound) > _MAX_JOINED_LENGTH or not _JOINED.fullmatch(compound):
-            return ""
+            return []
         if _DIGIT.search(compound) or _IS_UNSPACED.search(compound) or _PARTED.search(compound):
-            return ""
+            return []
         words = self._word.findall(compound)
-        return "".join(words) if 1 < len(words) <= _MAX_JOINED else ""
+        if not 1 < len(words) <= _MAX_JOINED:
+            return []
+        joined = ["".join(words)]
+        if len(words) > 2 and "." not in compound and min(map(len, words[:2])) == 1:
+            joined.append(words[0] + words[1])
+        return joined
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return (words before stemming, codes) of one compound."""

@@ -13,7 +13,9 @@ _TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
 _INVISIBLE_JOINERS = "\u200c\u200d"
 # O'Brien, but not don't.
 _ELISION = r"(?<=\b[^\W\d_])['\u2019](?=[^\W\d_]{3})"
-MAY_BE_JOINED = re.compile(f"[{JOINERS}'\u2019{_INVISIBLE_JOINERS}]")
+# Kolleg:innen, Kolleg*innen and Kollegen/-innen, as German names women and men.
+_WOMEN = r"(?:[*:](?<=[^\W\d_]{3}.)|/-(?<=[^\W\d_]{3}..))(?=in(?:nen)?(?!\w))"
+MAY_BE_JOINED = re.compile(f"[{JOINERS}'\u2019*:{_INVISIBLE_JOINERS}]")
 """What stands between words that may be written as one."""
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\ud7af"
@@ -93,7 +95,7 @@ def compound_pattern() -> re.Pattern[str]:
 
     It includes a possessive 's and `LINE_WITHIN`.
     """
-    joiner = rf"[{_TYPED_JOINERS}{_INVISIBLE_JOINERS}]|{_ELISION}|{LINE_WITHIN}"
+    joiner = rf"[{_TYPED_JOINERS}{_INVISIBLE_JOINERS}]|{_ELISION}|{_WOMEN}|{LINE_WITHIN}"
     return re.compile(rf"{_term()}(?:(?:{joiner}){_term()})*(?:['\u2019]s(?!\w))?")
 
 

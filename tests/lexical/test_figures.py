@@ -417,3 +417,46 @@ def test_what_is_written_in_two_ways_is_found_in_both(
     assert index.scorer().scores(index.query_terms(query, bonus=True), ids) == pytest.approx(scores)
     spans = index.analyzer.matched_spans(query, chunks[found[0]])
     assert spans
+
+
+@pytest.mark.parametrize("language", ["en", "none", "de"])
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("§ 12", {1, 2}),
+        ("§12", {1, 2}),
+        ("§\u00a012", {1, 2}),
+        ("§§ 12", {1, 2}),
+        ("§ 12a", {3}),
+        ("Email", {5}),
+        ("E-Mail-Verkehr", {5}),
+        ("Ubahn", {6}),
+        ("Mitarbeiterinnen", {7, 8}),
+        ("Mitarbeiter*innen", {7, 8}),
+        ("Kolleginnen", {7}),
+        ("Lehrerin", {8}),
+        ("2.3.1", {9}),
+        ("v2.3.1", {9}),
+        ("us", {10}),
+    ],
+)
+def test_signs_between_words_join_or_part_them(
+    tmp_path: Path, query: str, texts: set[int], language: str
+) -> None:
+    chunks = {
+        1: "Nach § 12 Abs. 3 gilt",
+        2: "vgl. §§12, 13 dort",
+        3: "siehe § 12a dort",
+        4: "12 Monate, 12 Jahre, 12.3",
+        5: "Der E-Mail-Verkehr ruht",
+        6: "An der U-Bahn-Station",
+        7: "Mitarbeiter*innen und Kolleg:innen",
+        8: "Mitarbeiter/-innen, Lehrer:in genannt",
+        9: "Version v2.3.1-beta ist da",
+        10: "The us army",
+        11: "The U.S.A. won",
+    }
+    index = LexicalIndex.build(tmp_path / "index", chunks.items(), language)
+    found = index.search(query, 11)[0].tolist()
+    assert set(found[: len(texts)]) == texts
+    assert index.analyzer.matched_spans(query, chunks[found[0]])
