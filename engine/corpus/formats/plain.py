@@ -286,7 +286,8 @@ def guess_encoding(data: bytes) -> str:
     encoding, confidence = _detect(sample)
     # Of a few words chardet knows too little.
     if encoding and len(data) <= _MAX_SHORT:
-        is_doubtful = not is_plausible(data.decode(encoding, "replace"))
+        is_unlikely = confidence < _MIN_CONFIDENCE
+        is_doubtful = is_unlikely or not is_plausible(data.decode(encoding, "replace"))
         if is_doubtful and (codec := find_plausible_codec(data)):
             return codec
     if confidence < _MIN_CONFIDENCE:

@@ -21,7 +21,8 @@ from engine.corpus.text.metadata import title_from_name
 
 _DECLARATION = re.compile(r"\A\ufeff?\s*<\?xml[^>]*\?>")
 _PARAGRAPHS = ("p", "para", "h")
-_BLANKS = ("tab", "br", "line-break", "s")
+# The last one holds the order of a field.
+_BLANKS = ("tab", "br", "line-break", "s", "instrText")
 _EMPTY_LINES = re.compile(r"\n{3,}")
 _SHEET = "{urn:schemas-microsoft-com:office:spreadsheet}"
 _MAX_COLUMNS = 2**14
@@ -29,7 +30,6 @@ _MAX_COLUMNS = 2**14
 _LEFT_OUT = frozenset(
     ("Styles", "styles", "fonts", "lists", "automatic-styles", "master-styles", "WorksheetOptions")
 )
-_OF_PROGRAMS = "{http://www.w3.org/"
 # Files within, in base64.
 _PACKED = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 _MAX_TITLE_LENGTH = 300
@@ -82,7 +82,9 @@ def _read_lines(root: Any) -> Iterator[str]:
             if text := _read_text(element) if not children else "":
                 yield f"{prefix}: {text}"
             for attribute, value in element.attrib.items():
-                if value.strip() and not attribute.startswith(_OF_PROGRAMS):
+                # Those of other standards are for programs: `xml:lang`, `xsi:schemaLocation`.
+                is_own = not attribute.startswith("{") or attribute == f"{_SHEET}Name"
+                if is_own and value.strip():
                     yield f"{prefix}.{_strip_namespace(attribute)}: {' '.join(value.split())}"
             own_name = "" if element is root else name
             stack += [(child, own_name) for child in reversed(children)]

@@ -217,3 +217,24 @@ def test_other_text_with_such_letters_stays(text: str) -> None:
 def test_colours_of_a_log_split_no_words() -> None:
     log = b"\x1b[31mERROR\x1b[0m pelican\x1b[1;32mry\x1b[m\n2031-05-17 [1m INFO\n"
     assert decode(log, PATH)[0] == "ERROR pelicanry\n2031-05-17 [1m INFO\n"
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "mac-roman", "cp850", "cp437"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Name,Preis\nKöln,5\n",
+        "Mustermann; Nürnberg; 5 Stück",
+        "Die Tür schließt nicht.\n",
+        "Nom;Prénom;Ville\nGarçon;André;Nîmes\n",
+        "Año;Señor\nMuñoz;José\n",
+    ],
+)
+def test_short_tables_of_old_western_programs_are_read(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding), PATH)[0] == text
+
+
+def test_a_likely_encoding_of_few_letters_is_kept() -> None:
+    text = "Łódź;Zażółć\n"
+    assert decode(text.encode("cp1250"), PATH)[0] == text
+    assert decode("Maße: 5 m²".encode("cp1252"), PATH)[0] == "Maße: 5 m²"
