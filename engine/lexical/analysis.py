@@ -62,6 +62,7 @@ _MAX_LOOKED_UP = 10
 In a longer query such a day is mentioned in passing, and weighs less.
 """
 _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
+_LINE_HYPHEN = re.compile(characters.LINE_HYPHEN)
 # The first character of the code of joined words: `e-mail` has the code `-email`. No other code
 # begins with it.
 _JOINT = "-"
@@ -274,7 +275,7 @@ class Analyzer:
             return self._find_spans_over_lines(raw, terms)
         clean = characters.normalise(raw)
         figure = read_figure(_strip_possessive(raw))
-        if figure is None and _PARTED.search(clean):
+        if figure is None and _PARTED.search(clean) and not _LINE_HYPHEN.search(raw):
             return self._find_spans_in_parts(raw, terms)
         matches_figure = figure is not None and self._matches_figure(figure, terms)
         # Offsets in a plain form of another length are not those in the text.
@@ -388,7 +389,7 @@ class Analyzer:
         """
         if not characters.MAY_BE_JOINED.search(raw):
             return []
-        compound = _strip_possessive(raw).replace("/-", "-")
+        compound = _LINE_HYPHEN.sub("-", _strip_possessive(raw)).replace("/-", "-")
         if len(compound) > _MAX_JOINED_LENGTH or not _JOINED.fullmatch(compound):
             return []
         if _DIGIT.search(compound) or _IS_UNSPACED.search(compound) or _PARTED.search(compound):
@@ -403,6 +404,8 @@ class Analyzer:
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return (words before stemming, codes) of one compound."""
+        if "\n" in raw:
+            raw = _LINE_HYPHEN.sub("-", raw)
         words = characters.words_with_marks(raw)
         clean = characters.normalise(characters.without_marks(raw))
         if "\n" in clean:

@@ -438,6 +438,10 @@ def test_what_is_written_in_two_ways_is_found_in_both(
         ("2.3.1", {9}),
         ("v2.3.1", {9}),
         ("us", {10}),
+        ("Wartungsvertrag", {12}),
+        ("Vertrag", {12}),
+        ("Wartungs-\nvertrag", {12}),
+        ("Kunden", {13}),
     ],
 )
 def test_signs_between_words_join_or_part_them(
@@ -455,8 +459,13 @@ def test_signs_between_words_join_or_part_them(
         9: "Version v2.3.1-beta ist da",
         10: "The us army",
         11: "The U.S.A. won",
+        12: "Der Wartungs-\n  vertrag endet",
+        13: "Kunden-\nund Lieferantendaten",
     }
     index = LexicalIndex.build(tmp_path / "index", chunks.items(), language)
-    found = index.search(query, 11)[0].tolist()
+    found = index.search(query, 13)[0].tolist()
     assert set(found[: len(texts)]) == texts
-    assert index.analyzer.matched_spans(query, chunks[found[0]])
+    spans = index.analyzer.matched_spans(query, chunks[found[0]])
+    assert spans
+    if query == "Wartungsvertrag":
+        assert spans == [(4, 23)]
