@@ -181,3 +181,22 @@ def test_example_files(name: str, parts: tuple[str, ...]) -> None:
     (document,) = read_everything(SHARED / name, "pdf")
     assert isinstance(document, ReadDocument)
     assert [part for part in parts if part not in document.text] == []
+
+
+@pytest.mark.parametrize(
+    ("pages", "joined"),
+    [
+        (["Die Instand-", "haltung der Anlage"], ["Die Instandhaltung", "der Anlage"]),
+        (["Die Instand-", "", "haltung."], ["Die Instandhaltung.", "", ""]),
+        (["the self-", "service desk, self-service"], ["the self-service", "desk, self-service"]),
+        (["der US-", "amerikanische Kran"], ["der US-amerikanische", "Kran"]),
+        (["die Kunden-", "und Lieferantendaten"], ["die Kunden-", "und Lieferantendaten"]),
+        (["der Punkt -", "haltung"], ["der Punkt -", "haltung"]),
+        (["Die Instand-", "Haltung"], ["Die Instand-", "Haltung"]),
+        (["eins-", "zwei-", "drei"], ["einszwei-", "", "drei"]),
+    ],
+)
+def test_a_word_that_two_pages_share_stands_on_the_first(
+    pages: list[str], joined: list[str]
+) -> None:
+    assert join_split_words(pages)[: len(joined)] == joined
