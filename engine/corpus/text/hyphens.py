@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from engine.corpus.text.furniture import PAGE_NUMBER
 from engine.corpus.text.suspended import is_suspended, language_of
 
 # PDFium's sign for a hyphen at a line end.
@@ -39,6 +40,7 @@ _MIN_LENGTH = 3  # letters
 _PAGE_END = re.compile("(?<![^\\W\\d_])([^\\W\\d_]+)[-\u2010]\\Z")
 _PAGE_START = re.compile(r"([^\W\d_]+)(\S*)\s*(\S*)")
 _MAX_SPLIT_LENGTH = 100
+_FOOTER = 2  # lines
 
 
 def mark_line_ends(page: str) -> str:
@@ -46,7 +48,20 @@ def mark_line_ends(page: str) -> str:
     if BREAK in page:
         page = page.replace(BREAK, "\ufffd")
     if LINE_END in page:
+        page = _part_footer(page)
         return _ENDED.sub(BREAK, page).replace(LINE_END, "-")
+    return page
+
+
+def _part_footer(page: str) -> str:
+    """Part a footer from the word that the last line above it does not finish.
+
+    PDFium joins both, as it does a word with its rest.
+    """
+    above, _, below = page.rpartition(LINE_END)
+    is_footer = below[:1].isupper() or below[:1].isdigit() or PAGE_NUMBER.match(below)
+    if is_footer and above[-1:].isalpha() and len(below.strip().split("\n")) <= _FOOTER:
+        return f"{above}-\n{below}"
     return page
 
 
