@@ -69,6 +69,11 @@ _JOINT = "-"
 # Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
 _JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
 _MAX_JOINED = 6
+# R E C H N U N G, a heading. Of the patterns that hint at it, one begins with a line end, which is
+# fast to look for.
+_SPACED_OUT_START = re.compile(r"[^\W\d_](?: [^\W\d_]){3}(?!\w)")
+_SPACED_OUT_LINE = re.compile(rf"\n{_SPACED_OUT_START.pattern}")
+_SPACED_OUT = re.compile(r"(?<!\S)[^\W\d_](?:[ \u00a0][^\W\d_]){3,49}(?!\S)")
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)(?:-.+)?")
 # The signs of 1920x1080 and M8x40, but not the one of the hexadecimal 0x80.
 _TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
@@ -152,6 +157,10 @@ class Analyzer:
             words, codes = cache.get(compound) or self._remember(compound)
             terms.words.extend(words)
             terms.codes.extend(codes)
+        if _SPACED_OUT_START.match(text) or _SPACED_OUT_LINE.search(text):
+            for word in _SPACED_OUT.findall(text):
+                joined = self._word_terms("".join(word.split()))
+                terms.codes.extend(map(_add_joint, joined))
         return terms
 
     def analyse(self, text: str) -> list[str]:

@@ -14,7 +14,7 @@ _INVISIBLE_JOINERS = "\u200c\u200d"
 # O'Brien, but not don't.
 _ELISION = r"(?<=\b[^\W\d_])['\u2019](?=[^\W\d_]{3})"
 # Kolleg:innen, Kolleg*innen and Kollegen/-innen, as German names women and men.
-_WOMEN = r"(?:[*:](?<=[^\W\d_]{3}.)|/-(?<=[^\W\d_]{3}..))(?=in(?:nen)?(?!\w))"
+_WOMEN = r"[*:](?<=[^\W\d_]{3}.)(?=in(?:nen)?(?!\w))|/-(?<=[^\W\d_]{3}..)(?=in(?:nen)?(?!\w))"
 MAY_BE_JOINED = re.compile(f"[{JOINERS}'\u2019*:{_INVISIBLE_JOINERS}]")
 """What stands between words that may be written as one."""
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -22,7 +22,7 @@ _KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\
 _HAN_OR_KANA = HAN + "\u3041-\u30ff\u31f0-\u31ff"
 LINE_WITHIN = rf"(?<=[{_HAN_OR_KANA}])[ \t]*\n[ \t]*(?=[{_HAN_OR_KANA}])"
 """A line end between Chinese or Japanese characters, where lines are cut within words."""
-LINE_HYPHEN = r"(?<=[^\W\d_])[-\u2010][ \t]*\n[ \t]*(?=[^\W\d_])"
+LINE_HYPHEN = r"[-\u2010](?<=[^\W\d_].)[ \t]*\n[ \t]*(?=[^\W\d_])"
 """A hyphen at a line end, which may split a word in plain text."""
 UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 

@@ -253,9 +253,9 @@ def test_figures_are_marked_as_a_whole(query: str, text: str, marked: list[str])
     assert [text[start:end] for start, end in matched_spans(query, text)] == marked
 
 
-def search(folder: Path, texts: dict[str, str], query: str) -> list[str]:
+def search(folder: Path, texts: dict[str, str], query: str, language: str = "en") -> list[str]:
     names = list(texts)
-    index = LexicalIndex.build(folder / "index", enumerate(texts.values()), "en")
+    index = LexicalIndex.build(folder / "index", enumerate(texts.values()), language)
     return [names[key] for key in index.search(query, len(names))[0].tolist()]
 
 
@@ -469,3 +469,15 @@ def test_signs_between_words_join_or_part_them(
     assert spans
     if query == "Wartungsvertrag":
         assert spans == [(4, 23)]
+
+
+@pytest.mark.parametrize("language", ["en", "none", "de"])
+def test_a_spaced_out_word_is_found(tmp_path: Path, language: str) -> None:
+    texts = {
+        "a": "Muster AG\nR E C H N U N G\nNr. 17",
+        "b": "A L L G E M E I N E  B E D I N G U N G E N",
+        "c": "the points a b c of d",
+    }
+    assert search(tmp_path / "1", texts, "Rechnung", language) == ["a"]
+    assert search(tmp_path / "2", texts, "Bedingungen", language) == ["b"]
+    assert search(tmp_path / "3", texts, "abc", language) == []

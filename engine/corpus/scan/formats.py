@@ -48,6 +48,7 @@ FORMATS = {
     ".xlsm": "xlsx",
     ".xltx": "xlsx",
     ".xltm": "xlsx",
+    ".xlsb": "xlsx",
     ".xls": "xls",
     ".xlt": "xls",
     ".odt": "odt",
