@@ -202,6 +202,7 @@ class Analyzer:
             if figure is None:
                 codes = codes[:1]  # The others are what a text's code holds.
             is_spaced = _PARTED.search(compound) is not None
+            parts = _weigh_parts(codes, words)
             if codes and not is_spaced:
                 long_words = [word for word in words if len(word.removeprefix(self._mark)) > 1]
                 words = long_words or words
@@ -209,7 +210,7 @@ class Analyzer:
             if len(words) == 1 and not codes and not joined:
                 query.single.update(words)
             for code in codes:
-                query.codes[code] = tuple(words)
+                query.codes[code] = parts or tuple(words)
                 if number := _NUMBER_OF_COUNTRY.fullmatch(code):
                     query.codes[f"{number[1]}.0"] = tuple(words)
             if figure is not None and is_spaced and all(map(_DAY.fullmatch, codes)):
@@ -510,6 +511,18 @@ def split_into_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
 def _count_words(counts: dict[str, float], words: Iterable[str]) -> None:
     for word in words:
         counts[word] = counts.get(word, 0.0) + 1.0
+
+
+def _weigh_parts(codes: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts of a code that is worth more than the words asked for, else nothing.
+
+    Those of a day include its single digits, and a section of a law is worth twice its number.
+    """
+    if codes and all(map(_DAY.fullmatch, codes)):
+        return tuple(words)
+    if any(code.startswith("§") for code in codes):
+        return (*words, *words)
+    return ()
 
 
 def _drop_covered(words: dict[str, float], text: str) -> None:

@@ -109,9 +109,7 @@ def find_other_number(index: LexicalIndex, word: str) -> str:
 def has_compounds(index: LexicalIndex, word: str) -> bool:
     """Tell whether a word stands for compounds, for its parts or for its other number."""
     return bool(
-        find_compounds(index, word)
-        or split_compound(index, word)
-        or find_other_number(index, word)
+        find_compounds(index, word) or split_compound(index, word) or find_other_number(index, word)
     )
 
 

@@ -52,7 +52,11 @@ def test_a_word_stands_for_the_compounds_with_it(
     ("word", "text", "compound"),
     [
         # Of long words the stemmer cuts off more.
-        ("Kündigung", "Die Mietvertragskündigung liegt bei.", Compound("mietvertragskund", "kundig")),
+        (
+            "Kündigung",
+            "Die Mietvertragskündigung liegt bei.",
+            Compound("mietvertragskund", "kundig"),
+        ),
         ("Rechnung", "Die Schlussrechnung fehlt.", Compound("schlussrechn", "rechnung")),
         # A long part may stand between two others.
         ("Schifffahrt", "Die Donauschifffahrtsordnung gilt.", Compound("donauschifffahrtsordn")),

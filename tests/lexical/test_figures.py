@@ -481,3 +481,18 @@ def test_a_spaced_out_word_is_found(tmp_path: Path, language: str) -> None:
     assert search(tmp_path / "1", texts, "Rechnung", language) == ["a"]
     assert search(tmp_path / "2", texts, "Bedingungen", language) == ["b"]
     assert search(tmp_path / "3", texts, "abc", language) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "other"),
+    [
+        ("3.4.31", "am 3.4.2031 um 8 Uhr in der langen Halle am Hafen", "FY31"),
+        ("3/4/2031", "am 3. April 2031 in der langen Halle am Hafen", "2031 2031"),
+        ("§ 12", "Es gilt § 12 des Gesetzes in der Fassung von gestern", "12 12 12"),
+    ],
+)
+def test_a_day_or_a_section_counts_more_than_its_last_number(
+    tmp_path: Path, query: str, text: str, other: str
+) -> None:
+    texts = {"other": other, "right": text, "none": "words alone", "more": "and no more of them"}
+    assert search(tmp_path, texts, query)[0] == "right"

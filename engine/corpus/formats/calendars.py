@@ -31,7 +31,7 @@ _QUOTED_PRINTABLE = re.compile(r";(?:ENCODING=)?QUOTED-PRINTABLE", re.IGNORECASE
 _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))?")
 _ESCAPED = re.compile(r"\\([\\,;:nN])")
 _PART_END = re.compile(r"(?<!\\);")
-_SCHEME = re.compile(r"(?:mailto|tel):", re.IGNORECASE)
+_SCHEME = re.compile(r"\A(?:mailto|tel):", re.IGNORECASE)
 _LABELS = {
     "SUMMARY": "Summary",
     "DTSTART": "Start",
@@ -86,11 +86,9 @@ class CalendarReader:
         text = _format_entries(entries)
         if not text:
             raise UnreadableFileError(path, "it holds no text", "empty")
-        titles: list[str] = []
-        if len(entries) == 1:
-            titles = [_format_value(item) for item in entries[0] if item.name in _TITLES]
+        title = _find_title(entries[0]) if len(entries) == 1 else ""
         yield ReadDocument(
-            next(iter(titles), "").partition("\n")[0] or title_from_name(path),
+            title or title_from_name(path),
             text,
             format=FORMATS.get(ending_of(path.name), "ics"),
             note=note,
@@ -155,6 +153,11 @@ def _decode_quoted_printable(value: str, parameters: str, following: Iterator[st
         return clean(decoded.decode("utf-8", "replace"))
 
 
+def _find_title(entry: list[_Property]) -> str:
+    titles = (_format_value(item) for item in entry if item.name in _TITLES)
+    return next(titles, "").partition("\n")[0]
+
+
 def _format_entries(entries: Iterable[list[_Property]]) -> str:
     return "\n\n".join(filter(None, map(_format_entry, entries)))
 
@@ -168,18 +171,18 @@ def _format_entry(entry: list[_Property]) -> str:
 
 
 def _format_value(item: _Property) -> str:
-    """Return a value as people write it: days as 2031-05-17, addresses with the name of a person."""
+    """Return a value as people write it: a day as 2031-05-17, an address with a person's name."""
     value = item.value.strip()
     if item.name in _MOMENTS and (moment := _MOMENT.fullmatch(value)):
         return _format_moment(moment)
     if item.name in _OF_PARTS:
         value = ", ".join(part.strip() for part in _PART_END.split(value) if part.strip())
-    value = _SCHEME.sub("", value, count=1) if _SCHEME.match(value) else value
-    text = _ESCAPED.sub(_unescape, value).strip()
+    text = _ESCAPED.sub(_unescape, _SCHEME.sub("", value)).strip()
     name = _COMMON_NAME.search(item.parameters)
-    if name is not None and (person := (name[1] or name[2] or "").strip()) and person != text:
-        return f"{person} <{text}>"
-    return text
+    if name is None:
+        return text
+    person = (name[1] or name[2] or "").strip()
+    return text if person in ("", text) else f"{person} <{text}>"
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -73,9 +73,7 @@ _MIN_CONFIDENCE = 0.05
 # Colours and other orders to a terminal, as programs write them into logs (ECMA-48, 5.4).
 _TERMINAL_ORDER = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 # How UTF-8 begins where it was taken for a Western text and encoded once more.
-_ENCODED_TWICE = re.compile(
-    "[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0178\u0192\u02c6-\u20ac\u2122]"
-)
+_ENCODED_TWICE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0178\u0192\u02c6-\u20ac\u2122]")
 _LABELS = {
     "iso-8859-1": "cp1252",
     "latin-1": "cp1252",
@@ -287,9 +285,11 @@ def guess_encoding(data: bytes) -> str:
     # Of a few words chardet knows too little.
     if encoding and len(data) <= _MAX_SHORT:
         is_unlikely = confidence < _MIN_CONFIDENCE
-        is_doubtful = is_unlikely or not is_plausible(data.decode(encoding, "replace"))
-        if is_doubtful and (codec := find_plausible_codec(data)):
-            return codec
+        likely = (_WESTERN, encoding) if is_unlikely else ()
+        if is_unlikely or not is_plausible(data.decode(encoding, "replace")):
+            codec = find_plausible_codec(data, likely)
+            if codec:
+                return codec
     if confidence < _MIN_CONFIDENCE:
         with suppress(UnicodeDecodeError):
             sample.decode(_WESTERN)

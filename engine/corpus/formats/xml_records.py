@@ -53,7 +53,9 @@ class XmlReader:
         text = _EMPTY_LINES.sub("\n\n", clean("\n".join(_read_lines(root)))).strip()
         if not text:
             raise UnreadableFileError(path, "it holds no text", "empty")
-        yield ReadDocument(_find_title(root) or title_from_name(path), text, format="xml", note=note)
+        yield ReadDocument(
+            _find_title(root) or title_from_name(path), text, format="xml", note=note
+        )
 
 
 READER = XmlReader()

@@ -163,9 +163,7 @@ class _WordJoiner:
         if left is None or right is None:
             return page, following
         word_after = right[3]
-        if word_after and is_suspended(
-            left[1], right[1], word_after, self._counts, self._language
-        ):
+        if word_after and is_suspended(left[1], right[1], word_after, self._counts, self._language):
             return page, following
         word = self._join_compound(f"{left[1]}{BREAK}{right[1]}")
         return f"{page[: left.start()]}{word}{right[2]}", following[right.end(2) :].lstrip()

@@ -48,8 +48,12 @@ def mail(kind: str, *fields: str) -> bytes:
     header = "\r\n".join((f"Content-Type: {kind}", *fields))
     return (
         b"From: ada@example.com\r\nSubject: Invitation\r\nMIME-Version: 1.0\r\n"
-        b'Content-Type: multipart/mixed; boundary="x"\r\n\r\n--x\r\nContent-Type: text/plain\r\n\r\n'
-        b"Please come.\r\n--x\r\n" + header.encode() + b"\r\n\r\n" + EVENT + b"\r\n--x--\r\n"
+        b'Content-Type: multipart/mixed; boundary="x"\r\n\r\n--x\r\n'
+        b"Content-Type: text/plain\r\n\r\nPlease come.\r\n--x\r\n"
+        + header.encode()
+        + b"\r\n\r\n"
+        + EVENT
+        + b"\r\n--x--\r\n"
     )
 
 
@@ -75,9 +79,11 @@ def test_an_attached_appointment_is_a_document(tmp_path: Path, field: str, membe
 CARDS = (
     b"BEGIN:VCARD\r\nVERSION:2.1\r\nN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:L=C3=B6w;Eva\r\n"
     b"FN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:Eva L=C3=B6w\r\n"
-    b"ADR;WORK;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:;;Hafen=\r\nstra=C3=9Fe 5;K=C3=B6ln;;50667;\r\n"
+    b"ADR;WORK;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:;;Hafen=\r\n"
+    b"stra=C3=9Fe 5;K=C3=B6ln;;50667;\r\n"
     b"TEL;CELL:+49 171 2345678\r\nPHOTO;ENCODING=BASE64:AAAA\r\n AAAA\r\nBDAY:1999-04-30\r\n"
-    b"END:VCARD\r\nBEGIN:VCARD\r\nVERSION:4.0\r\nFN:Bo Quay\r\nitem1.EMAIL;TYPE=work:bo@example.com\r\n"
+    b"END:VCARD\r\nBEGIN:VCARD\r\nVERSION:4.0\r\nFN:Bo Quay\r\n"
+    b"item1.EMAIL;TYPE=work:bo@example.com\r\n"
     b"TEL;VALUE=uri:tel:+49-40-123\r\nORG:Harbour Ltd.;Purchase\r\nEND:VCARD\r\n"
 )
 

@@ -241,9 +241,7 @@ def test_text_of_shapes_on_a_slide_is_read(tmp_path: Path, shape: str) -> None:
     drawn = f"<draw:{shape} {drawing}><text:p>A <text:span>tern</text:span></text:p></draw:{shape}>"
     drawn += f"<draw:g {drawing}>{drawn.replace('tern', 'gull')}</draw:g>"
     empty = f"<draw:{shape} {drawing}><text:p/></draw:{shape}>"
-    source = changed(
-        office.odp(), "content.xml", "</draw:page>", f"{drawn}{empty}</draw:page>"
-    )
+    source = changed(office.odp(), "content.xml", "</draw:page>", f"{drawn}{empty}</draw:page>")
     text = only(opened(tmp_path, "a.odp", source)).text
     assert (text.count("A tern"), text.count("A gull")) == (2, 2)
 

@@ -24,7 +24,8 @@ SHEET = """<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?>
  xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet"><Styles><Style ss:ID="Bold"/></Styles>
  <Worksheet ss:Name="Berths"><Table><Row><Cell><Data>Berth</Data></Cell><Cell><Data>State</Data>
  </Cell><Cell><Data>Depth</Data></Cell></Row><Row><Cell><Data>North</Data></Cell>
- <Cell ss:Index="3"><Data ss:Type="Number">12.5</Data></Cell></Row></Table></Worksheet></Workbook>"""
+ <Cell ss:Index="3"><Data ss:Type="Number">12.5</Data></Cell></Row></Table></Worksheet>
+</Workbook>"""
 
 
 def test_values_of_an_invoice_have_the_names_of_their_elements(tmp_path: Path) -> None:
