@@ -147,11 +147,13 @@ def read_number(value: Any) -> float | None:
     return None
 
 
-def average_seeds(trainings: Sequence[Values]) -> Values:
+def average_seeds(trainings: Sequence[Values], *, trained: bool = True) -> Values:
     """Return the mean of each measure over trainings that differ by seed.
 
-    The interval is the 95 % interval of the mean (Student's t). A measure that is the same in all
-    trainings keeps its interval over queries. A training without a measure does not count for it.
+    The interval is the 95 % interval of the mean (Student's t). Of a system that is not `trained`,
+    only the samples of queries differ, so its interval stays one over queries, of mean ends. A
+    measure that is the same in all trainings keeps its interval over queries. A training without a
+    measure does not count for it.
     """
     averages: Values = {}
     names: dict[str, None] = {}
@@ -162,14 +164,36 @@ def average_seeds(trainings: Sequence[Values]) -> Values:
         numbers = _read_numbers(values)
         if len(set(numbers)) < 2:
             averages[name] = values[0] if values else None
-            continue
-        n = len(numbers)
-        mean = sum(numbers) / n
-        squares = sum((value - mean) ** 2 for value in numbers)
-        error = math.sqrt(squares / (n - 1) / n)
-        half = SPREADS[n - 2] * error
-        averages[name] = {"value": mean, "low": mean - half, "high": mean + half, "seeds": numbers}
+        elif trained:
+            averages[name] = _average_trainings(numbers)
+        else:
+            averages[name] = _average_samples(values, numbers)
     return averages
+
+
+def _average_trainings(numbers: Sequence[float]) -> Values:
+    """Return the mean over trainings, with its interval over them."""
+    n = len(numbers)
+    mean = sum(numbers) / n
+    squares = sum((value - mean) ** 2 for value in numbers)
+    error = math.sqrt(squares / (n - 1) / n)
+    half = SPREADS[n - 2] * error
+    return {"value": mean, "low": mean - half, "high": mean + half, "seeds": numbers}
+
+
+def _average_samples(values: Sequence[Any], numbers: Sequence[float]) -> Any:
+    """Return the mean over samples of queries, with the mean ends of its intervals if it has any."""
+    mean = sum(numbers) / len(numbers)
+    average: Values = {"value": mean}
+    for end in ("low", "high"):
+        ends = []
+        for value in values:
+            if isinstance(value, Mapping) and value.get(end) is not None:
+                ends.append(value[end])
+        if len(ends) < len(numbers):
+            return mean
+        average[end] = sum(ends) / len(ends)
+    return average
 
 
 def _read_numbers(values: Sequence[Any]) -> list[float]:

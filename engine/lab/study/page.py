@@ -92,12 +92,15 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
         reasons = [kept["reason"] for _, kept in seeds if kept.get("reason")]
         for system, label in study.systems.items():
             is_trained = system.partition(",")[0] not in UNTRAINED
-            measured = [kept["rows"][system] for _, kept in seeds if system in kept["rows"]]
+            measured = []
+            for _, kept in seeds:
+                if system in kept["rows"]:
+                    measured.append(_read_columns(study, kept["rows"][system]))
             may_lack_figures = is_trained and "," not in system and study.by != "black box"
             if not measured and not may_lack_figures:
                 continue
-            mean = average_seeds(measured)
-            values = {column: read_value(mean, column) for column in study.measures}
+            mean = average_seeds(measured, trained=is_trained)
+            values = {column: mean.get(column) for column in study.measures}
             if values.get(STEP) is None and STEP not in study.columns:
                 values.pop(STEP, None)
             training_label = training if is_trained else ""
@@ -117,6 +120,11 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
                 if row.values.get(column) is None:
                     row.values[column] = value
     return list(rows.values())
+
+
+def _read_columns(study: Study, figures: Values) -> Values:
+    """Return the value of each column, given the figures of one training."""
+    return {column: read_value(figures, column) for column in study.measures}
 
 
 def write_study(

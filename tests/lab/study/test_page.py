@@ -222,6 +222,22 @@ def test_the_interval_of_a_mean_over_three_seeds() -> None:
     assert (found["map"]["value"], found["map"]["high"]) == pytest.approx((2, 2 + 4.30 / 3**0.5))
 
 
+def test_over_seeds_what_is_not_trained_keeps_intervals_over_queries_and_widths_their_mean() -> None:
+    cells = []
+    for seed, (base, tuned, half) in enumerate(((76, 60, 8), (77, 61, 9), (78, 65, 10))):
+        rows = {
+            "base": {"accuracy@5": {"value": base, "low": base - half, "high": base + half}},
+            "adapted": {"accuracy@5": {"value": tuned, "low": tuned - half, "high": tuned + half}},
+        }
+        cells.append((Cell(seed + 1, {}, "", "PT", "", seed), TOLD, kept(**rows)))
+    rows = {row.label: row.values for row in rows_of(study_of("domain-t2"), cells)}
+    width = "accuracy@5, width of interval"
+    assert rows["base"]["accuracy@5"] == {"value": 77, "low": 68, "high": 86}
+    assert rows["base"][width] == 18
+    assert rows["PT"]["accuracy@5"]["high"] == pytest.approx(62 + 4.30 * (7 / 3) ** 0.5)
+    assert (rows["PT"][width]["value"], rows["PT"][width]["seeds"]) == (18, [16, 18, 20])
+
+
 def test_a_seed_without_a_figure_leaves_it_to_the_others() -> None:
     ten = {"map": interval(10), "rest": None}
     fifty = {"map": interval(50), "only": interval(3), "name": "x"}
