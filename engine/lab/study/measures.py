@@ -209,7 +209,7 @@ def _read_numbers(values: Sequence[Any]) -> list[float]:
 def average_pages(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a study's page with the mean over data sets, given the page of each.
 
-    It has the rows and numbers that all of them have.
+    It has the rows, columns and numbers that all of them have.
     """
     tables = [{row["label"]: row["values"] for row in page["rows"]} for page in pages]
     rows = []
@@ -221,9 +221,11 @@ def average_pages(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 means[column] = sum(numbers) / len(pages)
         if means:
             rows.append({"label": label, "values": means})
+    shared = {column for row in rows for column in row["values"]}
     return {
         **pages[0],
         "project": f"mean of {len(pages)}",
+        "columns": [column for column in pages[0]["columns"] if column in shared],
         "rows": rows,
         "similarities_of": None,
         "correlations": [],

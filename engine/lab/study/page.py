@@ -15,6 +15,7 @@ from statistics import StatisticsError, correlation
 from typing import Any
 
 from engine.core.disk import disk_errors, write_text
+from engine.core.text import metric_name
 from engine.evaluation.reporting.charts import Bar, Line, gap_chart, line_chart
 from engine.evaluation.reporting.page import build_environment
 from engine.evaluation.reporting.report import to_json_types
@@ -30,7 +31,7 @@ from engine.lab.study.measures import (
     read_number,
     read_value,
 )
-from engine.lab.study.tables import column_name, format_figure, write_csv, write_latex
+from engine.lab.study.tables import format_figure, write_csv, write_latex
 from engine.version import __version__
 
 SCHEMA = 2
@@ -140,6 +141,7 @@ def write_study(
     and, for a finished cell, `seconds` by stage and `reason`. Raises ResourceError if the disk is
     full.
     """
+    study = study.with_measured_names(_find_measures(cells))
     rows = [Row("", "", label, {}, values) for label, values in facts.items()]
     rows += rows_of(study, cells)
     data: dict[str, Any] = to_json_types(_build_data(project, study, rows, cells))
@@ -154,6 +156,16 @@ def write_study(
         write_text(folder / f"{study.name}.csv", write_csv(data))
         write_text(folder / f"{study.name}.tex", write_latex(data))
     return {**data, "folder": str(folder)}
+
+
+def _find_measures(cells: MeasuredCells) -> set[str]:
+    """Return the names of all measures that any system of any cell has."""
+    names: set[str] = set()
+    for _, _, kept in cells:
+        if kept:
+            for values in kept["rows"].values():
+                names.update(name for name, value in values.items() if value is not None)
+    return names
 
 
 def _build_data(
@@ -256,7 +268,7 @@ def _render(data: Mapping[str, Any], charts: Sequence[str]) -> str:
     from markupsafe import Markup
 
     page = build_environment()
-    page.filters |= {"shown": format_figure, "measure": column_name}
+    page.filters |= {"shown": format_figure, "measure": metric_name}
     # Charts are safe to insert, because charts.py escapes every label.
     safe_charts = [Markup(svg) for svg in charts]
     return page.get_template("study.html.j2").render(study=data, charts=safe_charts)
@@ -264,8 +276,6 @@ def _render(data: Mapping[str, Any], charts: Sequence[str]) -> str:
 
 def _draw(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells) -> Iterator[str]:
     """Yield the charts of a kind as SVG, empty if there is nothing to draw."""
-    x_name = chart.x.partition("|")[0]
-    y_name = chart.y.partition("|")[0]
     measured = []
     for row in rows:
         y = read_number(row.values.get(chart.y))
@@ -273,15 +283,15 @@ def _draw(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells)
             measured.append((row, y))
     match chart.kind:
         case "line":
-            name = x_name.partition(".")[2].replace("_", " ")
-            if x_name.startswith("1/"):
+            name = chart.x.partition(".")[2].replace("_", " ")
+            if chart.x.startswith("1/"):
                 name = f"1/{name}"
-            yield line_chart(f"{y_name} by {name}", _build_series(chart, measured), name, y_name)
+            yield line_chart(f"{chart.y} by {name}", _build_series(chart, measured), name, chart.y)
         case "scatter":
             dots = _build_dots(chart, measured)
-            yield line_chart(f"{y_name} by {x_name}", dots, x_name, y_name)
+            yield line_chart(f"{chart.y} by {chart.x}", dots, chart.x, chart.y)
         case "gap":
-            yield gap_chart(f"{y_name}, in points", _build_gaps(chart, measured))
+            yield gap_chart(f"{chart.y}, in points", _build_gaps(chart, measured))
         case kind:
             for cell, _, kept in cells:
                 curves = kept and kept.get(kind)

@@ -31,11 +31,6 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Prefixes of texts that spreadsheets take for formulas."""
 
 
-def column_name(column: str) -> str:
-    """Return the readable name of a column: of several names, the first."""
-    return metric_name(column.partition("|")[0])
-
-
 def format_figure(value: Any) -> str:
     """Format a value: a dash for None, more digits for small numbers."""
     if value is None:
@@ -68,7 +63,7 @@ def write_csv(study: Mapping[str, Any]) -> str:
     """
     head = ["row"]
     for column in study["columns"]:
-        name = column_name(column)
+        name = metric_name(column)
         head += [name, f"{name}, low", f"{name}, high"]
     noted = any(row.get("reason") for row in study["rows"])
     if noted:
@@ -109,7 +104,7 @@ def write_latex(study: Mapping[str, Any]) -> str:
         r"\toprule",
     ]
     head = [""]
-    head += [_escape(column_name(column)) for column in study["columns"]]
+    head += [_escape(metric_name(column)) for column in study["columns"]]
     lines += [_latex_row(head), r"\midrule"]
     for row in study["rows"]:
         cells = [_escape(row["label"])]

@@ -96,6 +96,33 @@ def test_the_page_is_self_contained_and_has_the_figures(tmp_path: Path) -> None:
     assert page.xpath("//span[@class='worse']")[0].text == "-2.000 worse"
 
 
+@pytest.mark.parametrize("measured", ["map@10 (multihop)", "map@10"])
+def test_a_column_of_several_measures_is_called_by_the_one_that_was_measured(
+    tmp_path: Path, measured: str
+) -> None:
+    """Documents have no passages, so that theirs is the usual MAP."""
+    figures = {measured: interval(40), "hit@1": interval(50)}
+    cells = [(Cell(1, {"ranking.m": 6}, "", "m 6"), TOLD, kept(adapted=figures))]
+    table = write_study(tmp_path, "mine", study_of("bmembed-t7"), {}, cells)
+    assert table["columns"] == ["hit@1", measured]
+    assert table["rows"][0]["values"][measured] == interval(40)
+    head = html.parse(tmp_path / "bmembed-t7.html").xpath("//th[@class='n']")
+    assert head[1].text == {"map@10": "MAP@10"}.get(measured, "MAP@10 (several passages)")
+    write_study(tmp_path, "mine", study_of("bmembed-f3"), {}, cells)
+    (chart,) = charts_of(html.parse(tmp_path / "bmembed-f3.html"))
+    assert chart.get("aria-label").startswith(f"{measured} by m")
+
+
+def test_a_sweep_has_the_map_of_each_set_of_queries(tmp_path: Path) -> None:
+    cells = make_grid(["ranking.k=200"], validate({}), 5000)
+    figures = {"map@10": interval(40), "document-written map@10": interval(60)}
+    page = write_study(
+        tmp_path, "mine", sweep_of(cells), {}, [(cells[0], TOLD, kept(adapted=figures))]
+    )
+    assert page["columns"] == ["map@10", "document-written map@10"]
+    assert page["rows"][-1]["values"]["document-written map@10"] == interval(60)
+
+
 def test_the_table_of_the_terminal(tmp_path: Path) -> None:
     told = io.StringIO()
     show_study(sweep_page(tmp_path), Console(file=told, width=200, highlight=False))
@@ -452,4 +479,6 @@ def test_the_mean_over_data_sets_is_of_what_all_have() -> None:
             {"CLS": {"mrr": {"value": 60.0, "low": 50.0, "high": 70.0}, "loss": 5.0}},
         )
     )
-    assert average_pages([first, second])["rows"] == [{"label": "CLS", "values": {"mrr": 50.0}}]
+    mean = average_pages([first, second])
+    assert mean["rows"] == [{"label": "CLS", "values": {"mrr": 50.0}}]
+    assert mean["columns"] == ["mrr"]

@@ -10,11 +10,11 @@ from engine.lab.study.tables import format_interval, write_csv, write_latex
 STUDY = {
     "name": "bmembed-t2",
     "version": "1.0",
-    "columns": ["map@10 (multihop)|map@10", "Δ hit@10", "step"],
+    "columns": ["map@10 (multihop)", "Δ hit@10", "step"],
     "rows": [
         {
             "label": "BM25",
-            "values": {"map@10 (multihop)|map@10": {"value": 12.5, "low": 10.0, "high": 15.25}},
+            "values": {"map@10 (multihop)": {"value": 12.5, "low": 10.0, "high": 15.25}},
         },
         {
             "label": "CL_1 & 50 %",
