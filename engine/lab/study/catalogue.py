@@ -113,7 +113,6 @@ class Study(Entry):
             }
         )
 
-
     def with_measured_names(self, measured: Collection[str]) -> Study:
         """Return the study with one name for each column: the first of its names that was measured.
 

@@ -182,7 +182,7 @@ def _average_trainings(numbers: Sequence[float]) -> Values:
 
 
 def _average_samples(values: Sequence[Any], numbers: Sequence[float]) -> Any:
-    """Return the mean over samples of queries, with the mean ends of its intervals if it has any."""
+    """Return the mean over samples of queries, with the mean ends of its intervals if there are."""
     mean = sum(numbers) / len(numbers)
     average: Values = {"value": mean}
     for end in ("low", "high"):

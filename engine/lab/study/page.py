@@ -1,13 +1,14 @@
 """The files of a study.
 
 NAME.json holds everything, NAME.html shows it in one self-contained page, and NAME.csv and NAME.tex
-hold its table.
+hold its table. NAME-correlations.csv holds its correlations, if it has any.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +32,7 @@ from engine.lab.study.measures import (
     read_number,
     read_value,
 )
-from engine.lab.study.tables import format_figure, write_csv, write_latex
+from engine.lab.study.tables import format_figure, write_correlations, write_csv, write_latex
 from engine.version import __version__
 
 SCHEMA = 2
@@ -154,6 +155,8 @@ def write_study(
         write_text(folder / f"{study.name}.json", text)
         write_text(folder / f"{study.name}.html", _render(data, charts))
         write_text(folder / f"{study.name}.csv", write_csv(data))
+        if study.correlations:
+            write_text(folder / f"{study.name}-correlations.csv", write_correlations(data))
         write_text(folder / f"{study.name}.tex", write_latex(data))
     return {**data, "folder": str(folder)}
 
@@ -241,7 +244,10 @@ def _uses_general_text(study: Study) -> bool:
 
 
 def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[str, Any]:
-    """Return the columns, Pearson's `r` (None for fewer than three rows), and how many `rows`."""
+    """Return the columns, Pearson's `r`, and how many `rows`.
+
+    `r` is None for fewer than three rows, and where a column is constant.
+    """
     first_column, second_column = wanted.of
     labels = {study.systems[system] for system in wanted.over or study.systems}
     first = []
@@ -256,11 +262,8 @@ def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[s
             second.append(y)
     r = None
     if len(first) >= 3:
-        try:
+        with suppress(StatisticsError):
             r = correlation(first, second)
-        except StatisticsError:
-            # A column is constant.
-            r = 0.0
     return {"of": wanted.of, "r": r, "rows": len(first)}
 
 

@@ -249,7 +249,7 @@ def test_the_interval_of_a_mean_over_three_seeds() -> None:
     assert (found["map"]["value"], found["map"]["high"]) == pytest.approx((2, 2 + 4.30 / 3**0.5))
 
 
-def test_over_seeds_what_is_not_trained_keeps_intervals_over_queries_and_widths_their_mean() -> None:
+def test_over_seeds_base_keeps_intervals_over_queries_and_widths_are_means() -> None:
     cells = []
     for seed, (base, tuned, half) in enumerate(((76, 60, 8), (77, 61, 9), (78, 65, 10))):
         rows = {
@@ -280,17 +280,18 @@ def test_a_correlation_is_over_the_rows_of_its_systems(tmp_path: Path) -> None:
         source="",
         shows="",
         differs="",
-        columns=["map", "coe"],
+        columns=["map", "coe", "constant"],
         systems={"adapted": "", "adapted, whitened": "whitened"},
         correlations=[
             Correlation(of=["map", "coe"]),
             Correlation(of=["map", "coe"], over=["adapted"]),
+            Correlation(of=["map", "constant"]),
         ],
     )
     cells = []
     for number, (value, whitened) in enumerate(((1, 3), (2, 2), (3, 1)), 1):
         rows = {
-            "adapted": {"map": interval(value), "coe": value},
+            "adapted": {"map": interval(value), "coe": value, "constant": 4},
             "adapted, whitened": {"map": interval(value), "coe": whitened},
         }
         cells.append((Cell(number, {}, "", str(number)), TOLD, kept(**rows)))
@@ -298,7 +299,9 @@ def test_a_correlation_is_over_the_rows_of_its_systems(tmp_path: Path) -> None:
     assert [(each["r"], each["rows"]) for each in found["correlations"]] == [
         (pytest.approx(0), 6),
         (pytest.approx(1), 3),
+        (None, 3),
     ]
+    assert (tmp_path / "s-correlations.csv").read_text().splitlines()[1] == "MAP,coe,0.0,6"
 
 
 def test_charts_and_correlations_of_rows(tmp_path: Path) -> None:

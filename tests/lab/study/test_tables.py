@@ -5,7 +5,12 @@ from __future__ import annotations
 import csv
 import io
 
-from engine.lab.study.tables import format_interval, write_csv, write_latex
+from engine.lab.study.tables import (
+    format_interval,
+    write_correlations,
+    write_csv,
+    write_latex,
+)
 
 STUDY = {
     "name": "bmembed-t2",
@@ -22,6 +27,8 @@ STUDY = {
         },
         {"label": "=1+1", "values": {"step": "of two"}},
     ],
+    "notes": [],
+    "correlations": [],
 }
 
 
@@ -45,8 +52,38 @@ def test_latex_is_a_tabular_that_escapes_texts() -> None:
     assert lines[1:3] == [r"\begin{tabular}{lrrr}", r"\toprule"]
     assert lines[3].split(" & ")[2] == r"$\Delta$ Hit@10"
     assert lines[5] == r"BM25 & 12.50 {\tiny (10.00 to 15.25)} & – & – \\"
-    assert lines[6] == r"CL\_1 \& 50 \% & – & -1.250 & 500 \\"
+    assert lines[6] == r"CL\_1 \& 50 \% & – & $-$1.250 & 500 \\"
     assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
+
+
+def test_latex_says_why_a_row_has_no_figures_and_has_the_correlations() -> None:
+    found = {
+        **STUDY,
+        "rows": [
+            {"label": "[PT] <a|b>", "values": {"step": None}, "reason": "3 queries & no more"}
+        ],
+        "notes": ["Masking only."],
+        "correlations": [
+            {"of": ["accuracy@5", "ROE"], "r": -0.5, "rows": 7},
+            {"of": ["accuracy@5", "COE"], "r": None, "rows": 2},
+        ],
+    }
+    lines = write_latex(found).splitlines()
+    assert lines[1:3] == ["% Masking only.", r"\begin{tabular}{lrrr}"]
+    label = r"{[}PT] \textless{}a\textbar{}b\textgreater{}"
+    reason = r"\multicolumn{3}{l}{not trained: 3 queries \& no more}"
+    assert lines[6] == rf"{label} & {reason} \\"
+    assert lines[-5:-2] == [
+        r"\midrule",
+        r"accuracy@5 and ROE & $-$0.500 & 7 \\",
+        r"accuracy@5 and COE & – & 2 \\",
+    ]
+    rows = list(csv.reader(io.StringIO(write_correlations(found))))
+    assert rows == [
+        ["first", "second", "r", "rows"],
+        ["accuracy@5", "ROE", "-0.5", "7"],
+        ["accuracy@5", "COE", "", "2"],
+    ]
 
 
 def test_an_interval_without_a_width_is_left_empty() -> None:
