@@ -31,6 +31,7 @@ from engine.encoders.model_folder import folder_name
 from engine.endpoint.address import KEY
 from engine.endpoint.servers import known_servers, note_server
 from engine.evaluation.query_sets import build_query_sets
+from engine.lab.benchmark import DATA_SECTIONS
 from engine.lab.checks.options import split_options
 from engine.lab.study.catalogue import UNTRAINED, Changes, Study
 from engine.lab.study.facts import FACTS, unheard_context
@@ -49,8 +50,6 @@ STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
 """Settings that do not apply to another base model."""
 FILES = ("lab.sentence_pairs", "lab.general_set")
-DATA_SECTIONS = ("corpus", "lexical", "queries")
-"""Settings of chunks and queries, which a study cannot change."""
 SEARCHED = "label smoothing searched for"
 NONE: Changes = {}
 OnEvent = Callable[[Event], None]
