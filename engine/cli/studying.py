@@ -127,6 +127,13 @@ def study(
             "Name a study and a project, or use --list.",
             code="study-not-named",
         )
+    if validation and not queries:
+        raise UsageError(
+            "--validation names queries that stop the training, but there is no --queries.",
+            "Queries that are made of the documents are stopped by those of held-out documents.",
+            "Name the training queries by --queries, such as qrels/train.tsv.",
+            code="validation-without-queries",
+        )
     request = _Request(
         names,
         [one if "://" in one else named_model(one) for one in model or ()],
@@ -219,7 +226,8 @@ def _choose_places(request: _Request) -> list[Path | None]:
 def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[dict[str, Any]]:
     """Make a study of each of the data sets, and return what the pages' JSON says."""
     from engine.core.errors import UsageError
-    from engine.lab.study.running import DATA_SECTIONS, StudyRun, study_cells
+    from engine.lab.benchmark import DATA_SECTIONS
+    from engine.lab.study.running import StudyRun, study_cells
     from engine.lab.study.workspace import basis_of
 
     pages: list[dict[str, Any]] = []
