@@ -172,7 +172,7 @@ def sweep_of(cells: Sequence[Cell]) -> Study:
     """
     columns = []
     charts = []
-    for queries in SETS.values():
+    for queries in dict.fromkeys(SETS.values()):
         gap = f"Δ {queries}ndcg@10"
         columns.append(gap)
         columns += [f"{queries}{metric}" for metric in METRICS]

@@ -18,9 +18,10 @@ from engine.encoders.for_project import add_cache, chunk_vectors, training_hardw
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.comparison import compare_values, measure
-from engine.evaluation.query_sets import QuerySet, build_query_sets
+from engine.evaluation.judgments import clusters_of
+from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
-from engine.lab.study.measures import Values
+from engine.lab.study.measures import Values, measured_sets
 from engine.metrics.retrieval import MAFIN
 from engine.project.stage import StageContext
 from engine.settings.training_schema import Augmentation
@@ -194,7 +195,7 @@ def compare_with_black_box(
             should_stop=should_stop,
         )
         chunks = store.chunks()
-        judged = build_query_sets(context, chunks)[0]
+        judged = measured_sets(context, chunks)[0]
         reason = why_untrained(settings, store.queries(), chunks, graded_texts_if_selected(context))
         steps: dict[str, int] = {}
         folder = copy.path / "checkpoints" / f"mafin-{key}"
@@ -205,7 +206,11 @@ def compare_with_black_box(
     pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
     pairs |= {(name, TUNED): MAFIN for name in trained if name != TUNED}
     figures, gaps = compare_values(
-        values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed
+        values,
+        pairs,
+        settings.evaluation.bootstrap_samples,
+        settings.training.seed,
+        clusters_of(judged.judgments[row] for row in judged.usable()),
     )
     rows: dict[str, Values] = {}
     for name, by_metric in figures.items():

@@ -14,8 +14,9 @@ from engine.core.records import Chunk
 from engine.core.systems import BASE
 from engine.evaluation.comparison import compare_values, measure
 from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.lists.focused import split_focused
 from engine.evaluation.query_sets import QuerySet, build_query_sets
-from engine.evaluation.rankers import Rankers
+from engine.evaluation.rankers import Rankers, rank_within
 from engine.lab.checks.diagnostics import (
     Ranked,
     Similarities,
@@ -28,12 +29,16 @@ from engine.lab.study.transformations import remove_top, standardise, whiten
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import ndcg_at_k
 from engine.project.stage import StageContext
-from engine.ranking.nearest import rank_all
 
 Values = dict[str, Any]
 """Measure → {value, low, high}, or a number or text alone."""
 PARTS = ("systems", "differences")
-SETS = {"judged": "", "document": "document-written ", "synthetic": "held-out "}
+SETS = {"judged": "", "measuring": "", "document": "document-written ", "synthetic": "held-out "}
+"""Kind of queries → prefix of the names of their measures.
+
+Judged questions choose nothing in a study. So those that only measure take their place if there are
+no others.
+"""
 WIDTH = ", width of interval"
 """Suffix of a column that holds the width of another column's interval."""
 ALL = ", all queries"
@@ -52,7 +57,10 @@ def collect_figures(report: Mapping[str, Any]) -> dict[str, Values]:
     difference to base, or to the unchanged queries, is called `Δ` and its measure.
     """
     rows: dict[str, Values] = defaultdict(dict)
+    kinds = {query_set["kind"] for query_set in report["query_sets"]}
     for query_set in report["query_sets"]:
+        if query_set["kind"] == "measuring" and "judged" in kinds:
+            continue
         _add_table(rows, query_set["comparison"], SETS[query_set["kind"]])
     general = report["general"] or {}
     _add_table(rows, general, "general ")
@@ -232,6 +240,15 @@ def average_pages(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def measured_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
+    """Return the query sets of a report: questions judged only where two lists differ are no part.
+
+    The judged questions, or those that only measure, come first, if there are any.
+    """
+    sets, _ = split_focused(context, build_query_sets(context, chunks), chunks)
+    return sets
+
+
 def measure_all_queries(
     similarities: Similarities, judgments: Sequence[Judgment]
 ) -> dict[str, float]:
@@ -296,16 +313,18 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
     """
     chunks = context.store.chunks()
     rankers = Rankers(context, chunks)
-    basis = basis_of(build_query_sets(context, chunks))
+    basis = basis_of(measured_sets(context, chunks))
     if basis is None:
         return {}
     judgments = basis.judgments
+    allowed = rankers.find_allowed(basis)
+    depth = context.settings.evaluation.depth
     keys = rankers.ids
     owners = rankers.document_of(keys)
     sampling = options.sampling(context.settings.training.seed)
 
     def compare(queries: Floats, vectors: Floats) -> tuple[Ranked, Similarities | None]:
-        ids, scores = rank_all(queries, vectors, keys, context.settings.evaluation.depth)
+        ids, scores = rank_within(queries, vectors, keys, depth, allowed)
         ranked = Ranked(queries, ids, scores)
         return ranked, similarities_of(ranked, judgments, vectors, keys, sampling, owners)
 
@@ -325,7 +344,7 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
             row = systems[f"{candidate.name}, {name}"]
             for column, figure in figures.items():
                 row[column] = asdict(figure) if isinstance(figure, Interval) else figure
-    if basis.kind == "judged" and rankers.adapter:
+    if basis.kind in ("judged", "measuring") and rankers.adapter:
         for name, values in merged_ndcg(context, rankers, basis, chunks).items():
             systems[name] |= values
     return dict(systems)

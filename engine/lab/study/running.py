@@ -30,14 +30,18 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import folder_name
 from engine.endpoint.address import KEY
 from engine.endpoint.servers import known_servers, note_server
-from engine.evaluation.query_sets import build_query_sets
 from engine.lab.benchmark import DATA_SECTIONS
 from engine.lab.checks.options import split_options
 from engine.lab.study.catalogue import UNTRAINED, Changes, Study
 from engine.lab.study.facts import FACTS, unheard_context
 from engine.lab.study.grid import Cell, cell_key, changed_settings, training_key, twin_of
 from engine.lab.study.mafin import compare_with_black_box
-from engine.lab.study.measures import Values, collect_figures, transformed_systems
+from engine.lab.study.measures import (
+    Values,
+    collect_figures,
+    measured_sets,
+    transformed_systems,
+)
 from engine.lab.study.page import write_study
 from engine.lab.study.workspace import Basis, Workspace
 from engine.project.folder import ProjectFolder
@@ -364,8 +368,9 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
 
 def _check_answers(project: ProjectFolder, study: Study) -> None:
     with closing(project.store()) as store:
-        judged = build_query_sets(unheard_context(project, store), store.chunks())[0]
-    if not judged.usable():
+        sets = measured_sets(unheard_context(project, store), store.chunks())
+    judged = [queries for queries in sets if queries.kind in ("judged", "measuring")]
+    if not judged or not judged[0].usable():
         to_do = "Import judgments of the documents that it has, or judge hits."
         raise _missing_data_error(
             project, study, "judged questions that its documents answer", to_do

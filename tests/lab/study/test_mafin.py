@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from fixtures.tiny_model import build_tiny_model
 from engine.core.errors import UsageError
 from engine.core.events import Event, TrainStep
 from engine.encoders.kinds.augmented import joined_arrays
-from engine.evaluation.query_sets import build_query_sets
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.query_sets import QuerySet, build_query_sets
+from engine.lab.study import mafin
 from engine.lab.study.mafin import best_smoothing, measure_encoder, train_systems
+from engine.lexical.filenames import FilenameMatch
 from engine.metrics.retrieval import MAFIN
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -123,6 +127,32 @@ def test_the_label_smoothing_is_the_one_that_validation_queries_choose(
 
     assert best_smoothing(train, 0.1) == (best, TrainResult(Path(str(best)), 1, 1, ndcg[best], []))
     assert sorted(trained) == sorted(ndcg), "each once"
+
+
+def test_questions_of_one_text_are_resampled_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judgments = [
+        Judgment("first", "first", "chunk", {1: 1}, source=7),
+        Judgment("unanswered", "unanswered", "chunk", {}, source=8),
+        Judgment("second", "second", "chunk", {2: 1}, source=7),
+        Judgment("third", "third", "chunk", {3: 1}, source=9),
+    ]
+    matches = [FilenameMatch(judgment.text) for judgment in judgments]
+    asked = QuerySet("judged questions", "judged", judgments, matches)
+    clusters: list[int] = []
+
+    def compare(*arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        clusters.extend(arguments[-1].tolist())
+        return {}, {}
+
+    monkeypatch.setattr(mafin, "measured_sets", lambda *_: [asked])
+    monkeypatch.setattr(mafin, "train_systems", lambda *_, **__: [("black box", None)])
+    monkeypatch.setattr(mafin, "measure_encoder", lambda *_: {})
+    monkeypatch.setattr(mafin, "compare_values", compare)
+    empty = ProjectFolder.create(tmp_path / "empty", {})
+    mafin.compare_with_black_box(empty, "key", lambda _: None, never)
+    assert clusters == [7, 7, 9]
 
 
 def test_without_a_small_model_there_is_nothing_to_compare(

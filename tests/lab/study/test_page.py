@@ -393,6 +393,18 @@ def test_measures_of_a_report() -> None:
     }
 
 
+def test_questions_that_only_measure_count_where_there_are_no_others() -> None:
+    report = {"general": None, "sentences": None, "diagnostics": {}, "robustness": None}
+
+    def set_of(kind: str, value: int) -> dict[str, Any]:
+        return {"kind": kind, "comparison": {"systems": {"base": {"hit@1": value}}}}
+
+    measuring = set_of("measuring", 2)
+    for sets, expected in (([measuring], 2), ([set_of("judged", 1), measuring], 1)):
+        rows = collect_figures({**report, "query_sets": sets})
+        assert rows == {"base": {"hit@1": expected}}
+
+
 @pytest.mark.parametrize(
     ("name", "general", "expected"),
     [
