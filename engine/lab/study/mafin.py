@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from engine.core.arrays import Doubles
 from engine.core.errors import UsageError
@@ -48,6 +48,17 @@ SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 """Values of ε that the paper tries (section 4.3)."""
 
 
+class Checked(Protocol):
+    """The result of a training, with the best of its held-out checks."""
+
+    @property
+    def best_ndcg_at_10(self) -> float | None:
+        """nDCG@10 in percent, None without checks."""
+
+
+Result = TypeVar("Result", bound=Checked)
+
+
 def train_systems(
     context: StageContext,
     folder: Path,
@@ -68,7 +79,7 @@ def train_systems(
     from engine.training.dataset import training_data
     from engine.training.distributed import train_together
     from engine.training.job import Job
-    from engine.training.model.linear_map import MappedEncoder, train_linear_map
+    from engine.training.model.linear_map import LinearMap, MappedEncoder, train_linear_map
 
     chosen = context.settings.encoder
     source = _require_small_model(encoder_source(chosen))
@@ -89,6 +100,14 @@ def train_systems(
     smoothing_is_set = context.settings.training.label_smoothing is not None
     searches_smoothing = config.objective == "plackett_luce" and not smoothing_is_set
 
+    def choose_smoothing(train: Callable[[float], Result]) -> Result:
+        if not searches_smoothing:
+            return train(config.label_smoothing)
+        smoothing, result = best_smoothing(train, config.label_smoothing)
+        why = "the best nDCG@10 of the validation queries"
+        context.choose("label smoothing", f"{smoothing:g}", why)
+        return result
+
     def train_small(kind: Augmentation | None) -> Encoder:
         def train(smoothing: float) -> TrainResult:
             job = Job(
@@ -103,22 +122,23 @@ def train_systems(
             )
             return train_together(job)
 
-        if searches_smoothing:
-            smoothing, result = best_smoothing(train, config.label_smoothing)
-            why = "the best nDCG@10 of the validation queries"
-            context.choose("label smoothing", f"{smoothing:g}", why)
-        else:
-            result = train(config.label_smoothing)
+        result = choose_smoothing(train)
         if steps is not None:
             steps[kind or "small"] = result.best_step
         return small(result.adapter)
 
+    def map_black_box(of_rank: int | None) -> Encoder:
+        def train(smoothing: float) -> LinearMap:
+            mild = replace(config, learning_rate=LINEAR_RATE, label_smoothing=smoothing)
+            return train_linear_map(data, mild, of_rank)
+
+        return MappedEncoder(black_box, choose_smoothing(train).matrix)
+
     tuned = train_small(None)
     yield TUNED, tuned
     yield "concatenation after tuning", AugmentedEncoder(black_box, tuned)
-    mild = replace(config, learning_rate=LINEAR_RATE)
-    yield "linear map", MappedEncoder(black_box, train_linear_map(data, mild))
-    yield f"linear map of rank {rank}", MappedEncoder(black_box, train_linear_map(data, mild, rank))
+    yield "linear map", map_black_box(None)
+    yield f"linear map of rank {rank}", map_black_box(rank)
     yield "Mafin", AugmentedEncoder(black_box, train_small("mafin"))
     yield "λ-Mafin", AugmentedEncoder(black_box, train_small("lambda-mafin"))
 
@@ -135,9 +155,7 @@ def _require_small_model(source: EncoderSource) -> AugmentedSource:
     )
 
 
-def best_smoothing(
-    train: Callable[[float], TrainResult], usual: float
-) -> tuple[float, TrainResult]:
+def best_smoothing(train: Callable[[float], Result], usual: float) -> tuple[float, Result]:
     """Return the label smoothing that does best on validation queries, and its training.
 
     The values of `SMOOTHING` are tried; of equals, the smallest is returned. Without validation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,17 @@ from engine.encoders.kinds.augmented import joined_arrays
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.lab.study import mafin
-from engine.lab.study.mafin import best_smoothing, measure_encoder, train_systems
+from engine.lab.study.mafin import SMOOTHING, best_smoothing, measure_encoder, train_systems
 from engine.lexical.filenames import FilenameMatch
 from engine.metrics.retrieval import MAFIN
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
-from engine.training.job import never
+from engine.settings.load import validate
+from engine.training.config import TrainingConfig
+from engine.training.job import Job, never
+from engine.training.model import linear_map
+from engine.training.model.linear_map import LinearMap
+from engine.training.recipe import config_of
 from engine.training.trainer import TrainResult
 
 QUERY = "Who signs off a freezer repair?"
@@ -127,6 +133,53 @@ def test_the_label_smoothing_is_the_one_that_validation_queries_choose(
 
     assert best_smoothing(train, 0.1) == (best, TrainResult(Path(str(best)), 1, 1, ndcg[best], []))
     assert sorted(trained) == sorted(ndcg), "each once"
+
+
+@pytest.mark.parametrize(("chosen", "tried"), [(None, SMOOTHING), (0.3, (0.3,))])
+def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, chosen: float | None, tried: tuple[float, ...]
+) -> None:
+    training = {"preset": "mafin", "label_smoothing": chosen}
+    settings = validate({"training": training, "encoder": {"small_model": "small"}})
+    trained: dict[object, list[float]] = {}
+
+    def train_small(job: Job) -> TrainResult:
+        smoothing = job.config.label_smoothing
+        trained.setdefault(job.config.augmentation, []).append(smoothing)
+        return TrainResult(tmp_path, 1, 1, 50 - smoothing, [])
+
+    def train_map(_data: object, config: TrainingConfig, rank: int | None) -> LinearMap:
+        trained.setdefault(rank or "full", []).append(config.label_smoothing)
+        return LinearMap(np.full((1, 1), config.label_smoothing), 50 + config.label_smoothing)
+
+    encoder = SimpleNamespace(load=lambda *_, **__: None)
+    source = SimpleNamespace(black_box=encoder, small=encoder, folder=None)
+    for name, value in (
+        ("_require_small_model", lambda _: source),
+        ("encoder_source", lambda _: source),
+        ("add_cache", lambda _, loaded: loaded),
+        ("AugmentedEncoder", lambda *_: None),
+        ("resolve_config", lambda _: config_of(settings)),
+        ("limit_epochs", lambda config, *_: config),
+        ("training_hardware", lambda _: None),
+    ):
+        monkeypatch.setattr(mafin, name, value)
+    monkeypatch.setattr("engine.training.dataset.training_data", lambda *_: None)
+    monkeypatch.setattr("engine.training.distributed.train_together", train_small)
+    monkeypatch.setattr(linear_map, "train_linear_map", train_map)
+    monkeypatch.setattr(linear_map, "MappedEncoder", lambda _, matrix: float(matrix[0, 0]))
+    context: Any = SimpleNamespace(
+        settings=settings,
+        report=None,
+        emit=None,
+        should_stop=never,
+        should_finish=never,
+        choose=lambda *_: None,
+    )
+    encoders = dict(train_systems(context, tmp_path))
+    assert set(trained) == {None, "mafin", "lambda-mafin", "full", 64}
+    assert all(sorted(values) == list(tried) for values in trained.values())
+    assert encoders["linear map"] == encoders["linear map of rank 64"] == max(tried)
 
 
 def test_questions_of_one_text_are_resampled_together(
