@@ -117,8 +117,10 @@ def study(
     from engine.encoders.kinds.chosen import named_model
     from engine.lab.study.catalogue import study_of
 
+    chosen_models = [one if "://" in one else named_model(one) for one in model or ()]
+    settings = _assign_settings(changes or [])
     if listed:
-        _list(names[0] if names else table, as_json)
+        _list(names[0] if names else table, chosen_models, seeds, settings, as_json)
         return
     if table is None or not names:
         raise UsageError(
@@ -136,9 +138,9 @@ def study(
         )
     request = _Request(
         names,
-        [one if "://" in one else named_model(one) for one in model or ()],
+        chosen_models,
         seeds,
-        _assign_settings(changes or []),
+        settings,
         queries or [],
         validation or _find_dev_split(queries or []),
         output,
@@ -468,7 +470,8 @@ def _run(
 
 def _announce(work: StudyRun, name: str) -> None:
     """Say how many cells are left to train and measure, and what that takes."""
-    from engine.lab.study.grid import steps_of, twin_of
+    from engine.lab.study.grid import changed_settings, steps_of, twin_of
+    from engine.lab.study.mafin import count_trainings
 
     left = work.to_do()
     trained = work.to_train()
@@ -485,7 +488,13 @@ def _announce(work: StudyRun, name: str) -> None:
     if left:
         with closing(work.project.store()) as store:
             queries = store.query_counts()[1].get("train", 0)
-        steps = sum(steps_of(cell, work.project.settings(), queries) for cell in trained)
+        steps = 0
+        for cell in trained:
+            settings = work.project.settings()
+            times = 1
+            if work.study.by == "black box":
+                times = count_trainings(changed_settings(settings, cell.changes))
+            steps += times * steps_of(cell, settings, queries)
         text += f" That takes {steps:,} training steps and {len(left)} evaluations."
     print(text, file=sys.stderr)
     if work.workspace.judged_since:
@@ -493,13 +502,16 @@ def _announce(work: StudyRun, name: str) -> None:
         print(f"{text} To start again, add --force ({quote_argument(name)}).", file=sys.stderr)
 
 
-def _list(name: str | None, as_json: bool) -> None:
+def _list(
+    name: str | None, models: Sequence[str], seeds: int, settings: dict[str, Any], as_json: bool
+) -> None:
     from engine.lab.study.listing import listing
 
     if name and (Path(name).expanduser() / "corpus.jsonl").is_file():
         name = None  # a BEIR folder has no project yet
     with nullcontext(None) if name is None else opened(name) as project:
-        rows = list(listing(project.folder if project else None))
+        folder = project.folder if project else None
+        rows = list(listing(folder, models, seeds, settings))
     if as_json:
         print_json(rows)
         return

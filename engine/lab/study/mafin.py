@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from engine.core.events import Event
     from engine.encoders.encoder import Encoder, EncoderSource
     from engine.project.folder import ProjectFolder
+    from engine.settings.schema import Settings
     from engine.training.trainer import TrainResult
 
 LINEAR_RATE = 1e-4
@@ -59,11 +60,30 @@ class Checked(Protocol):
 Result = TypeVar("Result", bound=Checked)
 
 
+@dataclass(slots=True)
+class SmallTrainings:
+    """What the trainings of the small model took: best `steps` by kind, and `seconds` of all.
+
+    Seconds are over all runs, and of each label smoothing that was tried.
+    """
+
+    steps: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def count_trainings(settings: Settings) -> int:
+    """Return how often the small model is trained at most: for each loss, with each smoothing."""
+    losses = len(set(TRAINED.values()))
+    if settings.training.label_smoothing is not None:
+        return losses
+    return losses * len(SMOOTHING)
+
+
 def train_systems(
     context: StageContext,
     folder: Path,
     rank: int = 64,
-    steps: dict[str, int] | None = None,
+    trainings: SmallTrainings | None = None,
     *,
     untrained: bool = False,
 ) -> Iterator[tuple[str, Encoder]]:
@@ -72,9 +92,9 @@ def train_systems(
     Trainings use the project's recipe (`training.preset = "mafin"` is the paper's) and the rankings
     of the stage `rank`; they differ in what is trained and what the loss sees. Checkpoints and
     adapters are kept in `folder`, so a second call trains none of them again. `rank`: the rank of
-    the second linear map. `steps`: receives the best step of each trained small model. `untrained`:
-    yield only the rows that need no training. Raises UsageError without encoder.small_model, and
-    what training raises.
+    the second linear map. `trainings`: receives what the small model's took. `untrained`: yield
+    only the rows that need no training. Raises UsageError without encoder.small_model, and what
+    training raises.
     """
     from engine.training.dataset import training_data
     from engine.training.distributed import train_together
@@ -93,6 +113,7 @@ def train_systems(
     yield UNTRAINED[2], AugmentedEncoder(black_box, small())
     if untrained:
         return
+    done = trainings or SmallTrainings()
     config = resolve_config(context)
     data = training_data(context, config)
     hardware = training_hardware(context)
@@ -120,11 +141,12 @@ def train_systems(
                 should_stop=context.should_stop,
                 should_finish=context.should_finish,
             )
-            return train_together(job)
+            result = train_together(job)
+            done.seconds += result.seconds
+            return result
 
         result = choose_smoothing(train)
-        if steps is not None:
-            steps[kind or "small"] = result.best_step
+        done.steps[kind or "small"] = result.best_step
         return small(result.adapter)
 
     def map_black_box(of_rank: int | None) -> Encoder:
@@ -190,8 +212,8 @@ def measure_encoder(
 
 def compare_with_black_box(
     copy: ProjectFolder, key: str, emit: Callable[[Event], None], should_stop: Callable[[], bool]
-) -> tuple[dict[str, Values], str]:
-    """Return figures by system, and the reason if nothing was trained.
+) -> tuple[dict[str, Values], str, float]:
+    """Return figures by system, the reason if nothing was trained, and the seconds of trainings.
 
     Figures are in percent and include paired differences to the black box; trained systems also
     have those to the small model tuned alone. Nothing is trained if there are too few queries of
@@ -215,10 +237,13 @@ def compare_with_black_box(
         chunks = store.chunks()
         judged = measured_sets(context, chunks)[0]
         reason = why_untrained(settings, store.queries(), chunks, graded_texts_if_selected(context))
-        steps: dict[str, int] = {}
+        trainings = SmallTrainings()
         folder = copy.path / "checkpoints" / f"mafin-{key}"
         values = {}
-        for name, encoder in train_systems(context, folder, steps=steps, untrained=bool(reason)):
+        untrained = bool(reason)
+        for name, encoder in train_systems(
+            context, folder, trainings=trainings, untrained=untrained
+        ):
             values[name] = measure_encoder(context, encoder, chunks, judged)
     trained = [name for name in values if name not in UNTRAINED]
     pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
@@ -234,9 +259,9 @@ def compare_with_black_box(
     for name, by_metric in figures.items():
         rows[name] = {metric: asdict(figure) for metric, figure in by_metric.items()}
         if name in TRAINED:
-            rows[name]["step"] = steps[TRAINED[name]]
+            rows[name]["step"] = trainings.steps[TRAINED[name]]
     for (name, other), differences in gaps.items():
         prefix = "Δ " if other == BLACK_BOX else "Δ to only finetune, "
         for metric, difference in differences.items():
             rows[name][f"{prefix}{metric}"] = asdict(difference)
-    return rows, reason
+    return rows, reason, trainings.seconds

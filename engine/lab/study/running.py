@@ -157,8 +157,12 @@ class StudyRun:
         try:
             if self.study.by == "black box":
                 project.run(STAGES[:1], on_event=watch, should_stop=should_stop)
-                rows, reason = compare_with_black_box(copy, cell.key, watch, should_stop or never)
+                rows, reason, trained_in = compare_with_black_box(
+                    copy, cell.key, watch, should_stop or never
+                )
                 kept: dict[str, Any] = {"rows": rows, "reason": reason}
+                if trained_in:
+                    spent["train"] = trained_in
             else:
                 self.workspace.restore_training(cell.training)
                 project.run(STAGES, on_event=watch, should_stop=should_stop)

@@ -19,7 +19,14 @@ from engine.encoders.kinds.augmented import joined_arrays
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.lab.study import mafin
-from engine.lab.study.mafin import SMOOTHING, best_smoothing, measure_encoder, train_systems
+from engine.lab.study.mafin import (
+    SMOOTHING,
+    SmallTrainings,
+    best_smoothing,
+    count_trainings,
+    measure_encoder,
+    train_systems,
+)
 from engine.lexical.filenames import FilenameMatch
 from engine.metrics.retrieval import MAFIN
 from engine.project.folder import ProjectFolder
@@ -146,7 +153,7 @@ def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
     def train_small(job: Job) -> TrainResult:
         smoothing = job.config.label_smoothing
         trained.setdefault(job.config.augmentation, []).append(smoothing)
-        return TrainResult(tmp_path, 1, 1, 50 - smoothing, [])
+        return TrainResult(tmp_path, 1, 1, 50 - smoothing, [], seconds=2.0)
 
     def train_map(_data: object, config: TrainingConfig, rank: int | None) -> LinearMap:
         trained.setdefault(rank or "full", []).append(config.label_smoothing)
@@ -176,7 +183,10 @@ def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
         should_finish=never,
         choose=lambda *_: None,
     )
-    encoders = dict(train_systems(context, tmp_path))
+    trainings = SmallTrainings()
+    encoders = dict(train_systems(context, tmp_path, trainings=trainings))
+    assert trainings.seconds == 2 * 3 * len(tried) == 2 * count_trainings(settings)
+    assert trainings.steps == {"small": 1, "mafin": 1, "lambda-mafin": 1}
     assert set(trained) == {None, "mafin", "lambda-mafin", "full", 64}
     assert all(sorted(values) == list(tried) for values in trained.values())
     assert encoders["linear map"] == encoders["linear map of rank 64"] == max(tried)
@@ -204,7 +214,8 @@ def test_questions_of_one_text_are_resampled_together(
     monkeypatch.setattr(mafin, "measure_encoder", lambda *_: {})
     monkeypatch.setattr(mafin, "compare_values", compare)
     empty = ProjectFolder.create(tmp_path / "empty", {})
-    mafin.compare_with_black_box(empty, "key", lambda _: None, never)
+    _, _, seconds = mafin.compare_with_black_box(empty, "key", lambda _: None, never)
+    assert seconds == 0
     assert clusters == [7, 7, 9]
 
 

@@ -378,6 +378,19 @@ def test_what_studies_take(project: ProjectFolder) -> None:
     ), "finished cells count for every study"
 
 
+def test_the_list_counts_what_is_asked_for(project: ProjectFolder) -> None:
+    judge(project, "a question")
+    small = {"encoder.small_model": "all-MiniLM-L6-v2", "training.epochs": 1}
+    once = {one.name: one for one in listing(project, settings=small)}
+    thrice = {one.name: one for one in listing(project, seeds=3, settings=small)}
+    assert (once["bmembed-t6"].cells, thrice["bmembed-t6"].cells) == (1, 3)
+    assert thrice["bmembed-t6"].seconds == pytest.approx(3 * once["bmembed-t6"].seconds, rel=0.01)
+    assert not once["mafin-t1"].missing
+    smoothed = {**small, "training.label_smoothing": 0.1}
+    fixed = {one.name: one for one in listing(project, settings=smoothed)}
+    assert 0 < fixed["mafin-t1"].seconds < once["mafin-t1"].seconds
+
+
 class Scripted:
     """In place of the runs of the copy: what each of them comes to."""
 
