@@ -152,7 +152,9 @@ def study(
         return
     pages = _make(study_of(table), request, force, alone=len(names) == 1)
     if len(pages) > 1:
-        _show_all(pages, as_json)
+        mean = _make_mean(pages, request)
+        if as_json:
+            print_json({"sets": pages, "mean": mean})
 
 
 def _assign_settings(texts: Sequence[str]) -> dict[str, Any]:
@@ -197,7 +199,10 @@ def _make_all(request: _Request, force: bool) -> None:
     failed: StageError | None = None
     for each in catalogue().values():
         try:
-            pages += _make(each, request, force, alone=False)
+            made = _make(each, request, force, alone=False)
+            if len(made) > 1:
+                _make_mean(made, request)
+            pages += made
         except DatasetError as error:
             if error.code != "study-data-missing":
                 raise
@@ -416,16 +421,18 @@ def _project(
     yield made
 
 
-def _show_all(pages: list[dict[str, Any]], as_json: bool) -> None:
-    """Show the mean over data sets; as JSON together with the figures of each."""
+def _make_mean(pages: list[dict[str, Any]], request: _Request) -> dict[str, Any]:
+    """Return the mean over data sets; show it, and write it next to their folders in --output."""
     from engine.cli.console import output, show_study
     from engine.lab.study.measures import average_pages
+    from engine.lab.study.page import write_tables
 
     mean = average_pages(pages)
-    if as_json:
-        print_json({"sets": pages, "mean": mean})
-    else:
+    if request.output:
+        write_tables(request.output, mean)
+    if not request.as_json:
         show_study(mean, output())
+    return mean
 
 
 def _run(

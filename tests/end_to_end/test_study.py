@@ -136,6 +136,7 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     folders = {one["folder"] for one in both["sets"]}
     both, _ = study("domain-t1", str(data), str(second), "--output", str(output))
     assert both["mean"]["rows"][0]["values"]["documents"] == 3
+    assert json.loads((output / "domain-t1.json").read_text())["project"] == "mean of 2"
     folders |= {one["folder"] for one in both["sets"]}
     assert len(folders) == 4, "each has a page of its own"
 

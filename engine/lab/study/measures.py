@@ -228,13 +228,15 @@ def average_pages(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             if len(numbers) == len(pages):
                 means[column] = sum(numbers) / len(pages)
         if means:
-            rows.append({"label": label, "values": means})
+            rows.append({"label": label, "values": means, "reason": ""})
     shared = {column for row in rows for column in row["values"]}
+    first = {name: value for name, value in pages[0].items() if name != "folder"}
     return {
-        **pages[0],
+        **first,
         "project": f"mean of {len(pages)}",
         "columns": [column for column in pages[0]["columns"] if column in shared],
         "rows": rows,
+        "cells": [],
         "similarities_of": None,
         "correlations": [],
     }

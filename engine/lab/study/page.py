@@ -146,19 +146,31 @@ def write_study(
     rows = [Row("", "", label, {}, values) for label, values in facts.items()]
     rows += rows_of(study, cells)
     data: dict[str, Any] = to_json_types(_build_data(project, study, rows, cells))
-    text = json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)
     charts: list[str] = []
     for chart in study.charts:
         charts += filter(None, _draw(chart, study, rows, cells))
+    write_tables(folder, data, charts)
+    return {**data, "folder": str(folder)}
+
+
+def write_tables(folder: Path, study: Mapping[str, Any], charts: Sequence[str] = ()) -> None:
+    """Write the files of a study, as its JSON gives it, into `folder`, with `charts` as SVG.
+
+    Raises ResourceError if the disk is full.
+    """
+    files = {
+        "json": json.dumps(study, ensure_ascii=False, indent=1, allow_nan=False),
+        "html": _render(study, charts),
+        "csv": write_csv(study),
+        "tex": write_latex(study),
+    }
     with disk_errors("The page of the study could not be written."):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_text(folder / f"{study.name}.json", text)
-        write_text(folder / f"{study.name}.html", _render(data, charts))
-        write_text(folder / f"{study.name}.csv", write_csv(data))
-        if study.correlations:
-            write_text(folder / f"{study.name}-correlations.csv", write_correlations(data))
-        write_text(folder / f"{study.name}.tex", write_latex(data))
-    return {**data, "folder": str(folder)}
+        for ending, text in files.items():
+            write_text(folder / f"{study['name']}.{ending}", text)
+        if study["correlations"]:
+            path = folder / f"{study['name']}-correlations.csv"
+            write_text(path, write_correlations(study))
 
 
 def _find_measures(cells: MeasuredCells) -> set[str]:

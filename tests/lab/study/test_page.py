@@ -16,7 +16,7 @@ from engine.cli.console import show_study
 from engine.lab.study.catalogue import Chart, Correlation, Study, study_of, sweep_of
 from engine.lab.study.grid import Cell, make_grid
 from engine.lab.study.measures import average_pages, average_seeds, collect_figures, read_value
-from engine.lab.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, write_study
+from engine.lab.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, write_study, write_tables
 from engine.lab.study.tables import format_figure
 from engine.settings.load import validate
 
@@ -495,5 +495,22 @@ def test_the_mean_over_data_sets_is_of_what_all_have() -> None:
         )
     )
     mean = average_pages([first, second])
-    assert mean["rows"] == [{"label": "CLS", "values": {"mrr": 50.0}}]
+    assert mean["rows"] == [{"label": "CLS", "values": {"mrr": 50.0}, "reason": ""}]
     assert mean["columns"] == ["mrr"]
+
+
+def test_the_mean_over_data_sets_has_the_files_of_a_study(tmp_path: Path) -> None:
+    pages = []
+    for number, value in enumerate((40, 60)):
+        figures = kept(adapted={"mrr@10": interval(value)})
+        cells = [(Cell(1, {}, "", "Average"), TOLD, figures)]
+        place = tmp_path / str(number)
+        pages.append(write_study(place, "mine", study_of("pipelines-2"), {}, cells))
+    write_tables(tmp_path, average_pages(pages))
+    assert (tmp_path / "pipelines-2.csv").read_text().splitlines() == [
+        'row,MRR@10,"MRR@10, low","MRR@10, high"',
+        "Average,50.0,,",
+    ]
+    assert r"Average & 50.00 \\" in (tmp_path / "pipelines-2.tex").read_text()
+    assert "folder" not in json.loads((tmp_path / "pipelines-2.json").read_text())
+    assert html.parse(tmp_path / "pipelines-2.html").xpath("//td")[0].text == "50.00"
