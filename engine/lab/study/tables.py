@@ -114,11 +114,15 @@ def write_latex(study: Mapping[str, Any]) -> str:
     """Return the table of a study as a LaTeX tabular, which needs the package booktabs.
 
     Intervals follow their values in small type. A row without figures says why. Correlations are a
-    tabular of their own, and notes are comments.
+    tabular of their own; comments have notes, and why trainings have no rows.
     """
     lines = [rf"% {study['name']}, made by bmembed {study['version']}"]
     for note in study["notes"]:
         lines.append(f"% {note}")
+    for cell in study["cells"]:
+        if cell["reason"]:
+            name = ", ".join(filter(None, (cell["model"], cell["label"])))
+            lines.append(" ".join(f"% {name} not trained: {cell['reason']}".split()))
     columns = study["columns"]
     rows = []
     for row in study["rows"]:

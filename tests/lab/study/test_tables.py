@@ -28,6 +28,7 @@ STUDY = {
         {"label": "=1+1", "values": {"step": "of two"}},
     ],
     "notes": [],
+    "cells": [{"model": "", "label": "CL", "reason": ""}],
     "correlations": [],
 }
 
@@ -63,16 +64,21 @@ def test_latex_says_why_a_row_has_no_figures_and_has_the_correlations() -> None:
             {"label": "[PT] <a|b>", "values": {"step": None}, "reason": "3 queries & no more"}
         ],
         "notes": ["Masking only."],
+        "cells": [{"model": "mpnet", "label": "Sup.", "reason": "no\nqueries"}],
         "correlations": [
             {"of": ["accuracy@5", "ROE"], "r": -0.5, "rows": 7},
             {"of": ["accuracy@5", "COE"], "r": None, "rows": 2},
         ],
     }
     lines = write_latex(found).splitlines()
-    assert lines[1:3] == ["% Masking only.", r"\begin{tabular}{lrrr}"]
+    assert lines[1:4] == [
+        "% Masking only.",
+        "% mpnet, Sup. not trained: no queries",
+        r"\begin{tabular}{lrrr}",
+    ]
     label = r"{[}PT] \textless{}a\textbar{}b\textgreater{}"
     reason = r"\multicolumn{3}{l}{not trained: 3 queries \& no more}"
-    assert lines[6] == rf"{label} & {reason} \\"
+    assert lines[7] == rf"{label} & {reason} \\"
     assert lines[-5:-2] == [
         r"\midrule",
         r"accuracy@5 and ROE & $-$0.500 & 7 \\",
