@@ -211,13 +211,16 @@ def measure_encoder(
 
 
 def compare_with_black_box(
-    copy: ProjectFolder, key: str, emit: Callable[[Event], None], should_stop: Callable[[], bool]
+    copy: ProjectFolder,
+    folder: Path,
+    emit: Callable[[Event], None],
+    should_stop: Callable[[], bool],
 ) -> tuple[dict[str, Values], str, float]:
     """Return figures by system, the reason if nothing was trained, and the seconds of trainings.
 
     Figures are in percent and include paired differences to the black box; trained systems also
     have those to the small model tuned alone. Nothing is trained if there are too few queries of
-    the cell's kind. Trainings are kept under `key`, so that a killed comparison resumes. Raises
+    the cell's kind. Trainings are kept in `folder`, so that a killed comparison resumes. Raises
     CancelledError, and what training raises.
     """
     from engine.training.dataset import why_untrained
@@ -229,7 +232,7 @@ def compare_with_black_box(
             settings=settings,
             store=store,
             stage="train",
-            fingerprint=key,
+            fingerprint=folder.name,
             run="",
             emit=emit,
             should_stop=should_stop,
@@ -238,7 +241,6 @@ def compare_with_black_box(
         judged = measured_sets(context, chunks)[0]
         reason = why_untrained(settings, store.queries(), chunks, graded_texts_if_selected(context))
         trainings = SmallTrainings()
-        folder = copy.path / "checkpoints" / f"mafin-{key}"
         values = {}
         untrained = bool(reason)
         for name, encoder in train_systems(

@@ -125,10 +125,11 @@ class StudyRun:
         and DatasetError if the study needs judged questions and the documents answer none.
         """
         with self.project.locked("sweep"):
-            if "judged questions" in self.study.needs and self.to_do():
+            to_do = self.to_do()
+            if "judged questions" in self.study.needs and to_do:
                 _check_answers(self.project, self.study)
             try:
-                for cell in self.to_do():
+                for cell in to_do:
                     if should_stop and should_stop():
                         raise self._cancelled_error()
                     if on_cell:
@@ -137,7 +138,8 @@ class StudyRun:
                         self._try(cell, on_event, should_stop)
             finally:
                 report = self._report()
-            if not self.to_do():
+            # A study without a cell to do leaves the copy to the one that another has begun.
+            if to_do and not self.to_do():
                 self.workspace.close()
         return report
 
@@ -157,8 +159,9 @@ class StudyRun:
         try:
             if self.study.by == "black box":
                 project.run(STAGES[:1], on_event=watch, should_stop=should_stop)
+                folder = self.workspace.comparison_folder(cell.key)
                 rows, reason, trained_in = compare_with_black_box(
-                    copy, cell.key, watch, should_stop or never
+                    copy, folder, watch, should_stop or never
                 )
                 kept: dict[str, Any] = {"rows": rows, "reason": reason}
                 if trained_in:

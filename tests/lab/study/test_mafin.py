@@ -214,7 +214,7 @@ def test_questions_of_one_text_are_resampled_together(
     monkeypatch.setattr(mafin, "measure_encoder", lambda *_: {})
     monkeypatch.setattr(mafin, "compare_values", compare)
     empty = ProjectFolder.create(tmp_path / "empty", {})
-    _, _, seconds = mafin.compare_with_black_box(empty, "key", lambda _: None, never)
+    _, _, seconds = mafin.compare_with_black_box(empty, tmp_path / "key", lambda _: None, never)
     assert seconds == 0
     assert clusters == [7, 7, 9]
 

@@ -443,6 +443,26 @@ def test_a_failed_cell_stops_no_other_and_is_tried_again(
     assert project.settings().training.steps is None
 
 
+def test_a_comparison_and_a_copy_that_were_begun_outlive_other_studies(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = make_grid(["training.steps=5,6"], project.settings(), 10)
+    scripted(monkeypatch, None, CancelledError("Stopped."), None)
+    sweep(project, first).run()
+    with pytest.raises(CancelledError):
+        sweep(project, second).run()
+    begun = workspace(project)
+    trained = begun.comparison_folder("other") / "mafin" / "0.1"
+    trained.mkdir(parents=True)
+    assert sweep(project, first).run()["finished"] == 1
+    assert begun.copy.path.is_dir(), "nothing was to do, so the other one's copy is left"
+    sweep(project, second).run()
+    assert not begun.copy.path.exists()
+    assert trained.is_dir()
+    begun.keep("other", {})
+    assert not begun.comparison_folder("other").exists()
+
+
 @pytest.mark.parametrize("end", [CancelledError("Stopped."), ResourceError("The disk is full.")])
 def test_a_sweep_that_is_stopped_reports_what_it_has(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, end: EngineError
