@@ -238,8 +238,10 @@ def study_cells(
             )
     present = project.settings()
     reset: Changes = {f"training.{name}": None for name in present.training.model_fields_set}
-    if "small model" not in study.needs and present.encoder.small_model:
-        reset["encoder.small_model"] = None
+    if "small model" not in study.needs:
+        settings.pop("encoder.small_model", None)
+        if present.encoder.small_model:
+            reset["encoder.small_model"] = None
     names = {model: _name_of_model(model) for model in models or ("",)}
     times_named = Counter(names.values())
     cells: list[Cell] = []

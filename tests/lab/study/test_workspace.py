@@ -259,11 +259,17 @@ def test_the_cells_of_a_study_have_its_recipe_not_the_projects(
     ), "the project's depth; judged questions choose nothing"
 
 
+@pytest.mark.parametrize("by", ["project", "study"])
 def test_the_small_model_is_used_in_mafins_tables_only(
-    project: ProjectFolder, tiny_model: Path
+    project: ProjectFolder, tiny_model: Path, by: str
 ) -> None:
     judge(project, "a question")
-    project.change_settings({"encoder.small_model": str(tiny_model)})
+    small_model = {"encoder.small_model": str(tiny_model)}
+    given: dict[str, Any] = {}
+    if by == "project":
+        project.change_settings(small_model)
+    else:
+        given = small_model
     own = project.settings()
     for name, small, augmentation in (
         ("bmembed-t2", "", None),
@@ -272,7 +278,7 @@ def test_the_small_model_is_used_in_mafins_tables_only(
         ("mafin-t1", str(tiny_model), "mafin"),
     ):
         for models in ((), (str(tiny_model),)):
-            for cell in study_cells(project, study_of(name), 10, models):
+            for cell in study_cells(project, study_of(name), 10, models, settings=given):
                 found = changed_settings(own, cell.changes)
                 assert (found.encoder.small_model, config_of(found).augmentation) == (
                     small,
