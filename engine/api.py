@@ -38,7 +38,8 @@ class Report:
 
     `verdict`: the conclusion in plain words. `in_use`: the encoder in use in each search mode, and
     why. `gates`: what the gate compared. `tables`: figures in percent by kind of queries. `folder`:
-    where the report is. `rungs`: the kind of evidence that decided in each mode, empty if none did.
+    where the report is. `rungs`: in each mode the kind of evidence that proved what is in use, or
+    else had the last word; empty if none had.
     `own_systems`: the rows of the tables that describe what is in use.
     """
 

@@ -106,7 +106,7 @@ class Evaluation:
         preferences: Preferences = {}
         if self.adapter is not None:
             experience = experience_for(context, self.trained.info.adapter_scope)
-            context.choose("experience", *explain_experience(self._settings, experience))
+            context.choose("experience", *explain_experience(self._settings, experience, share))
             preferences = preferences_of(context, self.trained.info, share)
         return Choosing(
             settings=self._settings,

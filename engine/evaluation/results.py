@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.messages.report import FLATTERING
 from engine.core.systems import (
     ADAPTED,
     BASE,
@@ -132,7 +133,7 @@ def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
 def _compare_systems(
     context: StageContext, work: Evaluation, queries: QuerySet, selection: Selection
 ) -> Comparison:
-    """Compare the systems on a query set; synthetic queries that decided nothing prove nothing."""
+    """Compare the systems on a query set; queries that may flatter and prove nothing say so."""
     from engine.evaluation.comparison import compare
 
     order = sort_systems(name for name in queries.rankings if not name.startswith(INTERPOLATED))
@@ -151,10 +152,17 @@ def _compare_systems(
         synthetic=queries.synthetic,
         ranked=len(work.chunks) if work.is_sample else 0,
     )
-    proved_on = {chosen.decision.rung for chosen in selection.by_mode.values()}
-    if queries.synthetic and queries.rung not in proved_on:
+    if proves_nothing(queries, selection):
         return replace(comparison, table=comparison.table.of_flattering_queries())
     return comparison
+
+
+def proves_nothing(queries: QuerySet, selection: Selection) -> bool:
+    """Tell whether queries may flatter, and the gate takes no gain on them for a proof."""
+    if not queries.synthetic and queries.rung not in FLATTERING:
+        return False
+    proofs = [chosen for chosen in selection.by_mode.values() if chosen.standing == "proved"]
+    return all(chosen.decision.rung != queries.rung for chosen in proofs)
 
 
 def _build_report(

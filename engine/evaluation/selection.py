@@ -42,6 +42,11 @@ from engine.queries.choosing import EXTRACTIVE, made_by
 from engine.settings.schema import Settings
 
 Preferences = Mapping[SearchMode, Mapping[str, PreferenceEvidence]]
+GATHERED_WITH: Mapping[QueryOrigin, str] = {
+    "model-written": "queries by a large language model",
+    "extractive": "extractive queries",
+}
+"""The training queries that experience was gathered with."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +117,13 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     return ProjectExperience(foreign, queries, widened)
 
 
-def explain_experience(settings: Settings, experience: ProjectExperience | None) -> tuple[str, str]:
-    """Return whether experience counts in an evaluation, and why, for the report."""
+def explain_experience(
+    settings: Settings, experience: ProjectExperience | None, reference_share: float | None
+) -> tuple[str, str]:
+    """Return whether experience counts in an evaluation, and why, for the report.
+
+    `reference_share`: the semantic share of an unadapted project; None for RRF.
+    """
     if settings.evaluation.gate == "strict":
         return "not used", "evaluation.gate is strict: only what is proved comes into use"
     if experience is None:
@@ -128,10 +138,15 @@ def explain_experience(settings: Settings, experience: ProjectExperience | None)
         if effect.queries == experience.queries
     }
     value = f"{len(collections)} public collections"
+    why = f"adapted in the same way, with {GATHERED_WITH[experience.queries]}"
     if experience.widened:
+        value += ", widened"
         why = f"gathered {OTHER_TRAINING}: it does not suffice without evidence of your own"
-        return f"{value}, widened", why
-    return value, f"adapted in the same way, with {experience.queries} queries"
+    if reference_share != EQUAL:
+        why += (
+            "; of semantic search alone, since in hybrid search it was compared with equal shares"
+        )
+    return value, why
 
 
 @dataclass(frozen=True, slots=True)

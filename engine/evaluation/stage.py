@@ -15,7 +15,7 @@ from engine.evaluation.results import publish_results
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
 
-VERSION = 34
+VERSION = 35
 
 
 class EvaluateStage(Stage):

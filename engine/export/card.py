@@ -15,7 +15,7 @@ from typing import Any
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
-from engine.core.messages.report import SearchMode
+from engine.core.messages.report import IMPORTED_SET, QUERY_SETS, SearchMode
 from engine.core.records import query_label
 from engine.core.systems import IN_USE, IN_USE_ALONE, find_twins, label_of
 from engine.encoders.geometry.spaces import OwnLengths, read_geometry
@@ -111,6 +111,8 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
                 part=part.removeprefix(OF_SEMANTIC_SEARCH) or "all",
                 is_semantic=part.startswith(OF_SEMANTIC_SEARCH),
                 folder=folder,
+                query_sets=QUERY_SETS,
+                imported=IMPORTED_SET,
             )
             (folder / part / "README.md").write_text(text, encoding="utf-8")
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
 from engine.core.messages.offer import MIN_TO_DECIDE, AdaptationOffer, Help
+from engine.core.messages.report import FLATTERING
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, TYPICAL, RungName
 from engine.evaluation.expected import expected_evidence
+from engine.evaluation.gate.rules import RUNG_ERRORS
+from engine.evaluation.gate.trial import Z
 from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
@@ -17,6 +21,9 @@ from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, Vecto
 from engine.runs.estimate import estimate
 from engine.runs.teaching import estimate_teacher
 from engine.settings.schema import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from engine.evaluation.selection import ProjectExperience
 
 
 def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOffer:
@@ -45,7 +52,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
             needed["judged"] = advised  # the report advises a few more, as a margin
         rung = _choose_rung(counts, needed)
         index_megabytes = _index_megabytes(snapshot)
-        expects = _has_experience(snapshot)
+        experience = _find_experience(snapshot)
         helps: list[Help] = []
         if not counts["model"] and not counts["imported"]:
             helps.append("language-model")
@@ -72,7 +79,8 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         possible=max(counts.values()) >= MIN_TO_DECIDE,
         measured=advised not in (None, TYPICAL),
         counted=rung != "document" or is_generated,
-        expects=expects,
+        flattery=_flattery(rung, experience),
+        expects=experience is not None and not experience.widened,
         index_megabytes=index_megabytes,
         teacher=teacher,
     )
@@ -106,16 +114,25 @@ def _read_needs(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | Non
     return {}, None
 
 
-def _has_experience(snapshot: ProjectSnapshot) -> bool:
-    """Return whether experience alone can bring an encoder into use."""
+def _find_experience(snapshot: ProjectSnapshot) -> ProjectExperience | None:
+    """Return the experience with adaptations like this one, if there is any."""
     from engine.evaluation.selection import experience_for
     from engine.training.recipe import resolve_config
 
-    try:
-        experience = experience_for(snapshot, resolve_config(snapshot).adapter_scope)
-    except EngineError:  # such as settings that contradict each other: the run reports them
-        return False
-    return experience is not None and not experience.widened
+    with suppress(EngineError):  # such as settings that contradict each other: the run reports them
+        return experience_for(snapshot, resolve_config(snapshot).adapter_scope)
+    return None
+
+
+def _flattery(rung: RungName, experience: ProjectExperience | None) -> float:
+    """Return by how many points of semantic search queries of a rung may flatter."""
+    if rung not in FLATTERING:
+        return 0.0
+    error = RUNG_ERRORS[rung]["semantic"]
+    if experience is not None:
+        known = experience.experience.rung_errors.get(rung, {})
+        error = known.get("semantic", error)
+    return Z * error
 
 
 def _index_megabytes(snapshot: ProjectSnapshot) -> int:

@@ -168,3 +168,7 @@ def test_a_gain_that_is_not_shown_although_its_interval_or_p_seems_to_show_it_is
     assert bool(GateTable("hybrid", "judged", 40, (row,), decided).format_strict) is explained
     unmeasured = GateRow("adapted 0.7", "adapted", 0.7, None, 1.0, outcome)
     assert not GateTable("hybrid", "judged", 40, (unmeasured,), decided).format_strict
+    flattering = GateTable("hybrid", "model", 40, (row,), decided).format_strict
+    assert (flattering != GateTable("hybrid", "judged", 40, (row,), decided).format_strict) is (
+        explained
+    )

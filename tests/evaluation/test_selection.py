@@ -505,7 +505,7 @@ def test_the_prior_of_much_longer_or_shorter_training_is_wider(
     ],
 )
 def test_the_report_says_whether_experience_counts(settings, scope, value) -> None:
-    found = explain_experience(validate(settings), asked(settings, scope=scope))
+    found = explain_experience(validate(settings), asked(settings, scope=scope), 0.5)
     assert found[0] == value
     assert found[1]
 
@@ -513,9 +513,22 @@ def test_the_report_says_whether_experience_counts(settings, scope, value) -> No
 @pytest.mark.usefixtures("shipped")
 def test_the_report_says_that_experience_is_widened() -> None:
     experience = asked(hashes=HASHES["dunes"])
-    name, why = explain_experience(validate({}), replace(experience, widened=True))
+    name, why = explain_experience(validate({}), replace(experience, widened=True), 0.5)
     assert name == "3 public collections, widened"
     assert OTHER_TRAINING in why
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize("share", [None, 0.1])
+def test_the_report_says_where_experience_is_of_semantic_search_alone(share) -> None:
+    experience = asked()
+    assert explain_experience(validate({}), experience, share) != explain_experience(
+        validate({}), experience, 0.5
+    )
+    foreseen = known(hybrid={EQUAL: 4.0})
+    assert choice_of(experience=foreseen).hybrid([ADAPTED]).standing == "expected"
+    found = choice_of(experience=foreseen, reference=share).hybrid([ADAPTED])
+    assert (found.standing, found.candidates) == ("base", ())
 
 
 @pytest.mark.usefixtures("shipped")

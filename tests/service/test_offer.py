@@ -113,6 +113,24 @@ def test_what_experience_may_bring_into_use_and_what_a_second_index_takes_are_sa
     assert numbers(more) == [1_234]
 
 
+def test_queries_that_flatter_prove_no_gain_that_they_may_pretend(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {"judged": 0, "document": 30, "model": 300, "imported": 0}
+    monkeypatch.setattr(offer, "expected_evidence", lambda *_: counts)
+    found = adaptation_offer(project, timed=False)
+    assert (found.rung, found.queries >= found.needed, found.provable) == ("model", True, False)
+    assert found.flattery == pytest.approx(1.96 * 5.04, abs=0.01)  # assets/experience.json
+    assert numbers([*found.lines()][1]) == [300, 10, 100]
+    project.change_settings({"evaluation.gate": "strict"})
+    strict = adaptation_offer(project, timed=False)
+    assert strict.flattery == pytest.approx(1.96 * 4.5, abs=0.01)
+    assert [*strict.lines()][2] != [*found.lines()][2]
+    titles = {**counts, "document": 300}
+    monkeypatch.setattr(offer, "expected_evidence", lambda *_: titles)
+    assert adaptation_offer(project, timed=False).provable
+
+
 def test_experience_holds_for_the_encoder_and_recipe_it_was_measured_with(
     project: ProjectFolder, tiny_model: Path
 ) -> None:

@@ -71,7 +71,9 @@ class AdaptationOffer:
     least effort first. `possible`: whether any kind has enough queries to decide at all.
     `measured`: whether `needed` comes from an evaluation of this project, not from usual values.
     `counted`: if false, there may be more queries, as the training queries are not made yet.
-    `expects`: without proof the adapted encoder may come into use from experience.
+    `flattery`: points of semantic search by which queries of the `rung` may flatter; they prove
+    only larger gains. `expects`: without proof the adapted encoder may come into use from
+    experience.
     `index_megabytes`: disk space of a second vector index, should only one search mode use the
     adapted encoder. `teacher`: the reranker that teaches, or could; None without one.
     """
@@ -88,14 +90,15 @@ class AdaptationOffer:
     possible: bool = True
     measured: bool = False
     counted: bool = True
+    flattery: float = 0.0
     expects: bool = False
     index_megabytes: int = 0
     teacher: TeacherCost | None = None
 
     @property
     def provable(self) -> bool:
-        """Whether there is enough evidence to prove a gain."""
-        return self.queries >= self.needed
+        """Whether there is enough evidence to prove a gain of `points`."""
+        return self.queries >= self.needed and self.flattery < self.points
 
     @property
     def judged_show(self) -> str:
@@ -126,10 +129,16 @@ class AdaptationOffer:
         singular, plural = KINDS[self.rung]
         kind = singular if self.queries == 1 else plural
         at_least = "" if self.counted else "at least "
-        yield (
-            f"Evidence: {at_least}{self.queries:,} {kind}. About {about_count(self.needed)}"
-            f" {plural}{self._usually} show a gain of {self.points:g} points (of 100)."
+        power = (
+            f"About {about_count(self.needed)} {plural}{self._usually} show a gain of"
+            f" {self.points:g} points (of 100)."
         )
+        if self.flattery:
+            power = (
+                f"They may flatter by up to {self.flattery:.0f} points (of 100) in semantic search,"
+                " and prove only larger gains."
+            )
+        yield f"Evidence: {at_least}{self.queries:,} {kind}. {power}"
         yield from self._describe_outlook()
         if self.index_megabytes:
             yield f"Disk: up to {self.index_megabytes:,} MB more, for a second vector index."
@@ -155,6 +164,9 @@ class AdaptationOffer:
         return "a minute or two"
 
     def _describe_outlook(self) -> Iterator[str]:
+        shortage = "too few to prove such a gain"
+        if self.flattery:
+            shortage = "these hardly prove a gain"
         if self.provable:
             yield (
                 "Outlook: these are enough to prove such a gain. The adapted encoder then comes"
@@ -162,11 +174,11 @@ class AdaptationOffer:
             )
         elif self.expects:
             yield (
-                "Outlook: too few to prove such a gain. The adapted encoder still comes into use"
-                " where it is expected to help: it helped on public collections, and nothing on"
-                " your documents speaks against it."
+                f"Outlook: {shortage}. The adapted encoder still comes into use where it is"
+                " expected to help: it helped on public collections, and nothing on your documents"
+                " speaks against it."
             )
         elif not self.possible:
             yield f"Outlook: {FEWER}."
         else:
-            yield "Outlook: too few. The adapted encoder will probably not be used."
+            yield f"Outlook: {shortage}. The adapted encoder will probably not be used."

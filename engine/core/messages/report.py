@@ -37,7 +37,8 @@ KINDS = {
 }
 """Rung of evidence (engine/evaluation/evidence.py) → singular and plural of its queries."""
 EVIDENCE = {rung: several for rung, (_, several) in KINDS.items()}
-
+FLATTERING = ("model", "imported")
+"""Rungs whose queries may flatter an encoder that was trained on queries of the same kind."""
 
 LEVEL = 0.05
 """Greatest p at which the gate calls a gain proved."""
@@ -112,11 +113,14 @@ class GateTable:
         """Why a gain that an interval or p seems to show is not proved; empty without one."""
         if not self.decided or not any(_seems_proved(row) for row in self.candidates):
             return ""
-        return (
+        text = (
             'A candidate may not be "proved" although an interval lies above 0 or p is at most'
             " 0.05. The tests allow for the number of candidates and of kinds of queries, and for"
             " one query more that loses everything."
         )
+        if self.rung in FLATTERING:
+            text += " A gain must also be larger than what such queries may flatter by."
+        return text
 
 
 def _seems_proved(row: GateRow) -> bool:

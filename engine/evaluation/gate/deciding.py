@@ -57,14 +57,13 @@ def decide(
             proof = rules.proofs[name]
     described = _find_describing_trial(rungs, chosen, proof)
     queries = 0
-    measured_rung = proof
+    measured_rung = None
     if described is not None:
         queries = described.evidence.queries
-        measured_rung = proof or described.rung
+        measured_rung = described.rung
     proving_preferences = None
     if proof == "preferred":
         proving_preferences = preferences[name]
-        queries = proving_preferences.count
     decision = Decision(
         mode=mode,
         chosen=name,
@@ -89,11 +88,11 @@ def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:
 
     With experience this is the one with the largest expected gain. Without, it is of all within one
     standard error of the largest proved gain the first, which is nearest to the reference (Breiman
-    et al. 1984). What people preferred gives way to no candidate that is only expected: preferences
-    say nothing of others, and change no expected gain.
+    et al. 1984). A proof by evidence that changes no expected gain gives way to no candidate that
+    is only expected, since comparing expected gains would leave it out.
     """
     admitted = [row for row in rows if row.outcome in ("proved", "expected")]
-    if any(rules.proofs[row.name] == "preferred" for row in admitted):
+    if any(rules.has_separate_proof(row.name) for row in admitted):
         admitted = [row for row in admitted if row.outcome == "proved"]
     if not admitted:
         return None

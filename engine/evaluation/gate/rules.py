@@ -17,7 +17,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from engine.core.figures import Difference
-from engine.core.messages.report import LEVEL, Expectation, GateOutcome, GateRow, SearchMode
+from engine.core.messages.report import (
+    FLATTERING,
+    LEVEL,
+    Expectation,
+    GateOutcome,
+    GateRow,
+    SearchMode,
+)
 from engine.core.systems import BASE
 from engine.evaluation.evidence import RUNGS, PreferenceEvidence, RungName
 from engine.evaluation.gate.decision import Foreseen, Option
@@ -41,8 +48,6 @@ RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
 
 Measured in docs/log/evaluation.md.
 """
-FLATTERING: tuple[RungName, ...] = ("model", "imported")
-"""Kinds of queries that may flatter an encoder trained on queries of the same kind."""
 
 
 class Rules:
@@ -104,6 +109,16 @@ class Rules:
         if proof is None:
             return None
         return self._ladder.find_trial(proof, name)
+
+    def has_separate_proof(self, name: str) -> bool:
+        """Tell whether the evidence that proves a candidate does not change its expected gain.
+
+        Preferences never do, nor titles and headings beside a language model's queries.
+        """
+        proof = self.proofs[name]
+        if proof is None:
+            return False
+        return all(trial.rung != proof for trial in self._list_informing_trials(name))
 
     def wealth_needed(self, name: str) -> float:
         """Return the wealth from which preferences prove a candidate.

@@ -6,12 +6,18 @@ import math
 from collections.abc import Callable
 
 from engine.core.figures import Difference
-from engine.core.messages.report import EVIDENCE, Expectation, GateRow
+from engine.core.messages.report import EVIDENCE, FLATTERING, Expectation, GateRow
 from engine.core.systems import ADAPTED, BASE
 from engine.core.text import about_count
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, PreferenceEvidence, RungName
+from engine.evaluation.evidence import (
+    CERTIFYING,
+    DIFFERENCE,
+    MIN_TO_PROVE,
+    PreferenceEvidence,
+    RungName,
+)
 from engine.evaluation.gate.decision import Decision, RungResult
-from engine.evaluation.gate.rules import FLATTERING, MAX_RISK, TOLERANCE
+from engine.evaluation.gate.rules import MAX_RISK, TOLERANCE, USEFUL_GAIN
 from engine.metrics.differences import MIN_QUERIES
 
 NUMBERS = (
@@ -66,11 +72,12 @@ def explain_decision(
     if row is None:
         return f"{subject} keeps {kept}: {why_kept(decision, label)}."
     if decision.standing == "proved" and decision.rung is not None:
-        evidence = f"{decision.queries:,} {EVIDENCE[decision.rung]}"
+        count = decision.queries
+        detail = format_gain(row)
         if decision.preferences is not None:
+            count = decision.preferences.count
             detail = format_preferences(decision.preferences)
-        else:
-            detail = format_gain(row)
+        evidence = f"{count:,} {EVIDENCE[decision.rung]}"
         return f"{subject} uses {label(row)}: proved on {evidence}{detail}."
     expectation = row.expectation
     assert expectation is not None, "a candidate that is not proved is in use by experience"
@@ -118,7 +125,10 @@ def format_measured(decision: Decision, row: GateRow) -> str:
     if row.difference is None or decision.measured_on not in CERTIFYING:
         return ""
     evidence = f"{decision.queries:,} {EVIDENCE[decision.measured_on]}"
-    return f" (on {evidence}: {format_points(row.difference)})"
+    text = f"on {evidence}: {format_points(row.difference)}"
+    if row.difference.low > 0:
+        text += f"; {why_not_enough(decision.measured_on, decision.queries)}"
+    return f" ({text})"
 
 
 def format_points(gap: Difference) -> str:
@@ -143,17 +153,25 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     if gap is not None:
         why += f" ({format_points(gap)})"
     if gap is not None and gap.low > 0:
-        why += f": {why_not_enough(decision.rung)}"
-    if best.expectation is not None:
-        why += f", and {_explain_expectation(best.expectation)}"
+        why += f": {why_not_enough(decision.rung, decision.queries)}"
+    shortfall = _explain_shortfall(best)
+    if shortfall:
+        why += f", and {shortfall}"
     for row in decision.candidates:
         if row.excluded_by is not None and row.encoder != BASE:
             return f"{why}; {label(row)} did worse on {EVIDENCE[row.excluded_by]}"
     return why
 
 
-def _explain_expectation(expectation: Expectation) -> str:
-    """Say why experience does not bring a candidate into use."""
+def _explain_shortfall(row: GateRow) -> str:
+    """Say why experience does not bring a candidate into use.
+
+    Empty for the base encoder, of which another share is no adaptation, and where evidence about
+    another candidate keeps it out.
+    """
+    expectation = row.expectation
+    if expectation is None or row.encoder == BASE:
+        return ""
     if expectation.risk >= MAX_RISK:
         text = (
             f"the risk of losing more than {TOLERANCE:g} points is {100 * expectation.risk:.0f} %"
@@ -162,8 +180,12 @@ def _explain_expectation(expectation: Expectation) -> str:
         helped = _spell_number(expectation.helped)
         collections = _spell_number(expectation.collections)
         text = f"it helped on only {helped} of {collections} public collections"
+    elif expectation.average <= 0:
+        text = "public collections did not gain by it on average"
+    elif expectation.mean < USEFUL_GAIN:
+        text = f"less than {USEFUL_GAIN:g} points are expected of it"
     else:
-        text = f"a gain of only {expectation.mean:.1f} points is expected"
+        return ""
     if expectation.widened:
         text += f" (experience was gathered {OTHER_TRAINING})"
     return text
@@ -182,19 +204,24 @@ def _best_candidate(decision: Decision) -> GateRow:
     return best
 
 
-def why_not_enough(rung: RungName) -> str:
+def why_not_enough(rung: RungName, queries: int) -> str:
     """Say why a gain whose interval lies above 0 proves nothing."""
+    if queries < MIN_TO_PROVE:
+        return f"fewer than {MIN_TO_PROVE} prove nothing"
     if rung in FLATTERING:
         return "queries of a kind that was trained on may flatter by as much"
     return "several candidates were compared, of which one may be ahead by chance"
 
 
 def describe_missing(decision: Decision) -> str:
-    """Say which queries a decision lacks."""
+    """Say which queries a decision lacks.
+
+    Queries that may flatter are left out: however many they are, they prove only larger gains.
+    """
     results = {result.rung: result for result in decision.ladder if result.rung in CERTIFYING}
     needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}
     for rung, result in results.items():
-        if rung != "judged":
+        if rung != "judged" and rung not in FLATTERING:
             needed[rung] = result.needed
     wanted = []
     for rung, count in needed.items():

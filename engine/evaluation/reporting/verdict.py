@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.core.figures import FigureTable
 from engine.core.messages.report import (
+    FLATTERING,
     SEARCH_MODES,
     Bar,
     GateRow,
@@ -64,11 +65,10 @@ def gates_of(report: Mapping[str, Any]) -> dict[SearchMode, GateTable]:
         decision = report["selection"][mode]["decision"]
         if not decision or not decision["candidates"]:
             continue
-        rung = decision["rung"] or decision["measured_on"] or ""
         rows = from_json(tuple[GateRow, ...], decision["candidates"])
         gates[mode] = GateTable(
             mode=mode,
-            rung=rung,
+            rung=decision["measured_on"] or "",
             queries=decision["queries"],
             candidates=rows,
             decided=decision["rung"] is not None,
@@ -77,7 +77,7 @@ def gates_of(report: Mapping[str, Any]) -> dict[SearchMode, GateTable]:
 
 
 def deciding_rung(report: Mapping[str, Any], mode: SearchMode) -> str:
-    """Return the kind of evidence that decided in a mode, empty if none did."""
+    """Return the kind of evidence that had the last word in a mode, empty if none had."""
     decision = report["selection"][mode]["decision"] or {}
     return decision.get("rung") or ""
 
@@ -185,7 +185,7 @@ def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]
         commands = ("engine encoders", f"engine encoders compare {project} NAME")
         return (NextStep("encoder", what, commands),)
     steps = []
-    if not any(row["rung"] in ("model", "imported") for row in _ladder_rows(report)):
+    if not any(row["rung"] in FLATTERING for row in _ladder_rows(report)):
         what = (
             "Let a local language model write the training queries, which teach more than sentences"
             " of the documents"

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from fixtures.app import drive, text_of, until, until_text
+from fixtures.app import drive, text_of, until, until_seen, until_text
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.pipeline import engine_here
 from fixtures.queries_step import choose, queries_step, sample_of, settings, shown, stored, typed
@@ -49,7 +49,7 @@ def test_documents_are_read_first_then_a_sample_comes_by_itself(new_project: Pat
         await until(pilot, lambda: pane.state == "unread", "documents that have not been read")
         await until(pilot, lambda: pilot.app.focused is pane.query_one("#primary"))
         await pilot.press("enter")
-        await until(
+        await until_seen(
             pilot,
             lambda: pane.state == "running" and pane.query_one("#primary").disabled,
             "the run",

@@ -201,7 +201,7 @@ def test_the_preferences_counted_are_those_of_the_candidate_in_use() -> None:
         "interpolated": PreferenceEvidence(90, 1.0, 1.0),
     }
     found = chosen(preferences=given, candidates=BOTH)
-    assert (found.chosen, found.queries) == ("adapted", 40)
+    assert (found.chosen, found.preferences) == ("adapted", given["adapted"])
 
 
 def test_a_lower_rung_excludes_what_is_expected_and_not_what_is_proved_above_it() -> None:
@@ -277,6 +277,17 @@ def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candi
     ), "19 queries describe nothing"
 
 
+def test_what_titles_prove_gives_way_to_no_candidate_that_is_only_expected() -> None:
+    titles = evidence("document", {"interpolated": 0.03 + NOISE / 2, "adapted": NOISE})
+    model = evidence("model", {"interpolated": NOISE, "adapted": 0.03 + NOISE})
+    found = chosen(titles, model, candidates=BOTH, foreseen=foreseen_of_both())
+    interpolated, adapted = found.candidates
+    assert interpolated.expectation is not None
+    assert adapted.expectation is not None
+    assert adapted.expectation.mean > interpolated.expectation.mean
+    assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "expected"])
+
+
 @pytest.mark.parametrize(("mean", "name"), [(0.49, "base"), (0.5, "adapted")])
 def test_less_than_half_a_point_is_not_worth_an_expected_change(mean: float, name: str) -> None:
     found = chosen(foreseen=foreseen(mean, 0.5))  # P(z < −0.79 / 0.5) = 0.057
@@ -303,12 +314,11 @@ def test_of_expected_candidates_the_one_with_the_largest_expected_gain_is_chosen
 def test_preferences_prove_and_exclude() -> None:
     better = {"adapted": PreferenceEvidence(40, 25.0, 0.1)}
     found = chosen(preferences=better)
-    assert (found.chosen, found.standing, found.rung, found.queries) == (
-        "adapted",
-        "proved",
-        "preferred",
-        40,
-    )
+    assert (found.chosen, found.standing, found.rung) == ("adapted", "proved", "preferred")
+    assert (found.measured_on, found.queries) == (None, 0), "preferences measure no candidate"
+    sure = {"adapted": PreferenceEvidence(40, 45.0, 0.1)}
+    found = chosen(evidence("document", {"adapted": NOISE}), preferences=sure)
+    assert (found.rung, found.measured_on, found.queries) == ("preferred", "document", 400)
     beside = chosen(evidence("document", {"adapted": NOISE}), preferences=better)
     assert beside.chosen == "base", (
         "two kinds of evidence were asked: 1 / wealth has to be at most 2.5 %"

@@ -11,6 +11,7 @@ from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, Expectation, GateRow
 from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.gate.decision import Decision, RungResult
+from engine.evaluation.gate.rules import USEFUL_GAIN
 from engine.evaluation.gate.sentences import (
     NUMBERS,
     OTHER_TRAINING,
@@ -75,7 +76,7 @@ def test_what_preferences_prove_is_told_by_their_counts_and_not_by_what_queries_
     losses: int, expected: list[int]
 ) -> None:
     given = PreferenceEvidence(40, 50.0, 0.1, 30, losses)
-    found = replace(PROVED, rung="preferred", measured_on="judged", queries=40, preferences=given)
+    found = replace(PROVED, rung="preferred", measured_on="judged", preferences=given)
     text = explain_decision(found)
     assert EVIDENCE["preferred"] in text
     assert numbers(text) == expected
@@ -93,6 +94,11 @@ def test_what_is_expected_is_said_to_be_with_the_collections_it_helped_on() -> N
     assert "five of six" in text
     assert "not yet proved" in text
     assert numbers(text) == [4.0, 208, 3.2, 95, 2.2, 4.2]
+    assert why_not_enough("document", 208) in text, "its interval lies above 0"
+    few = explain_decision(expected(queries=70))
+    assert numbers(few) == [4.0, 70, 3.2, 95, 2.2, 4.2, 71]
+    unclear = replace(ROW, difference=replace(GAP, low=-2.25))
+    assert why_not_enough("document", 208) not in explain_decision(expected(unclear))
     assert numbers(explain_decision(expected(measured_on=None, queries=0))) == [4.0]
     assert numbers(explain_decision(expected(replace(ROW, difference=None)))) == [4.0]
     assert numbers(explain_decision(expected(measured_on="extractive"))) == [4.0], (
@@ -130,15 +136,28 @@ def test_what_helped_on_half_of_the_collections_or_promises_little_is_said_to() 
     text = explain_decision(kept(replace(ROW, outcome="not shown", expectation=half)))
     assert f"{NUMBERS[2]} of {NUMBERS[4]}" in text
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
-    small = replace(EXPECTATION, mean=0.43)
+    small = replace(EXPECTATION, mean=0.46)
     text = explain_decision(kept(replace(ROW, outcome="not shown", expectation=small)))
-    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2, 0.4]
+    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2, USEFUL_GAIN]
+    lost = replace(EXPECTATION, average=-0.2)
+    text = explain_decision(kept(replace(ROW, outcome="not shown", expectation=lost)))
+    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
+    assert len(text) > len(explain_decision(kept(replace(ROW, outcome="not shown"))))
+
+
+@pytest.mark.parametrize("encoder", ["adapted", "base"])
+def test_a_gain_that_experience_foresees_is_no_reason_against_it(encoder: str) -> None:
+    """Another share of base is no adaptation; an adapted one is kept out by other evidence."""
+    row = replace(ROW, encoder=encoder, outcome="not shown")
+    foreseen = replace(row, expectation=EXPECTATION)
+    assert explain_decision(kept(foreseen)) == explain_decision(kept(row))
 
 
 def test_experience_of_another_encoder_is_said_to_be_where_base_stays() -> None:
-    row = replace(ROW, outcome="not shown", expectation=replace(EXPECTATION, widened=True))
+    risky = replace(EXPECTATION, risk=0.31)
+    row = replace(ROW, outcome="not shown", expectation=replace(risky, widened=True))
     assert OTHER_TRAINING in explain_decision(kept(row))
-    same = replace(ROW, outcome="not shown", expectation=EXPECTATION)
+    same = replace(ROW, outcome="not shown", expectation=risky)
     assert OTHER_TRAINING not in explain_decision(kept(same))
 
 
@@ -192,6 +211,10 @@ def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -
     assert numbers(why_kept(replace(few, ladder=LADDER[1:]))) == [4, 75, 150, 208]
     assert numbers(why_kept(replace(few, ladder=LADDER[2:]))) == [4, 75]
     assert EVIDENCE["extractive"] in why_kept(replace(few, ladder=LADDER[2:]))
+    flattering = (LADDER[1], RungResult("model", 90, 530))
+    assert numbers(why_kept(replace(few, ladder=flattering))) == [4, 75, 150, 208], (
+        "more of them would prove no such gain"
+    )
 
 
 def test_questions_about_too_few_documents_are_said_to_be() -> None:
@@ -232,8 +255,8 @@ def test_a_gain_above_0_that_proves_nothing_is_explained() -> None:
     )
     parts = {"chosen": "base", "standing": "base", "candidates": (row,), "queries": 234}
     flattering = replace(PROVED, rung="imported", measured_on="imported", **parts)
-    assert why_kept(flattering).endswith(why_not_enough("imported"))
+    assert why_kept(flattering).endswith(why_not_enough("imported", 234))
     many = replace(PROVED, rung="judged", measured_on="judged", **parts)
-    assert why_kept(many).endswith(why_not_enough("judged"))
+    assert why_kept(many).endswith(why_not_enough("judged", 234))
     chance = replace(row, difference=Difference(2.2, -0.5, 4.2, 0.9, "no difference shown", 0.2))
-    assert why_not_enough("judged") not in why_kept(replace(many, candidates=(chance,)))
+    assert why_not_enough("judged", 234) not in why_kept(replace(many, candidates=(chance,)))

@@ -320,3 +320,16 @@ def test_gates_rungs_and_rows_are_by_mode() -> None:
     assert gate.candidates[0].difference.value == 2
     assert (deciding_rung(given, "semantic"), deciding_rung(given, "hybrid")) == ("document", "")
     assert own_systems_of(given) == ("adapted", "rrf_base", "weighted_base")
+
+
+def test_figures_of_a_gate_are_of_the_queries_that_measured_the_candidates() -> None:
+    """What is expected is measured on 60 titles, though only a model's queries are enough."""
+    semantic = chosen("semantic", "expected", "model")
+    semantic["decision"]["measured_on"] = "document"
+    given = report(semantic)
+    assert (gates_of(given)["semantic"].rung, deciding_rung(given, "semantic")) == (
+        "document",
+        "model",
+    )
+    (found,) = (one for one in verdict_of(given).modes if one.mode == "semantic")
+    assert found.kind == "document"
