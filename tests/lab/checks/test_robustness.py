@@ -236,7 +236,7 @@ def test_shared_words_are_only_exchanged_for_words_of_the_language_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     learnt = {"garden": "yard", "roof": "cover"}
-    monkeypatch.setattr(robustness, "_learn_synonyms", lambda *_: learnt)
+    monkeypatch.setattr(robustness, "corpus_synonyms", lambda *_: learnt)
 
     def ask(asked):
         return [{"roof": "top"} if "roof" in words else {} for _, words in asked], "small"

@@ -161,8 +161,8 @@ def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
 
     encoder = SimpleNamespace(load=lambda *_, **__: None)
     source = SimpleNamespace(black_box=encoder, small=encoder, folder=None)
+    monkeypatch.setattr(mafin, "AugmentedSource", SimpleNamespace)
     for name, value in (
-        ("_require_small_model", lambda _: source),
         ("encoder_source", lambda _: source),
         ("add_cache", lambda _, loaded: loaded),
         ("AugmentedEncoder", lambda *_: None),

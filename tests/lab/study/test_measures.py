@@ -18,7 +18,7 @@ from engine.lab.checks.diagnostics import Similarities
 from engine.lab.checks.options import LabOptions
 from engine.lab.study import measures
 from engine.lab.study.measures import measure_all_queries, measured_sets, transformed_systems
-from engine.lexical.filenames import FilenameMatch
+from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.queries.rules.tokens import question_key
 from engine.settings.load import validate
 
@@ -96,7 +96,8 @@ def test_questions_that_were_judged_where_two_lists_differ_are_left_out(
     monkeypatch.setattr(measures, "build_query_sets", lambda *_: [asked])
     monkeypatch.setattr(focused, "focused_questions", lambda _: {question_key("first one")})
     monkeypatch.setattr(focused, "asked_questions", lambda _: ())
-    monkeypatch.setattr(focused, "_build_focused_set", lambda *_: None)
-    nothing: Any = None
-    (rest,) = measured_sets(nothing, [])
+    monkeypatch.setattr(focused, "read_marks", lambda _: {})
+    monkeypatch.setattr(focused, "document_names", lambda _: DocumentNames([]))
+    context: Any = SimpleNamespace(project=None)
+    (rest,) = measured_sets(context, [])
     assert [judgment.text for judgment in rest.judgments] == ["second one"]
