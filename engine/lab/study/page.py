@@ -103,6 +103,10 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
                 continue
             mean = average_seeds(measured, trained=is_trained)
             values = {column: mean.get(column) for column in study.measures}
+            steps = [row[STEP] for row in measured if row.get(STEP) is not None]
+            if len(set(steps)) > 1:
+                # A mean of steps says nothing, where each training has kept its own.
+                values[STEP] = ", ".join(map(str, steps))
             if values.get(STEP) is None and STEP not in study.columns:
                 values.pop(STEP, None)
             training_label = training if is_trained else ""

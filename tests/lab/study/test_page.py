@@ -432,6 +432,17 @@ def test_each_row_that_was_trained_says_of_which_step_it_is(tmp_path: Path) -> N
     assert [row["values"].get("step") for row in page["rows"][:2]] == [None, 500]
 
 
+def test_the_steps_that_several_seeds_kept_are_listed() -> None:
+    cells = []
+    for seed, step in enumerate((20, 10, 20)):
+        rows = {"Mafin": {"recall@1": interval(40 + seed), "step": step}}
+        cells.append((Cell(seed + 1, {}, "", "Unsup.", "", seed), TOLD, kept(**rows)))
+    (row,) = rows_of(study_of("mafin-t1"), cells)
+    assert row.values["step"] == "20, 10, 20"
+    (first,) = rows_of(study_of("mafin-t1"), cells[:1] + cells[2:])
+    assert first.values["step"] == 20
+
+
 def test_without_a_language_model_a_study_measures_masking_only(tmp_path: Path) -> None:
     systems = {"base": {"hit@1": 1}}
     rows = [
