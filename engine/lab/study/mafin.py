@@ -5,14 +5,17 @@ They compare a black box, a small model, and combinations of both.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from engine.core.arrays import Doubles
+from engine.core.disk import disk_errors, write_text
 from engine.core.errors import UsageError
+from engine.core.platforms.files import try_remove_tree
 from engine.core.records import Chunk
 from engine.encoders.for_project import add_cache, chunk_vectors, training_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, EncoderSource
     from engine.project.folder import ProjectFolder
     from engine.settings.schema import Settings
+    from engine.training.job import Job
     from engine.training.trainer import TrainResult
 
 LINEAR_RATE = 1e-4
@@ -97,7 +101,6 @@ def train_systems(
     training raises.
     """
     from engine.training.dataset import training_data
-    from engine.training.distributed import train_together
     from engine.training.job import Job
     from engine.training.model.linear_map import LinearMap, MappedEncoder, train_linear_map
 
@@ -141,7 +144,7 @@ def train_systems(
                 should_stop=context.should_stop,
                 should_finish=context.should_finish,
             )
-            result = train_together(job)
+            result = train_once(job)
             done.seconds += result.seconds
             return result
 
@@ -163,6 +166,30 @@ def train_systems(
     yield f"linear map of rank {rank}", map_black_box(rank)
     yield "Mafin", AugmentedEncoder(black_box, train_small("mafin"))
     yield "λ-Mafin", AugmentedEncoder(black_box, train_small("lambda-mafin"))
+
+
+def train_once(job: Job) -> TrainResult:
+    """Train as `train_together`, or return what an earlier run has trained in the job's folder.
+
+    Checkpoints are removed at the end. With all weights they take eight times as much as the
+    adapter, and a comparison has up to 18 trainings.
+    """
+    from engine.training.distributed import train_together
+    from engine.training.trainer import TrainResult
+
+    record = job.folder / "result.json"
+    with suppress(OSError, ValueError, TypeError):
+        result = TrainResult(job.folder / "adapter", **json.loads(record.read_text("utf-8")))
+        if result.adapter.is_dir():
+            return result
+    result = train_together(job)
+    figures = asdict(result)
+    del figures["adapter"]
+    with disk_errors("A trained small model could not be kept."):
+        write_text(record, json.dumps(figures))
+    for checkpoint in job.folder.glob("step-*"):
+        try_remove_tree(checkpoint)
+    return result
 
 
 def _require_small_model(source: EncoderSource) -> AugmentedSource:

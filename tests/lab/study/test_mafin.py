@@ -172,7 +172,7 @@ def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
     ):
         monkeypatch.setattr(mafin, name, value)
     monkeypatch.setattr("engine.training.dataset.training_data", lambda *_: None)
-    monkeypatch.setattr("engine.training.distributed.train_together", train_small)
+    monkeypatch.setattr(mafin, "train_once", train_small)
     monkeypatch.setattr(linear_map, "train_linear_map", train_map)
     monkeypatch.setattr(linear_map, "MappedEncoder", lambda _, matrix: float(matrix[0, 0]))
     context: Any = SimpleNamespace(
@@ -190,6 +190,30 @@ def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
     assert set(trained) == {None, "mafin", "lambda-mafin", "full", 64}
     assert all(sorted(values) == list(tried) for values in trained.values())
     assert encoders["linear map"] == encoders["linear map of rank 64"] == max(tried)
+
+
+def test_a_finished_training_is_kept_without_its_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = []
+
+    def train(job: Job) -> TrainResult:
+        trained.append(job)
+        for name in ("adapter", "step-00000010", "step-00000020"):
+            (job.folder / name).mkdir(parents=True, exist_ok=True)
+        return TrainResult(job.folder / "adapter", 20, 10, 41.5, [{"step": 10}], "no gain", 7.5)
+
+    monkeypatch.setattr("engine.training.distributed.train_together", train)
+    job: Any = SimpleNamespace(folder=tmp_path / "small" / "0.1")
+    first = mafin.train_once(job)
+    assert mafin.train_once(job) == first == train(job)
+    assert len(trained) == 2, "once, and once for the comparison"
+    (job.folder / "result.json").write_text("torn")
+    assert mafin.train_once(job) == first
+    assert sorted(path.name for path in job.folder.iterdir()) == ["adapter", "result.json"]
+    shutil.rmtree(job.folder / "adapter")
+    assert mafin.train_once(job) == first
+    assert len(trained) == 4
 
 
 def test_questions_of_one_text_are_resampled_together(
