@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from threading import Lock
 
 from engine.core.errors import EngineError, UsageError
@@ -18,7 +19,7 @@ from engine.search.workers import ThreadSearcher
 
 
 def label_projects(names: Sequence[str]) -> dict[str, ProjectFolder]:
-    """Return the named projects, or all, by their `short_names`.
+    """Return the named projects, or all, by their `short_names` with slashes on every system.
 
     Raises UsageError if there are none.
     """
@@ -33,7 +34,7 @@ def label_projects(names: Sequence[str]) -> dict[str, ProjectFolder]:
             command="new",
         )
     labels = short_names([folder.path for folder in folders])
-    return {labels[folder.path]: folder for folder in folders}
+    return {Path(labels[folder.path]).as_posix(): folder for folder in folders}
 
 
 def no_project(labels: Sequence[str], *, named: bool = True) -> UsageError:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from engine.core.errors import CancelledError, EngineError
-from engine.core.platforms.files import release_pages, try_remove_file, try_remove_tree
+from engine.core.platforms.files import delete_tree, release_pages, try_remove_file, try_remove_tree
 from engine.encoders.encoder import Unfinished
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
@@ -162,16 +162,32 @@ class EmbeddingCache:
 
     def drop_others(self, keep: Collection[str]) -> int:
         """Delete the vectors of all encoders but `keep`; return how many encoders were dropped."""
-        if not self.folder.is_dir():
-            return 0
         dropped = 0
-        for path in list(self.folder.iterdir()):
-            is_encoder = path.is_dir() and _FINGERPRINT.fullmatch(path.name)
-            if is_encoder and path.name not in keep:
+        for path in self._list_encoders():
+            if path.name not in keep:
                 self._open.pop(path.name, None)
                 try_remove_tree(path)
                 dropped += 1
         return dropped
+
+    def drop_all(self) -> None:
+        """Delete the vectors of all encoders.
+
+        Raises OSError, on Windows also while another process has them open.
+        """
+        self._open.clear()
+        for path in self._list_encoders():
+            delete_tree(path)
+
+    def _list_encoders(self) -> list[Path]:
+        """Return the sub-folders of encoders."""
+        if not self.folder.is_dir():
+            return []
+        return [
+            path
+            for path in self.folder.iterdir()
+            if path.is_dir() and _FINGERPRINT.fullmatch(path.name)
+        ]
 
 
 class CachedRows:

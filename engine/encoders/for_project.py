@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
 from engine.core.extras import check_llm
 from engine.core.platforms.files import is_writable, try_remove_tree
@@ -155,7 +156,10 @@ def load_for_search(
 
 
 def _forget_other_model(context: StageContext) -> None:
-    """Delete a server's cached vectors if another model makes them now."""
+    """Delete a server's cached vectors if another model makes them now.
+
+    Raises EngineError if any stay: they would count as those of the new model.
+    """
     from engine.encoders.embedding_cache import EmbeddingCache
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
@@ -164,8 +168,10 @@ def _forget_other_model(context: StageContext) -> None:
     server = base_source(chosen).load(chosen.max_tokens)
     if isinstance(server, EndpointEncoder) and server.is_other(cache / server.fingerprint / PROBES):
         # An encoder with a small model next to it has a fingerprint of its own.
-        for folder in (cache, cache / QUERIES):
-            EmbeddingCache(folder).drop_others(())
+        with disk_errors("The vectors of the server's former model could not be removed."):
+            # The server's probes, by which the next attempt knows of the change, go last.
+            for folder in (cache / QUERIES, cache):
+                EmbeddingCache(folder).drop_all()
         context.warn(
             "The embedding server has another model now: all documents are embedded again. 'engine"
             " adapt --force' compares."

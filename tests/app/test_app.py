@@ -23,6 +23,7 @@ from fixtures.app import (
     until_text,
 )
 from fixtures.project_files import mode
+from fixtures.user_folders import STATE
 from rich.style import Style
 from textual.command import CommandPalette
 from textual.events import Key
@@ -330,7 +331,7 @@ def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:
 def test_the_chosen_theme_is_there_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv(STATE, str(tmp_path))
     monkeypatch.setenv("COLORFGBG", "15;0")
 
     async def story(pilot: Pilot[Any]) -> tuple[str, str]:
@@ -391,9 +392,10 @@ def test_diagnostics_hold_facts_and_no_document_text(finished_project: Path) -> 
 
 
 def test_diagnostics_list_a_problem_of_the_machine(
-    new_project: Path, monkeypatch: pytest.MonkeyPatch
+    new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ProjectFolder(new_project).change_settings({"encoder.model": "/no/such/[model"})
+    model = str(tmp_path / "no" / "[model")
+    ProjectFolder(new_project).change_settings({"encoder.model": model})
 
     async def command(_name: str, project: str, *_options: str, good: object) -> Any:
         return to_json(await asyncio.to_thread(examine, ProjectFolder(Path(project))))
@@ -403,7 +405,7 @@ def test_diagnostics_list_a_problem_of_the_machine(
     )  # a process would load torch
 
     def finding(text: str) -> list[str]:
-        lines = (line for line in text.splitlines() if "/no/such/[model" in line)
+        lines = (line for line in text.splitlines() if model in line)
         return [line for line in lines if line.split(":")[0].split() == ["problem", "model"]]
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -440,7 +442,7 @@ def test_what_no_terminal_could_be_sent_is_copied_without_a_fault() -> None:
 def test_a_fault_is_recorded_in_private_and_reported_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv(STATE, str(tmp_path))
 
     class Faulty(BmembedApp):
         def on_mount(self) -> None:
@@ -462,7 +464,7 @@ def test_a_record_that_cannot_be_written_is_no_second_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv(STATE, str(tmp_path / "file"))
     assert faults.write_record(ValueError("x")) is None
     assert faults.report_fault(ValueError("x"))
     assert os.path.isfile(tmp_path / "file")

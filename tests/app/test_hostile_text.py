@@ -28,6 +28,7 @@ from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.search.pane import SearchPane
 from engine.core.errors import EngineError
+from engine.core.platforms import SYSTEM
 from engine.project.folder import ProjectFolder
 
 CLICK = "[@click=app.quit]leave[/]"
@@ -36,8 +37,9 @@ NAMES = (
     f"{TRAP}.md",
     "[/]closed.md",
     "[bold]$error[.txt",
-    "wipe\x1b[2Jme.md",
     "turn\u202earound.md",
+    # Names hold no control characters on Windows.
+    *(() if SYSTEM == "windows" else ("wipe\x1b[2Jme.md",)),
 )
 TEXT = f"""# {CLICK} zanzibar
 

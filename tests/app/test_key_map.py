@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fixtures.app import drive, until_screen, until_text
 from fixtures.project_files import mode
+from fixtures.user_folders import CONFIG
 from textual.pilot import Pilot
 
 from bmembed_tui import keymap
@@ -20,7 +21,7 @@ from engine.core.errors import SettingsError
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A configuration folder of the test's own; returns where the key map lies."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv(CONFIG, str(tmp_path / "config"))
     path = keymap.keymap_file()
     path.parent.mkdir(parents=True)
     return path

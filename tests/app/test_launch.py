@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fixtures.app import NoCollector, opened, piloted, until
+from fixtures.user_folders import STATE
 from textual.pilot import Pilot
 
 from bmembed_tui.app import BmembedApp
@@ -79,6 +80,6 @@ def test_an_app_that_opens_nothing_leaves_no_process(new_project: Path) -> None:
 def test_nothing_is_started_without_a_project_or_with_an_invalid_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv(STATE, str(tmp_path))
     assert asyncio.run(start_engine(None)) is None
     assert asyncio.run(start_engine("a:b")) is None

@@ -32,6 +32,7 @@ def record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     play_record(monkeypatch, tmp_path)
 
 
+@pytest.mark.posix(reason="the pictures show POSIX paths")
 @pytest.mark.parametrize(
     "names",
     [pytest.param(QUICK, id="quick"), pytest.param(REST, id="rest", marks=pytest.mark.slow)],

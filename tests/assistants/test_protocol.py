@@ -89,6 +89,7 @@ def test_fifty_calls_by_keyword_and_by_meaning_need_no_socket(
     assert not list(tmp_path.rglob("deviceid"))
 
 
+@pytest.mark.posix(reason="the kernel's refusal is Linux's")
 def test_the_kernel_does_end_who_makes_a_socket() -> None:
     done = subprocess.run(
         [*WITHOUT_SOCKETS, sys.executable, "-c", "import socket; socket.socketpair()"], check=False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from fixtures.assistants import called, called_in, indexed
@@ -57,7 +58,7 @@ def test_a_url_names_the_file_whatever_is_in_its_name(handbook: Path, shelf: Pat
     (hit,) = called(handbook, "search", query="wing")["results"]
     url = urlsplit(hit["url"])
     assert (url.scheme, url.netloc, url.fragment) == ("file", "", "")
-    assert Path(unquote(url.path)) == shelf / "handbook documents" / "reports/wing #1.txt"
+    assert Path(url2pathname(url.path)) == shelf / "handbook documents" / "reports/wing #1.txt"
     assert called(handbook, "fetch", id=hit["id"])["url"] == hit["url"]
 
 

@@ -384,20 +384,20 @@ def test_adapter_of_another_model_is_refused(
 ) -> None:
     from safetensors.torch import load_file, save_file
 
-    copy = Path(shutil.copytree(adapter, tmp_path / "foreign"))
     tensors = load_file(adapter / "adapter_model.safetensors")
+    of_more_layers = Path(shutil.copytree(adapter, tmp_path / "layers"))
     save_file(
         {name.replace("layer.1", "layer.7"): value for name, value in tensors.items()},
-        copy / "adapter_model.safetensors",
+        of_more_layers / "adapter_model.safetensors",
     )
-    with fails(ModelError, "adapter-mismatch"):
-        encoder(tiny_model, adapter=copy)
+    of_another_shape = Path(shutil.copytree(adapter, tmp_path / "shape"))
     save_file(
         {name: value[:2].contiguous() for name, value in tensors.items()},
-        copy / "adapter_model.safetensors",
+        of_another_shape / "adapter_model.safetensors",
     )
-    with fails(ModelError, "adapter-mismatch"):
-        encoder(tiny_model, adapter=copy)
+    for copy in (of_more_layers, of_another_shape):
+        with fails(ModelError, "adapter-mismatch"):
+            encoder(tiny_model, adapter=copy)
 
 
 @pytest.mark.parametrize("name", ["adapter_config.json", "adapter_model.safetensors"])

@@ -135,6 +135,7 @@ def test_a_query_is_sent_once_also_by_another_process(server: Server, tmp_path: 
     kept = [path for path in (project.path / "cache").rglob("*") if path.is_file()]
     assert len(kept) == 3, "of two calls, and of the model"
     assert {mode(path) for path in kept} == {0o600}
+    del first  # Windows removes no file that is mapped
     made(max_files=2)
     assert [path.name for path in (project.path / "cache").rglob("*") if path.is_file()] == [
         for_project.PROBES

@@ -5,7 +5,6 @@ leaves a wrong vector.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,9 +16,12 @@ import numpy as np
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, serving
+from fixtures.files_in_use import refuse_as_windows
 from fixtures.two_encoders import save_adapter
 
-from engine.core.errors import ModelError, StageError
+from engine.core.errors import EngineError, ModelError, StageError
+from engine.core.platforms import SYSTEM
+from engine.encoders import for_project
 from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
 from engine.encoders.encoder import Encoder
 from engine.encoders.for_project import add_query_cache, load_encoder, open_cache
@@ -127,6 +129,25 @@ def test_embedding_by_force_asks_the_other_model_for_every_vector(
         np.testing.assert_allclose(found, server.joined(TEXTS, small), atol=2e-3)
         query = searching(project, adapter).encode_queries(["alarm"])
         np.testing.assert_allclose(query, server.joined(["alarm"], small), atol=2e-3)
+        del encoder  # Windows removes no file that is mapped
+
+
+@pytest.mark.skipif(SYSTEM != "linux", reason="it reads /proc")
+def test_vectors_of_another_model_that_a_search_has_open_end_the_run(
+    server: Server, project: ProjectFolder, context: StageContext, tmp_path: Path
+) -> None:
+    load_encoder(context)
+    search = searching(project, None)
+    search.encode_queries(["alarm"])
+    server.model = "other"
+    with refuse_as_windows(tmp_path):
+        for _ in range(2):
+            with fails(EngineError, "write-failed"):
+                load_encoder(replace(context, forced=True))
+        del search
+        load_encoder(replace(context, forced=True))
+    query = searching(project, None).encode_queries(["alarm"])
+    np.testing.assert_allclose(query, server.vectors(["alarm"]), atol=2e-3)
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -142,7 +163,7 @@ def test_another_model_is_noticed_by_everyone_who_searches(
     chosen = adapter if beside else None
     searching(project, chosen).encode_queries(["alarm"])
     server.model = "other"
-    monkeypatch.setattr(os, "access", lambda *_: writes)
+    monkeypatch.setattr(for_project, "is_writable", lambda _folder: writes)
     with fails(ModelError, "endpoint-model-changed"):
         searching(project, chosen).encode_queries(["roof"])
 
@@ -150,23 +171,27 @@ def test_another_model_is_noticed_by_everyone_who_searches(
 def test_who_may_only_read_searches_before_a_run_has_kept_anything(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(for_project, "is_writable", lambda _folder: False)
     assert searching(project, None).encode_queries(["roof"]).shape == (1, WIDTH)
     assert not [path for path in (project.path / "cache").rglob("*") if path.is_file()]
 
 
 def test_a_server_that_dies_leaves_no_vectors_among_the_joined(
-    server: Server, project: ProjectFolder, adapter: Path, small: Encoder, context: StageContext
+    server: Server,
+    project: ProjectFolder,
+    adapter: Path,
+    small: Encoder,
+    context: StageContext,
+    tmp_path: Path,
 ) -> None:
     source = encoder_source(project.settings().encoder, WIDTH)
-    for encoder in (load_encoder(context, adapter), source.load(256, adapter)):
-        cache = EmbeddingCache(project.path / "cache")
-        cache.drop_others(())
+    for encoder, name in ((load_encoder(context, adapter), "a"), (source.load(256, adapter), "b")):
+        folder = tmp_path / name
         server.left = 4
         with fails(StageError, "endpoint-no-answer"):
-            encode_cached(encoder, HASHES, TEXTS, cache)
+            encode_cached(encoder, HASHES, TEXTS, EmbeddingCache(folder))
         server.left = float("inf")
-        again = EmbeddingCache(project.path / "cache")
+        again = EmbeddingCache(folder)
         np.testing.assert_allclose(
             encode_cached(encoder, HASHES, TEXTS, again)[:], server.joined(TEXTS, small), atol=2e-3
         )

@@ -302,10 +302,7 @@ def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
 
 
 def test_a_model_folder_that_is_gone(small: Path, tiny_model: Path) -> None:
-    settings = small / "project.toml"
-    settings.write_text(
-        settings.read_text().replace(str(tiny_model), str(tiny_model.parent / "gone"))
-    )
+    ProjectFolder(small).change_settings({"encoder.model": str(tiny_model.parent / "gone")})
     code, error = error_of("adapt", str(small))
     assert (code, error["code"]) == (3, "model-missing")
     assert "gone" in error["what"]

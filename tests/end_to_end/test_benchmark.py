@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,10 +109,7 @@ def test_other_settings_are_refused(
 def test_another_data_set_and_other_queries_are_refused(
     kept: Path, dataset: Path, tiny_model: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    for path in dataset.iterdir():
-        (other / path.name).symlink_to(path)
+    other = Path(shutil.copytree(dataset, tmp_path / "other"))
     with fails(UsageError, "folder-taken") as caught:
         benchmark(other, settings=small(tiny_model), keep=kept, on_event=stop)
     assert "corpus.paths" in caught.value.why

@@ -16,7 +16,15 @@ from unittest import mock
 
 import pytest
 from fixtures.errors import error_of
-from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, environment
+from fixtures.pipeline import (
+    SAMPLE,
+    copy_documents,
+    copy_project,
+    engine,
+    engine_here,
+    environment,
+)
+from fixtures.user_folders import DATA
 from lxml import html
 
 from engine.cli.app import GROUPS
@@ -139,15 +147,15 @@ def test_without_a_command_the_help_is_shown() -> None:
             ["import-queries", "PROJECT", "/no/file.jsonl"],
             3,
             "dataset-unreadable",
-            "/no/file.jsonl",
+            str(Path("/no/file.jsonl")),
         ),
         (
             ["import-judgments", "PROJECT", "/no/file.jsonl"],
             3,
             "dataset-unreadable",
-            "/no/file.jsonl",
+            str(Path("/no/file.jsonl")),
         ),
-        (["benchmark", "/no/folder"], 3, "dataset-incomplete", "/no/folder"),
+        (["benchmark", "/no/folder"], 3, "dataset-incomplete", str(Path("/no/folder"))),
         (["doctor", "nowhere"], 2, "project-missing", "nowhere"),
     ],
 )
@@ -188,7 +196,12 @@ def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
     assert "engine run" in made.stderr
     for arguments, status, code, value in [
         ([str(finished), documents], 2, "project-exists", str(finished)),
-        ([str(tmp_path / "a"), "/no/such/folder"], 3, "path-missing", "/no/such/folder"),
+        (
+            [str(tmp_path / "a"), "/no/such/folder"],
+            3,
+            "path-missing",
+            str(Path("/no/such/folder")),
+        ),
         (
             [str(tmp_path / "a"), documents, "--model", str(tmp_path)],
             3,
@@ -335,7 +348,11 @@ def test_search_filters(finished: Path) -> None:
     assert newest == sorted(newest, reverse=True)
 
 
-def test_paths_of_what_is_found_in_one_project_and_in_all(finished: Path, tmp_path: Path) -> None:
+def test_paths_of_what_is_found_in_one_project_and_in_all(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DATA, str(tmp_path / "data"))
+
     def paths(*arguments: str) -> list[str]:
         return engine_here("search", *arguments, "--mode", "bm25", "--files").stdout.splitlines()
 
@@ -345,12 +362,11 @@ def test_paths_of_what_is_found_in_one_project_and_in_all(finished: Path, tmp_pa
     assert phrase[0] in paths(str(finished), '"cold room', "--literal")
     (tmp_path / "empty").mkdir()
     engine_here("new", "not-read", str(tmp_path / "empty"))
-    link = projects_root() / "linked"
-    link.symlink_to(finished)
+    copy = copy_project(finished, projects_root() / "copied")
     done = engine_here("search", "--all", '"cold room" -title:door', "--mode", "bm25", "--files")
     assert [*map(os.path.basename, done.stdout.splitlines())] == [*map(os.path.basename, phrase)]
     assert "not-read" in done.stderr
-    link.unlink()
+    shutil.rmtree(copy)
     done = engine_here(
         "search", "--all", "--json", "--also", str(finished), "--mode", "bm25", "--", "cold room"
     )

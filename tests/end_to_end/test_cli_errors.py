@@ -112,6 +112,7 @@ def test_a_fault_does_not_steer_the_terminal() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.posix(reason="its shell is bash")
 def test_what_to_do_next_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
     path = tmp_path / "it's mine; rm -rf x"

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from fixtures.pipeline import environment
 
 from engine.project.folder import ProjectFolder
 
+pytestmark = pytest.mark.posix(reason="Windows has no SIGCHLD")
 IGNORING = """
 import os, signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fixtures.endings import KILLED_CODE
 from fixtures.pipeline import ROOT, copy_documents, copy_project, engine_here, environment, figures
 
 from engine import Project
@@ -257,5 +258,5 @@ def test_a_killed_child_ends_the_run_with_a_clear_error(
         if isinstance(event, events.StageFailed)
     ]
     assert len(failures) == 1
-    assert "killed" in failures[0].error["what"]
+    assert failures[0].error["code"] == KILLED_CODE
     assert json.loads((newest / "run.json").read_text())["state"] == "failed"

@@ -203,6 +203,7 @@ def test_the_command_reports_what_is_missing(asked_project: Make) -> None:
     assert "queries.model" in error["why"]
 
 
+@pytest.mark.posix(reason="ctypes raises OSError for a forbidden address on Windows")
 def test_a_crash_of_llama_cpp_is_an_error(
     asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

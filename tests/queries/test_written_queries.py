@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from fixtures.endings import KILLED
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, Request, good, passage, serving, step
 from fixtures.pipeline import environment, generate_here, stage_here
@@ -154,7 +155,7 @@ def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make) -> None:
             path for path in (project.path / "runs").iterdir() if (path / "stage.json").exists()
         )
         psutil.Process(json.loads((newest / "stage.json").read_text())["pid"]).kill()
-        assert started.wait(60) == 6
+        assert started.wait(60) == KILLED.exit_code
         release.set()
         ledger = answer_files(project)[0]
         assert len(ledger.read_text().splitlines()) == 3

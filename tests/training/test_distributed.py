@@ -92,7 +92,11 @@ def launch(folder: Path, job: Sequence[Any], count: int = 2) -> list[tuple[int, 
         }
         command = [sys.executable, "-c", PROCESS, str(folder)]
         processes.append(subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True))
-    answers = [process.communicate(timeout=WAIT_SECONDS)[0] for process in processes]
+    try:
+        answers = [process.communicate(timeout=WAIT_SECONDS)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     return [
         (process.returncode, json.loads(answer.splitlines()[-1]) if answer.strip() else {})
         for process, answer in zip(processes, answers, strict=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import select
 import subprocess
 import sys
 import time
@@ -32,6 +33,8 @@ WITH_LLAMA = ("gguf", "llm")
 SECONDS = 3600.0
 TEST_SECONDS = 900
 MAX_ATTEMPTS = 10
+POLL_SECONDS = 1.0
+READ_BYTES = 65536
 LEAST_SHARE = 0.95
 OPTIONS = (
     *("-vv", "--tb", "short", "-rfE", "--timeout", str(TEST_SECONDS)),
@@ -66,9 +69,17 @@ def run_tests(tests: str, log: Path, record: Path) -> None:
         ) as process,
     ):
         assert process.stdout is not None
-        for line in process.stdout:
-            file.write(line.replace(b"\r\n", b"\n"))
-            file.flush()
+        output = process.stdout.fileno()
+        while True:
+            if select.select([output], [], [], POLL_SECONDS)[0]:
+                data = os.read(output, READ_BYTES)
+                if not data:
+                    break
+                file.write(data.replace(b"\r", b""))
+                file.flush()
+            elif process.poll() is not None:
+                # A process that a test has left behind holds the output open.
+                break
 
 
 def run_folder(tests: str, log: Path) -> dict[str, str]:

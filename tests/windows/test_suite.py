@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 TESTS = """
@@ -36,6 +39,27 @@ def test_a_run_goes_on_after_a_test_that_ends_the_process(
         "test_four.py::test_last": "passed",
         "test_import.py": "failed",
     }
+
+
+LEAVES_A_PROCESS = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+print(child.pid)
+"""
+
+
+def test_nobody_waits_for_a_process_that_a_test_has_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    suite = importlib.import_module("suite")
+    monkeypatch.setattr(suite, "HERE", False)
+    monkeypatch.setattr(suite, "build_environment", lambda _seconds: dict(os.environ))
+    command = [sys.executable, "-c", LEAVES_A_PROCESS]
+    monkeypatch.setattr(suite, "build_command", lambda _arguments: command)
+    log = tmp_path / "tests.log"
+    suite.run_tests("tests", log, tmp_path / "record.jsonl")
+    psutil.Process(int(log.read_text())).kill()  # it would have ended long after this test's time
 
 
 @pytest.mark.parametrize(

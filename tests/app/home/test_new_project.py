@@ -40,7 +40,7 @@ def test_a_new_project_is_made_by_enter_alone_after_the_path_is_typed(tmp_path: 
         assert pilot.app.screen.focused.value == f"{tmp_path}/O"
         await typed(pilot, "ur")
         await pilot.press("tab")
-        await until_text(pilot, f"{projects_root()}/Our Hand-book")
+        await until_text(pilot, str(projects_root() / "Our Hand-book"))
         await until_text(pilot, "a.txt")
         await pilot.press("enter", "enter", "enter", "down", "enter")
         await until(pilot, lambda: is_opened(pilot), "the project")
@@ -92,7 +92,7 @@ def test_a_new_project_shows_while_typing_what_the_engine_would_refuse(tmp_path:
         await until_codes("", "project-name-invalid")
         name.value = "fine"
         fields.query_one("#new-place").value = str(tmp_path / "kept")
-        await until_text(pilot, f"{tmp_path}/kept/fine")
+        await until_text(pilot, str(tmp_path / "kept" / "fine"))
         for keys in (("enter",), ("right", "enter")):
             await until_screen(pilot, NewProjectScreen)
             await pilot.press("escape")

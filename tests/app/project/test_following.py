@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from fixtures.app import drive, opened, screen_text, text_of, until, until_text
+from fixtures.endings import KILLED_CODE, SEGMENTATION_FAULT
 from fixtures.long_training import newest, pid_of, state_of
 from fixtures.served_here import served_here
 from fixtures.waiting_run import waiting_run
@@ -85,7 +86,7 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
         psutil.Process(pid_of(long_project, "stage")).kill()
         killed = await dialog(pilot)
         assert (killed.error.code, killed.error.stage, killed.error.command) == (
-            "memory-full",
+            KILLED_CODE,
             "train",
             "run",
         )
@@ -110,7 +111,7 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
         assert curve.steps[0].step == 1  # the part of the run before is on the chart
         os.kill(pid_of(long_project, "stage"), signal.SIGSEGV)
         await dialog(pilot)
-        await until_text(pilot, "SIGSEGV")
+        await until_text(pilot, SEGMENTATION_FAULT)
         await until(
             pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus"
         )

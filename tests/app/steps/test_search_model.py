@@ -186,7 +186,7 @@ def test_a_hit_shows_where_it_stands() -> None:
     assert format_heading(hit(place="sheet D")) == "C"  # nor is the name of the sheet
     assert format_origin(hit()) == ""
     assert format_origin(hit(author="Ada", changed=1.9e9)) == "2030-03-17 · Ada"
-    assert str(find_file(hit())) == "/docs/a/b.md"
+    assert find_file(hit()) == Path("/docs/a/b.md")
 
 
 @pytest.mark.parametrize(

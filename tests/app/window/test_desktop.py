@@ -18,6 +18,7 @@ from types import SimpleNamespace
 
 import pytest
 from fixtures.pipeline import environment
+from fixtures.user_folders import STATE
 
 from bmembed_tui.window import desktop, libraries, system
 from bmembed_tui.window.page import build_page
@@ -342,7 +343,7 @@ def test_a_fault_without_standard_error_is_shown_and_recorded(
         raise RuntimeError("secret text")
 
     shown: list[str] = []
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv(STATE, str(tmp_path))
     monkeypatch.setattr(system, "show_message_box", lambda _title, text: shown.append(text))
     monkeypatch.setattr(
         system, "show_notice", lambda text, show=system.show_notice: show(text, "windows")

@@ -47,7 +47,7 @@ def states_and_gradients(model: Any) -> tuple[Tensor, dict[str, Tensor]]:
 
 @pytest.mark.parametrize("kind", ["bert", "mistral"])  # with a bias, and without
 def test_states_and_gradients_are_those_of_peft(kind: str) -> None:
-    plain = adapted(kind)
+    plain = adapted(kind).double()  # gradients of 75 round beyond single precision's tolerance
     fused = copy.deepcopy(plain)
     fuse(fused)
     expected, by_peft = states_and_gradients(plain)
