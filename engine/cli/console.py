@@ -230,9 +230,9 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
 
 
 def _show_study_table(found: Mapping[str, Any], console: Console) -> None:
-    from engine.lab.study.tables import column_name, format_figure, format_interval
+    from engine.lab.study.tables import format_figure, format_interval
 
-    names = [column_name(column) for column in found["columns"]]
+    names = [metric_name(column) for column in found["columns"]]
     labels = [harmless(row["label"]) for row in found["rows"]]
     columns = []
     for column in found["columns"]:

@@ -117,8 +117,10 @@ def study(
     from engine.encoders.kinds.chosen import named_model
     from engine.lab.study.catalogue import study_of
 
+    chosen_models = [one if "://" in one else named_model(one) for one in model or ()]
+    settings = _assign_settings(changes or [])
     if listed:
-        _list(names[0] if names else table, as_json)
+        _list(names[0] if names else table, chosen_models, seeds, settings, as_json)
         return
     if table is None or not names:
         raise UsageError(
@@ -127,11 +129,18 @@ def study(
             "Name a study and a project, or use --list.",
             code="study-not-named",
         )
+    if validation and not queries:
+        raise UsageError(
+            "--validation names queries that stop the training, but there is no --queries.",
+            "Queries that are made of the documents are stopped by those of held-out documents.",
+            "Name the training queries by --queries, such as qrels/train.tsv.",
+            code="validation-without-queries",
+        )
     request = _Request(
         names,
-        [one if "://" in one else named_model(one) for one in model or ()],
+        chosen_models,
         seeds,
-        _assign_settings(changes or []),
+        settings,
         queries or [],
         validation or _find_dev_split(queries or []),
         output,
@@ -143,7 +152,9 @@ def study(
         return
     pages = _make(study_of(table), request, force, alone=len(names) == 1)
     if len(pages) > 1:
-        _show_all(pages, as_json)
+        mean = _make_mean(pages, request)
+        if as_json:
+            print_json({"sets": pages, "mean": mean})
 
 
 def _assign_settings(texts: Sequence[str]) -> dict[str, Any]:
@@ -188,7 +199,10 @@ def _make_all(request: _Request, force: bool) -> None:
     failed: StageError | None = None
     for each in catalogue().values():
         try:
-            pages += _make(each, request, force, alone=False)
+            made = _make(each, request, force, alone=False)
+            if len(made) > 1:
+                _make_mean(made, request)
+            pages += made
         except DatasetError as error:
             if error.code != "study-data-missing":
                 raise
@@ -219,7 +233,8 @@ def _choose_places(request: _Request) -> list[Path | None]:
 def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[dict[str, Any]]:
     """Make a study of each of the data sets, and return what the pages' JSON says."""
     from engine.core.errors import UsageError
-    from engine.lab.study.running import DATA_SECTIONS, StudyRun, study_cells
+    from engine.lab.benchmark import DATA_SECTIONS
+    from engine.lab.study.running import StudyRun, study_cells
     from engine.lab.study.workspace import basis_of
 
     pages: list[dict[str, Any]] = []
@@ -406,16 +421,18 @@ def _project(
     yield made
 
 
-def _show_all(pages: list[dict[str, Any]], as_json: bool) -> None:
-    """Show the mean over data sets; as JSON together with the figures of each."""
+def _make_mean(pages: list[dict[str, Any]], request: _Request) -> dict[str, Any]:
+    """Return the mean over data sets; show it, and write it next to their folders in --output."""
     from engine.cli.console import output, show_study
     from engine.lab.study.measures import average_pages
+    from engine.lab.study.page import write_tables
 
     mean = average_pages(pages)
-    if as_json:
-        print_json({"sets": pages, "mean": mean})
-    else:
+    if request.output:
+        write_tables(request.output, mean)
+    if not request.as_json:
         show_study(mean, output())
+    return mean
 
 
 def _run(
@@ -460,7 +477,8 @@ def _run(
 
 def _announce(work: StudyRun, name: str) -> None:
     """Say how many cells are left to train and measure, and what that takes."""
-    from engine.lab.study.grid import steps_of, twin_of
+    from engine.lab.study.grid import changed_settings, steps_of, twin_of
+    from engine.lab.study.mafin import count_trainings
 
     left = work.to_do()
     trained = work.to_train()
@@ -477,7 +495,13 @@ def _announce(work: StudyRun, name: str) -> None:
     if left:
         with closing(work.project.store()) as store:
             queries = store.query_counts()[1].get("train", 0)
-        steps = sum(steps_of(cell, work.project.settings(), queries) for cell in trained)
+        steps = 0
+        for cell in trained:
+            settings = work.project.settings()
+            times = 1
+            if work.study.by == "black box":
+                times = count_trainings(changed_settings(settings, cell.changes))
+            steps += times * steps_of(cell, settings, queries)
         text += f" That takes {steps:,} training steps and {len(left)} evaluations."
     print(text, file=sys.stderr)
     if work.workspace.judged_since:
@@ -485,13 +509,16 @@ def _announce(work: StudyRun, name: str) -> None:
         print(f"{text} To start again, add --force ({quote_argument(name)}).", file=sys.stderr)
 
 
-def _list(name: str | None, as_json: bool) -> None:
+def _list(
+    name: str | None, models: Sequence[str], seeds: int, settings: dict[str, Any], as_json: bool
+) -> None:
     from engine.lab.study.listing import listing
 
     if name and (Path(name).expanduser() / "corpus.jsonl").is_file():
         name = None  # a BEIR folder has no project yet
     with nullcontext(None) if name is None else opened(name) as project:
-        rows = list(listing(project.folder if project else None))
+        folder = project.folder if project else None
+        rows = list(listing(folder, models, seeds, settings))
     if as_json:
         print_json(rows)
         return

@@ -20,6 +20,8 @@ from engine.datasets.imports import imported_queries
 from engine.settings.load import validate
 from engine.settings.schema import DEFAULT_MODEL
 
+DATA_SECTIONS = ("corpus", "lexical", "queries")
+"""Sections of the settings that chunks and queries depend on."""
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
 
 
@@ -126,12 +128,17 @@ def _require_same_measurement(
 ) -> None:
     """Raise UsageError if a kept project has another data set, other settings or other queries."""
     corpus = str((dataset / "corpus.jsonl").absolute())
-    requested = {**chosen, "corpus": {**chosen.get("corpus", {}), "paths": [corpus]}}
+    requested = {
+        **chosen,
+        "corpus": {**chosen.get("corpus", {}), "paths": [corpus]},
+        "lexical": chosen.get("lexical", {}),
+    }
     wanted = validate(requested).model_dump()
     stored = project.settings().model_dump()
     different = []
     for section, values in requested.items():
-        for key in values:
+        # What chunks and queries are made of counts whole, since it decides them if left out, too.
+        for key in wanted[section] if section in DATA_SECTIONS else values:
             present = stored[section][key]
             expected = wanted[section][key]
             if present != expected:

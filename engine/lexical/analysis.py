@@ -62,13 +62,19 @@ _MAX_LOOKED_UP = 10
 In a longer query such a day is mentioned in passing, and weighs less.
 """
 _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
+_LINE_HYPHEN = re.compile(characters.LINE_HYPHEN)
 # The first character of the code of joined words: `e-mail` has the code `-email`. No other code
 # begins with it.
 _JOINT = "-"
 # Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
 _JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
 _MAX_JOINED = 6
-_VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
+# R E C H N U N G, a heading. Of the patterns that hint at it, one begins with a line end, which is
+# fast to look for.
+_SPACED_OUT_START = re.compile(r"[^\W\d_](?: [^\W\d_]){3}(?!\w)")
+_SPACED_OUT_LINE = re.compile(rf"\n{_SPACED_OUT_START.pattern}")
+_SPACED_OUT = re.compile(r"(?<!\S)[^\W\d_](?:[ \u00a0][^\W\d_]){3,49}(?!\S)")
+_VERSION = re.compile(r"v(\d+(?:\.\d+)+)(?:-.+)?")
 # The signs of 1920x1080 and M8x40, but not the one of the hexadecimal 0x80.
 _TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
 # A tax number such as de123456789, which may be written in groups elsewhere.
@@ -151,6 +157,10 @@ class Analyzer:
             words, codes = cache.get(compound) or self._remember(compound)
             terms.words.extend(words)
             terms.codes.extend(codes)
+        if _SPACED_OUT_START.match(text) or _SPACED_OUT_LINE.search(text):
+            for word in _SPACED_OUT.findall(text):
+                joined = self._word_terms("".join(word.split()))
+                terms.codes.extend(map(_add_joint, joined))
         return terms
 
     def analyse(self, text: str) -> list[str]:
@@ -192,6 +202,7 @@ class Analyzer:
             if figure is None:
                 codes = codes[:1]  # The others are what a text's code holds.
             is_spaced = _PARTED.search(compound) is not None
+            parts = _weigh_parts(codes, words)
             if codes and not is_spaced:
                 long_words = [word for word in words if len(word.removeprefix(self._mark)) > 1]
                 words = long_words or words
@@ -199,7 +210,7 @@ class Analyzer:
             if len(words) == 1 and not codes and not joined:
                 query.single.update(words)
             for code in codes:
-                query.codes[code] = tuple(words)
+                query.codes[code] = parts or tuple(words)
                 if number := _NUMBER_OF_COUNTRY.fullmatch(code):
                     query.codes[f"{number[1]}.0"] = tuple(words)
             if figure is not None and is_spaced and all(map(_DAY.fullmatch, codes)):
@@ -274,7 +285,7 @@ class Analyzer:
             return self._find_spans_over_lines(raw, terms)
         clean = characters.normalise(raw)
         figure = read_figure(_strip_possessive(raw))
-        if figure is None and _PARTED.search(clean):
+        if figure is None and _PARTED.search(clean) and not _LINE_HYPHEN.search(raw):
             return self._find_spans_in_parts(raw, terms)
         matches_figure = figure is not None and self._matches_figure(figure, terms)
         # Offsets in a plain form of another length are not those in the text.
@@ -370,7 +381,7 @@ class Analyzer:
         terms: list[str] = []
         for word in words:
             terms += self._word_terms(word)
-        if joined := self._join(compound):
+        for joined in self._join(compound):
             codes = (*codes, *map(_add_joint, self._word_terms(joined)))
         analysed = (tuple(terms), codes)
         self._cache[compound] = analysed
@@ -379,25 +390,32 @@ class Analyzer:
     def _split_and_join(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return `_split`, with a code for the words as one: `-email` for `e-mail`."""
         words, codes = self._split(raw)
-        joined = self._join(raw)
-        if joined:
-            codes = (*codes, _add_joint(joined))
-        return words, codes
+        return words, (*codes, *map(_add_joint, self._join(raw)))
 
-    def _join(self, raw: str) -> str:
-        """Return the words of a compound as one, empty if nobody writes them so."""
+    def _join(self, raw: str) -> list[str]:
+        """Return the words of a compound as one, none if nobody writes them so.
+
+        A single letter may also be joined with its neighbour alone, as in E-Mail-Adresse.
+        """
         if not characters.MAY_BE_JOINED.search(raw):
-            return ""
-        compound = _strip_possessive(raw)
+            return []
+        compound = _LINE_HYPHEN.sub("-", _strip_possessive(raw)).replace("/-", "-")
         if len(compound) > _MAX_JOINED_LENGTH or not _JOINED.fullmatch(compound):
-            return ""
+            return []
         if _DIGIT.search(compound) or _IS_UNSPACED.search(compound) or _PARTED.search(compound):
-            return ""
+            return []
         words = self._word.findall(compound)
-        return "".join(words) if 1 < len(words) <= _MAX_JOINED else ""
+        if not 1 < len(words) <= _MAX_JOINED:
+            return []
+        joined = ["".join(words)]
+        if len(words) > 2 and "." not in compound and min(map(len, words[:2])) == 1:
+            joined.append(words[0] + words[1])
+        return joined
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """Return (words before stemming, codes) of one compound."""
+        if "\n" in raw:
+            raw = _LINE_HYPHEN.sub("-", raw)
         words = characters.words_with_marks(raw)
         clean = characters.normalise(characters.without_marks(raw))
         if "\n" in clean:
@@ -493,6 +511,18 @@ def split_into_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
 def _count_words(counts: dict[str, float], words: Iterable[str]) -> None:
     for word in words:
         counts[word] = counts.get(word, 0.0) + 1.0
+
+
+def _weigh_parts(codes: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts of a code that is worth more than the words asked for, else nothing.
+
+    Those of a day include its single digits, and a section of a law is worth twice its number.
+    """
+    if codes and all(map(_DAY.fullmatch, codes)):
+        return tuple(words)
+    if any(code.startswith("§") for code in codes):
+        return (*words, *words)
+    return ()
 
 
 def _drop_covered(words: dict[str, float], text: str) -> None:

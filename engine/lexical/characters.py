@@ -13,13 +13,17 @@ _TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
 _INVISIBLE_JOINERS = "\u200c\u200d"
 # O'Brien, but not don't.
 _ELISION = r"(?<=\b[^\W\d_])['\u2019](?=[^\W\d_]{3})"
-MAY_BE_JOINED = re.compile(f"[{JOINERS}'\u2019{_INVISIBLE_JOINERS}]")
+# Kolleg:innen, Kolleg*innen and Kollegen/-innen, as German names women and men.
+_WOMEN = r"[*:](?<=[^\W\d_]{3}.)(?=in(?:nen)?(?!\w))|/-(?<=[^\W\d_]{3}..)(?=in(?:nen)?(?!\w))"
+MAY_BE_JOINED = re.compile(f"[{JOINERS}'\u2019*:{_INVISIBLE_JOINERS}]")
 """What stands between words that may be written as one."""
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\ud7af"
 _HAN_OR_KANA = HAN + "\u3041-\u30ff\u31f0-\u31ff"
 LINE_WITHIN = rf"(?<=[{_HAN_OR_KANA}])[ \t]*\n[ \t]*(?=[{_HAN_OR_KANA}])"
 """A line end between Chinese or Japanese characters, where lines are cut within words."""
+LINE_HYPHEN = r"[-\u2010](?<=[^\W\d_].)[ \t]*\n[ \t]*(?=[^\W\d_])"
+"""A hyphen at a line end, which may split a word in plain text."""
 UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
 _SUPERSCRIPT = (
@@ -91,9 +95,10 @@ def term_pattern() -> re.Pattern[str]:
 def compound_pattern() -> re.Pattern[str]:
     """Return the pattern of words joined by single marks, as in `ISO/IEC-27001` or `and/or`.
 
-    It includes a possessive 's and `LINE_WITHIN`.
+    It includes a possessive 's, `LINE_WITHIN` and `LINE_HYPHEN`.
     """
-    joiner = rf"[{_TYPED_JOINERS}{_INVISIBLE_JOINERS}]|{_ELISION}|{LINE_WITHIN}"
+    marks = rf"[{_TYPED_JOINERS}{_INVISIBLE_JOINERS}]"
+    joiner = rf"{marks}|{_ELISION}|{_WOMEN}|{LINE_WITHIN}|{LINE_HYPHEN}"
     return re.compile(rf"{_term()}(?:(?:{joiner}){_term()})*(?:['\u2019]s(?!\w))?")
 
 

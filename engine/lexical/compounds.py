@@ -6,6 +6,9 @@ compound that no chunk contains stands for its parts: `Vertragslaufzeit` for Ver
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from engine.lexical.characters import fold, normalise
 from engine.lexical.codes import strip_language
 from engine.lexical.index import LexicalIndex
@@ -18,28 +21,61 @@ MAX_CHUNKS = 200_000
 _MIN_LENGTH = 5
 _MIN_OTHER_PART = 3
 _MIN_PART = 4
+_MIN_INNER_PART = 8
+_MIN_SINGULAR = 3
+_LONG_WORD = "vertrags"
 
 
-def find_compounds(index: LexicalIndex, word: str) -> list[str]:
-    """Return the terms of the compounds with a word that no chunk contains.
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """The term of a compound. Its spelling must contain `part`, which is empty if that is sure."""
 
-    The most frequent come first. There are none for a word that is short or has a short stem.
+    term: str
+    part: str = ""
+
+
+def find_compounds(index: LexicalIndex, word: str) -> list[Compound]:
+    """Return the compounds with a word that no chunk contains.
+
+    The most frequent come first, after those that are sure. There are none for a word that is short
+    or has a short stem.
     """
     if not is_looked_up(index, word):
         return []
-    compounds: dict[str, int] = {}
+    compounds: dict[str, tuple[str, int]] = {}
     for language in sorted(LANGUAGES.intersection(index.languages)):
-        part = "".join(map(strip_language, index.analyse(word, language)))
+        part = _stem(index, word, language)
         # A short stem is in words of all kinds: that of Eisen is in Ausweis.
         if len(part) < _MIN_LENGTH:
             continue
-        for term in index.find_terms(part, language):
+        for term in _find_longer(index, part, language):
             stem = strip_language(term)
-            is_longer = len(stem) >= len(part) + _MIN_OTHER_PART
-            if is_longer and (stem.startswith(part) or stem.endswith(part)):
-                compounds[term] = index.document_frequency(term)
-    by_frequency = sorted(compounds, key=lambda term: (-compounds[term], term))
-    return by_frequency[:MAX_COMPOUNDS]
+            is_at_end = stem.startswith(part) or stem.endswith(part)
+            if is_at_end or len(part) >= _MIN_INNER_PART:
+                compounds[term] = ("", index.document_frequency(term))
+        # Stemmers cut more off a long word: the stem of Mietvertragskündigung ends in `kund`.
+        ending = _stem(index, _LONG_WORD + word, language).removeprefix(_LONG_WORD)
+        if ending != part and len(ending) >= _MIN_PART:
+            for term in _find_longer(index, ending, language):
+                if strip_language(term).endswith(ending):
+                    compounds.setdefault(term, (part, index.document_frequency(term)))
+    by_frequency = sorted(compounds, key=lambda term: _order(term, *compounds[term]))
+    return [Compound(term, compounds[term][0]) for term in by_frequency[:MAX_COMPOUNDS]]
+
+
+def _stem(index: LexicalIndex, word: str, language: str) -> str:
+    return "".join(map(strip_language, index.analyse(word, language)))
+
+
+def _find_longer(index: LexicalIndex, part: str, language: str) -> Iterator[str]:
+    """Yield the terms of words that contain a part and are long enough for another one."""
+    for term in index.find_terms(part, language):
+        if len(strip_language(term)) >= len(part) + _MIN_OTHER_PART:
+            yield term
+
+
+def _order(term: str, part: str, frequency: int) -> tuple[bool, int, str]:
+    return part != "", -frequency, term
 
 
 def split_compound(index: LexicalIndex, word: str) -> tuple[str, ...]:
@@ -57,14 +93,33 @@ def split_compound(index: LexicalIndex, word: str) -> tuple[str, ...]:
     return ()
 
 
+def find_other_number(index: LexicalIndex, word: str) -> str:
+    """Return the singular or the plural in -s of a word that no chunk contains, if chunks do.
+
+    Stemmers keep that s after most letters: Kitas, Büros, Lkws. Empty for other words.
+    """
+    if not word.isalpha() or not _has_compounds(index) or index.contains(word):
+        return ""
+    other = word[:-1] if word.endswith(("s", "S")) else f"{word}s"
+    if min(len(word), len(other)) >= _MIN_SINGULAR and index.has_chunks_with(other):
+        return other
+    return ""
+
+
 def has_compounds(index: LexicalIndex, word: str) -> bool:
-    """Tell whether a word stands for compounds or for its parts."""
-    return bool(find_compounds(index, word) or split_compound(index, word))
+    """Tell whether a word stands for compounds, for its parts or for its other number."""
+    return bool(
+        find_compounds(index, word) or split_compound(index, word) or find_other_number(index, word)
+    )
 
 
 def is_looked_up(index: LexicalIndex, word: str) -> bool:
     """Tell whether compounds are looked for: for a word of some length that no chunk contains."""
     if len(fold(normalise(word))) < _MIN_LENGTH or not word.isalpha():
         return False
+    return _has_compounds(index) and not index.contains(word)
+
+
+def _has_compounds(index: LexicalIndex) -> bool:
     has_language = not LANGUAGES.isdisjoint(index.languages)
-    return has_language and index.count <= MAX_CHUNKS and not index.contains(word)
+    return has_language and index.count <= MAX_CHUNKS

@@ -1,4 +1,4 @@
-"""Amounts, numbers, days, telephone and account numbers: one code for each, however written.
+"""Amounts, numbers, days, sections, telephone and account numbers: one code for each spelling.
 
 A number with decimals or in groups becomes its value (`12.750,00`, `12,750`, `12 750` → `12750.0`;
 `9,90` → `9.9`), a day `2031-05-17`, a number in groups its digits, and an IBAN in groups the IBAN
@@ -79,6 +79,8 @@ _AFTER_LETTER = (
     rf"{_DAY_AFTER_MONTH}{_END}|(?:{account_numbers.PATTERN}){_END}"
     r"|(?<!\w)\.net(?!\w)"
 )
+# § 12, §12a or §§ 12, of a law or a contract
+_SECTION = rf"§{{1,2}}[{_BLANK}]{{0,2}}(\d{{1,4}}[a-z]?)(?!\w|[.,/{_HYPHEN}]\d)"
 _DIGIT_HINT = re.compile(
     "|".join(
         (
@@ -99,6 +101,7 @@ _LETTER_HINT = re.compile(
     re.IGNORECASE,
 )
 
+_IS_SECTION = re.compile(_SECTION)
 _IS_AMOUNT = re.compile(_AMOUNT)
 # 030/1234-567, as a word of the text has it, or 0171 234 5678
 _IS_GROUPS = re.compile(rf"\d+(?:[{_BLANK}./{_HYPHEN}]\d+)+")
@@ -170,6 +173,8 @@ def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[s
         alternatives.insert(0, _AFTER_LETTER)
     if _DIGIT_HINT.search(text):
         alternatives.insert(0, after_digit)
+    if "§" in text:
+        alternatives.insert(0, _SECTION.replace("(", "(?:", 1))
     return _compile_pattern(tuple(alternatives), any_case)
 
 
@@ -184,6 +189,8 @@ def read_figure(compound: str) -> Figure | None:
         return Figure((), words=(_SPELLINGS[compound],))
     if not any(map(str.isdigit, compound)):
         return None
+    if section := _IS_SECTION.fullmatch(compound):
+        return Figure((f"§-{section[1]}",))
     days = [day.isoformat() for day in _read_days(compound)]
     if days:
         return Figure(tuple(dict.fromkeys(days)))

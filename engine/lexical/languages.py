@@ -33,6 +33,9 @@ _MIN_SHARE = 0.6
 MIN_CHARACTERS = 120
 """Minimum characters of a text for a reliable language: a few words are often misdetected."""
 
+# The script of a few words tells these from the others.
+_OF_THEIR_SCRIPT = frozenset(("ar", "el", "ru", "ta"))
+
 
 def supported_languages() -> tuple[str, ...]:
     """Return the codes that have a stemmer, and "none"."""
@@ -142,6 +145,7 @@ def choose_analysis_language(language: str, length: int, main: str) -> str:
 
     It is its own `language` if that has a stemmer, else the corpus' `main` one.
     """
-    if language in STEMMERS and length >= MIN_CHARACTERS:
+    min_length = _MIN_LETTERS if language in _OF_THEIR_SCRIPT else MIN_CHARACTERS
+    if language in STEMMERS and length >= min_length:
         return language
     return main

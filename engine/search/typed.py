@@ -18,7 +18,7 @@ from engine.core.characters import drop_invisible
 from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.corpus.scan.formats import STREAMED
-from engine.lexical.characters import term_pattern, word_pattern
+from engine.lexical.characters import fold, term_pattern, word_pattern
 from engine.lexical.filenames import build_search_label
 from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
@@ -309,17 +309,24 @@ class TypedQueries:
         Compounds are spelt as in the documents. Only the first `MAX_UNKNOWN_WORDS` such words
         count, each once: the compounds of a pasted paragraph would drown what the user typed.
         """
-        from engine.lexical.compounds import find_compounds, is_looked_up, split_compound
+        from engine.lexical.compounds import (
+            find_compounds,
+            find_other_number,
+            is_looked_up,
+            split_compound,
+        )
 
-        words: list[str] = []
         typed = dict.fromkeys(word_pattern().findall(text))
+        numbers = filter(None, (find_other_number(index, word) for word in typed))
+        words = [*islice(numbers, MAX_UNKNOWN_WORDS)]
         unknown = (word for word in typed if is_looked_up(index, word))
         for word in islice(unknown, MAX_UNKNOWN_WORDS):
             compounds = find_compounds(index, word)
-            for term in compounds:
-                chunk = index.find_with_any([term], limit=1).tolist()
+            for compound in compounds:
+                chunk = index.find_with_any([compound.term], limit=1).tolist()
                 for _, chunk_text in self._read_texts(chunk):
-                    words += sorted(index.find_spellings(term, chunk_text))[:1]
+                    spellings = sorted(index.find_spellings(compound.term, chunk_text))
+                    words += [word for word in spellings if compound.part in fold(word)][:1]
             if not compounds:
                 words += split_compound(index, word)
         return list(dict.fromkeys(words))

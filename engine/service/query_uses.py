@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from engine.core.messages.queries import QueryUse, UnusedReason
 from engine.core.records import Chunk, DocumentQuery, JudgedQuery, Query
 from engine.corpus.text.document_queries import document_queries
-from engine.datasets.imports import has_validation_queries
 from engine.evaluation.document_set import deciding_groups
 from engine.evaluation.expected import expected_untrained
 from engine.evaluation.query_sets import answerable_queries, generated_queries, heldout_queries
@@ -19,7 +18,12 @@ from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
 from engine.training.dataset import train_rows
 from engine.training.recipe import graded_texts_if_selected
-from engine.training.stopping import MIN_TO_STOP, generated_for_stopping, written_for_stopping
+from engine.training.stopping import (
+    MIN_TO_STOP,
+    generated_for_stopping,
+    uses_imported_validation,
+    written_for_stopping,
+)
 
 Use = tuple[QueryUse, UnusedReason | None]
 
@@ -67,7 +71,7 @@ class QueryUses:
         """Note the queries that stop the training, if they are enough."""
         store = snapshot.store
         stopping: list[DocumentQuery] = []
-        if not has_validation_queries(snapshot.project):
+        if not uses_imported_validation(snapshot.project, queries):
             stopping = written_for_stopping(
                 queries, self.written, chunks, related_in(store, store.documents())
             )

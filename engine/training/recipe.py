@@ -127,11 +127,14 @@ def config_of(settings: Settings) -> TrainingConfig:
 def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
     """Return what a preset changes for queries worded as questions.
 
-    Nothing if project.toml wants another loss or a teacher.
+    Nothing if project.toml wants another loss or a teacher, or pre-training alone.
     """
     chosen = settings.training
     numbers = WRITTEN_QUERIES.get(chosen.preset)
     if numbers is None or chosen.objective not in (None, "infonce"):
+        return {}
+    # It learns of no query, so that its texts are as long as before a fine-tuning.
+    if chosen.method == "PT":
         return {}
     if chosen.teacher not in (None, "auto"):
         return {}

@@ -13,6 +13,7 @@ from engine.core.records import Chunk, DocumentQuery, Query
 from engine.corpus.text.document_queries import document_queries
 from engine.datasets.imports import has_validation_queries
 from engine.metrics.relevance import pad_rows
+from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.queries.choosing import is_extractive, made_by
@@ -52,12 +53,12 @@ def choose_stopping_queries(
     """Return validation queries, and the chunks without the document-written ones among them.
 
     Document-written queries and those worded as questions are pooled; if a file of validation
-    queries was imported, these alone count. If they are fewer than `MIN_TO_STOP`, there are none,
-    and the chunks are unchanged.
+    queries was imported and is used, these alone count. If they are fewer than `MIN_TO_STOP`, there
+    are none, and the chunks are unchanged.
     """
     store = context.store
     written: list[DocumentQuery] = []
-    are_imported = has_validation_queries(context.project)
+    are_imported = uses_imported_validation(context.project, queries)
     if not are_imported:
         related = related_in(store, store.documents())
         written = written_for_stopping(queries, document_queries(store), chunks, related)
@@ -93,6 +94,15 @@ def choose_stopping_queries(
         synthetic=bool(rows),
     )
     return stopping, strip_chunks(chunks, written)
+
+
+def uses_imported_validation(project: ProjectFolder, queries: Sequence[Query]) -> bool:
+    """Return whether a file of validation queries was imported, and some are among the queries.
+
+    Backends that write all queries use no file.
+    """
+    is_used = any(query.imported and query.split == "validation" for query in queries)
+    return is_used and has_validation_queries(project)
 
 
 def _rows_of_answers(

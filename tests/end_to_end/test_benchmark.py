@@ -91,6 +91,7 @@ def test_the_same_measurement_may_use_a_kept_project(
         ("training", "seed", 2),
         ("encoder", "model", None),
         ("queries", "per_chunk", 1),
+        ("queries", "max_queries", None),
     ],
 )
 def test_other_settings_are_refused(

@@ -129,12 +129,14 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     questions, _ = study(
         "domain-t8", str(data), "--model", str(tiny_model), "--output", str(output)
     )
-    assert [row["values"]["answer"] for row in questions["rows"]] == ["d0", "d1"]
+    answers = [row["values"]["answer"] for row in questions["rows"]]
+    assert answers == [" ".join(text[:200].split()) for text in texts[:2]]
     second = shutil.copytree(data, tmp_path / "second" / "data")
     both, _ = study("domain-t1", str(data), str(second))
     folders = {one["folder"] for one in both["sets"]}
     both, _ = study("domain-t1", str(data), str(second), "--output", str(output))
     assert both["mean"]["rows"][0]["values"]["documents"] == 3
+    assert json.loads((output / "domain-t1.json").read_text())["project"] == "mean of 2"
     folders |= {one["folder"] for one in both["sets"]}
     assert len(folders) == 4, "each has a page of its own"
 
@@ -172,14 +174,15 @@ def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: P
     values = sizes["rows"][0]["values"]
     parts = ("training queries", "validation queries", "held-out queries")
     assert [values[part] for part in parts] == [2, 1, 0], "all of train is trained, dev stops it"
-    code, error = error_of(
-        "study",
-        "bmembed-t1",
-        "--queries",
-        str(data / "qrels" / "train.tsv"),
-        str(tmp_path / "none"),
-    )
-    assert (code, error["code"]) == (2, "queries-of-a-project")
+    train = str(data / "qrels" / "train.tsv")
+    none = str(tmp_path / "none")
+    for arguments, expected in (
+        ((none, "--queries", train), "queries-of-a-project"),
+        ((none, "--queries", train, "--validation", str(dev)), "queries-of-a-project"),
+        ((str(data), "--validation", str(dev)), "validation-without-queries"),
+    ):
+        code, error = error_of("study", "bmembed-t1", *arguments)
+        assert (code, error["code"]) == (2, expected)
 
 
 def test_a_server_as_base_model_has_rows_of_its_own_and_no_key(

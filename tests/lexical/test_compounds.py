@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.lexical.compounds import find_compounds, split_compound
+from engine.lexical.compounds import (
+    Compound,
+    find_compounds,
+    find_other_number,
+    split_compound,
+)
 from engine.lexical.index import LexicalIndex
 
 CHUNKS = {
@@ -39,7 +44,48 @@ def build(tmp_path: Path, language: str, others: dict[int, str] | None = None) -
 def test_a_word_stands_for_the_compounds_with_it(
     tmp_path: Path, word: str, compounds: list[str]
 ) -> None:
-    assert find_compounds(build(tmp_path, "de"), word) == compounds
+    found = find_compounds(build(tmp_path, "de"), word)
+    assert [compound.term for compound in found] == compounds
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "compound"),
+    [
+        # Of long words the stemmer cuts off more.
+        (
+            "Kündigung",
+            "Die Mietvertragskündigung liegt bei.",
+            Compound("mietvertragskund", "kundig"),
+        ),
+        ("Rechnung", "Die Schlussrechnung fehlt.", Compound("schlussrechn", "rechnung")),
+        # A long part may stand between two others.
+        ("Schifffahrt", "Die Donauschifffahrtsordnung gilt.", Compound("donauschifffahrtsordn")),
+    ],
+)
+def test_stems_of_compounds_may_differ(
+    tmp_path: Path, word: str, text: str, compound: Compound
+) -> None:
+    index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
+    assert find_compounds(index, word) == [compound]
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "other"),
+    [
+        ("Kita", "Die Kitas öffnen.", "Kitas"),
+        ("Büros", "Das Büro ist leer.", "Büro"),
+        ("LKWs", "Der Lkw fährt.", "LKW"),
+        ("Büro", "Das Büro ist leer.", ""),
+        ("Preis", "Die Pre-Release ist da.", ""),
+        ("da", "Das Büro ist leer.", ""),
+        ("Kita", "Der Hort öffnet.", ""),
+    ],
+)
+def test_plurals_in_s_that_the_stemmer_keeps(
+    tmp_path: Path, word: str, text: str, other: str
+) -> None:
+    index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
+    assert find_other_number(index, word) == other
 
 
 @pytest.mark.parametrize(
@@ -86,4 +132,5 @@ def test_only_languages_that_write_compounds_as_one_word_have_any(tmp_path: Path
     assert find_compounds(english, "Laufzeit") == []
     assert split_compound(english, "Mieterkaution") == ()
     mixed = build(tmp_path / "mixed", "en", {2: "de"})
-    assert find_compounds(mixed, "Laufzeit") == ["de:restlaufzeit", "de:vertragslaufzeit"]
+    found = find_compounds(mixed, "Laufzeit")
+    assert [compound.term for compound in found] == ["de:restlaufzeit", "de:vertragslaufzeit"]

@@ -253,9 +253,9 @@ def test_figures_are_marked_as_a_whole(query: str, text: str, marked: list[str])
     assert [text[start:end] for start, end in matched_spans(query, text)] == marked
 
 
-def search(folder: Path, texts: dict[str, str], query: str) -> list[str]:
+def search(folder: Path, texts: dict[str, str], query: str, language: str = "en") -> list[str]:
     names = list(texts)
-    index = LexicalIndex.build(folder / "index", enumerate(texts.values()), "en")
+    index = LexicalIndex.build(folder / "index", enumerate(texts.values()), language)
     return [names[key] for key in index.search(query, len(names))[0].tolist()]
 
 
@@ -417,3 +417,82 @@ def test_what_is_written_in_two_ways_is_found_in_both(
     assert index.scorer().scores(index.query_terms(query, bonus=True), ids) == pytest.approx(scores)
     spans = index.analyzer.matched_spans(query, chunks[found[0]])
     assert spans
+
+
+@pytest.mark.parametrize("language", ["en", "none", "de"])
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("§ 12", {1, 2}),
+        ("§12", {1, 2}),
+        ("§\u00a012", {1, 2}),
+        ("§§ 12", {1, 2}),
+        ("§ 12a", {3}),
+        ("Email", {5}),
+        ("E-Mail-Verkehr", {5}),
+        ("Ubahn", {6}),
+        ("Mitarbeiterinnen", {7, 8}),
+        ("Mitarbeiter*innen", {7, 8}),
+        ("Kolleginnen", {7}),
+        ("Lehrerin", {8}),
+        ("2.3.1", {9}),
+        ("v2.3.1", {9}),
+        ("us", {10}),
+        ("Wartungsvertrag", {12}),
+        ("Vertrag", {12}),
+        ("Wartungs-\nvertrag", {12}),
+        ("Kunden", {13}),
+    ],
+)
+def test_signs_between_words_join_or_part_them(
+    tmp_path: Path, query: str, texts: set[int], language: str
+) -> None:
+    chunks = {
+        1: "Nach § 12 Abs. 3 gilt",
+        2: "vgl. §§12, 13 dort",
+        3: "siehe § 12a dort",
+        4: "12 Monate, 12 Jahre, 12.3",
+        5: "Der E-Mail-Verkehr ruht",
+        6: "An der U-Bahn-Station",
+        7: "Mitarbeiter*innen und Kolleg:innen",
+        8: "Mitarbeiter/-innen, Lehrer:in genannt",
+        9: "Version v2.3.1-beta ist da",
+        10: "The us army",
+        11: "The U.S.A. won",
+        12: "Der Wartungs-\n  vertrag endet",
+        13: "Kunden-\nund Lieferantendaten",
+    }
+    index = LexicalIndex.build(tmp_path / "index", chunks.items(), language)
+    found = index.search(query, 13)[0].tolist()
+    assert set(found[: len(texts)]) == texts
+    spans = index.analyzer.matched_spans(query, chunks[found[0]])
+    assert spans
+    if query == "Wartungsvertrag":
+        assert spans == [(4, 23)]
+
+
+@pytest.mark.parametrize("language", ["en", "none", "de"])
+def test_a_spaced_out_word_is_found(tmp_path: Path, language: str) -> None:
+    texts = {
+        "a": "Muster AG\nR E C H N U N G\nNr. 17",
+        "b": "A L L G E M E I N E  B E D I N G U N G E N",
+        "c": "the points a b c of d",
+    }
+    assert search(tmp_path / "1", texts, "Rechnung", language) == ["a"]
+    assert search(tmp_path / "2", texts, "Bedingungen", language) == ["b"]
+    assert search(tmp_path / "3", texts, "abc", language) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "other"),
+    [
+        ("3.4.31", "am 3.4.2031 um 8 Uhr in der langen Halle am Hafen", "FY31"),
+        ("3/4/2031", "am 3. April 2031 in der langen Halle am Hafen", "2031 2031"),
+        ("§ 12", "Es gilt § 12 des Gesetzes in der Fassung von gestern", "12 12 12"),
+    ],
+)
+def test_a_day_or_a_section_counts_more_than_its_last_number(
+    tmp_path: Path, query: str, text: str, other: str
+) -> None:
+    texts = {"other": other, "right": text, "none": "words alone", "more": "and no more of them"}
+    assert search(tmp_path, texts, query)[0] == "right"

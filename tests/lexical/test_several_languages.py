@@ -181,6 +181,8 @@ def test_which_language_a_document_is_analysed_in() -> None:
         choose_analysis_language("de", MIN_CHARACTERS - 1, "en") == "en"
     )  # a name or two may look like anything
     assert choose_analysis_language("pl", 9999, "en") == "en"  # no stemmer
+    assert choose_analysis_language("ru", 20, "en") == "ru"
+    assert choose_analysis_language("ru", 19, "en") == "en"
     assert choose_analysis_language("und", 9999, "none") == "none"
 
 

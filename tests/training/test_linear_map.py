@@ -84,14 +84,22 @@ def test_it_begins_at_identity_and_keeps_what_does_best(
 ) -> None:
     identity = np.eye(12, dtype=np.float32)
     nothing = train_linear_map(turned, replace(RECIPE, learning_rate=1e-12), rank)
-    np.testing.assert_allclose(nothing, identity, atol=1e-8)
-    found = train_linear_map(turned, RECIPE, rank)
+    np.testing.assert_allclose(nothing.matrix, identity, atol=1e-8)
+    trained = train_linear_map(turned, RECIPE, rank)
+    found = trained.matrix
+    assert trained.best_ndcg_at_10 == pytest.approx(heldout(turned, found), abs=1e-4)
     assert heldout(turned, found) > heldout(turned, identity) + 3
     assert np.linalg.matrix_rank(found - identity, tol=1e-4) <= (rank or 12)
-    np.testing.assert_array_equal(found, train_linear_map(turned, RECIPE, rank))
+    np.testing.assert_array_equal(found, train_linear_map(turned, RECIPE, rank).matrix)
 
 
 def test_patience_ends_it(turned: TrainingData) -> None:
     spoilt = replace(turned, base_heldout=turned.base_heldout[::-1])  # type: ignore[index]
     kept = train_linear_map(spoilt, replace(RECIPE, patience=1, eval_every=1, learning_rate=1e-9))
-    np.testing.assert_allclose(kept, np.eye(12), atol=1e-6)
+    np.testing.assert_allclose(kept.matrix, np.eye(12), atol=1e-6)
+
+
+def test_without_checks_the_last_matrix_is_kept(turned: TrainingData) -> None:
+    found = train_linear_map(turned, replace(RECIPE, eval_every=0))
+    assert found.best_ndcg_at_10 is None
+    assert not np.allclose(found.matrix, np.eye(12), atol=1e-4)

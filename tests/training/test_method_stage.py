@@ -193,6 +193,17 @@ def test_titles_of_validation_documents_stop_the_training(
     assert not data.heldout_synthetic
 
 
+def test_a_file_of_validation_queries_that_the_backend_does_not_use_changes_nothing(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "MIN_TO_STOP", 1)
+    _, before = stopping_queries(project)
+    monkeypatch.setattr(stopping, "has_validation_queries", lambda _: True)
+    assert not any(query.imported for query in validation_queries(project))
+    _, choices = stopping_queries(project)
+    assert choices["stopped by"] == before["stopped by"]
+
+
 def test_titles_and_other_queries_of_validation_documents_are_pooled(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

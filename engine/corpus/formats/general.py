@@ -20,7 +20,11 @@ from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_by
 from engine.corpus.formats.containers import DAMAGED, open_package, replace_parts
 from engine.corpus.formats.damage import describe_damage, remove_names
 from engine.corpus.formats.locked import explain_lock
-from engine.corpus.formats.runs.open_document import part_text_boxes, write_shown_characters
+from engine.corpus.formats.runs.open_document import (
+    frame_shapes,
+    part_text_boxes,
+    write_shown_characters,
+)
 from engine.corpus.formats.runs.rtf import rewrite
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.sheets.open_sheets import write_shown_values
@@ -52,6 +56,10 @@ _RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
 # The two halves of a surrogate pair, as Word writes emoji; xberg omits both.
 _RTF_PAIR = re.compile(
     rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})"
+)
+# What Word shows and xberg leaves out: numbers of list items, and comments with their marks.
+_RTF_HIDDEN = re.compile(
+    rb"\{\\(?:listtext|pntext)(?![a-z])|\{\\\*\\annotation(?![a-z])(?:\s*\{\\\*\\[a-z]+[^{}]*\})*"
 )
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
 _RTF_MAC = re.compile(rb"(\{\\rtf1?\s*\\mac)(?![a-z])")
@@ -124,6 +132,7 @@ def extract_document(
     Raises UnreadableFileError.
     """
     if format == "rtf":
+        content = _RTF_HIDDEN.sub(_show_hidden, content)
         content = _RTF_PAIR.sub(_join_surrogates, rewrite(content))
         content = _RTF_SIGN.sub(lambda match: _RTF_SIGNS[match[1]], content)
         # `\mac` alone names the code page, too.
@@ -138,6 +147,8 @@ def extract_document(
             body = package.read(_CONTENT)
             styles = package.read(_STYLES) if _STYLES in package.namelist() else b""
             shown = write_shown_characters(body, styles)
+            if format != "ods":
+                shown = frame_shapes(shown)
             if format == "odt":
                 shown = part_text_boxes(shown)
             if format == "ods":
@@ -231,6 +242,10 @@ def _decode_rtf_letters(written: str, content: bytes) -> str:
     text = _RTF_LETTERS.sub(decode, written)
     # Two halves of a surrogate pair become one character.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _show_hidden(match: re.Match[bytes]) -> bytes:
+    return b"{\\footnote" if b"annotation" in match[0] else b"{"
 
 
 def _join_surrogates(match: re.Match[bytes]) -> bytes:

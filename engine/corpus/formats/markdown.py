@@ -1,10 +1,11 @@
-"""Markdown as it is written, with its headings.
+"""Markdown as it is written, with its headings. Only marks within words are left out.
 
 The fields before the text (front matter, in YAML or TOML) are text, too.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,18 @@ _MARKED = re.compile(
 )
 _MAX_HEADING_LENGTH = 300  # characters
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
+_PART = r"[^\W_]+(?:-[^\W_]+)*"
+# What splits words: emphasis of a part (inter**lock**ing), escapes (user\_id) and characters by
+# their names (Gr&uuml;n). It stays in code.
+_WITHIN_WORDS = re.compile(
+    r"^[ ]{0,3}(?P<fence>`{3,}|~{3,}).*?(?:^[ ]{0,3}(?P=fence)|\Z)|(?P<ticks>`+).+?(?P=ticks)"
+    rf"|(?<![*\w\\])(?P<first>\*{{1,3}})(?P<first_part>{_PART})(?P=first)(?=[^\W\d_])"
+    rf"|(?<=[^\W\d_])(?P<later>\*{{1,3}})(?P<later_part>{_PART})(?P=later)(?!\*)"
+    r"|(?<=\w)\\(?P<escaped>[_.*-])(?=\w)"
+    r"|&(?:\#\d{1,7}|\#[xX][\da-fA-F]{1,6}|[A-Za-z]{2,8}\d{0,2});",
+    re.MULTILINE | re.DOTALL,
+)
+_SPLITS_WORDS = re.compile(r"\w[*\\]|\*\w|&[\#\w]+;")
 _FRONT_MATTER = re.compile(
     r"\A\s*?(?:---[ \t]*\n(?P<yaml>.*?\n)??(?:---|\.\.\.)"
     r"|\+\+\+[ \t]*\n(?P<toml>.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)",
@@ -70,7 +83,7 @@ class MarkdownReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         content, note = decode(read_bytes(path, data), path)
-        front = split_front_matter(content)
+        front = split_front_matter(_join_words(content))
         metadata = front.metadata
         if not front.text.strip():
             raise UnreadableFileError(path, "empty")
@@ -91,6 +104,20 @@ class MarkdownReader:
 
 
 READER = MarkdownReader()
+
+
+def _join_words(text: str) -> str:
+    """Leave out the marks that split words, as a reader of the page does not see them."""
+    if not _SPLITS_WORDS.search(text):
+        return text
+    return _WITHIN_WORDS.sub(_show_word, text)
+
+
+def _show_word(match: re.Match[str]) -> str:
+    if match["fence"] or match["ticks"]:
+        return match[0]
+    shown = match["first_part"] or match["later_part"] or match["escaped"]
+    return shown or html.unescape(match[0])
 
 
 def _find_marked(text: str) -> Iterator[Marked]:

@@ -64,7 +64,16 @@ _AROUND = 200
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 # The likeliest encoding of a word or two.
 _WESTERN = "cp1252"
+_WESTERN_BYTES = {
+    ord(char): byte
+    for byte in range(0x80, 0xA0)
+    if (char := bytes([byte]).decode(_WESTERN, "ignore"))
+}
 _MIN_CONFIDENCE = 0.05
+# Colours and other orders to a terminal, as programs write them into logs (ECMA-48, 5.4).
+_TERMINAL_ORDER = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+# How UTF-8 begins where it was taken for a Western text and encoded once more.
+_ENCODED_TWICE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0178\u0192\u02c6-\u20ac\u2122]")
 _LABELS = {
     "iso-8859-1": "cp1252",
     "latin-1": "cp1252",
@@ -152,6 +161,8 @@ def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
 
 def _check_text(text: str, path: Path) -> str:
     text = clean(text)
+    if "\x1b" in text:
+        text = _TERMINAL_ORDER.sub("", text)
     if not text.strip():
         raise UnreadableFileError(path, "empty")
     if len(_CONTROL.findall(text)) > _MAX_CONTROL * len(text):
@@ -174,13 +185,28 @@ def _decode(data: bytes, path: Path) -> tuple[str, str]:
             raise UnreadableFileError(path, "binary content, not text", "binary")
         nul_note = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
     try:
-        return data.decode("utf-8"), nul_note
+        text = data.decode("utf-8")
+        if once := _decode_once_more(text):
+            return once, "; ".join(filter(None, ("its UTF-8 was encoded twice", nul_note)))
+        return text, nul_note
     except UnicodeDecodeError:
         if is_mostly_utf8(data):
             text, note = _note_unread(data.decode("utf-8", "replace"), "")
         else:
             text, note = _decode_by_guess(data, path)
     return text, "; ".join(filter(None, (note, nul_note)))
+
+
+def _decode_once_more(text: str) -> str:
+    """Return a text whose UTF-8 was taken for a Western text and encoded again, else empty.
+
+    No text that people write has letters beyond ASCII only where they are UTF-8.
+    """
+    if text.isascii() or not _ENCODED_TWICE.search(text):
+        return ""
+    with suppress(UnicodeError):
+        return text.translate(_WESTERN_BYTES).encode("latin-1").decode("utf-8")
+    return ""
 
 
 def _decode_by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
@@ -258,9 +284,12 @@ def guess_encoding(data: bytes) -> str:
     encoding, confidence = _detect(sample)
     # Of a few words chardet knows too little.
     if encoding and len(data) <= _MAX_SHORT:
-        is_doubtful = not is_plausible(data.decode(encoding, "replace"))
-        if is_doubtful and (codec := find_plausible_codec(data)):
-            return codec
+        is_unlikely = confidence < _MIN_CONFIDENCE
+        likely = (_WESTERN, encoding) if is_unlikely else ()
+        if is_unlikely or not is_plausible(data.decode(encoding, "replace")):
+            codec = find_plausible_codec(data, likely)
+            if codec:
+                return codec
     if confidence < _MIN_CONFIDENCE:
         with suppress(UnicodeDecodeError):
             sample.decode(_WESTERN)

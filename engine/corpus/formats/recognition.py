@@ -25,12 +25,20 @@ _PACKAGES = frozenset({"docx", "pptx", "xlsx", "odt", "ods", "odp", "epub"})
 _SUSPICIOUS_RATIO = 200
 _UNSUSPICIOUS = 2**26
 _FOLDERS = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
-_DECLARED = {MIME[format]: format for format in ("odt", "ods", "odp", "epub")}
+_DECLARED = {
+    # A drawing has the pages of a presentation.
+    MIME["odp"].replace("presentation", "graphics"): "odp",
+    **{MIME[format]: format for format in ("odt", "ods", "odp", "epub")},
+}
 DOCUMENT_STREAMS = (
     ("WordDocument", "doc"),
     ("Workbook", "xls"),
     ("Book", "xls"),
     ("PowerPoint Document", "ppt"),
+)
+_OFFICE_2003_XML = (
+    b"schemas.microsoft.com/office/word/2003/wordml",
+    b"urn:schemas-microsoft-com:office:spreadsheet",
 )
 _NO_ARCHIVE = (
     zipfile.BadZipFile,
@@ -74,10 +82,8 @@ def _read_head(path: Path, data: bytes | None) -> bytes:
 
 def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
-        raise UnreadableFileError(
-            path, "a Word 2003 XML document, which is not read", "unsupported"
-        )
+    if any(name in head.lower() for name in _OFFICE_2003_XML):
+        return "xml"
     if start.startswith(PAGE):
         return "html"
     if format == "xls" and head[:2] in (b"\x09\x00", b"\x09\x02", b"\x09\x04"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import chain, pairwise
+from itertools import chain
 from unicodedata import name
 
 _WORD = re.compile(r"[^\s_.,:;()<>\"/-]+")
@@ -15,9 +15,13 @@ _UNUSUAL = re.compile(
     "|[^\\W\\d_][\xa1-\xbf\xd7\xf7](?<![\xaa\xab\xad\xb0\xb4\xb7\xba\xbb])[^\\W\\d_]"
     "|[\u0152\u0178\u0192\u02c6\u02dc\u2020\u2021\u2030].*"
     "[\u0152\u0178\u0192\u02c6\u02dc\u2020\u2021\u2030]"
+    # Umlauts and accents of a Macintosh or of DOS, taken for Windows' letters: K”ln, MŸller, Kšln.
+    "|[^\\W\\d_][\u201a\u201c-\u203a\xa7][^\\W\\d_]|[^\\W\\d_]\xa7|\u0178[^\\W\\d_A-Z]"
+    "|\u0192[^\\W\\d_]|[^\\W\\d_]\u0192"
+    "|[b-df-hj-np-qstv-xzB-DF-HJ-NP-QSTV-XZ][\u0161\u017a][b-df-hj-np-tv-xz]"
+    "|[A-Za-z][\u3400-\u9fff\uac00-\ud7a3][a-z]"
 )
 _KANA = re.compile("[\u3040-\u30ff]")
-_LETTERS = re.compile(r"[^\W\d_]")
 _SCRIPTS_OF_EAST_ASIA = frozenset(
     (
         "LATIN",
@@ -31,7 +35,10 @@ _SCRIPTS_OF_EAST_ASIA = frozenset(
     )
 )
 _USUAL_CODECS = ("cp1252", "cp1250", "cp1251")
-_RARE_CODECS = ("iso8859-2", "mac-roman")
+_RARE_CODECS = ("iso8859-2",)
+_OLD_CODECS = ("mac-roman", "cp850")
+# The letters beyond ASCII that are most frequent in texts of old Western programs.
+_USUAL_LETTERS = "äöüÄÖÜßéèñ"
 _FREQUENT = {
     "cp932": ((0x82, 0x83), (0x88, 0x97)),
     "gb18030": ((0xB0, 0xD7), (0xA1, 0xA3)),
@@ -58,7 +65,16 @@ def find_plausible_codec(data: bytes, likely: Iterable[str] = ()) -> str:
     for codec, ranges in _FREQUENT.items():
         if _gives_words(data, codec) and _is_frequent(data.decode(codec), codec, ranges):
             return codec
-    return next((codec for codec in _RARE_CODECS if _gives_words(data, codec)), "")
+    for codec in _RARE_CODECS:
+        if _gives_words(data, codec):
+            return codec
+    old = [codec for codec in _OLD_CODECS if _gives_words(data, codec)]
+    return max(old, key=lambda codec: _count_usual(data.decode(codec)), default="")
+
+
+def _count_usual(text: str) -> int:
+    """Return how many more usual than unusual letters beyond ASCII a text has."""
+    return sum(1 if char in _USUAL_LETTERS else -1 for char in text if not char.isascii())
 
 
 def _gives_words(data: bytes, codec: str) -> bool:
@@ -88,14 +104,18 @@ def _is_word(word: str) -> bool:
         return True
     if _UNUSUAL.search(word) or not all(name(char, "") for char in word):
         return False
-    letters = _LETTERS.findall(word)
+    letters = [char for char in word if char.isalpha()]
     scripts = {name(letter, "").partition(" ")[0] for letter in letters}
     if len(scripts) > 1 and not scripts <= _SCRIPTS_OF_EAST_ASIA:
         return False
-    for before, after in pairwise(letters):
-        if before.islower() and after.isupper() and not after.isascii():
-            return False
-    return True
+    return not any(map(_has_foreign_capital, letters, letters[1:], [*letters[2:], ""]))
+
+
+def _has_foreign_capital(before: str, letter: str, after: str) -> bool:
+    """Tell whether a letter within a word is a capital beyond ASCII, as in `MÄrz` or `nÉe`."""
+    if letter.isascii() or not letter.isupper():
+        return False
+    return before.islower() or (before.isascii() and after.islower())
 
 
 def _is_frequent(text: str, codec: str, ranges: Iterable[tuple[int, int]]) -> bool:

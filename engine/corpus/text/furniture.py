@@ -21,11 +21,12 @@ _BARE = re.compile(
     r"(?P<sign>[-\u2013\u2014|\u00b7\u2022~]?) ?(?P<number>\d{1,5}) ?(?P=sign)$|(?P<first>\d{1,5})"
     r" ?/ ?\d{1,5}$"
 )
-_CALLED = re.compile(
+PAGE_NUMBER = re.compile(
     r"\b(?:page|pg\.?|p\.|seite|s\.|blatt|pagina|p\u00e1gina|p\u00e1g\.?|strona|str\.|strana|side|sida|sivu|oldal|sayfa|halaman|"
     r"trang|\u0441\u0442\u0440\u0430\u043d\u0438\u0446\u0430|\u0441\u0442\u0440\.|\u03c3\u03b5\u03bb\u03af\u03b4\u03b1|\u7b2c)\s*(\d{1,5})(?!\d)(?:\s*(?:of|von|de|di|van|sur|\u0438\u0437|/)\s*\d+|\s*[\u9875\u9801])?|(?<!\d)(\d{1,5})\s*(?:\u9875|\u9801|\u30da\u30fc\u30b8|\ud398\uc774\uc9c0)",
     re.IGNORECASE,
 )
+"""A page's number after a word such as "page", in many languages."""
 _DIGIT = re.compile(r"\d")
 # A label that asks for the number in the next line.
 _ASKS = re.compile(r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE)
@@ -123,7 +124,7 @@ def _read_page_number(lines: Lines, index: int, page: int) -> _NumberedLine | No
         if index > 0 or any(map(_ASKS.search, lines[1:2])):
             return None
         return _NumberedLine("", int(bare["number"] or bare["first"]) - page)
-    called = _CALLED.search(line)
+    called = PAGE_NUMBER.search(line)
     if called is None:
         return None
     group = 1 if called[1] else 2
@@ -152,5 +153,5 @@ def _read_furniture(lines: Lines, index: int, page: int, edge: _Edge) -> str | N
     numbered = _read_page_number(lines, index, page)
     if numbered is None or numbered not in edge.counting:
         return None
-    words = _CALLED.sub("", numbered.rest.replace("#", "0"))
+    words = PAGE_NUMBER.sub("", numbered.rest.replace("#", "0"))
     return numbered.rest if any(map(str.isalpha, words)) else ""

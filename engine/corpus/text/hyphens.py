@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
+from engine.corpus.text.furniture import PAGE_NUMBER
 from engine.corpus.text.suspended import is_suspended, language_of
 
 # PDFium's sign for a hyphen at a line end.
@@ -35,6 +37,10 @@ _NEXT_WORD = re.compile(r"\.?\s+(\S+)")
 _HYPHEN = re.compile("([-\u2010])")
 _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
 _MIN_LENGTH = 3  # letters
+_PAGE_END = re.compile("(?<![^\\W\\d_])([^\\W\\d_]+)[-\u2010]\\Z")
+_PAGE_START = re.compile(r"([^\W\d_]+)(\S*)\s*(\S*)")
+_MAX_SPLIT_LENGTH = 100
+_FOOTER = 2  # lines
 
 
 def mark_line_ends(page: str) -> str:
@@ -42,7 +48,20 @@ def mark_line_ends(page: str) -> str:
     if BREAK in page:
         page = page.replace(BREAK, "\ufffd")
     if LINE_END in page:
+        page = _part_footer(page)
         return _ENDED.sub(BREAK, page).replace(LINE_END, "-")
+    return page
+
+
+def _part_footer(page: str) -> str:
+    """Part a footer from the word that the last line above it does not finish.
+
+    PDFium joins both, as it does a word with its rest.
+    """
+    above, _, below = page.rpartition(LINE_END)
+    is_footer = below[:1].isupper() or below[:1].isdigit() or PAGE_NUMBER.match(below)
+    if is_footer and above[-1:].isalpha() and len(below.strip().split("\n")) <= _FOOTER:
+        return f"{above}-\n{below}"
     return page
 
 
@@ -93,14 +112,36 @@ def _mark_break(line_end: re.Match[str]) -> str:
 
 
 def join_split_words(pages: Sequence[str]) -> list[str]:
-    """Return the pages of a document with split words joined."""
-    if not any(BREAK in page for page in pages):
+    """Return the pages of a document with split words joined.
+
+    A word that is split between two pages goes to the first of them.
+    """
+    over_pages = _find_split_over_pages(pages)
+    if not over_pages and not any(BREAK in page for page in pages):
         return list(pages)
+    # The parts of a split word do not count as words.
+    marked = list(pages)
+    for first, second in over_pages:
+        marked[first] = f"{marked[first][:-1]}{BREAK}"
+        marked[second] = f"{BREAK}{marked[second]}"
     counts: Counter[str] = Counter()
-    for page in pages:
+    for page in marked:
         counts.update(map(str.lower, _WORD.findall(page)))
     joiner = _WordJoiner(counts)
-    return [joiner.join_words(page) if BREAK in page else page for page in pages]
+    joined = [joiner.join_words(page) if BREAK in page else page for page in pages]
+    for first, second in over_pages:
+        joined[first], joined[second] = joiner.join_pages(joined[first], joined[second])
+    return joined
+
+
+def _find_split_over_pages(pages: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the indices of pages that end within a word, and of the next pages with a text."""
+    with_text = [index for index, page in enumerate(pages) if page.strip()]
+    return [
+        (first, second)
+        for first, second in pairwise(with_text)
+        if pages[first].endswith(("-", "\u2010")) and pages[second][0].islower()
+    ]
 
 
 class _WordJoiner:
@@ -114,6 +155,18 @@ class _WordJoiner:
         """Replace each `BREAK` of a page."""
         page = _PARTED.sub(self._join_match, page)
         return _NUMBER_PARTED.sub(self._join_number, page).replace(BREAK, "-")
+
+    def join_pages(self, page: str, following: str) -> tuple[str, str]:
+        """Move the rest of a word that is split between two pages to the first of them."""
+        left = _PAGE_END.search(page, max(0, len(page) - _MAX_SPLIT_LENGTH))
+        right = _PAGE_START.match(following)
+        if left is None or right is None:
+            return page, following
+        word_after = right[3]
+        if word_after and is_suspended(left[1], right[1], word_after, self._counts, self._language):
+            return page, following
+        word = self._join_compound(f"{left[1]}{BREAK}{right[1]}")
+        return f"{page[: left.start()]}{word}{right[2]}", following[right.end(2) :].lstrip()
 
     def _join_match(self, compound: re.Match[str]) -> str:
         left, _, right = compound[0].rpartition(BREAK)

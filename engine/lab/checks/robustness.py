@@ -65,7 +65,8 @@ class Synonyms:
     """Where substitutes for words come from.
 
     The language `model` (empty: none) gave them for `share` percent of the queries' words; the
-    others are words that the documents use alike.
+    others are words that the documents use alike, except under `substitute shared`, which leaves
+    a word for which the model gave none.
     """
 
     model: str = ""
@@ -142,6 +143,7 @@ def make_trial(
 
     # Which words of each query are changed, and into what.
     perturber = Perturber(terms, _learn_synonyms(texts, chunks, terms, seed), seed)
+    without_learnt = Perturber(terms, {}, seed)
     answers = _answer_terms(judgments, chunks, terms)
     keywords = answers
     if choose is not None:
@@ -150,15 +152,7 @@ def make_trial(
         for text, answer, passage in zip(texts, answers, passages, strict=True):
             questions.append(Question(text, perturber.shared_words(text, answer), passage))
         keywords = _keyword_terms(choose(questions), answers, terms)
-    words = [perturber.words(text) for text in texts]
-    substitutes: list[dict[str, str]] = []
-    synonyms = Synonyms()
-    if ask is not None:
-        substitutes, model = ask(list(zip(texts, words, strict=True)))
-        if model:
-            synonyms = Synonyms(model, _percent_substituted(words, substitutes))
-    if not substitutes:
-        substitutes = [{} for _ in rows]
+    substitutes, synonyms = _ask_for_substitutes(texts, keywords, perturber, ask)
 
     # One block of queries under each condition.
     matches = []
@@ -167,8 +161,12 @@ def make_trial(
     for condition in CONDITIONS:
         perturbed = []
         targets = keywords if condition.kind.endswith("shared") else answers
+        changer = perturber
+        # Words that documents use alike are no synonyms, as the paper's condition has them.
+        if synonyms.model and condition.kind == "substitute shared":
+            changer = without_learnt
         for text, target, preferred in zip(texts, targets, substitutes, strict=True):
-            perturbed.append(perturber.perturb(text, condition, target, preferred))
+            perturbed.append(changer.perturb(text, condition, target, preferred))
         total = sum(query.changed for query in perturbed)
         if condition.kind != "clean" and not total:
             continue
@@ -185,6 +183,31 @@ def make_trial(
         changed=tuple(changed),
         synonyms=synonyms,
     )
+
+
+def _ask_for_substitutes(
+    texts: Sequence[str],
+    keywords: Sequence[frozenset[str]],
+    perturber: Perturber,
+    ask: Asker | None,
+) -> tuple[list[dict[str, str]], Synonyms]:
+    """Return a language model's substitutes for the words of each query, and where they come from.
+
+    A model is asked about some words of a long query: keywords come first.
+    """
+    nothing: list[dict[str, str]] = [{} for _ in texts]
+    if ask is None:
+        return nothing, Synonyms()
+    words = [perturber.words(text) for text in texts]
+    asked = []
+    for text, own, target in zip(texts, words, keywords, strict=True):
+        first = perturber.shared_words(text, target)
+        asked.append((text, list(dict.fromkeys([*first, *own]))))
+    substitutes, model = ask(asked)
+    if not model:
+        return substitutes or nothing, Synonyms()
+    share = _percent_substituted(words, substitutes)
+    return substitutes or nothing, Synonyms(model, share)
 
 
 def _keyword_terms(

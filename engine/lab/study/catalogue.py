@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -32,7 +32,9 @@ FIXED: Changes = {
 They train a fixed number of steps and do not choose a checkpoint. Lists stay as they were drawn.
 BM25 has no bonus for codes, and sees the same part of a chunk as encoders.
 """
-METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", f"{MULTIHOP}|map@10")
+METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10")
+MAP = (MULTIHOP, "map@10")
+"""MAP of queries with evidence, and that of others."""
 
 
 class Entry(BaseModel):
@@ -111,6 +113,22 @@ class Study(Entry):
             }
         )
 
+    def with_measured_names(self, measured: Collection[str]) -> Study:
+        """Return the study with one name for each column: the first of its names that was measured.
+
+        `measured`: the names of all measures that any training has.
+        """
+
+        def choose(column: str) -> str:
+            names = column.split("|")
+            return next((name for name in names if name in measured), names[0])
+
+        charts = []
+        for chart in self.charts:
+            charts.append(chart.model_copy(update={"x": choose(chart.x), "y": choose(chart.y)}))
+        columns = [choose(column) for column in self.columns]
+        return self.model_copy(update={"columns": columns, "charts": charts})
+
 
 @cache
 def catalogue() -> dict[str, Study]:
@@ -154,10 +172,11 @@ def sweep_of(cells: Sequence[Cell]) -> Study:
     """
     columns = []
     charts = []
-    for queries in SETS.values():
+    for queries in dict.fromkeys(SETS.values()):
         gap = f"Δ {queries}ndcg@10"
         columns.append(gap)
         columns += [f"{queries}{metric}" for metric in METRICS]
+        columns.append("|".join(f"{queries}{metric}" for metric in MAP))
         charts.append(Chart(kind="gap", y=gap))
     return Study(
         name="sweep-" + fingerprint(cells=[dict(cell.changes) for cell in cells]),

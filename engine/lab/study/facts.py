@@ -21,6 +21,8 @@ from engine.queries.substitutes import Question, fingerprint_language_model, key
 
 Labelled = Iterator[tuple[str, dict[str, Any]]]
 SHOWN = 3
+BEGINNING = 200
+"""Characters of a document that answers a question."""
 CHANGED = {"clean": "original", "mask shared": "masked", "substitute shared": "substituted"}
 """Column of each condition."""
 
@@ -64,14 +66,25 @@ def _list_statistics(project: ProjectFolder) -> Labelled:
 
 
 def _list_questions(project: ProjectFolder) -> Labelled:
+    """Yield the first judged questions and their answers: evidence, or how documents begin."""
     with closing(project.store()) as store:
+        ids = {each.external_id or each.path: each.id for each in store.documents()}
         for number, judged in enumerate(store.judged()[:SHOWN], 1):
             answers = list(judged.evidence)
             if not answers and judged.path:
                 answers = [judged.path]
             elif not answers:
-                answers = [name for name, grade in judged.grades if grade > 0]
+                names = [name for name, grade in judged.grades if grade > 0]
+                answers = [_begin(store, ids.get(name)) or name for name in names[:SHOWN]]
             yield str(number), {"question": judged.text, "answer": " … ".join(answers)}
+
+
+def _begin(store: Store, document_id: int | None) -> str:
+    """Return the first characters of a document, empty if there is none."""
+    document = store.document(document_id) if document_id is not None else None
+    if document is None:
+        return ""
+    return " ".join(document.text[:BEGINNING].split())
 
 
 def _list_perturbed(project: ProjectFolder) -> Labelled:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 from engine.core.errors import EngineError
 from engine.core.text import duration
-from engine.lab.study.catalogue import catalogue
+from engine.lab.study.catalogue import Changes, catalogue
 from engine.lab.study.grid import Cell, changed_settings
-from engine.lab.study.running import STAGES, StudyRun, study_cells
+from engine.lab.study.mafin import count_trainings
+from engine.lab.study.running import NONE, STAGES, StudyRun, study_cells
 from engine.lab.study.workspace import basis_of
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.runs.estimate import count_units, estimate_seconds
+from engine.settings.schema import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,16 @@ class Listed:
         return f"{text}."
 
 
-def listing(project: ProjectFolder | None) -> Iterator[Listed]:
+def listing(
+    project: ProjectFolder | None,
+    models: Sequence[str] = (),
+    seeds: int = 1,
+    settings: Changes = NONE,
+) -> Iterator[Listed]:
     """Yield every study, with its cost for a project if given; then that of all in one go.
 
-    Raises EngineError if the project has no queries yet.
+    The cost is for these `models`, `seeds` and `settings`, as in `study_cells`. Raises EngineError
+    if the project has no queries yet.
     """
     basis, chunks = basis_of(project) if project else (None, 0)
     whole = Listed(
@@ -79,13 +87,15 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
             yield known
             continue
         try:
-            run = StudyRun(project, study, study_cells(project, study, chunks), basis)
+            cells = study_cells(project, study, chunks, models, seeds, settings)
+            run = StudyRun(project, study, cells, basis)
         except EngineError as error:
             yield replace(known, missing=f"{error.what} {error.to_do}")
             continue
         to_do = run.to_do()
         to_train = run.to_train()
-        yield _add_cost(replace(known, to_do=len(to_do)), run, to_do, to_train)
+        known = replace(known, cells=len(cells), to_do=len(to_do))
+        yield _add_cost(known, run, to_do, to_train)
         # What another study has measured or trained costs nothing more.
         others = [cell for cell in to_do if cell.key not in measured]
         untrained = [cell for cell in to_train if cell.training not in trained]
@@ -103,11 +113,26 @@ def _add_cost(known: Listed, run: StudyRun, to_do: list[Cell], to_train: list[Ce
     more = known.more
     with closing(run.project.store()) as store:
         for cell in to_do:
-            settings = changed_settings(run.project.settings(), cell.changes)
+            settings = _estimated_settings(run, cell)
             snapshot = ProjectSnapshot(run.project, settings, store)
             spent, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
             if cell not in to_train:
                 spent.pop("train", None)
+            elif run.study.by == "black box" and "train" in spent:
+                spent["train"] *= count_trainings(settings)
             seconds += sum(spent.values())
             more = more or bool(unknown) or run.study.by != "stages"
     return replace(known, seconds=round(seconds, 1), more=more)
+
+
+def _estimated_settings(run: StudyRun, cell: Cell) -> Settings:
+    """Return the settings by which the time of a cell is estimated.
+
+    Of a black box and a small model the latter is trained, so that its rate counts.
+    """
+    settings = changed_settings(run.project.settings(), cell.changes)
+    if run.study.by != "black box":
+        return settings
+    alone = {"model": settings.encoder.small_model, "small_model": "", "endpoint": ""}
+    encoder = settings.encoder.model_copy(update=alone)
+    return settings.model_copy(update={"encoder": encoder})

@@ -5,22 +5,26 @@ They compare a black box, a small model, and combinations of both.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import asdict, replace
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from engine.core.arrays import Doubles
+from engine.core.disk import disk_errors, write_text
 from engine.core.errors import UsageError
+from engine.core.platforms.files import try_remove_tree
 from engine.core.records import Chunk
 from engine.encoders.for_project import add_cache, chunk_vectors, training_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.comparison import compare_values, measure
-from engine.evaluation.query_sets import QuerySet, build_query_sets
+from engine.evaluation.judgments import clusters_of
+from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
-from engine.lab.study.measures import Values
+from engine.lab.study.measures import Values, measured_sets
 from engine.metrics.retrieval import MAFIN
 from engine.project.stage import StageContext
 from engine.settings.training_schema import Augmentation
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from engine.core.events import Event
     from engine.encoders.encoder import Encoder, EncoderSource
     from engine.project.folder import ProjectFolder
+    from engine.settings.schema import Settings
+    from engine.training.job import Job
     from engine.training.trainer import TrainResult
 
 LINEAR_RATE = 1e-4
@@ -47,11 +53,41 @@ SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 """Values of ε that the paper tries (section 4.3)."""
 
 
+class Checked(Protocol):
+    """The result of a training, with the best of its held-out checks."""
+
+    @property
+    def best_ndcg_at_10(self) -> float | None:
+        """nDCG@10 in percent, None without checks."""
+
+
+Result = TypeVar("Result", bound=Checked)
+
+
+@dataclass(slots=True)
+class SmallTrainings:
+    """What the trainings of the small model took: best `steps` by kind, and `seconds` of all.
+
+    Seconds are over all runs, and of each label smoothing that was tried.
+    """
+
+    steps: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def count_trainings(settings: Settings) -> int:
+    """Return how often the small model is trained at most: for each loss, with each smoothing."""
+    losses = len(set(TRAINED.values()))
+    if settings.training.label_smoothing is not None:
+        return losses
+    return losses * len(SMOOTHING)
+
+
 def train_systems(
     context: StageContext,
     folder: Path,
     rank: int = 64,
-    steps: dict[str, int] | None = None,
+    trainings: SmallTrainings | None = None,
     *,
     untrained: bool = False,
 ) -> Iterator[tuple[str, Encoder]]:
@@ -60,14 +96,13 @@ def train_systems(
     Trainings use the project's recipe (`training.preset = "mafin"` is the paper's) and the rankings
     of the stage `rank`; they differ in what is trained and what the loss sees. Checkpoints and
     adapters are kept in `folder`, so a second call trains none of them again. `rank`: the rank of
-    the second linear map. `steps`: receives the best step of each trained small model. `untrained`:
-    yield only the rows that need no training. Raises UsageError without encoder.small_model, and
-    what training raises.
+    the second linear map. `trainings`: receives what the small model's took. `untrained`: yield
+    only the rows that need no training. Raises UsageError without encoder.small_model, and what
+    training raises.
     """
     from engine.training.dataset import training_data
-    from engine.training.distributed import train_together
     from engine.training.job import Job
-    from engine.training.model.linear_map import MappedEncoder, train_linear_map
+    from engine.training.model.linear_map import LinearMap, MappedEncoder, train_linear_map
 
     chosen = context.settings.encoder
     source = _require_small_model(encoder_source(chosen))
@@ -81,12 +116,21 @@ def train_systems(
     yield UNTRAINED[2], AugmentedEncoder(black_box, small())
     if untrained:
         return
+    done = trainings or SmallTrainings()
     config = resolve_config(context)
     data = training_data(context, config)
     hardware = training_hardware(context)
     config = limit_epochs(config, data, context.settings)
     smoothing_is_set = context.settings.training.label_smoothing is not None
     searches_smoothing = config.objective == "plackett_luce" and not smoothing_is_set
+
+    def choose_smoothing(train: Callable[[float], Result]) -> Result:
+        if not searches_smoothing:
+            return train(config.label_smoothing)
+        smoothing, result = best_smoothing(train, config.label_smoothing)
+        why = "the best nDCG@10 of the validation queries"
+        context.choose("label smoothing", f"{smoothing:g}", why)
+        return result
 
     def train_small(kind: Augmentation | None) -> Encoder:
         def train(smoothing: float) -> TrainResult:
@@ -100,26 +144,52 @@ def train_systems(
                 should_stop=context.should_stop,
                 should_finish=context.should_finish,
             )
-            return train_together(job)
+            result = train_once(job)
+            done.seconds += result.seconds
+            return result
 
-        if searches_smoothing:
-            smoothing, result = best_smoothing(train, config.label_smoothing)
-            why = "the best nDCG@10 of the validation queries"
-            context.choose("label smoothing", f"{smoothing:g}", why)
-        else:
-            result = train(config.label_smoothing)
-        if steps is not None:
-            steps[kind or "small"] = result.best_step
+        result = choose_smoothing(train)
+        done.steps[kind or "small"] = result.best_step
         return small(result.adapter)
+
+    def map_black_box(of_rank: int | None) -> Encoder:
+        def train(smoothing: float) -> LinearMap:
+            mild = replace(config, learning_rate=LINEAR_RATE, label_smoothing=smoothing)
+            return train_linear_map(data, mild, of_rank)
+
+        return MappedEncoder(black_box, choose_smoothing(train).matrix)
 
     tuned = train_small(None)
     yield TUNED, tuned
     yield "concatenation after tuning", AugmentedEncoder(black_box, tuned)
-    mild = replace(config, learning_rate=LINEAR_RATE)
-    yield "linear map", MappedEncoder(black_box, train_linear_map(data, mild))
-    yield f"linear map of rank {rank}", MappedEncoder(black_box, train_linear_map(data, mild, rank))
+    yield "linear map", map_black_box(None)
+    yield f"linear map of rank {rank}", map_black_box(rank)
     yield "Mafin", AugmentedEncoder(black_box, train_small("mafin"))
     yield "λ-Mafin", AugmentedEncoder(black_box, train_small("lambda-mafin"))
+
+
+def train_once(job: Job) -> TrainResult:
+    """Train as `train_together`, or return what an earlier run has trained in the job's folder.
+
+    Checkpoints are removed at the end. With all weights they take eight times as much as the
+    adapter, and a comparison has up to 18 trainings.
+    """
+    from engine.training.distributed import train_together
+    from engine.training.trainer import TrainResult
+
+    record = job.folder / "result.json"
+    with suppress(OSError, ValueError, TypeError):
+        result = TrainResult(job.folder / "adapter", **json.loads(record.read_text("utf-8")))
+        if result.adapter.is_dir():
+            return result
+    result = train_together(job)
+    figures = asdict(result)
+    del figures["adapter"]
+    with disk_errors("A trained small model could not be kept."):
+        write_text(record, json.dumps(figures))
+    for checkpoint in job.folder.glob("step-*"):
+        try_remove_tree(checkpoint)
+    return result
 
 
 def _require_small_model(source: EncoderSource) -> AugmentedSource:
@@ -134,9 +204,7 @@ def _require_small_model(source: EncoderSource) -> AugmentedSource:
     )
 
 
-def best_smoothing(
-    train: Callable[[float], TrainResult], usual: float
-) -> tuple[float, TrainResult]:
+def best_smoothing(train: Callable[[float], Result], usual: float) -> tuple[float, Result]:
     """Return the label smoothing that does best on validation queries, and its training.
 
     The values of `SMOOTHING` are tried; of equals, the smallest is returned. Without validation
@@ -170,13 +238,16 @@ def measure_encoder(
 
 
 def compare_with_black_box(
-    copy: ProjectFolder, key: str, emit: Callable[[Event], None], should_stop: Callable[[], bool]
-) -> tuple[dict[str, Values], str]:
-    """Return figures by system, and the reason if nothing was trained.
+    copy: ProjectFolder,
+    folder: Path,
+    emit: Callable[[Event], None],
+    should_stop: Callable[[], bool],
+) -> tuple[dict[str, Values], str, float]:
+    """Return figures by system, the reason if nothing was trained, and the seconds of trainings.
 
     Figures are in percent and include paired differences to the black box; trained systems also
     have those to the small model tuned alone. Nothing is trained if there are too few queries of
-    the cell's kind. Trainings are kept under `key`, so that a killed comparison resumes. Raises
+    the cell's kind. Trainings are kept in `folder`, so that a killed comparison resumes. Raises
     CancelledError, and what training raises.
     """
     from engine.training.dataset import why_untrained
@@ -188,32 +259,38 @@ def compare_with_black_box(
             settings=settings,
             store=store,
             stage="train",
-            fingerprint=key,
+            fingerprint=folder.name,
             run="",
             emit=emit,
             should_stop=should_stop,
         )
         chunks = store.chunks()
-        judged = build_query_sets(context, chunks)[0]
+        judged = measured_sets(context, chunks)[0]
         reason = why_untrained(settings, store.queries(), chunks, graded_texts_if_selected(context))
-        steps: dict[str, int] = {}
-        folder = copy.path / "checkpoints" / f"mafin-{key}"
+        trainings = SmallTrainings()
         values = {}
-        for name, encoder in train_systems(context, folder, steps=steps, untrained=bool(reason)):
+        untrained = bool(reason)
+        for name, encoder in train_systems(
+            context, folder, trainings=trainings, untrained=untrained
+        ):
             values[name] = measure_encoder(context, encoder, chunks, judged)
     trained = [name for name in values if name not in UNTRAINED]
     pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
     pairs |= {(name, TUNED): MAFIN for name in trained if name != TUNED}
     figures, gaps = compare_values(
-        values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed
+        values,
+        pairs,
+        settings.evaluation.bootstrap_samples,
+        settings.training.seed,
+        clusters_of(judged.judgments[row] for row in judged.usable()),
     )
     rows: dict[str, Values] = {}
     for name, by_metric in figures.items():
         rows[name] = {metric: asdict(figure) for metric, figure in by_metric.items()}
         if name in TRAINED:
-            rows[name]["step"] = steps[TRAINED[name]]
+            rows[name]["step"] = trainings.steps[TRAINED[name]]
     for (name, other), differences in gaps.items():
         prefix = "Δ " if other == BLACK_BOX else "Δ to only finetune, "
         for metric, difference in differences.items():
             rows[name][f"{prefix}{metric}"] = asdict(difference)
-    return rows, reason
+    return rows, reason, trainings.seconds

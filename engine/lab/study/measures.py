@@ -14,8 +14,9 @@ from engine.core.records import Chunk
 from engine.core.systems import BASE
 from engine.evaluation.comparison import compare_values, measure
 from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.lists.focused import split_focused
 from engine.evaluation.query_sets import QuerySet, build_query_sets
-from engine.evaluation.rankers import Rankers
+from engine.evaluation.rankers import Rankers, rank_within
 from engine.lab.checks.diagnostics import (
     Ranked,
     Similarities,
@@ -28,12 +29,16 @@ from engine.lab.study.transformations import remove_top, standardise, whiten
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import ndcg_at_k
 from engine.project.stage import StageContext
-from engine.ranking.nearest import rank_all
 
 Values = dict[str, Any]
 """Measure → {value, low, high}, or a number or text alone."""
 PARTS = ("systems", "differences")
-SETS = {"judged": "", "document": "document-written ", "synthetic": "held-out "}
+SETS = {"judged": "", "measuring": "", "document": "document-written ", "synthetic": "held-out "}
+"""Kind of queries → prefix of the names of their measures.
+
+Judged questions choose nothing in a study. So those that only measure take their place if there are
+no others.
+"""
 WIDTH = ", width of interval"
 """Suffix of a column that holds the width of another column's interval."""
 ALL = ", all queries"
@@ -52,7 +57,10 @@ def collect_figures(report: Mapping[str, Any]) -> dict[str, Values]:
     difference to base, or to the unchanged queries, is called `Δ` and its measure.
     """
     rows: dict[str, Values] = defaultdict(dict)
+    kinds = {query_set["kind"] for query_set in report["query_sets"]}
     for query_set in report["query_sets"]:
+        if query_set["kind"] == "measuring" and "judged" in kinds:
+            continue
         _add_table(rows, query_set["comparison"], SETS[query_set["kind"]])
     general = report["general"] or {}
     _add_table(rows, general, "general ")
@@ -147,11 +155,13 @@ def read_number(value: Any) -> float | None:
     return None
 
 
-def average_seeds(trainings: Sequence[Values]) -> Values:
+def average_seeds(trainings: Sequence[Values], *, trained: bool = True) -> Values:
     """Return the mean of each measure over trainings that differ by seed.
 
-    The interval is the 95 % interval of the mean (Student's t). A measure that is the same in all
-    trainings keeps its interval over queries. A training without a measure does not count for it.
+    The interval is the 95 % interval of the mean (Student's t). Of a system that is not `trained`,
+    only the samples of queries differ, so its interval stays one over queries, of mean ends. A
+    measure that is the same in all trainings keeps its interval over queries. A training without a
+    measure does not count for it.
     """
     averages: Values = {}
     names: dict[str, None] = {}
@@ -162,14 +172,36 @@ def average_seeds(trainings: Sequence[Values]) -> Values:
         numbers = _read_numbers(values)
         if len(set(numbers)) < 2:
             averages[name] = values[0] if values else None
-            continue
-        n = len(numbers)
-        mean = sum(numbers) / n
-        squares = sum((value - mean) ** 2 for value in numbers)
-        error = math.sqrt(squares / (n - 1) / n)
-        half = SPREADS[n - 2] * error
-        averages[name] = {"value": mean, "low": mean - half, "high": mean + half, "seeds": numbers}
+        elif trained:
+            averages[name] = _average_trainings(numbers)
+        else:
+            averages[name] = _average_samples(values, numbers)
     return averages
+
+
+def _average_trainings(numbers: Sequence[float]) -> Values:
+    """Return the mean over trainings, with its interval over them."""
+    n = len(numbers)
+    mean = sum(numbers) / n
+    squares = sum((value - mean) ** 2 for value in numbers)
+    error = math.sqrt(squares / (n - 1) / n)
+    half = SPREADS[n - 2] * error
+    return {"value": mean, "low": mean - half, "high": mean + half, "seeds": numbers}
+
+
+def _average_samples(values: Sequence[Any], numbers: Sequence[float]) -> Any:
+    """Return the mean over samples of queries, with the mean ends of its intervals if there are."""
+    mean = sum(numbers) / len(numbers)
+    average: Values = {"value": mean}
+    for end in ("low", "high"):
+        ends = []
+        for value in values:
+            if isinstance(value, Mapping) and value.get(end) is not None:
+                ends.append(value[end])
+        if len(ends) < len(numbers):
+            return mean
+        average[end] = sum(ends) / len(ends)
+    return average
 
 
 def _read_numbers(values: Sequence[Any]) -> list[float]:
@@ -185,7 +217,7 @@ def _read_numbers(values: Sequence[Any]) -> list[float]:
 def average_pages(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a study's page with the mean over data sets, given the page of each.
 
-    It has the rows and numbers that all of them have.
+    It has the rows, columns and numbers that all of them have.
     """
     tables = [{row["label"]: row["values"] for row in page["rows"]} for page in pages]
     rows = []
@@ -196,14 +228,27 @@ def average_pages(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             if len(numbers) == len(pages):
                 means[column] = sum(numbers) / len(pages)
         if means:
-            rows.append({"label": label, "values": means})
+            rows.append({"label": label, "values": means, "reason": ""})
+    shared = {column for row in rows for column in row["values"]}
+    first = {name: value for name, value in pages[0].items() if name != "folder"}
     return {
-        **pages[0],
+        **first,
         "project": f"mean of {len(pages)}",
+        "columns": [column for column in pages[0]["columns"] if column in shared],
         "rows": rows,
+        "cells": [],
         "similarities_of": None,
         "correlations": [],
     }
+
+
+def measured_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
+    """Return the query sets of a report: questions judged only where two lists differ are no part.
+
+    The judged questions, or those that only measure, come first, if there are any.
+    """
+    sets, _ = split_focused(context, build_query_sets(context, chunks), chunks)
+    return sets
 
 
 def measure_all_queries(
@@ -270,16 +315,18 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
     """
     chunks = context.store.chunks()
     rankers = Rankers(context, chunks)
-    basis = basis_of(build_query_sets(context, chunks))
+    basis = basis_of(measured_sets(context, chunks))
     if basis is None:
         return {}
     judgments = basis.judgments
+    allowed = rankers.find_allowed(basis)
+    depth = context.settings.evaluation.depth
     keys = rankers.ids
     owners = rankers.document_of(keys)
     sampling = options.sampling(context.settings.training.seed)
 
     def compare(queries: Floats, vectors: Floats) -> tuple[Ranked, Similarities | None]:
-        ids, scores = rank_all(queries, vectors, keys, context.settings.evaluation.depth)
+        ids, scores = rank_within(queries, vectors, keys, depth, allowed)
         ranked = Ranked(queries, ids, scores)
         return ranked, similarities_of(ranked, judgments, vectors, keys, sampling, owners)
 
@@ -299,7 +346,7 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
             row = systems[f"{candidate.name}, {name}"]
             for column, figure in figures.items():
                 row[column] = asdict(figure) if isinstance(figure, Interval) else figure
-    if basis.kind == "judged" and rankers.adapter:
+    if basis.kind in ("judged", "measuring") and rankers.adapter:
         for name, values in merged_ndcg(context, rankers, basis, chunks).items():
             systems[name] |= values
     return dict(systems)

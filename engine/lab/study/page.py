@@ -1,13 +1,14 @@
 """The files of a study.
 
 NAME.json holds everything, NAME.html shows it in one self-contained page, and NAME.csv and NAME.tex
-hold its table.
+hold its table. NAME-correlations.csv holds its correlations, if it has any.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from statistics import StatisticsError, correlation
 from typing import Any
 
 from engine.core.disk import disk_errors, write_text
+from engine.core.text import metric_name
 from engine.evaluation.reporting.charts import Bar, Line, gap_chart, line_chart
 from engine.evaluation.reporting.page import build_environment
 from engine.evaluation.reporting.report import to_json_types
@@ -30,7 +32,7 @@ from engine.lab.study.measures import (
     read_number,
     read_value,
 )
-from engine.lab.study.tables import column_name, format_figure, write_csv, write_latex
+from engine.lab.study.tables import format_figure, write_correlations, write_csv, write_latex
 from engine.version import __version__
 
 SCHEMA = 2
@@ -92,12 +94,19 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
         reasons = [kept["reason"] for _, kept in seeds if kept.get("reason")]
         for system, label in study.systems.items():
             is_trained = system.partition(",")[0] not in UNTRAINED
-            measured = [kept["rows"][system] for _, kept in seeds if system in kept["rows"]]
+            measured = []
+            for _, kept in seeds:
+                if system in kept["rows"]:
+                    measured.append(_read_columns(study, kept["rows"][system]))
             may_lack_figures = is_trained and "," not in system and study.by != "black box"
             if not measured and not may_lack_figures:
                 continue
-            mean = average_seeds(measured)
-            values = {column: read_value(mean, column) for column in study.measures}
+            mean = average_seeds(measured, trained=is_trained)
+            values = {column: mean.get(column) for column in study.measures}
+            steps = [row[STEP] for row in measured if row.get(STEP) is not None]
+            if len(set(steps)) > 1:
+                # A mean of steps says nothing, where each training has kept its own.
+                values[STEP] = ", ".join(map(str, steps))
             if values.get(STEP) is None and STEP not in study.columns:
                 values.pop(STEP, None)
             training_label = training if is_trained else ""
@@ -119,6 +128,11 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
     return list(rows.values())
 
 
+def _read_columns(study: Study, figures: Values) -> Values:
+    """Return the value of each column, given the figures of one training."""
+    return {column: read_value(figures, column) for column in study.measures}
+
+
 def write_study(
     folder: Path, project: str, study: Study, facts: Mapping[str, Values], cells: MeasuredCells
 ) -> dict[str, Any]:
@@ -132,20 +146,45 @@ def write_study(
     and, for a finished cell, `seconds` by stage and `reason`. Raises ResourceError if the disk is
     full.
     """
+    study = study.with_measured_names(_find_measures(cells))
     rows = [Row("", "", label, {}, values) for label, values in facts.items()]
     rows += rows_of(study, cells)
     data: dict[str, Any] = to_json_types(_build_data(project, study, rows, cells))
-    text = json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)
     charts: list[str] = []
     for chart in study.charts:
         charts += filter(None, _draw(chart, study, rows, cells))
+    write_tables(folder, data, charts)
+    return {**data, "folder": str(folder)}
+
+
+def write_tables(folder: Path, study: Mapping[str, Any], charts: Sequence[str] = ()) -> None:
+    """Write the files of a study, as its JSON gives it, into `folder`, with `charts` as SVG.
+
+    Raises ResourceError if the disk is full.
+    """
+    files = {
+        "json": json.dumps(study, ensure_ascii=False, indent=1, allow_nan=False),
+        "html": _render(study, charts),
+        "csv": write_csv(study),
+        "tex": write_latex(study),
+    }
     with disk_errors("The page of the study could not be written."):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_text(folder / f"{study.name}.json", text)
-        write_text(folder / f"{study.name}.html", _render(data, charts))
-        write_text(folder / f"{study.name}.csv", write_csv(data))
-        write_text(folder / f"{study.name}.tex", write_latex(data))
-    return {**data, "folder": str(folder)}
+        for ending, text in files.items():
+            write_text(folder / f"{study['name']}.{ending}", text)
+        if study["correlations"]:
+            path = folder / f"{study['name']}-correlations.csv"
+            write_text(path, write_correlations(study))
+
+
+def _find_measures(cells: MeasuredCells) -> set[str]:
+    """Return the names of all measures that any system of any cell has."""
+    names: set[str] = set()
+    for _, _, kept in cells:
+        if kept:
+            for values in kept["rows"].values():
+                names.update(name for name, value in values.items() if value is not None)
+    return names
 
 
 def _build_data(
@@ -221,7 +260,10 @@ def _uses_general_text(study: Study) -> bool:
 
 
 def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[str, Any]:
-    """Return the columns, Pearson's `r` (None for fewer than three rows), and how many `rows`."""
+    """Return the columns, Pearson's `r`, and how many `rows`.
+
+    `r` is None for fewer than three rows, and where a column is constant.
+    """
     first_column, second_column = wanted.of
     labels = {study.systems[system] for system in wanted.over or study.systems}
     first = []
@@ -236,11 +278,8 @@ def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[s
             second.append(y)
     r = None
     if len(first) >= 3:
-        try:
+        with suppress(StatisticsError):
             r = correlation(first, second)
-        except StatisticsError:
-            # A column is constant.
-            r = 0.0
     return {"of": wanted.of, "r": r, "rows": len(first)}
 
 
@@ -248,7 +287,7 @@ def _render(data: Mapping[str, Any], charts: Sequence[str]) -> str:
     from markupsafe import Markup
 
     page = build_environment()
-    page.filters |= {"shown": format_figure, "measure": column_name}
+    page.filters |= {"shown": format_figure, "measure": metric_name}
     # Charts are safe to insert, because charts.py escapes every label.
     safe_charts = [Markup(svg) for svg in charts]
     return page.get_template("study.html.j2").render(study=data, charts=safe_charts)
@@ -256,8 +295,6 @@ def _render(data: Mapping[str, Any], charts: Sequence[str]) -> str:
 
 def _draw(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells) -> Iterator[str]:
     """Yield the charts of a kind as SVG, empty if there is nothing to draw."""
-    x_name = chart.x.partition("|")[0]
-    y_name = chart.y.partition("|")[0]
     measured = []
     for row in rows:
         y = read_number(row.values.get(chart.y))
@@ -265,15 +302,15 @@ def _draw(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells)
             measured.append((row, y))
     match chart.kind:
         case "line":
-            name = x_name.partition(".")[2].replace("_", " ")
-            if x_name.startswith("1/"):
+            name = chart.x.partition(".")[2].replace("_", " ")
+            if chart.x.startswith("1/"):
                 name = f"1/{name}"
-            yield line_chart(f"{y_name} by {name}", _build_series(chart, measured), name, y_name)
+            yield line_chart(f"{chart.y} by {name}", _build_series(chart, measured), name, chart.y)
         case "scatter":
             dots = _build_dots(chart, measured)
-            yield line_chart(f"{y_name} by {x_name}", dots, x_name, y_name)
+            yield line_chart(f"{chart.y} by {chart.x}", dots, chart.x, chart.y)
         case "gap":
-            yield gap_chart(f"{y_name}, in points", _build_gaps(chart, measured))
+            yield gap_chart(f"{chart.y}, in points", _build_gaps(chart, measured))
         case kind:
             for cell, _, kept in cells:
                 curves = kept and kept.get(kind)

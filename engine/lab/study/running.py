@@ -30,13 +30,18 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import folder_name
 from engine.endpoint.address import KEY
 from engine.endpoint.servers import known_servers, note_server
-from engine.evaluation.query_sets import build_query_sets
+from engine.lab.benchmark import DATA_SECTIONS
 from engine.lab.checks.options import split_options
 from engine.lab.study.catalogue import UNTRAINED, Changes, Study
 from engine.lab.study.facts import FACTS, unheard_context
 from engine.lab.study.grid import Cell, cell_key, changed_settings, training_key, twin_of
 from engine.lab.study.mafin import compare_with_black_box
-from engine.lab.study.measures import Values, collect_figures, transformed_systems
+from engine.lab.study.measures import (
+    Values,
+    collect_figures,
+    measured_sets,
+    transformed_systems,
+)
 from engine.lab.study.page import write_study
 from engine.lab.study.workspace import Basis, Workspace
 from engine.project.folder import ProjectFolder
@@ -49,8 +54,6 @@ STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
 """Settings that do not apply to another base model."""
 FILES = ("lab.sentence_pairs", "lab.general_set")
-DATA_SECTIONS = ("corpus", "lexical", "queries")
-"""Settings of chunks and queries, which a study cannot change."""
 SEARCHED = "label smoothing searched for"
 NONE: Changes = {}
 OnEvent = Callable[[Event], None]
@@ -122,10 +125,11 @@ class StudyRun:
         and DatasetError if the study needs judged questions and the documents answer none.
         """
         with self.project.locked("sweep"):
-            if "judged questions" in self.study.needs and self.to_do():
+            to_do = self.to_do()
+            if "judged questions" in self.study.needs and to_do:
                 _check_answers(self.project, self.study)
             try:
-                for cell in self.to_do():
+                for cell in to_do:
                     if should_stop and should_stop():
                         raise self._cancelled_error()
                     if on_cell:
@@ -134,7 +138,8 @@ class StudyRun:
                         self._try(cell, on_event, should_stop)
             finally:
                 report = self._report()
-            if not self.to_do():
+            # A study without a cell to do leaves the copy to the one that another has begun.
+            if to_do and not self.to_do():
                 self.workspace.close()
         return report
 
@@ -154,8 +159,13 @@ class StudyRun:
         try:
             if self.study.by == "black box":
                 project.run(STAGES[:1], on_event=watch, should_stop=should_stop)
-                rows, reason = compare_with_black_box(copy, cell.key, watch, should_stop or never)
+                folder = self.workspace.comparison_folder(cell.key)
+                rows, reason, trained_in = compare_with_black_box(
+                    copy, folder, watch, should_stop or never
+                )
                 kept: dict[str, Any] = {"rows": rows, "reason": reason}
+                if trained_in:
+                    spent["train"] = trained_in
             else:
                 self.workspace.restore_training(cell.training)
                 project.run(STAGES, on_event=watch, should_stop=should_stop)
@@ -228,8 +238,10 @@ def study_cells(
             )
     present = project.settings()
     reset: Changes = {f"training.{name}": None for name in present.training.model_fields_set}
-    if "small model" not in study.needs and present.encoder.small_model:
-        reset["encoder.small_model"] = None
+    if "small model" not in study.needs:
+        settings.pop("encoder.small_model", None)
+        if present.encoder.small_model:
+            reset["encoder.small_model"] = None
     names = {model: _name_of_model(model) for model in models or ("",)}
     times_named = Counter(names.values())
     cells: list[Cell] = []
@@ -365,8 +377,9 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
 
 def _check_answers(project: ProjectFolder, study: Study) -> None:
     with closing(project.store()) as store:
-        judged = build_query_sets(unheard_context(project, store), store.chunks())[0]
-    if not judged.usable():
+        sets = measured_sets(unheard_context(project, store), store.chunks())
+    judged = [queries for queries in sets if queries.kind in ("judged", "measuring")]
+    if not judged or not judged[0].usable():
         to_do = "Import judgments of the documents that it has, or judge hits."
         raise _missing_data_error(
             project, study, "judged questions that its documents answer", to_do

@@ -21,6 +21,12 @@ _LATEX = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    # At the start of a row these would be arguments of the command that ends the row before.
+    "[": "{[}",
+    "*": "{*}",
     "Δ": r"$\Delta$",
     "τ": r"$\tau$",
     "ψ": r"$\psi$",
@@ -29,11 +35,6 @@ _LATEX = {
 }
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Prefixes of texts that spreadsheets take for formulas."""
-
-
-def column_name(column: str) -> str:
-    """Return the readable name of a column: of several names, the first."""
-    return metric_name(column.partition("|")[0])
 
 
 def format_figure(value: Any) -> str:
@@ -68,7 +69,7 @@ def write_csv(study: Mapping[str, Any]) -> str:
     """
     head = ["row"]
     for column in study["columns"]:
-        name = column_name(column)
+        name = metric_name(column)
         head += [name, f"{name}, low", f"{name}, high"]
     noted = any(row.get("reason") for row in study["rows"])
     if noted:
@@ -90,6 +91,17 @@ def write_csv(study: Mapping[str, Any]) -> str:
     return text.getvalue()
 
 
+def write_correlations(study: Mapping[str, Any]) -> str:
+    """Return the correlations of a study, as its JSON gives them, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["first", "second", "r", "rows"])
+    for each in study["correlations"]:
+        names = [metric_name(column) for column in each["of"]]
+        writer.writerow([*names, _format_cell(each["r"]), each["rows"]])
+    return text.getvalue()
+
+
 def _format_cell(value: object) -> str:
     if value is None:
         return ""
@@ -101,27 +113,59 @@ def _format_cell(value: object) -> str:
 def write_latex(study: Mapping[str, Any]) -> str:
     """Return the table of a study as a LaTeX tabular, which needs the package booktabs.
 
-    Intervals follow their values in small type.
+    Intervals follow their values in small type. A row without figures says why. Correlations are a
+    tabular of their own; comments have notes, and why trainings have no rows.
     """
-    lines = [
-        rf"% {study['name']}, made by bmembed {study['version']}",
-        r"\begin{tabular}{l" + "r" * len(study["columns"]) + "}",
-        r"\toprule",
-    ]
-    head = [""]
-    head += [_escape(column_name(column)) for column in study["columns"]]
-    lines += [_latex_row(head), r"\midrule"]
+    lines = [rf"% {study['name']}, made by bmembed {study['version']}"]
+    for note in study["notes"]:
+        lines.append(f"% {note}")
+    for cell in study["cells"]:
+        if cell["reason"]:
+            name = ", ".join(filter(None, (cell["model"], cell["label"])))
+            lines.append(" ".join(f"% {name} not trained: {cell['reason']}".split()))
+    columns = study["columns"]
+    rows = []
     for row in study["rows"]:
+        values = [row["values"].get(column) for column in columns]
         cells = [_escape(row["label"])]
-        for column in study["columns"]:
-            value = row["values"].get(column)
-            cell = _escape(format_figure(value))
-            if interval := format_interval(value):
-                cell += rf" {{\tiny {interval}}}"
-            cells.append(cell)
-        lines.append(_latex_row(cells))
-    lines += [r"\bottomrule", r"\end{tabular}", ""]
-    return "\n".join(lines)
+        if row.get("reason") and columns and not any(value is not None for value in values):
+            reason = _escape(f"not trained: {row['reason']}")
+            cells.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{{reason}}}")
+        else:
+            cells += map(_latex_figure, values)
+        rows.append(cells)
+    names = [_escape(metric_name(column)) for column in columns]
+    lines += _latex_table(["", *names], rows)
+    if study["correlations"]:
+        rows = []
+        for each in study["correlations"]:
+            of = " and ".join(metric_name(column) for column in each["of"])
+            rows.append([_escape(of), _latex_figure(each["r"]), str(each["rows"])])
+        lines += ["", *_latex_table(["correlation", "$r$", "rows"], rows)]
+    return "\n".join([*lines, ""])
+
+
+def _latex_table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Return the lines of a tabular whose first column is of labels."""
+    return [
+        r"\begin{tabular}{l" + "r" * (len(head) - 1) + "}",
+        r"\toprule",
+        _latex_row(head),
+        r"\midrule",
+        *map(_latex_row, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def _latex_figure(value: Any) -> str:
+    """Return a value with its interval in small type; texts are escaped."""
+    if read_number(value) is None:
+        return _escape(format_figure(value))
+    cell = format_figure(value)
+    if interval := format_interval(value):
+        cell += rf" {{\tiny {interval}}}"
+    return cell.replace("-", "$-$")
 
 
 def _latex_row(cells: list[str]) -> str:

@@ -112,7 +112,8 @@ def copy_project(project: ProjectFolder, place: Path, names: Iterable[str]) -> P
 class Workspace:
     """A folder in the project's `sweep/`.
 
-    It has `project`, a copy; `trainings/KEY`, adapters; and `cells/KEY.json`, figures.
+    It has `project`, a copy; `trainings/KEY`, adapters; `comparisons/KEY`, trainings of a cell that
+    compares with a black box, until it is finished; and `cells/KEY.json`, figures.
     """
 
     def __init__(self, source: ProjectFolder, basis: Basis) -> None:
@@ -236,6 +237,13 @@ class Workspace:
     def _training_folder(self, key: str) -> Path:
         return self.folder / "trainings" / key
 
+    def comparison_folder(self, key: str) -> Path:
+        """Return the folder for the trainings of a cell's comparison, which outlive the copy.
+
+        The end of another study removes the copy, and its stage `train` all checkpoints in it.
+        """
+        return self.folder / "comparisons" / key
+
     def close(self) -> None:
         """Remove the copy; adapters and figures stay."""
         try_remove_tree(self.copy.path)
@@ -255,6 +263,7 @@ class Workspace:
         with disk_errors("The figures of a finished cell could not be kept."):
             (self.folder / "cells").mkdir(mode=0o700, exist_ok=True)
             write_text(self.folder / "cells" / f"{key}.json", text)
+        try_remove_tree(self.comparison_folder(key))
 
 
 def sweeping(project: ProjectFolder) -> ProjectFolder:

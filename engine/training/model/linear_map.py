@@ -47,6 +47,14 @@ class MappedEncoder:
         return unit_rows(self._encoder.encode_chunks(texts, progress) @ self.matrix.T)
 
 
+@dataclass(frozen=True, slots=True)
+class LinearMap:
+    """W (d, d), and nDCG@10 of the check that chose it, in percent; None without checks."""
+
+    matrix: Floats
+    best_ndcg_at_10: float | None
+
+
 @dataclass(slots=True)
 class _KeptMatrix:
     """The matrix that is kept, and the checks since it was."""
@@ -61,7 +69,9 @@ class _KeptMatrix:
         self.stale = 0
 
 
-def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | None = None) -> Floats:
+def train_linear_map(
+    data: TrainingData, config: TrainingConfig, rank: int | None = None
+) -> LinearMap:
     """Return W (d, d), trained on the black box's vectors by the recipe's loss and patience.
 
     Of all checks, that of step 0 (W = I) among them, the one with the highest nDCG@10 is kept.
@@ -105,7 +115,7 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
         optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
-    return kept.matrix
+    return LinearMap(kept.matrix, None if pool is None else kept.ndcg)
 
 
 def _measure_map(data: TrainingData, pool: HeldOutPool, matrix: Floats) -> float:

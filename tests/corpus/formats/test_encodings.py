@@ -197,3 +197,44 @@ def test_only_a_bounded_part_of_a_long_text_is_examined() -> None:
     data = "\n".join([line] * 4000).encode("cp1252")
     assert len(find_informative_sample(data)) < 100_000 < len(data)
     assert guess_encoding(data) == "cp1252"
+
+
+@pytest.mark.parametrize("codec", ["cp1252", "latin-1"])
+@pytest.mark.parametrize("text", ["Prüfung der Brücke – 5 €", "Ação à “São Paulo”", "Größe"])
+def test_utf_8_that_was_encoded_twice_is_read(text: str, codec: str) -> None:
+    taken = ""
+    for byte in text.encode():
+        # Browsers and Windows take bytes that Windows-1252 lacks for control characters.
+        taken += bytes([byte]).decode(codec, "ignore") or chr(byte)
+    assert decode(taken.encode(), PATH) == (text, "its UTF-8 was encoded twice")
+
+
+@pytest.mark.parametrize("text", ["Größe, also written GrÃ¶ÃŸe", "Ã", "Â§ 12, naïve"])
+def test_other_text_with_such_letters_stays(text: str) -> None:
+    assert decode(text.encode(), PATH) == (text, "")
+
+
+def test_colours_of_a_log_split_no_words() -> None:
+    log = b"\x1b[31mERROR\x1b[0m pelican\x1b[1;32mry\x1b[m\n2031-05-17 [1m INFO\n"
+    assert decode(log, PATH)[0] == "ERROR pelicanry\n2031-05-17 [1m INFO\n"
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "mac-roman", "cp850", "cp437"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Name,Preis\nKöln,5\n",
+        "Mustermann; Nürnberg; 5 Stück",
+        "Die Tür schließt nicht.\n",
+        "Nom;Prénom;Ville\nGarçon;André;Nîmes\n",
+        "Año;Señor\nMuñoz;José\n",
+    ],
+)
+def test_short_tables_of_old_western_programs_are_read(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding), PATH)[0] == text
+
+
+def test_a_likely_encoding_of_few_letters_is_kept() -> None:
+    text = "Łódź;Zażółć\n"
+    assert decode(text.encode("cp1250"), PATH)[0] == text
+    assert decode("Maße: 5 m²".encode("cp1252"), PATH)[0] == "Maße: 5 m²"

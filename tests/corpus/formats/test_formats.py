@@ -285,7 +285,6 @@ def test_what_looks_like_a_table_in_a_pdf_comes_once_and_on_its_page(tmp_path: P
         ("a.json", b"null", "empty"),
         ("a.zip", office.zipped({}), "empty"),
         ("a.mbox", b"no mail begins here", "damaged"),
-        ("a.doc", office.WORDML, "unsupported"),
     ],
 )
 def test_what_cannot_be_read_has_the_kind_of_its_reason(

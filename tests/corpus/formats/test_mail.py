@@ -147,7 +147,7 @@ def test_what_is_no_body_is_a_file_of_its_own_or_left_out(tmp_path: Path) -> Non
         part("text/plain", b"\0\1\2\3\0\0\1\2" * 9),
     )
     text, others = read(tmp_path, several("mixed", *parts))
-    assert text == "Come.\n\nSUMMARY:Pelican meeting"
+    assert text == "Come.\n\nSummary: Pelican meeting"
     assert [
         (item.member, getattr(item, "format", "") or getattr(item, "kind", "")) for item in others
     ] == [

@@ -106,7 +106,7 @@ def test_tabs_and_hyphens_that_are_elements_part_and_join_words(tmp_path: Path) 
     text = only(
         opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", old, pieces))
     ).text
-    assert text.endswith("Phone\ttern-gull\nharbour eider\u03b1-plan")
+    assert text.endswith("Phone\ttern-gull\nharbour\t eider\u03b1-plan")
     spans = (
         'Phone<text:tab/>tern <text:s text:c="2"/>gull <text:span'
         ' text:style-name="T1">eider<text:tab/>plover'
@@ -233,3 +233,40 @@ def test_several_text_boxes_in_a_paragraph_keep_their_order(tmp_path: Path) -> N
         "by Bo",
         "Figure 3",
     ]
+
+
+@pytest.mark.parametrize("shape", ["custom-shape", "rect", "connector", "caption"])
+def test_text_of_shapes_on_a_slide_is_read(tmp_path: Path, shape: str) -> None:
+    drawing = 'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
+    drawn = f"<draw:{shape} {drawing}><text:p>A <text:span>tern</text:span></text:p></draw:{shape}>"
+    drawn += f"<draw:g {drawing}>{drawn.replace('tern', 'gull')}</draw:g>"
+    empty = f"<draw:{shape} {drawing}><text:p/></draw:{shape}>"
+    source = changed(office.odp(), "content.xml", "</draw:page>", f"{drawn}{empty}</draw:page>")
+    text = only(opened(tmp_path, "a.odp", source)).text
+    assert (text.count("A tern"), text.count("A gull")) == (2, 2)
+
+
+def test_shapes_in_a_paragraph_do_not_run_together(tmp_path: Path) -> None:
+    drawing = 'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
+    shapes = "".join(
+        f"<draw:custom-shape {drawing}><text:p>{bird}</text:p></draw:custom-shape>"
+        for bird in ("tern", "gull")
+    )
+    source = changed(office.odt(), "content.xml", "The pelican", f"The {shapes}pelican")
+    paragraphs = only(opened(tmp_path, "a.odt", source)).text.split("\n\n")
+    assert paragraphs[1:4] == ["The pelican boards at dawn.", "tern", "gull"]
+
+
+def test_a_drawing_is_read_as_a_slide(tmp_path: Path) -> None:
+    source = changed(office.odp(), "content.xml", "office:presentation", "office:drawing")
+    source = changed(source, "mimetype", "presentation", "graphics")
+    document = only(opened(tmp_path, "a.odg", source))
+    assert "The pelican boards at dawn." in document.text
+    assert document.format == "odp"
+
+
+def test_an_alignment_tab_parts_words(tmp_path: Path) -> None:
+    """As Word puts one between the author and the page number of a footer."""
+    tab = '</w:t><w:ptab w:relativeTo="margin" w:alignment="right" w:leader="none"/><w:t>'
+    source = changed(office.docx(), "word/document.xml", "The pelican", f"The{tab}pelican")
+    assert "The\tpelican boards" in only(opened(tmp_path, "a.docx", source)).text

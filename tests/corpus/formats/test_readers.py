@@ -104,6 +104,31 @@ def test_front_matter_is_text_without_its_lines_and_gives_no_heading(tmp_path: P
         read(tmp_path, "c.md", "---\ndraft: true\n---\n")
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("inter**lock**ing", "interlocking"),
+        ("**over**flow and un*glaub*lich", "overflow and unglaublich"),
+        ("***A***utomobil", "Automobil"),
+        ("PO\\_4711\\-A", "PO_4711-A"),
+        ("Gr&uuml;n, 10&nbsp;kg, &#8364;", "Grün, 10\u00a0kg, €"),
+        ("**bold** text, 2*3*4, \\*a\\*, a * b * c", "**bold** text, 2*3*4, \\*a\\*, a * b * c"),
+        ("`a*b*c` and ``x\\_y``", "`a*b*c` and ``x\\_y``"),
+        ("```\na*b*c &uuml;\n```\na*b*c", "```\na*b*c &uuml;\n```\nabc"),
+        ("~~~ py\na*b*c", "~~~ py\na*b*c"),
+    ],
+)
+def test_marks_of_markdown_do_not_split_words(tmp_path: Path, written: str, shown: str) -> None:
+    assert read(tmp_path, "a.md", written).text == shown
+
+
+def test_headings_stand_where_their_text_does(tmp_path: Path) -> None:
+    document = read(tmp_path, "a.md", "un*glaub*lich\n\n# Inter**lock**ing\n\nText\n")
+    (heading,) = document.headings
+    assert heading.title == "Interlocking"
+    assert document.text[heading.start :].startswith("# Interlocking")
+
+
 def test_markdown_headings() -> None:
     text = (
         "# One #\n\ntext\n\nTwo\nlines\n===\n\n```py\n# comment\n~~~\n```\n## Three `code`\n    #"

@@ -91,3 +91,9 @@ def test_comments_of_a_sheet_stand_after_it_by_their_cells(tmp_path: Path) -> No
         text.index(word) for word in ("pelican", "The gull.", "The eider.", "The tern.", "heron")
     ]
     assert places == sorted(places)
+
+
+def test_a_binary_workbook_is_read(tmp_path: Path) -> None:
+    document = only(opened(tmp_path, "a.xlsb", office.xlsb()))
+    assert document.text == "Berths\n\nBerth | Depth\nBerth: Pelican | Depth: 9.5"
+    assert [page.name for page in document.pages] == ["sheet Berths"]

@@ -197,6 +197,9 @@ FILES = {
     "c.txt.xz": lzma.compress(b"The tern."),
     "d.txt.zst": zstd.compress(b"The tern."),
     "rows.jsonl": office.JSONL,
+    "plan.xml": office.WORDML,
+    "visit.ics": b"BEGIN:VEVENT\nSUMMARY:The pelican\nEND:VEVENT\n",
+    "ada.vcf": b"BEGIN:VCARD\nFN;ENCODING=QUOTED-PRINTABLE:Ada L=C3=B6w\nEND:VCARD\n",
     "page.mht": WEB_PAGE,
     "plan.pdf.p7m": sign(office.pdf("The pelican signs.")),
 }

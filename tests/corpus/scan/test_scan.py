@@ -403,3 +403,21 @@ def test_mails_without_an_ending_are_known_by_their_header(tmp_path: Path) -> No
         ("mail_1", "eml"),
     ]
     assert kinds(found).keys() == {"notes", "Makefile"}
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("a.xlsb", "xlsx"),
+        ("a.odg", "odp"),
+        ("a.oft", "msg"),
+        ("a.XML", "xml"),
+        ("a.ics", "ics"),
+        ("a.vcard", "vcf"),
+        ("a.vtt", "txt"),
+        ("a.yml", "txt"),
+    ],
+)
+def test_formats_by_ending(tmp_path: Path, name: str, format: str) -> None:
+    (tmp_path / name).write_text("a")
+    assert [file.format for file in scan([tmp_path]).files] == [format]

@@ -181,3 +181,38 @@ def test_example_files(name: str, parts: tuple[str, ...]) -> None:
     (document,) = read_everything(SHARED / name, "pdf")
     assert isinstance(document, ReadDocument)
     assert [part for part in parts if part not in document.text] == []
+
+
+@pytest.mark.parametrize(
+    ("pages", "joined"),
+    [
+        (["Die Instand-", "haltung der Anlage"], ["Die Instandhaltung", "der Anlage"]),
+        (["Die Instand-", "", "haltung."], ["Die Instandhaltung.", "", ""]),
+        (["the self-", "service desk, self-service"], ["the self-service", "desk, self-service"]),
+        (["der US-", "amerikanische Kran"], ["der US-amerikanische", "Kran"]),
+        (["die Kunden-", "und Lieferantendaten"], ["die Kunden-", "und Lieferantendaten"]),
+        (["der Punkt -", "haltung"], ["der Punkt -", "haltung"]),
+        (["Die Instand-", "Haltung"], ["Die Instand-", "Haltung"]),
+        (["eins-", "zwei-", "drei"], ["einszwei-", "", "drei"]),
+    ],
+)
+def test_a_word_that_two_pages_share_stands_on_the_first(
+    pages: list[str], joined: list[str]
+) -> None:
+    assert join_split_words(pages)[: len(joined)] == joined
+
+
+@pytest.mark.parametrize(
+    ("page", "marked"),
+    [
+        ("Die Instand\x02Seite 1 von 4", "Die Instand-\nSeite 1 von 4"),
+        ("Die Instand\x021", "Die Instand-\n1"),
+        ("the main\x02page 3 of 9", "the main-\npage 3 of 9"),
+        ("Die Instand\x02Kranbau GmbH\nSeite 1", "Die Instand-\nKranbau GmbH\nSeite 1"),
+        ("Die Instand\x02haltung", f"Die Instand{BREAK}haltung"),
+        ("Nord\x02Süd-Bahn\neins\nzwei", f"Nord{BREAK}Süd-Bahn\neins\nzwei"),
+        ("4711-\x0215", f"4711-{BREAK}15"),
+    ],
+)
+def test_a_footer_is_no_rest_of_a_word(page: str, marked: str) -> None:
+    assert mark_line_ends(page) == marked

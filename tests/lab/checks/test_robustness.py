@@ -17,6 +17,7 @@ from engine.encoders.geometry.similarity import COSINE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import products_of, rank_within
+from engine.lab.checks import robustness
 from engine.lab.checks.perturbation import CONDITIONS
 from engine.lab.checks.robustness import (
     RobustnessStudy,
@@ -214,6 +215,43 @@ def test_a_language_models_words_come_before_the_documents_own() -> None:
     none = make_trial(query_set(), CHUNKS, terms, ask=lambda asked: ([], ""))
     assert none is not None
     assert (none.synonyms.model, none.synonyms.share) == ("", 0.0)
+
+
+def test_a_language_model_is_asked_about_shared_words_first() -> None:
+    text = "how often does one inspect and repaint the old chimney of the building"
+    judgments = [Judgment("q", text, "chunk", {6: 1})]
+    queries = QuerySet("judged queries", "judged", judgments, [FilenameMatch(text)])
+    asked: list[Sequence[str]] = []
+
+    def ask(words):
+        asked.extend(words_of_query for _, words_of_query in words)
+        return [{}], "small"
+
+    assert make_trial(queries, CHUNKS, terms, ask=ask) is not None
+    assert asked[0][:2] == ["chimney", "how"]
+    assert sorted(asked[0]) == sorted(word for word in text.split() if word not in ("the", "of"))
+
+
+def test_shared_words_are_only_exchanged_for_words_of_the_language_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learnt = {"garden": "yard", "roof": "cover"}
+    monkeypatch.setattr(robustness, "corpus_synonyms", lambda *_: learnt)
+
+    def ask(asked):
+        return [{"roof": "top"} if "roof" in words else {} for _, words in asked], "small"
+
+    texts = {}
+    for name, asker in (("model", ask), ("none", None)):
+        trial = make_trial(query_set(), CHUNKS, terms, ask=asker)
+        assert trial is not None
+        for place, condition in enumerate(trial.conditions):
+            start = place * trial.queries
+            texts[name, condition.kind, condition.words] = trial.perturbed.texts[start : start + 2]
+    shared = ("substitute shared", 0)
+    assert texts["model", *shared] == ["the top number", "the garden number"]
+    assert texts["none", *shared] == ["the cover number", "the yard number"]
+    assert texts["model", "substitute", 1] == ["the top number", "the yard number"]
 
 
 class CountingRankers:

@@ -15,12 +15,22 @@ from engine.lab.checks.perturbation import CONDITIONS
 from engine.lab.study.catalogue import Study, catalogue, study_of
 from engine.lab.study.facts import FACTS
 from engine.lab.study.grid import changed_settings
+from engine.settings.load import validate
 from engine.settings.schema import Settings
 from engine.training.recipe import config_of
 
 CONDITION_NAMES = {f"{one.kind} {one.words or ''}".strip() for one in CONDITIONS}
 ROOT = Path(__file__).resolve().parents[3]
 STUDIES = list(catalogue().values())
+PRETRAINING = (
+    "max_tokens",
+    "pretrain_steps",
+    "pretrain_chunks_per_step",
+    "pretrain_learning_rate",
+    "pretrain_weights",
+    "mask_share",
+    "seed",
+)
 
 
 def settings_of(name: str) -> list[Settings]:
@@ -89,6 +99,18 @@ def test_the_ways_of_adaptation() -> None:
     assert [one.method for one in ways] == ["PT", "FT", "PT-FT"]
     assert [one.objective for one in ways[1:]] == ["triplet", "triplet"]
     assert [one.evaluation.interpolation_weights for one in settings_of("domain-t2")] == [[0.5]] * 3
+
+
+@pytest.mark.parametrize("backend", ["extractive", "imported", "endpoint"])
+def test_pre_training_is_the_same_alone_and_before_fine_tuning(backend: str) -> None:
+    given = validate({"queries": {"backend": backend}})
+    pre_trained = []
+    for _, changes in study_of("domain-t2").trainings:
+        config = config_of(changed_settings(given, changes))
+        if config.method != "FT":
+            pre_trained.append({name: getattr(config, name) for name in PRETRAINING})
+    assert pre_trained[0] == pre_trained[1]
+    assert pre_trained[0]["max_tokens"] == given.encoder.max_tokens
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fixtures.pipeline import stage_here
+from fixtures.stored import document, put_file
 
 from engine.core.records import JudgedQuery
 from engine.lab.study.facts import FACTS
@@ -83,3 +85,22 @@ def test_queries_and_what_the_conditions_make_of_them(
         assert others[0] == "Who repairs the lifter PHX-121 today?", "the first shared word alone"
         masked = next(iter(dict(FACTS["perturbed"](project)).values()))["masked"]
         assert masked == "Who repairs the [MASK] PHX-121 today?"
+
+
+def test_answers_are_evidence_or_the_beginnings_of_documents(project: ProjectFolder) -> None:
+    text = "The pump\nPHX-121 leaks. " + 300 * "x"
+    with closing(project.store()) as store:
+        stored = replace(document("b.jsonl#d7"), text=text, external_id="d7")
+        store.put_document(put_file(store, "b.jsonl"), stored)
+        store.put_judged(
+            [
+                JudgedQuery("1", "What leaks?", ("the valve", "the pump")),
+                JudgedQuery("2", "Which pump?", grades=(("d6", 0), ("d7", 1), ("gone", 2))),
+            ]
+        )
+    rows = [row for _, row in FACTS["questions"](project)]
+    beginning = "The pump PHX-121 leaks. " + 176 * "x"
+    assert rows == [
+        {"question": "What leaks?", "answer": "the valve … the pump"},
+        {"question": "Which pump?", "answer": f"{beginning} … gone"},
+    ]

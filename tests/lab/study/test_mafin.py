@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +16,27 @@ from fixtures.tiny_model import build_tiny_model
 from engine.core.errors import UsageError
 from engine.core.events import Event, TrainStep
 from engine.encoders.kinds.augmented import joined_arrays
-from engine.evaluation.query_sets import build_query_sets
-from engine.lab.study.mafin import best_smoothing, measure_encoder, train_systems
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.query_sets import QuerySet, build_query_sets
+from engine.lab.study import mafin
+from engine.lab.study.mafin import (
+    SMOOTHING,
+    SmallTrainings,
+    best_smoothing,
+    count_trainings,
+    measure_encoder,
+    train_systems,
+)
+from engine.lexical.filenames import FilenameMatch
 from engine.metrics.retrieval import MAFIN
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
-from engine.training.job import never
+from engine.settings.load import validate
+from engine.training.config import TrainingConfig
+from engine.training.job import Job, never
+from engine.training.model import linear_map
+from engine.training.model.linear_map import LinearMap
+from engine.training.recipe import config_of
 from engine.training.trainer import TrainResult
 
 QUERY = "Who signs off a freezer repair?"
@@ -123,6 +140,107 @@ def test_the_label_smoothing_is_the_one_that_validation_queries_choose(
 
     assert best_smoothing(train, 0.1) == (best, TrainResult(Path(str(best)), 1, 1, ndcg[best], []))
     assert sorted(trained) == sorted(ndcg), "each once"
+
+
+@pytest.mark.parametrize(("chosen", "tried"), [(None, SMOOTHING), (0.3, (0.3,))])
+def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, chosen: float | None, tried: tuple[float, ...]
+) -> None:
+    training = {"preset": "mafin", "label_smoothing": chosen}
+    settings = validate({"training": training, "encoder": {"small_model": "small"}})
+    trained: dict[object, list[float]] = {}
+
+    def train_small(job: Job) -> TrainResult:
+        smoothing = job.config.label_smoothing
+        trained.setdefault(job.config.augmentation, []).append(smoothing)
+        return TrainResult(tmp_path, 1, 1, 50 - smoothing, [], seconds=2.0)
+
+    def train_map(_data: object, config: TrainingConfig, rank: int | None) -> LinearMap:
+        trained.setdefault(rank or "full", []).append(config.label_smoothing)
+        return LinearMap(np.full((1, 1), config.label_smoothing), 50 + config.label_smoothing)
+
+    encoder = SimpleNamespace(load=lambda *_, **__: None)
+    source = SimpleNamespace(black_box=encoder, small=encoder, folder=None)
+    monkeypatch.setattr(mafin, "AugmentedSource", SimpleNamespace)
+    for name, value in (
+        ("encoder_source", lambda _: source),
+        ("add_cache", lambda _, loaded: loaded),
+        ("AugmentedEncoder", lambda *_: None),
+        ("resolve_config", lambda _: config_of(settings)),
+        ("limit_epochs", lambda config, *_: config),
+        ("training_hardware", lambda _: None),
+    ):
+        monkeypatch.setattr(mafin, name, value)
+    monkeypatch.setattr("engine.training.dataset.training_data", lambda *_: None)
+    monkeypatch.setattr(mafin, "train_once", train_small)
+    monkeypatch.setattr(linear_map, "train_linear_map", train_map)
+    monkeypatch.setattr(linear_map, "MappedEncoder", lambda _, matrix: float(matrix[0, 0]))
+    context: Any = SimpleNamespace(
+        settings=settings,
+        report=None,
+        emit=None,
+        should_stop=never,
+        should_finish=never,
+        choose=lambda *_: None,
+    )
+    trainings = SmallTrainings()
+    encoders = dict(train_systems(context, tmp_path, trainings=trainings))
+    assert trainings.seconds == 2 * 3 * len(tried) == 2 * count_trainings(settings)
+    assert trainings.steps == {"small": 1, "mafin": 1, "lambda-mafin": 1}
+    assert set(trained) == {None, "mafin", "lambda-mafin", "full", 64}
+    assert all(sorted(values) == list(tried) for values in trained.values())
+    assert encoders["linear map"] == encoders["linear map of rank 64"] == max(tried)
+
+
+def test_a_finished_training_is_kept_without_its_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = []
+
+    def train(job: Job) -> TrainResult:
+        trained.append(job)
+        for name in ("adapter", "step-00000010", "step-00000020"):
+            (job.folder / name).mkdir(parents=True, exist_ok=True)
+        return TrainResult(job.folder / "adapter", 20, 10, 41.5, [{"step": 10}], "no gain", 7.5)
+
+    monkeypatch.setattr("engine.training.distributed.train_together", train)
+    job: Any = SimpleNamespace(folder=tmp_path / "small" / "0.1")
+    first = mafin.train_once(job)
+    assert mafin.train_once(job) == first == train(job)
+    assert len(trained) == 2, "once, and once for the comparison"
+    (job.folder / "result.json").write_text("torn")
+    assert mafin.train_once(job) == first
+    assert sorted(path.name for path in job.folder.iterdir()) == ["adapter", "result.json"]
+    shutil.rmtree(job.folder / "adapter")
+    assert mafin.train_once(job) == first
+    assert len(trained) == 4
+
+
+def test_questions_of_one_text_are_resampled_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judgments = [
+        Judgment("first", "first", "chunk", {1: 1}, source=7),
+        Judgment("unanswered", "unanswered", "chunk", {}, source=8),
+        Judgment("second", "second", "chunk", {2: 1}, source=7),
+        Judgment("third", "third", "chunk", {3: 1}, source=9),
+    ]
+    matches = [FilenameMatch(judgment.text) for judgment in judgments]
+    asked = QuerySet("judged questions", "judged", judgments, matches)
+    clusters: list[int] = []
+
+    def compare(*arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        clusters.extend(arguments[-1].tolist())
+        return {}, {}
+
+    monkeypatch.setattr(mafin, "measured_sets", lambda *_: [asked])
+    monkeypatch.setattr(mafin, "train_systems", lambda *_, **__: [("black box", None)])
+    monkeypatch.setattr(mafin, "measure_encoder", lambda *_: {})
+    monkeypatch.setattr(mafin, "compare_values", compare)
+    empty = ProjectFolder.create(tmp_path / "empty", {})
+    _, _, seconds = mafin.compare_with_black_box(empty, tmp_path / "key", lambda _: None, never)
+    assert seconds == 0
+    assert clusters == [7, 7, 9]
 
 
 def test_without_a_small_model_there_is_nothing_to_compare(

@@ -16,7 +16,7 @@ from engine.cli.console import show_study
 from engine.lab.study.catalogue import Chart, Correlation, Study, study_of, sweep_of
 from engine.lab.study.grid import Cell, make_grid
 from engine.lab.study.measures import average_pages, average_seeds, collect_figures, read_value
-from engine.lab.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, write_study
+from engine.lab.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, write_study, write_tables
 from engine.lab.study.tables import format_figure
 from engine.settings.load import validate
 
@@ -94,6 +94,33 @@ def test_the_page_is_self_contained_and_has_the_figures(tmp_path: Path) -> None:
     cell = page.xpath("//span[@class='better']/..")[0].text_content()
     assert all(one in cell for one in ("4.000 better", "1.000 to 7.000", "p = 0.200", "1,234"))
     assert page.xpath("//span[@class='worse']")[0].text == "-2.000 worse"
+
+
+@pytest.mark.parametrize("measured", ["map@10 (multihop)", "map@10"])
+def test_a_column_of_several_measures_is_called_by_the_one_that_was_measured(
+    tmp_path: Path, measured: str
+) -> None:
+    """Documents have no passages, so that theirs is the usual MAP."""
+    figures = {measured: interval(40), "hit@1": interval(50)}
+    cells = [(Cell(1, {"ranking.m": 6}, "", "m 6"), TOLD, kept(adapted=figures))]
+    table = write_study(tmp_path, "mine", study_of("bmembed-t7"), {}, cells)
+    assert table["columns"] == ["hit@1", measured]
+    assert table["rows"][0]["values"][measured] == interval(40)
+    head = html.parse(tmp_path / "bmembed-t7.html").xpath("//th[@class='n']")
+    assert head[1].text == {"map@10": "MAP@10"}.get(measured, "MAP@10 (several passages)")
+    write_study(tmp_path, "mine", study_of("bmembed-f3"), {}, cells)
+    (chart,) = charts_of(html.parse(tmp_path / "bmembed-f3.html"))
+    assert chart.get("aria-label").startswith(f"{measured} by m")
+
+
+def test_a_sweep_has_the_map_of_each_set_of_queries(tmp_path: Path) -> None:
+    cells = make_grid(["ranking.k=200"], validate({}), 5000)
+    figures = {"map@10": interval(40), "document-written map@10": interval(60)}
+    page = write_study(
+        tmp_path, "mine", sweep_of(cells), {}, [(cells[0], TOLD, kept(adapted=figures))]
+    )
+    assert page["columns"] == ["map@10", "document-written map@10"]
+    assert page["rows"][-1]["values"]["document-written map@10"] == interval(60)
 
 
 def test_the_table_of_the_terminal(tmp_path: Path) -> None:
@@ -222,6 +249,22 @@ def test_the_interval_of_a_mean_over_three_seeds() -> None:
     assert (found["map"]["value"], found["map"]["high"]) == pytest.approx((2, 2 + 4.30 / 3**0.5))
 
 
+def test_over_seeds_base_keeps_intervals_over_queries_and_widths_are_means() -> None:
+    cells = []
+    for seed, (base, tuned, half) in enumerate(((76, 60, 8), (77, 61, 9), (78, 65, 10))):
+        rows = {
+            "base": {"accuracy@5": {"value": base, "low": base - half, "high": base + half}},
+            "adapted": {"accuracy@5": {"value": tuned, "low": tuned - half, "high": tuned + half}},
+        }
+        cells.append((Cell(seed + 1, {}, "", "PT", "", seed), TOLD, kept(**rows)))
+    rows = {row.label: row.values for row in rows_of(study_of("domain-t2"), cells)}
+    width = "accuracy@5, width of interval"
+    assert rows["base"]["accuracy@5"] == {"value": 77, "low": 68, "high": 86}
+    assert rows["base"][width] == 18
+    assert rows["PT"]["accuracy@5"]["high"] == pytest.approx(62 + 4.30 * (7 / 3) ** 0.5)
+    assert (rows["PT"][width]["value"], rows["PT"][width]["seeds"]) == (18, [16, 18, 20])
+
+
 def test_a_seed_without_a_figure_leaves_it_to_the_others() -> None:
     ten = {"map": interval(10), "rest": None}
     fifty = {"map": interval(50), "only": interval(3), "name": "x"}
@@ -237,17 +280,18 @@ def test_a_correlation_is_over_the_rows_of_its_systems(tmp_path: Path) -> None:
         source="",
         shows="",
         differs="",
-        columns=["map", "coe"],
+        columns=["map", "coe", "constant"],
         systems={"adapted": "", "adapted, whitened": "whitened"},
         correlations=[
             Correlation(of=["map", "coe"]),
             Correlation(of=["map", "coe"], over=["adapted"]),
+            Correlation(of=["map", "constant"]),
         ],
     )
     cells = []
     for number, (value, whitened) in enumerate(((1, 3), (2, 2), (3, 1)), 1):
         rows = {
-            "adapted": {"map": interval(value), "coe": value},
+            "adapted": {"map": interval(value), "coe": value, "constant": 4},
             "adapted, whitened": {"map": interval(value), "coe": whitened},
         }
         cells.append((Cell(number, {}, "", str(number)), TOLD, kept(**rows)))
@@ -255,7 +299,9 @@ def test_a_correlation_is_over_the_rows_of_its_systems(tmp_path: Path) -> None:
     assert [(each["r"], each["rows"]) for each in found["correlations"]] == [
         (pytest.approx(0), 6),
         (pytest.approx(1), 3),
+        (None, 3),
     ]
+    assert (tmp_path / "s-correlations.csv").read_text().splitlines()[1] == "MAP,coe,0.0,6"
 
 
 def test_charts_and_correlations_of_rows(tmp_path: Path) -> None:
@@ -347,6 +393,18 @@ def test_measures_of_a_report() -> None:
     }
 
 
+def test_questions_that_only_measure_count_where_there_are_no_others() -> None:
+    report = {"general": None, "sentences": None, "diagnostics": {}, "robustness": None}
+
+    def set_of(kind: str, value: int) -> dict[str, Any]:
+        return {"kind": kind, "comparison": {"systems": {"base": {"hit@1": value}}}}
+
+    measuring = set_of("measuring", 2)
+    for sets, expected in (([measuring], 2), ([set_of("judged", 1), measuring], 1)):
+        rows = collect_figures({**report, "query_sets": sets})
+        assert rows == {"base": {"hit@1": expected}}
+
+
 @pytest.mark.parametrize(
     ("name", "general", "expected"),
     [
@@ -372,6 +430,17 @@ def test_each_row_that_was_trained_says_of_which_step_it_is(tmp_path: Path) -> N
     )
     assert page["columns"] == ["accuracy@5", "step"]
     assert [row["values"].get("step") for row in page["rows"][:2]] == [None, 500]
+
+
+def test_the_steps_that_several_seeds_kept_are_listed() -> None:
+    cells = []
+    for seed, step in enumerate((20, 10, 20)):
+        rows = {"Mafin": {"recall@1": interval(40 + seed), "step": step}}
+        cells.append((Cell(seed + 1, {}, "", "Unsup.", "", seed), TOLD, kept(**rows)))
+    (row,) = rows_of(study_of("mafin-t1"), cells)
+    assert row.values["step"] == "20, 10, 20"
+    (first,) = rows_of(study_of("mafin-t1"), cells[:1] + cells[2:])
+    assert first.values["step"] == 20
 
 
 def test_without_a_language_model_a_study_measures_masking_only(tmp_path: Path) -> None:
@@ -436,4 +505,23 @@ def test_the_mean_over_data_sets_is_of_what_all_have() -> None:
             {"CLS": {"mrr": {"value": 60.0, "low": 50.0, "high": 70.0}, "loss": 5.0}},
         )
     )
-    assert average_pages([first, second])["rows"] == [{"label": "CLS", "values": {"mrr": 50.0}}]
+    mean = average_pages([first, second])
+    assert mean["rows"] == [{"label": "CLS", "values": {"mrr": 50.0}, "reason": ""}]
+    assert mean["columns"] == ["mrr"]
+
+
+def test_the_mean_over_data_sets_has_the_files_of_a_study(tmp_path: Path) -> None:
+    pages = []
+    for number, value in enumerate((40, 60)):
+        figures = kept(adapted={"mrr@10": interval(value)})
+        cells = [(Cell(1, {}, "", "Average"), TOLD, figures)]
+        place = tmp_path / str(number)
+        pages.append(write_study(place, "mine", study_of("pipelines-2"), {}, cells))
+    write_tables(tmp_path, average_pages(pages))
+    assert (tmp_path / "pipelines-2.csv").read_text().splitlines() == [
+        'row,MRR@10,"MRR@10, low","MRR@10, high"',
+        "Average,50.0,,",
+    ]
+    assert r"Average & 50.00 \\" in (tmp_path / "pipelines-2.tex").read_text()
+    assert "folder" not in json.loads((tmp_path / "pipelines-2.json").read_text())
+    assert html.parse(tmp_path / "pipelines-2.html").xpath("//td")[0].text == "50.00"

@@ -259,11 +259,17 @@ def test_the_cells_of_a_study_have_its_recipe_not_the_projects(
     ), "the project's depth; judged questions choose nothing"
 
 
+@pytest.mark.parametrize("by", ["project", "study"])
 def test_the_small_model_is_used_in_mafins_tables_only(
-    project: ProjectFolder, tiny_model: Path
+    project: ProjectFolder, tiny_model: Path, by: str
 ) -> None:
     judge(project, "a question")
-    project.change_settings({"encoder.small_model": str(tiny_model)})
+    small_model = {"encoder.small_model": str(tiny_model)}
+    given: dict[str, Any] = {}
+    if by == "project":
+        project.change_settings(small_model)
+    else:
+        given = small_model
     own = project.settings()
     for name, small, augmentation in (
         ("bmembed-t2", "", None),
@@ -272,7 +278,7 @@ def test_the_small_model_is_used_in_mafins_tables_only(
         ("mafin-t1", str(tiny_model), "mafin"),
     ):
         for models in ((), (str(tiny_model),)):
-            for cell in study_cells(project, study_of(name), 10, models):
+            for cell in study_cells(project, study_of(name), 10, models, settings=given):
                 found = changed_settings(own, cell.changes)
                 assert (found.encoder.small_model, config_of(found).augmentation) == (
                     small,
@@ -378,6 +384,19 @@ def test_what_studies_take(project: ProjectFolder) -> None:
     ), "finished cells count for every study"
 
 
+def test_the_list_counts_what_is_asked_for(project: ProjectFolder) -> None:
+    judge(project, "a question")
+    small = {"encoder.small_model": "all-MiniLM-L6-v2", "training.epochs": 1}
+    once = {one.name: one for one in listing(project, settings=small)}
+    thrice = {one.name: one for one in listing(project, seeds=3, settings=small)}
+    assert (once["bmembed-t6"].cells, thrice["bmembed-t6"].cells) == (1, 3)
+    assert thrice["bmembed-t6"].seconds == pytest.approx(3 * once["bmembed-t6"].seconds, rel=0.01)
+    assert not once["mafin-t1"].missing
+    smoothed = {**small, "training.label_smoothing": 0.1}
+    fixed = {one.name: one for one in listing(project, settings=smoothed)}
+    assert 0 < fixed["mafin-t1"].seconds < once["mafin-t1"].seconds
+
+
 class Scripted:
     """In place of the runs of the copy: what each of them comes to."""
 
@@ -428,6 +447,26 @@ def test_a_failed_cell_stops_no_other_and_is_tried_again(
     assert not again.workspace.copy.path.exists()
     assert known_servers(project.path) == [SERVER], "purge names it"
     assert project.settings().training.steps is None
+
+
+def test_a_comparison_and_a_copy_that_were_begun_outlive_other_studies(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = make_grid(["training.steps=5,6"], project.settings(), 10)
+    scripted(monkeypatch, None, CancelledError("Stopped."), None)
+    sweep(project, first).run()
+    with pytest.raises(CancelledError):
+        sweep(project, second).run()
+    begun = workspace(project)
+    trained = begun.comparison_folder("other") / "mafin" / "0.1"
+    trained.mkdir(parents=True)
+    assert sweep(project, first).run()["finished"] == 1
+    assert begun.copy.path.is_dir(), "nothing was to do, so the other one's copy is left"
+    sweep(project, second).run()
+    assert not begun.copy.path.exists()
+    assert trained.is_dir()
+    begun.keep("other", {})
+    assert not begun.comparison_folder("other").exists()
 
 
 @pytest.mark.parametrize("end", [CancelledError("Stopped."), ResourceError("The disk is full.")])

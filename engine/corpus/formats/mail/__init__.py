@@ -25,6 +25,7 @@ from engine.corpus.formats import (
     read_bytes,
     report_failed_text,
 )
+from engine.corpus.formats.calendars import MEDIA_TYPES, render_entries
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.mail.headers import FieldDecoder
 from engine.corpus.formats.plain import decode_as
@@ -47,6 +48,8 @@ _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "text/markdown": ".md",
     "text/rtf": ".rtf",
     "application/json": ".json",
+    "application/xml": ".xml",
+    "text/xml": ".xml",
     "application/zip": ".zip",
     "application/x-zip-compressed": ".zip",
     "image/png": ".png",
@@ -59,6 +62,7 @@ _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "application/pgp-signature": ".asc",
     "application/pkcs7-signature": ".p7s",
     "application/pkcs7-mime": ".p7m",
+    **MEDIA_TYPES,
 }
 _SIGNED = ("application/pkcs7-mime", "application/x-pkcs7-mime")
 _NAMES_OF_SIGNED_MAILS = ("", "smime.p7m")
@@ -377,6 +381,8 @@ def _decode_part(data: bytes, kind: str, label: str, path: Path) -> tuple[str, s
 
     Raises UnreadableFileError if it is not text.
     """
+    if kind in MEDIA_TYPES:
+        return render_entries(data, label or "ascii", path)
     if kind != "text/html":
         return decode_as(data, label or "ascii", path)
     from engine.corpus.formats.html import decode_page, render_text

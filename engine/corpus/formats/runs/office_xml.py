@@ -49,6 +49,8 @@ _LETTER_MARKS = (
 )
 _MARKS = (*_LETTER_MARKS, *_FONT_MARKS)
 """A part with symbols contains one of these."""
+# The tabs of headers and footers, of which office_oxide keeps no blank.
+_ALIGNMENT_TAB = re.compile(rb"<w:ptab\b[^>]*>")
 _RAISED_STYLE = re.compile(rb'w:vertAlign w:val="superscript"|w:position w:val="[1-9]')
 _RAISED_RUN = re.compile(rb'<w:position w:val="[1-9]|\sbaseline="[1-9][\d.]*%')
 _RUN_STYLE = re.compile(rb'<w:rStyle w:val="([^"]*)"')
@@ -81,6 +83,7 @@ def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
 
     `name` is the part's name in the package. A part without symbols is returned unchanged.
     """
+    part = _ALIGNMENT_TAB.sub(b"<w:tab/>", part)
     has_marks = any(mark in part for mark in (*styles.marks, *_MARKS))
     if not has_marks and not _RAISED_RUN.search(part):
         return part

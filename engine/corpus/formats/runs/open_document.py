@@ -23,6 +23,21 @@ _RAISED = re.compile(r"super|[1-9]")
 _MAY_RAISE = re.compile(rb"text-position=[\"'](?:super|[1-9])")
 _FONT_NAMES = re.compile(FONT_NAMES)
 _BLANKS = re.compile(rb"\s?(?:<text:s\b[^<>]*(?:/>|></text:s>))+")
+_SHAPES = (
+    "custom-shape",
+    "rect",
+    "ellipse",
+    "circle",
+    "polygon",
+    "regular-polygon",
+    "path",
+    "line",
+    "polyline",
+    "connector",
+    "measure",
+    "caption",
+)
+_SHAPE = re.compile(rf"<draw:(?:{'|'.join(_SHAPES)})\b[^<>]*(?<!/)>".encode())
 _BEFORE = 20  # characters
 _MAX_STYLE_DEPTH = 10
 
@@ -43,6 +58,9 @@ def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
     """
     if b"<text:s" in content:
         content = _BLANKS.sub(b" ", content)
+    if b"</svg:title>" in content:
+        # A longer description follows, without a blank.
+        content = content.replace(b"</svg:title>", b" </svg:title>")
     sheets = [sheet for sheet in (content, styles) if _may_change(sheet)]
     if not sheets:
         return content
@@ -63,6 +81,32 @@ def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
                     node.text = write_superscript(node.text, before)
                     before = node.text
                     changed = True
+    if changed:
+        return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
+    return content
+
+
+def frame_shapes(content: bytes) -> bytes:
+    """Put the text of drawn shapes into text boxes.
+
+    xberg reads the shapes of a slide only within a group, and runs those of a text together. It
+    reads no drawings, so their pages become slides.
+    """
+    for tag in (b"<office:drawing", b"</office:drawing"):
+        content = content.replace(tag, tag.replace(b"drawing", b"presentation"))
+    if not _SHAPE.search(content):
+        return content
+    from lxml import etree
+
+    root = parse_xml(content)
+    changed = False
+    for shape in list(root.iter(*(f"{_DRAW}{name}" for name in _SHAPES))):
+        blocks = [*shape.iterchildren(f"{_TEXT}p", f"{_TEXT}list")]
+        if not any("".join(block.itertext()).strip() for block in blocks):
+            continue
+        shape.tag = f"{_DRAW}frame"
+        etree.SubElement(shape, f"{_DRAW}text-box").extend(blocks)
+        changed = True
     if changed:
         return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
     return content

@@ -47,6 +47,13 @@ RIGHT = {
         ),
         (rb'220 k{\field{\*\fldinst {SYMBOL 0x57 \\f "Symbol"}}{\fldrslt {}}}, ok', "220 kΩ, ok"),
         (rb'x {\field{\*\fldinst SYMBOL 87 \\f "Symbol"}{\fldrslt W}} y', "x W y"),
+        (rb"{\listtext\pard\plain\f0 7.3\tab}\ls1 Notice\par", "7.3 Notice"),
+        (rb"{\pntext\f0 a)\tab}{\*\pn\pnlvlbody}Notice\par", "a) Notice"),
+        (
+            rb"On{\*\atnid EL}{\*\atnauthor Eva}\chatn{\*\annotation{\*\atnref 1}"
+            rb"{\*\atndate 1}\pard\plain Late!}ly\par",
+            "Only\n\nLate!",
+        ),
         (rb"smile {\b x}\u-10179?\u-8704?y", "smile x\U0001f600y"),
     ],
 )

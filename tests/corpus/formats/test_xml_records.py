@@ -1,0 +1,74 @@
+"""XML files: values with the names of their elements, paragraphs, and tables."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+from fixtures import office
+from fixtures.errors import unreadable
+from fixtures.read_files import only, opened
+
+from engine.core.records import Kind
+
+INVOICE = """<?xml version="1.0" encoding="ISO-8859-1"?>
+<ubl:Invoice xmlns:ubl="urn:ubl" xmlns:cbc="urn:cbc"
+ xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="a b">
+ <!-- a comment --><cbc:ID>RE-2031-0815</cbc:ID>
+ <Supplier><Name>Müller &amp; Söhne</Name><Amount currencyID="EUR">12750.50</Amount></Supplier>
+ <Line><Note>The <b>inter</b>lock of crane 4</Note><File>{packed}</File></Line>
+</ubl:Invoice>"""
+SHEET = """<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?>
+<Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet"
+ xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet"><Styles><Style ss:ID="Bold"/></Styles>
+ <Worksheet ss:Name="Berths"><Table><Row><Cell><Data>Berth</Data></Cell><Cell><Data>State</Data>
+ </Cell><Cell><Data>Depth</Data></Cell></Row><Row><Cell><Data>North</Data></Cell>
+ <Cell ss:Index="3"><Data ss:Type="Number">12.5</Data></Cell></Row></Table></Worksheet>
+</Workbook>"""
+
+
+def test_values_of_an_invoice_have_the_names_of_their_elements(tmp_path: Path) -> None:
+    packed = base64.b64encode(b"a file within " * 50).decode()
+    source = INVOICE.format(packed=packed).encode("latin-1")
+    document = only(opened(tmp_path, "rechnung.xml", source))
+    assert document.text == (
+        "ID: RE-2031-0815\n\n"
+        "Supplier.Name: Müller & Söhne\n"
+        "Supplier.Amount: 12750.50\n"
+        "Supplier.Amount.currencyID: EUR\n\n"
+        "The interlock of crane 4"
+    )
+    assert (document.title, document.format) == ("Rechnung", "xml")
+
+
+@pytest.mark.parametrize("name", ["berths.xls", "berths.xml"])
+def test_a_sheet_of_excel_2003_has_rows(tmp_path: Path, name: str) -> None:
+    lines = only(opened(tmp_path, name, SHEET.encode())).text.split("\n")
+    assert lines[0] == "Worksheet.Name: Berths"
+    assert lines[-1] == "Berth: North | Depth: 12.5"
+
+
+@pytest.mark.parametrize("name", ["plan.doc", "plan.xml"])
+def test_paragraphs_of_word_2003_are_read(tmp_path: Path, name: str) -> None:
+    document = only(opened(tmp_path, name, office.WORDML))
+    assert document.title == "Harbour plan"
+    assert "Pilots\n\nThe pelican & Co boards.\n\nBerth\n\nDepth" in document.text
+
+
+def test_entities_are_never_expanded(tmp_path: Path) -> None:
+    source = b'<!DOCTYPE a [<!ENTITY e "pelican">]><a><b>The &e; boards</b></a>'
+    assert "pelican" not in only(opened(tmp_path, "a.xml", source)).text
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"), [(b"no xml at all", "damaged"), (b"<a><b/></a>", "empty")]
+)
+def test_what_holds_no_text_has_a_reason(tmp_path: Path, content: bytes, kind: Kind) -> None:
+    with unreadable(kind):
+        opened(tmp_path, "a.xml", content)
+
+
+def test_deep_nesting_is_read(tmp_path: Path) -> None:
+    source = b"<a>" * 200 + b"pelican" + b"</a>" * 200
+    assert "pelican" in only(opened(tmp_path, "a.xml", source)).text
