@@ -59,7 +59,8 @@ def _part_footer(page: str) -> str:
     PDFium joins both, as it does a word with its rest.
     """
     above, _, below = page.rpartition(LINE_END)
-    is_footer = below[:1].isupper() or below[:1].isdigit() or PAGE_NUMBER.match(below)
+    is_other = below[:1].isupper() or below[:1].isdigit() or PAGE_NUMBER.match(below)
+    is_footer = is_other and any(map(str.isdigit, below))
     if is_footer and above[-1:].isalpha() and len(below.strip().split("\n")) <= _FOOTER:
         return f"{above}-\n{below}"
     return page

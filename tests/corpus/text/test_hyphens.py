@@ -212,6 +212,7 @@ def test_a_word_that_two_pages_share_stands_on_the_first(
         ("Die Instand\x02haltung", f"Die Instand{BREAK}haltung"),
         ("Nord\x02Süd-Bahn\neins\nzwei", f"Nord{BREAK}Süd-Bahn\neins\nzwei"),
         ("4711-\x0215", f"4711-{BREAK}15"),
+        ("of North\x02South.", f"of North{BREAK}South."),
     ],
 )
 def test_a_footer_is_no_rest_of_a_word(page: str, marked: str) -> None:
