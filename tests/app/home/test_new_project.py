@@ -107,7 +107,10 @@ def test_a_new_project_shows_while_typing_what_the_engine_would_refuse(tmp_path:
 
 def test_a_folder_whose_name_is_no_text_is_refused_with_the_reason(tmp_path: Path) -> None:
     folder = Path(f"{tmp_path}/odd\udcff")
-    folder.mkdir()
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system takes no such name")
 
     async def story(pilot: Pilot[Any]) -> None:
         await pilot.press("n")
