@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import queue
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -31,17 +33,33 @@ class PipeInput(InputReader):
     def __init__(self) -> None:
         super().__init__()
         self._source = take_input(buffered=False)
+        self._received = queue.SimpleQueue[bytes]()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Read until the window's end of the pipe is closed."""
+        """Read until the window's end of the pipe is closed.
+
+        While the window sends nothing, yield nothing every `timeout` seconds: Textual then takes an
+        Escape that nothing has followed for a key.
+        """
+        threading.Thread(target=self._receive, daemon=True).start()
         while not self._exit_event.is_set():
             try:
-                data = os.read(self._source.fileno(), _READ)
-            except OSError:
-                return
+                data = self._received.get(timeout=self.timeout)
+            except queue.Empty:
+                yield b""
+                continue
             if not data:
                 return
             yield data
+
+    def _receive(self) -> None:
+        data = b"begun"
+        while data:
+            try:
+                data = os.read(self._source.fileno(), _READ)
+            except OSError:
+                data = b""
+            self._received.put(data)
 
 
 class PipeDriver(WebDriver):
@@ -55,7 +73,6 @@ class PipeDriver(WebDriver):
         self._write = partial(_write_packet, self.fileno)
         if not can_wait_for_pipes():
             self._input_reader = PipeInput()
-            # It still waits for the window when the user leaves the app.
             self._key_thread.daemon = True
 
     def write(self, data: str) -> None:

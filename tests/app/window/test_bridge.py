@@ -106,7 +106,9 @@ def test_keys_resize_paste_and_leaving(page: Page) -> None:
     page.forget()
     page.bridge.paste(["/tmp/some\x1b[201~ folder\n"])
     page.until(lambda: "/tmp/some[201~ folder" in page.text)
+    page.forget()
     page.bridge.type("\x1b")
+    page.until(lambda: "open a folder" in page.row(20))  # Escape alone has closed the dialog
     page.bridge.type("\x11")  # Ctrl+Q
     page.until(lambda: page.has("ended"))
     assert page.messages[-1] == {"type": "ended", "code": 0, "text": ""}

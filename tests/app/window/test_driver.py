@@ -11,6 +11,7 @@ from fixtures.pipeline import environment
 
 from bmembed_tui.window.packets import DATA, META, Unpacker, build_packet
 
+pytestmark = pytest.mark.posix(reason="it has Linux take the ways of both systems")
 SECONDS = 60
 APP = """
 import errno, json, os, sys
@@ -41,7 +42,7 @@ class Small(App):
             self.exit(return_code=7)
 
     def on_key(self, event):
-        self.exit(return_code=ord(event.key))
+        self.exit(return_code={"q": 1, "escape": 2}[event.key])
 
 app = Small(driver_class=window_driver.PipeDriver)
 app.run()
@@ -49,7 +50,7 @@ sys.exit(app.return_code)
 """
 
 
-def run_app(system: str, *, is_gone: bool) -> tuple[int, bool]:
+def run_app(system: str, *, is_gone: bool, key: bytes = b"q") -> tuple[int, bool]:
     """Return the exit code of the app, and whether its libraries find an empty input."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", APP, system, "gone" if is_gone else "there"]
@@ -63,7 +64,7 @@ def run_app(system: str, *, is_gone: bool) -> tuple[int, bool]:
                 if kind == META:
                     messages.append(json.loads(payload))
         if not is_gone:
-            child.stdin.write(build_packet(DATA, b"q"))
+            child.stdin.write(build_packet(DATA, key))
             child.stdin.flush()
         child.stdout.read()
         # The window's end of the pipe is still open.
@@ -72,8 +73,11 @@ def run_app(system: str, *, is_gone: bool) -> tuple[int, bool]:
 
 
 @pytest.mark.parametrize("system", ["linux", "windows"])
-def test_a_key_is_read_and_the_app_ends_while_the_window_is_there(system: str) -> None:
-    assert run_app(system, is_gone=False) == (ord("q"), system == "windows")
+@pytest.mark.parametrize(("key", "code"), [(b"q", 1), (b"\x1b", 2)])
+def test_a_key_is_read_and_the_app_ends_while_the_window_is_there(
+    system: str, key: bytes, code: int
+) -> None:
+    assert run_app(system, is_gone=False, key=key) == (code, system == "windows")
 
 
 def test_on_windows_a_window_that_is_gone_is_an_invalid_argument() -> None:
