@@ -27,6 +27,7 @@ from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.search.pane import SearchPane
+from bmembed_tui.widgets.folder_tree import FolderTree
 from engine.core.errors import EngineError
 from engine.core.platforms import SYSTEM
 from engine.project.folder import ProjectFolder
@@ -176,8 +177,10 @@ def test_why_preview_folder_picker_and_sample(
         screen.go("documents")
         await until(pilot, lambda: at_step(screen, "documents"), "the step")
         screen.pane.action_add()  # type: ignore[union-attr]
-        await until_screen(pilot, FolderPicker)
-        pilot.app.screen.query_one("#picker-path", Input).value = f"{hostile_project}/documents/"
+        picker = await until_screen(pilot, FolderPicker)
+        picker.query_one("#picker-path", Input).value = f"{hostile_project}/documents/"
+        home = picker.query_one(FolderTree).root.children[1]
+        home.expand()
         await shows_as_typed(pilot, "FolderPicker", NAMES[0][:20])
         screen.go("queries")
         await until(pilot, lambda: at_step(screen, "queries"), "the step")
