@@ -69,11 +69,15 @@ class ProjectExperience:
             )
             if prior is not None:
                 priors[option.name] = prior
+        return Foreseen(priors, self.rung_errors(mode))
+
+    def rung_errors(self, mode: SearchMode) -> dict[str, float]:
+        """Return by how many points the kinds of queries were off, as far as that is known."""
         errors = {}
         for rung, error_of in self.experience.rung_errors.items():
             if mode in error_of:
                 errors[rung] = error_of[mode]
-        return Foreseen(priors, errors)
+        return errors
 
 
 def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExperience | None:

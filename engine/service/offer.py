@@ -12,7 +12,7 @@ from engine.core.messages.report import FLATTERING
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, TYPICAL, RungName
 from engine.evaluation.expected import expected_evidence
-from engine.evaluation.gate.rules import RUNG_ERRORS
+from engine.evaluation.gate.rules import find_rung_error
 from engine.evaluation.gate.trial import Z
 from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
@@ -128,11 +128,8 @@ def _flattery(rung: RungName, experience: ProjectExperience | None) -> float:
     """Return by how many points of semantic search queries of a rung may flatter."""
     if rung not in FLATTERING:
         return 0.0
-    error = RUNG_ERRORS[rung]["semantic"]
-    if experience is not None:
-        known = experience.experience.rung_errors.get(rung, {})
-        error = known.get("semantic", error)
-    return Z * error
+    known = experience.rung_errors("semantic") if experience is not None else {}
+    return Z * find_rung_error(rung, "semantic", known)
 
 
 def _index_megabytes(snapshot: ProjectSnapshot) -> int:

@@ -13,6 +13,7 @@ A rung that shows a candidate to be worse excludes it, unless a higher rung prov
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -48,6 +49,33 @@ RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
 
 Measured in docs/log/evaluation.md.
 """
+
+Shortfall = Literal["risk", "collections", "average", "gain"]
+"""What an expectation lacks: too much risk, too few collections that it helped on, no gain in
+their mean, or too small a gain here.
+"""
+
+
+def find_shortfall(expectation: Expectation) -> Shortfall | None:
+    """Return why a candidate is not expected to be better, None if it is.
+
+    The public collections themselves must agree: a gain that only the project's own queries
+    promise has to be proved.
+    """
+    if expectation.risk >= MAX_RISK:
+        return "risk"
+    if 2 * expectation.helped <= expectation.collections:
+        return "collections"
+    if expectation.average <= 0:
+        return "average"
+    if expectation.mean < USEFUL_GAIN:
+        return "gain"
+    return None
+
+
+def find_rung_error(rung: RungName, mode: SearchMode, known: Mapping[str, float]) -> float:
+    """Return the error of a kind of unjudged queries in points, as experience knows it or usual."""
+    return known.get(rung, RUNG_ERRORS[rung][mode])
 
 
 class Rules:
@@ -150,8 +178,7 @@ class Rules:
         """Return a candidate's error in points: of the sample, and of its kind of queries."""
         rung_error = 0.0
         if trial.rung != "judged":
-            default = RUNG_ERRORS[trial.rung][self._mode]
-            rung_error = self._foreseen.rung_errors.get(trial.rung, default)
+            rung_error = find_rung_error(trial.rung, self._mode, self._foreseen.rung_errors)
         return float(np.hypot(trial.error(name), rung_error))
 
     def _find_exclusion(self, name: str) -> RungName | None:
@@ -202,16 +229,8 @@ class Rules:
         return trials
 
     def _is_expected(self, name: str, expectation: Expectation | None) -> bool:
-        """Tell whether experience expects a gain that no evidence on the project contradicts.
-
-        The public collections themselves must agree: a gain that only the project's own queries
-        promise has to be proved.
-        """
-        if expectation is None or expectation.average <= 0:
-            return False
-        if 2 * expectation.helped <= expectation.collections:
-            return False
-        if expectation.mean < USEFUL_GAIN or expectation.risk >= MAX_RISK:
+        """Tell whether experience expects a gain that no evidence on the project contradicts."""
+        if expectation is None or find_shortfall(expectation) is not None:
             return False
         return not self._is_doubtful(name)
 

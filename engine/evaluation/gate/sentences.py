@@ -17,7 +17,7 @@ from engine.evaluation.evidence import (
     RungName,
 )
 from engine.evaluation.gate.decision import Decision, RungResult
-from engine.evaluation.gate.rules import MAX_RISK, TOLERANCE, USEFUL_GAIN
+from engine.evaluation.gate.rules import TOLERANCE, USEFUL_GAIN, find_shortfall
 from engine.metrics.differences import MIN_QUERIES
 
 NUMBERS = (
@@ -172,20 +172,20 @@ def _explain_shortfall(row: GateRow) -> str:
     expectation = row.expectation
     if expectation is None or row.encoder == BASE:
         return ""
-    if expectation.risk >= MAX_RISK:
-        text = (
-            f"the risk of losing more than {TOLERANCE:g} points is {100 * expectation.risk:.0f} %"
-        )
-    elif 2 * expectation.helped <= expectation.collections:
-        helped = _spell_number(expectation.helped)
-        collections = _spell_number(expectation.collections)
-        text = f"it helped on only {helped} of {collections} public collections"
-    elif expectation.average <= 0:
-        text = "public collections did not gain by it on average"
-    elif expectation.mean < USEFUL_GAIN:
-        text = f"less than {USEFUL_GAIN:g} points are expected of it"
-    else:
-        return ""
+    match find_shortfall(expectation):
+        case "risk":
+            risk = 100 * expectation.risk
+            text = f"the risk of losing more than {TOLERANCE:g} points is {risk:.0f} %"
+        case "collections":
+            helped = _spell_number(expectation.helped)
+            collections = _spell_number(expectation.collections)
+            text = f"it helped on only {helped} of {collections} public collections"
+        case "average":
+            text = "public collections did not gain by it on average"
+        case "gain":
+            text = f"less than {USEFUL_GAIN:g} points are expected of it"
+        case None:
+            return ""
     if expectation.widened:
         text += f" (experience was gathered {OTHER_TRAINING})"
     return text
