@@ -477,8 +477,7 @@ def _run(
 
 def _announce(work: StudyRun, name: str) -> None:
     """Say how many cells are left to train and measure, and what that takes."""
-    from engine.lab.study.grid import changed_settings, steps_of, twin_of
-    from engine.lab.study.mafin import count_trainings
+    from engine.lab.study.grid import steps_of, twin_of
 
     left = work.to_do()
     trained = work.to_train()
@@ -495,13 +494,10 @@ def _announce(work: StudyRun, name: str) -> None:
     if left:
         with closing(work.project.store()) as store:
             queries = store.query_counts()[1].get("train", 0)
+        settings = work.project.settings()
         steps = 0
         for cell in trained:
-            settings = work.project.settings()
-            times = 1
-            if work.study.by == "black box":
-                times = count_trainings(changed_settings(settings, cell.changes))
-            steps += times * steps_of(cell, settings, queries)
+            steps += work.count_trainings(cell) * steps_of(cell, settings, queries)
         text += f" That takes {steps:,} training steps and {len(left)} evaluations."
     print(text, file=sys.stderr)
     if work.workspace.judged_since:

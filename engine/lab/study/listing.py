@@ -10,7 +10,6 @@ from engine.core.errors import EngineError
 from engine.core.text import duration
 from engine.lab.study.catalogue import Changes, catalogue
 from engine.lab.study.grid import Cell, changed_settings
-from engine.lab.study.mafin import count_trainings
 from engine.lab.study.running import NONE, STAGES, StudyRun, study_cells
 from engine.lab.study.workspace import basis_of
 from engine.project.folder import ProjectFolder
@@ -118,8 +117,8 @@ def _add_cost(known: Listed, run: StudyRun, to_do: list[Cell], to_train: list[Ce
             spent, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
             if cell not in to_train:
                 spent.pop("train", None)
-            elif run.study.by == "black box" and "train" in spent:
-                spent["train"] *= count_trainings(settings)
+            elif "train" in spent:
+                spent["train"] *= run.count_trainings(cell)
             seconds += sum(spent.values())
             more = more or bool(unknown) or run.study.by != "stages"
     return replace(known, seconds=round(seconds, 1), more=more)

@@ -35,7 +35,7 @@ from engine.lab.checks.options import split_options
 from engine.lab.study.catalogue import UNTRAINED, Changes, Study
 from engine.lab.study.facts import FACTS, unheard_context
 from engine.lab.study.grid import Cell, cell_key, changed_settings, training_key, twin_of
-from engine.lab.study.mafin import compare_with_black_box
+from engine.lab.study.mafin import compare_with_black_box, count_trainings
 from engine.lab.study.measures import (
     Values,
     collect_figures,
@@ -111,6 +111,12 @@ class StudyRun:
             if not self.workspace.has_training(cell.training):
                 cells.setdefault(cell.training, cell)
         return list(cells.values())
+
+    def count_trainings(self, cell: Cell) -> int:
+        """Return how many trainings a cell takes: several to compare with a black box."""
+        if self.study.by != "black box":
+            return 1
+        return count_trainings(changed_settings(self.project.settings(), cell.changes))
 
     def run(
         self,
