@@ -53,13 +53,14 @@ class PipeInput(InputReader):
             yield data
 
     def _receive(self) -> None:
-        data = b"begun"
-        while data:
+        while True:
             try:
                 data = os.read(self._source.fileno(), _READ)
             except OSError:
                 data = b""
             self._received.put(data)
+            if not data:
+                return
 
 
 class PipeDriver(WebDriver):

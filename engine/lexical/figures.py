@@ -80,7 +80,7 @@ _AFTER_LETTER = (
     r"|(?<!\w)\.net(?!\w)"
 )
 # § 12, §12a or §§ 12, of a law or a contract
-_SECTION = rf"§{{1,2}}[{_BLANK}]{{0,2}}(\d{{1,4}}[a-z]?)(?!\w|[.,/{_HYPHEN}]\d)"
+_SECTION = rf"§{{1,2}}[{_BLANK}]{{0,2}}\d{{1,4}}[a-z]?(?!\w|[.,/{_HYPHEN}]\d)"
 _DIGIT_HINT = re.compile(
     "|".join(
         (
@@ -174,7 +174,7 @@ def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[s
     if _DIGIT_HINT.search(text):
         alternatives.insert(0, after_digit)
     if "§" in text:
-        alternatives.insert(0, _SECTION.replace("(", "(?:", 1))
+        alternatives.insert(0, _SECTION)
     return _compile_pattern(tuple(alternatives), any_case)
 
 
@@ -189,8 +189,8 @@ def read_figure(compound: str) -> Figure | None:
         return Figure((), words=(_SPELLINGS[compound],))
     if not any(map(str.isdigit, compound)):
         return None
-    if section := _IS_SECTION.fullmatch(compound):
-        return Figure((f"§-{section[1]}",))
+    if _IS_SECTION.fullmatch(compound):
+        return Figure((f"§-{compound.lstrip('§' + _BLANK)}",))
     days = [day.isoformat() for day in _read_days(compound)]
     if days:
         return Figure(tuple(dict.fromkeys(days)))
