@@ -103,7 +103,7 @@ def _read_row(row: Any) -> list[str]:
 
 
 def _is_mixed(element: Any, children: list[Any]) -> bool:
-    """Tell whether an element has text between others, as the paragraphs of documents do."""
+    """Tell whether an element has text beside its child elements, as paragraphs do."""
     if not children:
         return False
     texts = [element.text, *(child.tail for child in children)]
