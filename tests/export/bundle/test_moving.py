@@ -163,6 +163,22 @@ def test_a_purge_names_the_bundle(project: ProjectFolder, tmp_path: Path) -> Non
     assert (known["folder"], known["kinds"]) == (str(tmp_path / "x.bundle"), ["bundle"])
 
 
+def test_a_purge_removes_what_a_killed_bundle_left(
+    project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remembered = []
+
+    def see(_plain: Path, _target: Path, _password: str) -> None:
+        remembered.extend(known_exports(project))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.export.bundle.pack.encrypt", see)
+    with pytest.raises(KeyboardInterrupt):
+        bundle_project(project, tmp_path / "x.bundle", password="p")
+    assert [entry["folder"] for entry in remembered] == [str(tmp_path / "x.bundle")]
+    assert known_exports(project) == []
+
+
 def test_a_run_that_replaces_what_is_copied_makes_it_copied_again(
     project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
