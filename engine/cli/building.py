@@ -61,13 +61,13 @@ def new(
     installed one that knows the documents' language if the bundled one does not.
     """
     from engine.api import Project
-    from engine.core.disk import expand_home, path_exists
+    from engine.core.disk import expand_home
     from engine.core.errors import InputError
 
     named: dict[Path, Path] = {}
     for text in documents:
         path = expand_home(text)
-        if not path_exists(path):
+        if not path.exists():
             raise InputError(
                 f"{path} does not exist.",
                 "The project would have no documents there.",

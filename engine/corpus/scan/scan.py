@@ -125,7 +125,11 @@ def scan(
         if not exists:
             to_do = "Check corpus.paths in project.toml. What was read before stays searchable."
             raise InputError(
-                f"{source} does not exist.", "", to_do, code="path-missing", stage="ingest"
+                f"{source} does not exist, or cannot be reached.",
+                "",
+                to_do,
+                code="path-missing",
+                stage="ingest",
             )
         _SourceWalk(str(folder), included, excluded, result, taken, follow_links, pictures).run()
     result.files.sort(key=lambda file: (file.path, file.source))
