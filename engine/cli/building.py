@@ -74,7 +74,7 @@ def new(
                 "Check the path.",
                 code="path-missing",
             )
-        named.setdefault(path.resolve(), path)
+        named[path.resolve()] = path
     sections: dict[str, dict[str, Any]] = {"training": {"preset": preset}}
     if model:
         from engine.encoders.kinds.chosen import model_path

@@ -53,7 +53,7 @@ def path_exists(path: Path) -> bool:
     return os.path.exists(path)
 
 
-def expand_home(path: str | Path) -> Path:
+def expand_home(path: str | os.PathLike[str]) -> Path:
     """Return a path whose `~` is replaced by the user's home folder.
 
     Raises UsageError for an empty text, which is no path, and for the home of an unknown user.
