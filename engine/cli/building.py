@@ -92,7 +92,7 @@ def new(
     print(harmless(str(made.path)))
     if proposal:
         _show_proposal(proposal, name)
-    print(f"Next: engine run {quote_argument(name)}", file=sys.stderr)
+    print(harmless(f"Next: engine run {quote_argument(name)}"), file=sys.stderr)
 
 
 def _propose(sources: list[Path]) -> EncoderProposal | None:
