@@ -22,6 +22,7 @@ from fixtures.errors import fails
 from engine.core.errors import DamagedError, EngineError
 from engine.core.messages.project import Bundled
 from engine.export.bundle.archive import MANIFEST, new_archive, seal
+from engine.export.bundle.password import encrypt
 from engine.export.bundle.unpack import unbundle, verify
 
 Forge = Callable[[Path], None]
@@ -332,10 +333,14 @@ def test_settings_and_database_that_cannot_be_used_are_refused(
     ("found", "put"), [(b"PK\x03\x04", b"PK\x03\x05"), (b"project.zip.age", b"project.zip.agf")]
 )
 def test_a_password_opens_no_archive_that_is_malformed(
-    halves: dict[str, Bundled], tmp_path: Path, found: bytes, put: bytes
+    tmp_path: Path, found: bytes, put: bytes
 ) -> None:
+    plain = tmp_path / "plain.bundle"
+    forged(plain)
     file = tmp_path / "hostile.bundle"
-    content = halves["locked"].file.read_bytes()
+    encrypt(plain, file, "correct horse")
+    plain.unlink()
+    content = file.read_bytes()
     second = content.index(found, 4)
     file.write_bytes(content[:second] + put + content[second + len(put) :])
     seal(file)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from fixtures.errors import fails
-from fixtures.pipeline import engine_here, environment
-from fixtures.project_files import mode
+from fixtures.pipeline import engine_here, environment, ingest_here
+from fixtures.project_files import create_project, mode
 from fixtures.stored import put_document
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError, UsageError
@@ -163,10 +163,13 @@ def test_a_purge_names_the_bundle(project: ProjectFolder, tmp_path: Path) -> Non
     assert (known["folder"], known["kinds"]) == (str(tmp_path / "x.bundle"), ["bundle"])
 
 
-def test_a_purge_removes_what_a_killed_bundle_left(
-    project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_bundle_is_remembered_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remembered = []
+    """So that a purge removes what a killed one leaves."""
+    project = create_project(tmp_path, {"a.txt": "The tern rests."})
+    ingest_here(project.path)
+    remembered: list[dict[str, Any]] = []
 
     def see(_plain: Path, _target: Path, _password: str) -> None:
         remembered.extend(known_exports(project))
