@@ -211,10 +211,10 @@ def test_what_the_system_does_not_show_is_a_problem(project: ProjectFolder, tmp_
 def test_a_check_that_the_system_refuses_ends_no_other(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_project: ProjectFolder) -> list[Path]:
+    def refuse(_folder: Path) -> bool:
         raise PermissionError(13, "Permission denied", "/mnt")
 
-    monkeypatch.setattr(doctor, "_list_project_paths", refuse)
+    monkeypatch.setattr(doctor, "is_shared", refuse)
     findings = examine(project)
     (found,) = about(findings, "permissions")
     assert (found.state, found.code) == ("problem", "file-access")
