@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.disk import path_exists
 from engine.core.errors import InputError, UsageError
 from engine.core.platforms.files import is_link, is_online_only
 from engine.core.platforms.names import reachable_path
@@ -115,7 +116,7 @@ def scan(
     if len(away) == len(set(folders)):
         away = set()
     for source, folder in zip(sources, folders, strict=True):
-        exists = folder.exists()
+        exists = path_exists(folder)
         if folder in away:
             reason = "the folder is empty" if exists else "the folder is not there"
             result.inaccessible.append((str(folder), ""))
@@ -124,7 +125,11 @@ def scan(
         if not exists:
             to_do = "Check corpus.paths in project.toml. What was read before stays searchable."
             raise InputError(
-                f"{source} does not exist.", "", to_do, code="path-missing", stage="ingest"
+                f"{source} does not exist, or cannot be reached.",
+                "",
+                to_do,
+                code="path-missing",
+                stage="ingest",
             )
         _SourceWalk(str(folder), included, excluded, result, taken, follow_links, pictures).run()
     result.files.sort(key=lambda file: (file.path, file.source))

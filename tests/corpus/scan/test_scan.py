@@ -421,3 +421,15 @@ def test_mails_without_an_ending_are_known_by_their_header(tmp_path: Path) -> No
 def test_formats_by_ending(tmp_path: Path, name: str, format: str) -> None:
     (tmp_path / name).write_text("a")
     assert [file.format for file in scan([tmp_path]).files] == [format]
+
+
+@pytest.mark.posix(reason="the system's limit of names")
+def test_a_source_that_the_system_does_not_show_is_missing_or_away(tmp_path: Path) -> None:
+    """As on a network drive that has vanished; a name that is too long is refused likewise."""
+    write(tmp_path, "here/a.txt")
+    unseen = tmp_path / ("x" * 300)
+    with fails(InputError, "path-missing"):
+        scan([tmp_path / "here", unseen])
+    found = scan([tmp_path / "here", unseen], read_before={str(unseen)})
+    assert paths(found) == ["a.txt"]
+    assert [skipped.source for skipped in found.away] == [str(unseen)]
