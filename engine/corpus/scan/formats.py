@@ -7,7 +7,6 @@ from codecs import BOM_UTF8
 
 MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # The first bytes of compound files.
 TNEF = bytes.fromhex("789f3e22")  # The first bytes of winmail.dat.
-TNEF_CALLED = "Outlook's winmail.dat (TNEF)"
 FORMATS = {
     ".txt": "txt",
     ".text": "txt",

@@ -281,3 +281,14 @@ def test_terms_and_tables_of_a_book_are_read(tmp_path: Path) -> None:
         "Pelican: A large bird",
         "Berth | Depth\nBerth: North | Depth: 12",
     ]
+
+
+def test_captions_in_a_book_are_read_and_furigana_do_not_split_words(tmp_path: Path) -> None:
+    reported = (
+        '<figure class="a"><img src="x.png" alt=""/><figcaption>Fig. 3: a <b>jib</b></figcaption>'
+        "</figure><table>\n<caption>Loads of the jib</caption><tr><td>Pipe</td><td>40 kg</td></tr>"
+        "</table><p><ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp></ruby>京</p>"
+    )
+    source = changed(office.epub(), "a.xhtml", "<p>The pelican boards at dawn.</p>", reported)
+    text = only(opened(tmp_path, "a.epub", source)).text
+    assert text.split("\n\n")[1:5] == ["Fig. 3: a jib", "Loads of the jib", "Pipe | 40 kg", "東京"]

@@ -15,6 +15,7 @@ from engine.corpus.formats.html.nodes import (
     BLOCKS,
     Element,
     ParsedPage,
+    find_contents,
     is_shown,
     parse_page,
     read_line,
@@ -233,7 +234,7 @@ class _Blocks:
             elif is_shown(node) and self._enter(node):
                 if node.name in BLOCKS:
                     stack.append(node.name in _KINDS)
-                stack += reversed(node.contents)
+                stack += reversed(find_contents(node))
         self._end_block()
 
     def _enter(self, node: Element) -> bool:
@@ -247,7 +248,7 @@ class _Blocks:
         if name == "table" and (rows := self._tables.read(node)) is not None:
             self._built.block(clean(rows))
             return False
-        if name == "pre":
+        if name in ("pre", "textarea"):
             self._built.block(clean(read_preformatted(node)))
             return False
         if name in _KINDS:

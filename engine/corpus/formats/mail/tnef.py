@@ -1,16 +1,22 @@
-"""Files attached in Outlook's winmail.dat (TNEF), [MS-OXTNEF] 2.1.3."""
+"""The mail and the files in Outlook's winmail.dat (TNEF), [MS-OXTNEF] 2.1.3."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.core.characters import clean
-from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError, read_bytes
+from engine.core.records import ReadDocument
+from engine.corpus.formats import Finding, Member, UnreadableFileError, read_bytes
+from engine.corpus.formats.general import extract_document
+from engine.corpus.formats.html import decode_page, render_text
 from engine.corpus.formats.mail.headers import decode_declared
-from engine.corpus.formats.mail.outlook import find_page_codec
-from engine.corpus.scan.formats import TNEF_CALLED
+from engine.corpus.formats.mail.outlook import find_page_codec, unpack_rtf
+from engine.corpus.scan.formats import TNEF
+from engine.corpus.text.metadata import title_from_name
 
 # The level, id and length of an attribute.
 _ATTRIBUTE = struct.Struct("<xII")
@@ -18,50 +24,138 @@ _ATTRIBUTE = struct.Struct("<xII")
 _FIRST = 6
 _CHECKSUM = 2
 _CODE_PAGE = 0x00069007
+_SUBJECT = 0x00018004
+_BODY = 0x0002800C
+_PROPERTIES = 0x00069003
 _ATTACHMENT = 0x00069002
 _TITLE = 0x00018010
 _DATA = 0x0006800F
+_ATTACHMENT_PROPERTIES = 0x00069005
+
+# Properties of Outlook: forms of the body, the sender, and the content and the names of a file.
+_PLAIN_BODY = 0x1000
+_PAGE_BODY = 0x1013
+_RTF_BODY = 0x1009
+_BODIES = (_PLAIN_BODY, _PAGE_BODY, _RTF_BODY)
+_SENDER = 0x0C1A
+_CONTENT = 0x3701
+_LONG_NAME = 0x3707
+_SHOWN_NAME = 0x3001
+# Number of bytes of a property by its kind; others name their length.
+_LENGTHS = {2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16}
+_OBJECT = 13
+_UNICODE = 31
+_SEVERAL = 0x1000
+_NAMED = 0x8000
+_ID_LENGTH = 16
+
+
+@dataclass(slots=True)
+class PackedMail:
+    """The text of a mail in winmail.dat, and the files that are attached to it."""
+
+    subject: str = ""
+    sender: str = ""
+    body: str = ""
+    files: list[Member] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Attachment:
+    """An attached file whose name and content are still to be found."""
+
+    name: str = ""
+    content: bytes = b""
+
+    def add(self, code: int, value: bytes, *, is_object: bool, codec: str) -> None:
+        """Take the value of a property, if it is a name or the content."""
+        if code == _CONTENT:
+            # What stood elsewhere is the icon of an object.
+            self.content = value[_ID_LENGTH:] if is_object else value
+        elif code == _LONG_NAME or (code == _SHOWN_NAME and not self.name):
+            self.name = _decode(value, codec) or self.name
 
 
 class TnefReader:
-    """A reader of the attachments; the mail's text is in the mail itself, too."""
+    """A reader of winmail.dat where it is not attached to the mail that it belongs to."""
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
-        content = read_bytes(path, data)
-        files = list(_read_attachments(content))
-        if not files:
-            raise UnreadableFileError(
-                path, f"{TNEF_CALLED}: no file is attached in it", "unsupported"
-            )
-        yield LeftOut(
-            "the mail's text",
-            "skipped",
-            "unsupported",
-            f"{TNEF_CALLED}: only the files in it are read",
-        )
-        yield from files
+        mail = unpack_mail(read_bytes(path, data), path)
+        if mail.body:
+            fields = {"Subject": mail.subject, "From": mail.sender}
+            lines = [f"{name}: {value}" for name, value in fields.items() if value]
+            text = "\n\n".join(filter(None, ("\n".join(lines), mail.body)))
+            title = mail.subject or title_from_name(path)
+            yield ReadDocument(title, text, author=mail.sender, format="eml")
+        elif not mail.files:
+            raise UnreadableFileError(path, "it holds no text", "empty")
+        yield from mail.files
 
 
 READER = TnefReader()
 
 
-def _read_attachments(content: bytes) -> Iterator[Member]:
-    """Yield the attached files, in order."""
+def unpack_mail(content: bytes, path: Path) -> PackedMail:
+    """Return what is whole in a winmail.dat; nothing for other content."""
+    mail = PackedMail()
     codec = find_page_codec(0)
-    number = 0
-    name = ""
+    bodies: dict[int, str] = {}
+    attached: list[_Attachment] = []
     for attribute, value in _read_attributes(content):
         if attribute == _CODE_PAGE and len(value) >= 4:
             codec = find_page_codec(int.from_bytes(value[:4], "little"))
+        elif attribute == _SUBJECT:
+            mail.subject = " ".join(_decode(value, codec).split())
+        elif attribute == _BODY:
+            bodies[_PLAIN_BODY] = _decode(value, codec)
+        elif attribute == _PROPERTIES:
+            for code, kind, stated in _read_properties(value):
+                if code == _SENDER:
+                    mail.sender = _decode(stated, _choose_codec(kind, codec))
+                elif code in _BODIES:
+                    bodies[code] = _read_body(code, kind, stated, codec, path)
         elif attribute == _ATTACHMENT:
-            number += 1
-            name = ""
-        elif attribute == _TITLE:
-            title = value.rstrip(b"\0")
-            name = clean(decode_declared(title, codec) or title.decode("cp1252", "replace"))
-        elif attribute == _DATA and value:
-            yield Member(name or f"attachment-{number}", value)
+            attached.append(_Attachment())
+        elif attached and attribute == _TITLE:
+            attached[-1].name = _decode(value, codec)
+        elif attached and attribute == _DATA:
+            attached[-1].content = value
+        elif attached and attribute == _ATTACHMENT_PROPERTIES:
+            for code, kind, stated in _read_properties(value):
+                is_object = kind == _OBJECT
+                text_codec = _choose_codec(kind, codec)
+                attached[-1].add(code, stated, is_object=is_object, codec=text_codec)
+    forms = (bodies.get(form, "").strip() for form in _BODIES)
+    mail.body = next(filter(None, forms), "")
+    for number, file in enumerate(attached, 1):
+        if file.content:
+            mail.files.append(Member(file.name or f"attachment-{number}", file.content))
+    return mail
+
+
+def _choose_codec(kind: int, codec: str) -> str:
+    return "utf-16-le" if kind == _UNICODE else codec
+
+
+def _decode(value: bytes, codec: str) -> str:
+    text = decode_declared(value, codec)
+    if text is None:
+        text = value.decode(codec, "replace")
+    return clean(text.replace("\0", ""))
+
+
+def _read_body(form: int, kind: int, value: bytes, codec: str, path: Path) -> str:
+    """Return the text of a form of the body, empty if it is damaged."""
+    if form == _PLAIN_BODY:
+        return _decode(value, _choose_codec(kind, codec))
+    with suppress(LookupError, ValueError, UnreadableFileError):
+        if form == _RTF_BODY:
+            return extract_document(path, unpack_rtf(value).rstrip(b"\0"), "rtf")[0].text
+        if kind == _UNICODE:
+            return render_text(value.decode("utf-16-le", "replace"))
+        return render_text(decode_page(value, path)[0])
+    return ""
 
 
 def _read_attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
@@ -74,3 +168,36 @@ def _read_attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
             return
         yield attribute, content[start : start + length]
         start += length + _CHECKSUM
+
+
+def _read_properties(block: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the codes, kinds and values of properties (2.1.3.4), without those cut at the end."""
+    at = 0
+
+    def take(form: str) -> int:
+        nonlocal at
+        (value,) = struct.unpack_from(form, block, at)
+        at += struct.calcsize(form)
+        return int(value)
+
+    with suppress(struct.error):
+        for _ in range(take("<I")):
+            kind = take("<H")
+            code = take("<H")
+            if code >= _NAMED:
+                at += _ID_LENGTH
+                is_text = take("<I")
+                length = take("<I")
+                if is_text:
+                    at += length + -length % 4
+            length = _LENGTHS.get(kind & ~_SEVERAL, 0)
+            count = 1
+            if kind & _SEVERAL or not length:
+                count = take("<I")
+            if length:
+                at += length * count
+                continue
+            for _ in range(count):
+                length = take("<I")
+                yield code, kind, block[at : at + length]
+                at += length + -length % 4
