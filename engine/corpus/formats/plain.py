@@ -180,10 +180,15 @@ def _decode(data: bytes, path: Path) -> tuple[str, str]:
     if b"\0" in data:
         if wide := _decode_wide(data):
             return wide
+        # Where nothing was written: in sparse files, and after a crash.
+        data = data.rstrip(b"\0")
+        if not data:
+            raise UnreadableFileError(path, "it holds only zero bytes")
         data, runs = _NULS.subn(b"\0", data)
         if runs > max(1, _MAX_CONTROL * len(data)):
             raise UnreadableFileError(path, "binary content, not text", "binary")
-        nul_note = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
+        if runs:
+            nul_note = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
     try:
         text = data.decode("utf-8")
         if once := _decode_once_more(text):

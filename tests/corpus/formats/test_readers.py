@@ -58,11 +58,17 @@ def test_encodings(tmp_path: Path, data: bytes, text: str | None) -> None:
         (b"%PDF\x00\x01\x02\x03 text \x00", "binary"),
         (bytes(range(1, 32)) * 10, "binary"),
         (b"\xff\xfea\x00b", "damaged"),
+        (bytes(5000), "damaged"),
     ],
 )
 def test_unreadable_text(tmp_path: Path, data: bytes, kind: Kind) -> None:
     with unreadable(kind):
         read(tmp_path, "a.txt", data)
+
+
+def test_where_nothing_was_written_at_the_end_of_a_file_nothing_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path, "a.txt", b"The heron." + bytes(9000))
+    assert (found.text, found.note) == ("The heron.", "")
 
 
 @pytest.mark.parametrize("format", ["txt", "md", "html"])

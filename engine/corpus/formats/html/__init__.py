@@ -125,6 +125,11 @@ def _list_values(fields: Mapping[str, list[str]], names: Iterable[str]) -> list[
     return values
 
 
+# Ends of elements, and line breaks, as editors of texts write them into a value.
+_MARKUP = re.compile(
+    r"</(?:p|div|span|a|b|i|u|em|strong|li|ul|ol|h[1-6]|t[dr]|table|blockquote)>|<br\s*/?>",
+    re.IGNORECASE,
+)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _KINDS = frozenset({*_HEADINGS, "li"})
 _MARKS: dict[str, Origin] = {
@@ -174,6 +179,11 @@ READER = HtmlReader()
 def render_text(source: str) -> str:
     """Return what a reader of a page sees, without the places of headings."""
     return _render(parse_page(source)).text
+
+
+def show_markup(text: str) -> str:
+    """Return a value of an export as a page shows it, if it is written as a part of a page."""
+    return render_text(text) if _MARKUP.search(text) else text
 
 
 def decode_page(data: bytes, path: Path) -> tuple[str, str]:
