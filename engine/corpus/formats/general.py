@@ -76,7 +76,7 @@ _RTF_ENDS_AS_TEXT = {
 # page.
 _RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
 _CHAPTER = re.compile(r".+\.x?html?", re.IGNORECASE)
-# xberg reads neither figures nor captions of tables, and runs characters and their reading together.
+# xberg reads neither figures nor captions of tables, and adds furigana to the words below them.
 _FIGURE = re.compile(rb"(</?)fig(?:ure|caption)\b")
 _TABLE_CAPTION = re.compile(rb"(<table\b[^>]*>\s*)<caption\b[^>]*>(.*?)</caption>", re.DOTALL)
 _READING = re.compile(rb"<(r[tp])\b[^>]*>[^<]*</\1>")

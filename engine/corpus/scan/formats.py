@@ -145,7 +145,7 @@ def ending_of(path: str) -> str:
     Empty for a name without an ending, or a name that only starts with a dot.
     """
     name, dot, ending = path.rpartition("/")[2].rpartition(".")
-    if dot and name:
+    if dot and name and ending:
         return f".{ending.lower()}"
     return ""
 

@@ -78,13 +78,17 @@ def test_a_table_of_words_alone_is_reported_as_it_stands() -> None:
     ("source", "text"),
     [
         (
-            "Export of 3 May\nClient: Quay Ltd\n\nDay;Account;Sum\n1.5.31;4711;12,50\n2.5.31;12;3,75\n",
+            "Export of 3 May\nClient: Quay Ltd\n\nDay;Account;Sum\n1.5.31;4711;12,50\n"
+            "2.5.31;12;3,75\n",
             "Export of 3 May\nClient: Quay Ltd\nDay | Account | Sum\n"
             "Day: 1.5.31 | Account: 4711 | Sum: 12,50\nDay: 2.5.31 | Account: 12 | Sum: 3,75",
         ),
         ("a\tb\n1,5\t2,5\n3,5\t4,5\n", "a | b\na: 1,5 | b: 2,5\na: 3,5 | b: 4,5"),
         ('"Name" , "Year"\n"Quay, Ada" , "1999"\n', "Name | Year\nName: Quay, Ada | Year: 1999"),
-        ("Note\nVery good, thanks\nFine\nQuick\nYes\n", "Note\nVery good, thanks\nFine\nQuick\nYes"),
+        (
+            "Note\nVery good, thanks\nFine\nQuick\nYes\n",
+            "Note\nVery good, thanks\nFine\nQuick\nYes",
+        ),
         ('Berth,Note\nNorth,"a;b"\nSouth,"c;d"\n', "Berth | Note\nNorth | a;b\nSouth | c;d"),
         ("No|Note\n1|<p>Two <b>pel</b>icans</p>\n", "No | Note\nNo: 1 | Note: Two pelicans"),
     ],

@@ -15,7 +15,6 @@ from engine.corpus.formats.general import extract_document
 from engine.corpus.formats.html import decode_page, render_text
 from engine.corpus.formats.mail.headers import decode_declared
 from engine.corpus.formats.mail.outlook import find_page_codec, unpack_rtf
-from engine.corpus.scan.formats import TNEF
 from engine.corpus.text.metadata import title_from_name
 
 # The level, id and length of an attribute.
@@ -67,13 +66,19 @@ class _Attachment:
     name: str = ""
     content: bytes = b""
 
-    def add(self, code: int, value: bytes, *, is_object: bool, codec: str) -> None:
-        """Take the value of a property, if it is a name or the content."""
-        if code == _CONTENT:
-            # What stood elsewhere is the icon of an object.
-            self.content = value[_ID_LENGTH:] if is_object else value
-        elif code == _LONG_NAME or (code == _SHOWN_NAME and not self.name):
-            self.name = _decode(value, codec) or self.name
+    def add(self, attribute: int, value: bytes, codec: str) -> None:
+        """Take the value of an attribute, if it is a name or the content."""
+        if attribute == _TITLE:
+            self.name = _decode(value, codec)
+        elif attribute == _DATA:
+            self.content = value
+        elif attribute == _ATTACHMENT_PROPERTIES:
+            for code, kind, stated in _read_properties(value):
+                if code == _CONTENT:
+                    # What stood elsewhere is the icon of an object.
+                    self.content = stated[_ID_LENGTH:] if kind == _OBJECT else stated
+                elif code == _LONG_NAME or (code == _SHOWN_NAME and not self.name):
+                    self.name = _decode(stated, _choose_codec(kind, codec)) or self.name
 
 
 class TnefReader:
@@ -100,33 +105,25 @@ def unpack_mail(content: bytes, path: Path) -> PackedMail:
     """Return what is whole in a winmail.dat; nothing for other content."""
     mail = PackedMail()
     codec = find_page_codec(0)
-    bodies: dict[int, str] = {}
+    texts: dict[int, str] = {}
     attached: list[_Attachment] = []
     for attribute, value in _read_attributes(content):
         if attribute == _CODE_PAGE and len(value) >= 4:
             codec = find_page_codec(int.from_bytes(value[:4], "little"))
+        elif attribute == _ATTACHMENT:
+            attached.append(_Attachment())
+        elif attached:
+            attached[-1].add(attribute, value, codec)
         elif attribute == _SUBJECT:
             mail.subject = " ".join(_decode(value, codec).split())
         elif attribute == _BODY:
-            bodies[_PLAIN_BODY] = _decode(value, codec)
+            texts[_PLAIN_BODY] = _decode(value, codec)
         elif attribute == _PROPERTIES:
             for code, kind, stated in _read_properties(value):
-                if code == _SENDER:
-                    mail.sender = _decode(stated, _choose_codec(kind, codec))
-                elif code in _BODIES:
-                    bodies[code] = _read_body(code, kind, stated, codec, path)
-        elif attribute == _ATTACHMENT:
-            attached.append(_Attachment())
-        elif attached and attribute == _TITLE:
-            attached[-1].name = _decode(value, codec)
-        elif attached and attribute == _DATA:
-            attached[-1].content = value
-        elif attached and attribute == _ATTACHMENT_PROPERTIES:
-            for code, kind, stated in _read_properties(value):
-                is_object = kind == _OBJECT
-                text_codec = _choose_codec(kind, codec)
-                attached[-1].add(code, stated, is_object=is_object, codec=text_codec)
-    forms = (bodies.get(form, "").strip() for form in _BODIES)
+                if code == _SENDER or code in _BODIES:
+                    texts[code] = _read_text(code, kind, stated, codec, path)
+    mail.sender = texts.get(_SENDER, "")
+    forms = (texts.get(form, "").strip() for form in _BODIES)
     mail.body = next(filter(None, forms), "")
     for number, file in enumerate(attached, 1):
         if file.content:
@@ -145,12 +142,12 @@ def _decode(value: bytes, codec: str) -> str:
     return clean(text.replace("\0", ""))
 
 
-def _read_body(form: int, kind: int, value: bytes, codec: str, path: Path) -> str:
-    """Return the text of a form of the body, empty if it is damaged."""
-    if form == _PLAIN_BODY:
+def _read_text(code: int, kind: int, value: bytes, codec: str, path: Path) -> str:
+    """Return the sender or the text of a form of the body, empty if it is damaged."""
+    if code in (_SENDER, _PLAIN_BODY):
         return _decode(value, _choose_codec(kind, codec))
     with suppress(LookupError, ValueError, UnreadableFileError):
-        if form == _RTF_BODY:
+        if code == _RTF_BODY:
             return extract_document(path, unpack_rtf(value).rstrip(b"\0"), "rtf")[0].text
         if kind == _UNICODE:
             return render_text(value.decode("utf-16-le", "replace"))
