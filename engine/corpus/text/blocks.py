@@ -26,6 +26,7 @@ _MIN_SPACED = 4  # letters
 _MANY_ROWS = 6
 _MAX_ROWS_ABOVE = 20
 _MIN_COLUMNS = 3
+_MANY_CELLS = 4
 # The least share of columns that a header names.
 _MIN_FILLED = 0.8
 _MAX_HEADER_LENGTH = 60
@@ -132,15 +133,22 @@ def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -
 def _find_header(rows: Sequence[Sequence[str]]) -> int | None:
     """Return the place of the row that names the columns, None if no row does.
 
-    Rows above it, such as a title, fill fewer columns of a table that has at least three.
+    Rows above it, such as a title, fill fewer columns of a table that has at least three, and most
+    rows below it fill half of them, or several.
     """
     widest = max(map(len, rows))
     for at, row in enumerate(rows[:_MAX_ROWS_ABOVE]):
-        if sum(map(bool, row)) >= max(2, _MIN_FILLED * widest):
-            return at if _is_header(rows[at:]) else None
-        if widest < _MIN_COLUMNS:
-            break
+        if _count_filled(row) < max(2, _MIN_FILLED * widest):
+            continue
+        below = rows[at + 1 :]
+        full = [row for row in below if _count_filled(row) >= min(widest / 2, _MANY_CELLS)]
+        is_table = widest >= _MIN_COLUMNS and 2 * len(full) >= len(below)
+        return at if (at == 0 or is_table) and _is_header(rows[at:]) else None
     return None
+
+
+def _count_filled(row: Sequence[str]) -> int:
+    return sum(map(bool, row))
 
 
 def _shorten_name(name: str) -> str:

@@ -31,6 +31,7 @@ def read(name: str, content: str | bytes) -> ReadDocument:
         [["North", "open"], *[[f"Pier {n}", "open"] for n in "abcdefgh"]],
         [["Summary"], ["A long sentence about the piers."]],
         [["Invoice"], ["Name", "Lindner"], ["Postcode", "28195"]],
+        [["Notes"], ["The", "quick", "brown", "fox"], ["1", "2"], ["7"], ["8"]],
         [["Berth", "Depth", "Berth", "Length"], ["North", "12", "South", "80"]],
     ],
 )

@@ -255,7 +255,8 @@ def _read_entry(field: Element) -> str:
         return ""
     if kind not in ("checkbox", "radio"):
         return field.get("value")
-    return "\u2611" if "checked" in field.attributes else "\u2610"
+    # Pages also open their menus by boxes that nobody sees.
+    return "\u2611" if "checked" in field.attributes else ""
 
 
 def _find_chosen(menu: Element) -> list[Element | str]:

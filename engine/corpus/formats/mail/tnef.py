@@ -8,13 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import Finding, Member, UnreadableFileError, read_bytes
-from engine.corpus.formats.general import extract_document
 from engine.corpus.formats.html import decode_page, render_text
-from engine.corpus.formats.mail.headers import decode_declared
-from engine.corpus.formats.mail.outlook import find_page_codec, unpack_rtf
+from engine.corpus.formats.mail.outlook import (
+    UNICODE,
+    decode_text,
+    find_page_codec,
+    read_packed_rtf,
+)
 from engine.corpus.text.metadata import title_from_name
 
 # The level, id and length of an attribute.
@@ -69,7 +71,7 @@ class _Attachment:
     def add(self, attribute: int, value: bytes, codec: str) -> None:
         """Take the value of an attribute, if it is a name or the content."""
         if attribute == _TITLE:
-            self.name = _decode(value, codec)
+            self.name = decode_text(value, codec)
         elif attribute == _DATA:
             self.content = value
         elif attribute == _ATTACHMENT_PROPERTIES:
@@ -78,7 +80,7 @@ class _Attachment:
                     # What stood elsewhere is the icon of an object.
                     self.content = stated[_ID_LENGTH:] if kind == _OBJECT else stated
                 elif code == _LONG_NAME or (code == _SHOWN_NAME and not self.name):
-                    self.name = _decode(stated, _choose_codec(kind, codec)) or self.name
+                    self.name = decode_text(stated, _choose_codec(kind, codec)) or self.name
 
 
 class TnefReader:
@@ -115,9 +117,9 @@ def unpack_mail(content: bytes, path: Path) -> PackedMail:
         elif attached:
             attached[-1].add(attribute, value, codec)
         elif attribute == _SUBJECT:
-            mail.subject = " ".join(_decode(value, codec).split())
+            mail.subject = " ".join(decode_text(value, codec).split())
         elif attribute == _BODY:
-            texts[_PLAIN_BODY] = _decode(value, codec)
+            texts[_PLAIN_BODY] = decode_text(value, codec)
         elif attribute == _PROPERTIES:
             for code, kind, stated in _read_properties(value):
                 if code == _SENDER or code in _BODIES:
@@ -132,25 +134,18 @@ def unpack_mail(content: bytes, path: Path) -> PackedMail:
 
 
 def _choose_codec(kind: int, codec: str) -> str:
-    return "utf-16-le" if kind == _UNICODE else codec
-
-
-def _decode(value: bytes, codec: str) -> str:
-    text = decode_declared(value, codec)
-    if text is None:
-        text = value.decode(codec, "replace")
-    return clean(text.replace("\0", ""))
+    return UNICODE if kind == _UNICODE else codec
 
 
 def _read_text(code: int, kind: int, value: bytes, codec: str, path: Path) -> str:
     """Return the sender or the text of a form of the body, empty if it is damaged."""
     if code in (_SENDER, _PLAIN_BODY):
-        return _decode(value, _choose_codec(kind, codec))
+        return decode_text(value, _choose_codec(kind, codec))
     with suppress(LookupError, ValueError, UnreadableFileError):
         if code == _RTF_BODY:
-            return extract_document(path, unpack_rtf(value).rstrip(b"\0"), "rtf")[0].text
+            return read_packed_rtf(value, path)
         if kind == _UNICODE:
-            return render_text(value.decode("utf-16-le", "replace"))
+            return render_text(decode_text(value, UNICODE))
         return render_text(decode_page(value, path)[0])
     return ""
 
