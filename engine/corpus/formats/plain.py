@@ -121,7 +121,8 @@ class PlainReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
-        title = next(line.strip() for line in text.split("\n") if line.strip())
+        # Pages of old programs end in a form feed.
+        title = next(" ".join(line.split()) for line in text.splitlines() if line.strip())
         if are_subtitles(text):
             title = ""
             text = show_subtitles(text) or text

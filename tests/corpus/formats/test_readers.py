@@ -83,6 +83,7 @@ def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_te
     ("name", "text", "title"),
     [
         ("a.txt", "\n  Pump manual  \nText.", "Pump manual"),
+        ("a.txt", "\x0cPump\tmanual\x0cText.", "Pump manual"),
         ("my_long-report.txt", "x" * 150 + "\nshort", "My long report"),
         ("b.txt", "-----\nTitle", "B"),
         ("c.md", "# The *first* [one](http://x)\n\ntext\n# Second", "The first one"),
