@@ -272,9 +272,11 @@ def _restore_text(text: str) -> str:
 def _join_letters(match: re.Match[str]) -> str:
     word = "".join(match[0].split())
     is_one_word = word.isupper() or (len(word) > _MIN_SPACED and word[1:].islower())
-    # The letters of an index or of a list stand in the order of the alphabet.
+    # The letters of an index are in the order of the alphabet; those that tick cells are the same.
     is_listed = all(before < after for before, after in pairwise(word.lower()))
-    return word if is_one_word and not is_listed else match[0]
+    if is_one_word and not is_listed and len(set(word)) > 2:
+        return word
+    return match[0]
 
 
 def restore_words(document: ReadDocument) -> ReadDocument:

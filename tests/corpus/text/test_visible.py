@@ -90,6 +90,7 @@ def test_headings_and_pages_begin_where_they_did() -> None:
         ("P\u00a0L\u00a0A\u00a0N", "PLAN"),
         ("A B C D E F", "A B C D E F"),
         ("U S A", "U S A"),
+        ("Monday X X X X X", "Monday X X X X X"),
         ("a x i s Y b", "a x i s Y b"),
         ("1 2 3 4 5", "1 2 3 4 5"),
     ],
