@@ -7,7 +7,6 @@ from codecs import BOM_UTF8
 
 MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # The first bytes of compound files.
 TNEF = bytes.fromhex("789f3e22")  # The first bytes of winmail.dat.
-TNEF_CALLED = "Outlook's winmail.dat (TNEF)"
 FORMATS = {
     ".txt": "txt",
     ".text": "txt",
@@ -146,7 +145,7 @@ def ending_of(path: str) -> str:
     Empty for a name without an ending, or a name that only starts with a dot.
     """
     name, dot, ending = path.rpartition("/")[2].rpartition(".")
-    if dot and name:
+    if dot and name and ending:
         return f".{ending.lower()}"
     return ""
 

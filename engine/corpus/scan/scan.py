@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.characters import compose_accents
 from engine.core.disk import path_exists
 from engine.core.errors import InputError, UsageError
 from engine.core.platforms.files import is_link, is_online_only
@@ -152,7 +153,7 @@ def _parse_patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
     from pathspec import GitIgnoreSpec
 
     try:
-        return GitIgnoreSpec.from_lines(lines)
+        return GitIgnoreSpec.from_lines(map(compose_accents, lines))
     except (ValueError, TypeError, re.error) as error:
         what = "A pattern in corpus.include or corpus.exclude is not valid."
         raise UsageError(
@@ -235,7 +236,7 @@ class _SourceWalk:
             if is_link(entry):
                 self._links.append(path)
             elif entry.is_dir():
-                if not self._excluded.match_file(f"{readable_path(path)}/"):
+                if not self._excluded.match_file(f"{_matched_path(path)}/"):
                     self._folders.append((path, f"{real_folder}{os.sep}{entry.name}"))
             elif self._matches(path):
                 self._take(path, entry.stat(), f"{real_folder}{os.sep}{entry.name}")
@@ -290,7 +291,7 @@ class _SourceWalk:
         return {BEIR_CORPUS: entries[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:
-        path = readable_path(path)
+        path = _matched_path(path)
         if self._included is not None and not self._included.match_file(path):
             return False
         return not (self._excluded.patterns and self._excluded.match_file(path))
@@ -358,6 +359,11 @@ class _SourceWalk:
 
     def _skip(self, path: str, reason: str, kind: Kind) -> None:
         self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
+
+
+def _matched_path(path: str) -> str:
+    """Return a path as patterns are compared with it."""
+    return compose_accents(readable_path(path))
 
 
 def readable_path(path: str) -> str:

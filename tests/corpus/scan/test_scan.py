@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 from fixtures import office
@@ -111,6 +113,20 @@ def test_patterns(
     found = scan([tmp_path], include, exclude)
     assert paths(found) == expected
     assert found.skipped == []
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+@pytest.mark.parametrize("stored", ["NFC", "NFD"])
+def test_accents_of_a_pattern_match_however_a_system_stores_them(
+    tmp_path: Path, stored: Literal["NFC", "NFD"], written: Literal["NFC", "NFD"]
+) -> None:
+    write(
+        tmp_path, *(normalize(stored, name) for name in ("Entwürfe/a.txt", "b/Käse.txt", "c.txt"))
+    )
+    patterns = [normalize(written, pattern) for pattern in ("Entwürfe/", "Käse.*")]
+    assert paths(scan([tmp_path], exclude=patterns)) == ["c.txt"]
+    included = paths(scan([tmp_path], include=patterns))
+    assert [normalize("NFC", path) for path in included] == ["Entwürfe/a.txt", "b/Käse.txt"]
 
 
 def test_a_bad_pattern_is_the_users_error(tmp_path: Path) -> None:
