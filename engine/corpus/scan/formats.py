@@ -94,7 +94,8 @@ PICTURES = {
 """Pictures, which OCR reads if it is on."""
 OCR_FORMATS = frozenset({"pdf", *PICTURES.values()})
 """Formats of which OCR may read something."""
-IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
+IMAGES = frozenset({*PICTURES, ".heic"})
+"""Endings of pictures, also of those that OCR does not read."""
 # Formats that are read piece by piece: such files may be larger than what is read at once.
 STREAMED = frozenset({"zip", "tar", "7z", "mbox"})
 BINARY = frozenset(
