@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 from engine.lexical import characters, units
 from engine.lexical.figures import Figure, compound_pattern_for, find_parts, read_figure
 from engine.lexical.languages import STEMMERS, STOP_WORDS
+from engine.lexical.word_forms import unify_forms
 
 if TYPE_CHECKING:
     from tantivy import TextAnalyzer
@@ -41,8 +42,6 @@ _MAX_WORD_LENGTH = 100
 _MAX_PARTS = 12
 _MAX_JOINED_LENGTH = 50
 _CACHE_SIZE = 1_000_000
-# Only German shortens the names of streets so: `semestr` is a Czech word.
-_GERMAN = "de"
 
 _RUN = re.compile(r"\d+|\D+")
 _DIGIT = re.compile(r"\d")
@@ -465,17 +464,16 @@ class Analyzer:
         if _IS_UNSPACED.match(word):
             return (word,)
         folded = characters.fold(word)
-        if self.language == _GERMAN:
-            folded = characters.complete_street(folded)
         if not folded or len(folded) > _MAX_WORD_LENGTH:
             return ()
         with self._lock:
             if self._is_stop_word(word) or self._is_stop_word(folded):
                 return ()
+            form = unify_forms(folded, self.language)
             stem = ""
             if self._stemmer:
-                stem = self._stemmer.analyze(folded)[0]
-            return (self._mark + (stem or folded),)
+                stem = self._stemmer.analyze(form)[0]
+            return (self._mark + (stem or form),)
 
     def _is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word. The caller holds the lock."""
