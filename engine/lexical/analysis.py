@@ -30,7 +30,7 @@ from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from engine.lexical import characters, units
+from engine.lexical import characters, sequences, units
 from engine.lexical.figures import Figure, compound_pattern_for, find_parts, read_figure
 from engine.lexical.languages import STEMMERS, STOP_WORDS
 from engine.lexical.word_forms import unify_forms
@@ -45,7 +45,7 @@ _CACHE_SIZE = 1_000_000
 
 _RUN = re.compile(r"\d+|\D+")
 _DIGIT = re.compile(r"\d")
-_PROSE_NUMBER = re.compile(r"\d+(?:[-\u2010\u2011][^\W\d]{3,})*|\d+[^\W\d]{1,3}")
+_PROSE_NUMBER = re.compile(r"\d+(?:[-\u2010\u2011][^\W\d]{3,})*|\d{1,6}[^\W\d]{1,3}")
 _PIECE = re.compile(f"[{characters.UNSPACED}]+|[^{characters.UNSPACED}]+")
 _IS_UNSPACED = re.compile(f"[{characters.UNSPACED}]")
 _IS_HAN = re.compile(f"[{characters.HAN}]")
@@ -64,7 +64,7 @@ _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
 _LINE_HYPHEN = re.compile(characters.LINE_HYPHEN)
 # The first character of the code of joined words: `e-mail` has the code `-email`. No other code
 # begins with it.
-_JOINT = "-"
+JOINT = "-"
 # Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
 _JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
 _MAX_JOINED = 6
@@ -73,6 +73,8 @@ _MAX_JOINED = 6
 _SPACED_OUT_START = re.compile(r"[^\W\d_](?: [^\W\d_]){3}(?!\w)")
 _SPACED_OUT_LINE = re.compile(rf"\n{_SPACED_OUT_START.pattern}")
 _SPACED_OUT = re.compile(r"(?<!\S)[^\W\d_](?:[ \u00a0][^\W\d_]){3,49}(?!\S)")
+_HUMP = re.compile(r"[a-z\u00df-\u00ff][A-Z\u00c0-\u00de]|[A-Z]{3}[a-z]{2}")
+_HUMPED = re.compile(rf"[^\W\d_]*(?:{_HUMP.pattern})[^\W\d_]*")
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)(?:-.+)?")
 # The signs of 1920x1080 and M8x40, but not the one of the hexadecimal 0x80.
 _TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
@@ -82,10 +84,14 @@ _NUMBER_OF_COUNTRY = re.compile(r"[a-z]{1,3}-(\d{7,})")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of a text: its words in order, with repetitions, and its codes."""
+    """The terms of a text: its words in order, with repetitions, its codes and its sequences.
+
+    `sequences` are codes of words and numbers that follow each other (sequences.py).
+    """
 
     words: list[str]
     codes: list[str]
+    sequences: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +100,15 @@ class QueryTerms:
 
     `words` counts the occurrences of each word. `codes` maps each whole code to the words of its
     parts. `digits` maps codes that are numbers to their words when written as digits alone.
-    `single` are the words that are typed by themselves, not joined with others.
+    `single` are the words that are typed by themselves, not joined with others. `sequences` are the
+    codes of words and numbers that follow each other.
     """
 
     words: dict[str, float]
     codes: dict[str, tuple[str, ...]]
     digits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     single: set[str] = field(default_factory=set)
+    sequences: set[str] = field(default_factory=set)
 
 
 def is_code(term: str) -> bool:
@@ -110,7 +118,12 @@ def is_code(term: str) -> bool:
 
 def is_joined(code: str) -> bool:
     """Tell whether a code stands for words that may be written as one, such as `e-mail`."""
-    return code.startswith(_JOINT)
+    return code.startswith(JOINT)
+
+
+def is_whole(code: str) -> bool:
+    """Tell whether a code is one that somebody typed, such as PHX-121, not made of words."""
+    return not is_joined(code) and not sequences.is_sequence(code)
 
 
 def find_joined(terms: Iterable[str]) -> set[str]:
@@ -119,11 +132,11 @@ def find_joined(terms: Iterable[str]) -> set[str]:
 
 
 def _add_joint(term: str) -> str:
-    return _JOINT + term
+    return JOINT + term
 
 
 def _strip_joint(code: str) -> str:
-    return code.removeprefix(_JOINT)
+    return code.removeprefix(JOINT)
 
 
 class Analyzer:
@@ -149,18 +162,48 @@ class Analyzer:
 
     def terms(self, text: str) -> Terms:
         """Return the words and codes of a text. Never raises, whatever the text."""
-        terms = Terms([], [])
+        terms = Terms([], [], [])
         cache = self._cache
+        if _HUMP.search(text):
+            terms.codes.extend(self._join_humps(text))
         text = _lower(text)
+        previous = ""
+        follows_number = False
         for compound in compound_pattern_for(text).findall(text):
             words, codes = cache.get(compound) or self._remember(compound)
             terms.words.extend(words)
             terms.codes.extend(codes)
+            if follows_number or sequences.may_end_sequence(compound):
+                terms.sequences.extend(self._find_sequences(previous, compound, codes))
+            if not sequences.is_particle(compound):
+                previous = compound if words else ""
+                follows_number = compound[0].isdigit()
+        for _, found in chain(sequences.find_times(text), sequences.find_dates(text)):
+            terms.sequences.extend(found)
         if _SPACED_OUT_START.match(text) or _SPACED_OUT_LINE.search(text):
             for word in _SPACED_OUT.findall(text):
                 joined = self._word_terms("".join(word.split()))
                 terms.codes.extend(map(_add_joint, joined))
         return terms
+
+    def _join_humps(self, text: str) -> Iterator[str]:
+        """Yield the codes of the parts of words such as getUserName."""
+        for word in _HUMPED.findall(text):
+            parts = characters.split_humps(word)
+            for part in parts if len(parts) > 1 else ():
+                yield from map(_add_joint, self._word_terms(part.lower()))
+
+    def _find_sequences(self, first: str, second: str, codes: Sequence[str]) -> Iterator[str]:
+        """Yield the codes of two compounds that follow each other in a text, and of the second.
+
+        `codes` are those of the second.
+        """
+        if first and not (self._stop_words is None and _is_stop_word_somewhere(first)):
+            yield from sequences.find_sequences(first, second)
+        yield from _find_sequences_within(second)
+        for code in codes:
+            if _DAY.fullmatch(code):
+                yield from sequences.find_in_day(code)
 
     def analyse(self, text: str) -> list[str]:
         """Return the terms of a text: its words in order, then its codes, with repetitions."""
@@ -189,7 +232,11 @@ class Analyzer:
         query = QueryTerms({}, {})
         # Code of a day written in words (`17 May 2031`) → its first number.
         days_in_words: dict[str, tuple[str, ...]] = {}
-        for compound in split_into_compounds(_lower(text)):
+        compounds = list(split_into_compounds(_lower(text)))
+        query.sequences.update(_find_typed_sequences(compounds))
+        query.sequences.update(*(found for _, found in sequences.find_times(text.lower())))
+        query.sequences.update(found[0] for _, found in sequences.find_dates(text))
+        for compound in compounds:
             words, codes = analyse(compound)
             joined = [code for code in codes if is_joined(code)]
             _count_words(query.words, map(_strip_joint, joined))
@@ -246,7 +293,8 @@ class Analyzer:
         its matching parts are.
         """
         query_terms = self.query_terms(query)
-        terms = query_terms.words.keys() | query_terms.codes.keys()
+        terms = query_terms.words.keys() | query_terms.codes.keys() | query_terms.sequences
+        terms |= set(map(sequences.find_other_spelling, terms)) - {""}
         terms |= find_joined(query_terms.single)
         if not query.isascii():
             for word in self.unstemmed(query).words:
@@ -255,31 +303,50 @@ class Analyzer:
         spans: list[tuple[int, int]] = []
         if not terms:
             return spans
+        asked = set(filter(sequences.is_sequence, terms))
+        previous = ""
+        previous_start = 0
         pattern = compound_pattern_for(text, any_case=True)
         for compound in pattern.finditer(text.replace("_", "-")):
             raw = compound.group()
-            cached = self._cache.get(raw.lower())
-            if cached and raw.isascii() and all(map(terms.isdisjoint, cached)):
-                continue  # Most words do not match.
+            lower = raw.lower()
             offset = compound.start()
+            if asked and not asked.isdisjoint(sequences.find_sequences(previous, lower)):
+                _add_span(spans, previous_start, compound.end())
+            if not sequences.is_particle(lower):
+                previous = lower
+                previous_start = offset
+            cached = self._cache.get(lower)
+            is_simple = raw.isascii() and not _HUMP.search(raw) and not (asked and raw[0].isdigit())
+            if cached and is_simple and all(map(terms.isdisjoint, cached)):
+                continue  # Most words do not match.
             for start, end in self._find_spans(raw, terms):
-                start += offset
-                end += offset
-                if spans and start <= spans[-1][1]:
-                    previous_start, previous_end = spans.pop()
-                    start = previous_start
-                    end = max(end, previous_end)
-                spans.append((start, end))
-        return spans
+                _add_span(spans, offset + start, offset + end)
+        dates = list(self._find_spans_of_dates(text, terms))
+        if not dates:
+            return spans
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(spans + dates):
+            _add_span(merged, start, end)
+        return merged
+
+    def _find_spans_of_dates(self, text: str, terms: set[str]) -> Iterator[tuple[int, int]]:
+        """Yield the spans of times of day, and of dates as East Asian texts write them."""
+        lower = text.lower()
+        if len(lower) == len(text):
+            for span, codes in chain(sequences.find_times(lower), sequences.find_dates(lower)):
+                if not terms.isdisjoint(codes):
+                    yield span
 
     def _find_spans(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within one compound, ascending by start."""
         compound = _lower(raw)
         words, codes = self._analyse_compound(compound)
         matches_word = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
-        matches_code = not terms.isdisjoint(codes)
+        days = chain.from_iterable(map(sequences.find_in_day, filter(_DAY.fullmatch, codes)))
+        matches_code = not terms.isdisjoint((*codes, *days))
         if not matches_word and not matches_code:
-            return []
+            return self._find_spans_in_humps(raw, terms) if _HUMP.search(raw) else []
         if _LINE_WITHIN.search(raw):
             return self._find_spans_over_lines(raw, terms)
         clean = characters.normalise(raw)
@@ -293,6 +360,17 @@ class Analyzer:
         if matches_code or matches_figure or not has_same_offsets:
             return whole
         return self._find_spans_in_words(clean, terms) or whole
+
+    def _find_spans_in_humps(self, word: str, terms: set[str]) -> list[tuple[int, int]]:
+        """Return the spans of the parts of a word such as getUserName."""
+        spans: list[tuple[int, int]] = []
+        start = 0
+        for part in characters.split_humps(word):
+            end = start + len(part)
+            if self._matches(part.lower(), terms):
+                spans.append((start, end))
+            start = end
+        return spans
 
     def _matches_figure(self, figure: Figure, terms: set[str]) -> bool:
         """Tell whether a word that stands for the figure matches."""
@@ -439,7 +517,8 @@ class Analyzer:
         if not _DIGIT.search(compound):
             return words + plain_words, ()
         if measure := units.split_measure(compound):
-            return [*words, compound, *measure], ()
+            number, unit = measure
+            return [*words, compound, number, *self._word.findall(unit)], ()
         if _is_code(compound, plain_words):
             parts = list(chain.from_iterable(map(_TIMES.split, plain_words)))
             return [*words, *_split_code(parts)], tuple(_find_codes(compound))
@@ -480,6 +559,18 @@ class Analyzer:
         return self._stop_words is not None and not self._stop_words.analyze(word)
 
 
+@lru_cache(maxsize=100_000)
+def _is_stop_word_somewhere(word: str) -> bool:
+    """Tell whether a word is a stop word in any language."""
+    return any(not stop_words.analyze(word) for stop_words in _all_stop_words())
+
+
+@lru_cache(maxsize=1)
+def _all_stop_words() -> list[TextAnalyzer]:
+    filters = [_build_filter("stopword", name) for name in STOP_WORDS.values()]
+    return [stop_words for stop_words in filters if stop_words is not None]
+
+
 @lru_cache(maxsize=8)
 def _shared_analyzer(language: str) -> Analyzer:
     return Analyzer(language)
@@ -511,14 +602,30 @@ def _count_words(counts: dict[str, float], words: Iterable[str]) -> None:
         counts[word] = counts.get(word, 0.0) + 1.0
 
 
+def _find_typed_sequences(compounds: Iterable[str]) -> Iterator[str]:
+    """Yield the codes of the sequences in a query: of `python 3.11` only that of the whole."""
+    previous = ""
+    for compound in compounds:
+        yield from sequences.find_sequences(previous, compound)[-1:]
+        yield from _find_sequences_within(compound)
+        if not sequences.is_particle(compound):
+            previous = compound
+
+
+def _find_sequences_within(compound: str) -> list[str]:
+    """Return the codes of a measure or a month that is one compound."""
+    return sequences.find_measure(compound) + sequences.find_month(compound)
+
+
 def _weigh_parts(codes: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
     """Return the parts of a code that is worth more than the words asked for, else nothing.
 
-    Those of a day include its single digits, and a section of a law is worth twice its number.
+    Those of a day include its single digits. A section of a law is worth twice its number, and R&D
+    twice its letters.
     """
     if codes and all(map(_DAY.fullmatch, codes)):
         return tuple(words)
-    if any(code.startswith("§") for code in codes):
+    if any(code.startswith("§") or "&" in code for code in codes):
         return (*words, *words)
     return ()
 
@@ -539,6 +646,15 @@ def _lower(text: str) -> str:
     Both join words, but a regular expression counts "_" as part of them.
     """
     return text.lower().replace("_", "-")
+
+
+def _add_span(spans: list[tuple[int, int]], start: int, end: int) -> None:
+    """Add a span to ascending ones, as one with those at its end that it touches."""
+    while spans and start <= spans[-1][1]:
+        last_start, last_end = spans.pop()
+        start = min(start, last_start)
+        end = max(end, last_end)
+    spans.append((start, end))
 
 
 def _shift(spans: Iterable[tuple[int, int]], offset: int) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
-VERSION = 12
+VERSION = 13
 DETECTION = 1
 """Version of `language_of` and of what it is given.
 

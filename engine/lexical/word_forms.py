@@ -1,5 +1,7 @@
-"""Forms of a word that stemmers keep apart: British and American, old and new German spelling,
-irregular plurals and verbs.
+"""Forms of a word that stemmers keep apart.
+
+These are British and American, old and new German spelling, irregular plurals and verbs, and what
+stemmers recognise by the accents that are gone.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ _SPELT_OTHERWISE = """
 airplane aeroplane, aluminum aluminium, cozy cosy, curb kerb, defense defence, disk disc,
 draft draught, enroll enrol, fulfill fulfil, gray grey, installment instalment, jewelry jewellery,
 license licence, math maths, mold mould, mustache moustache, offense offence, pajama pyjama,
-plow plough, practice practise, practicing practising, practiced practised, pretense pretence, skillful skilful, tire tyre, toward towards,
+plow plough,
+practice practise, practicing practising, practiced practised, pretense pretence,
+skillful skilful, tire tyre, toward towards,
 aging ageing, acknowledgment acknowledgement, judgment judgement, burned burnt, learned learnt,
 spelled spelt, inquire enquire, inquired enquired, inquiry enquiry, inquiries enquiries
 """
@@ -103,6 +107,49 @@ _GERMAN_RULES: tuple[_Rule, ...] = (
     ("aufwandig", r"aufwandig", "aufwendig"),
     ("", r"([b-df-hj-np-tv-z])\1\1", r"\1\1"),  # Schifffahrt
 )
+# Stemmers keep the forms of these words apart, which also end compounds: Bankkonten.
+_ENDINGS = {
+    "de": """
+aroma aromen, bonus boni, dogma dogmen, drama dramen, firma firmen, forum foren, globus globen,
+gremium gremien, gymnasium gymnasien, individuum individuen, index indizes, ismus ismen,
+jubilaum jubilaen, kaktus kakteen, kollegium kollegien, komma kommata, konto konten konti,
+kriterium kriterien, lexikon lexika, material materialien, ministerium ministerien, museum museen,
+praktikum praktika, praxis praxen, prinzip prinzipien, radius radien, rhythmus rhythmen,
+risiko risiken, saldo salden, schema schemata, stipendium stipendien, studium studien,
+szenario szenarien, thema themen themata, territorium territorien, villa villen, virus viren,
+visum visa, zentrum zentren, zyklus zyklen
+""",
+    "es": """
+capaz capaces, cruz cruces, eficaz eficaces, feliz felices, juez jueces, lapiz lapices, luz luces,
+matriz matrices, nuez nueces, pez peces, raiz raices, veloz veloces, vez veces, voz voces
+""",
+    "fr": """
+balai balais, delai delais, emploi emplois, envoi envois, essai essais, loi lois, octroi octrois,
+oeil yeux, relai relais, roi rois, tournoi tournois,
+bail baux, corail coraux, email emaux, travail travaux, vitrail vitraux
+""",
+    "nl": "kind kinderen, lid leden, schip schepen, stad steden",
+}
+_RULES = {
+    "en": _ENGLISH_RULES,
+    "de": _GERMAN_RULES,
+    # Their accents are gone: funções, animais, homens.
+    "pt": (
+        ("es", r"(?<=[a-z])[oa]es$", "ao"),
+        ("is", r"(?<=[a-z]{2}[aeou])is$", "l"),
+        ("ns", r"(?<=[aeiou])ns$", "m"),
+    ),
+    "fr": (("ee", r"(?<=[a-z]{3})ees?$", "e"),),  # signée
+    "ar": (
+        ("\u0627\u0644", "^[\u0648\u0641\u0628\u0643](?=\u0627\u0644.{3})", ""),  # والكتاب
+        # The stemmer knows the letter before it was made one with another.
+        ("\u0647", "\u0647$", "\u0629"),
+    ),
+}
+
+
+_FORMS_OF_ENDINGS = {language: _read_forms(groups) for language, groups in _ENDINGS.items()}
+_ALL_ENDINGS = {language: tuple(forms) for language, forms in _FORMS_OF_ENDINGS.items()}
 
 
 def unify_forms(word: str, language: str) -> str:
@@ -117,14 +164,18 @@ def unify_forms(word: str, language: str) -> str:
             return _ENGLISH_WORDS[word]
         if singular in _ENGLISH_WORDS:
             return f"{_ENGLISH_WORDS[singular]}s"
-        return _replace(word, _ENGLISH_RULES)
     if language == "de":
-        return _replace(complete_street(word), _GERMAN_RULES)
+        word = complete_street(word)
+    if word.endswith(_ALL_ENDINGS.get(language, ())):
+        word = _replace_ending(word, _FORMS_OF_ENDINGS[language])
+    for part, pattern, replacement in _RULES.get(language, ()):
+        if part in word:
+            word = re.sub(pattern, replacement, word)
     return word
 
 
-def _replace(word: str, rules: tuple[_Rule, ...]) -> str:
-    for part, pattern, replacement in rules:
-        if part in word:
-            word = re.sub(pattern, replacement, word)
+def _replace_ending(word: str, forms: dict[str, str]) -> str:
+    for ending, form in forms.items():
+        if word.endswith(ending):
+            return word.removesuffix(ending) + form
     return word
