@@ -559,10 +559,14 @@ class Analyzer:
         return self._stop_words is not None and not self._stop_words.analyze(word)
 
 
+_STOP_WORDS_LOCK = Lock()
+
+
 @lru_cache(maxsize=100_000)
 def _is_stop_word_somewhere(word: str) -> bool:
     """Tell whether a word is a stop word in any language."""
-    return any(not stop_words.analyze(word) for stop_words in _all_stop_words())
+    with _STOP_WORDS_LOCK:
+        return any(not stop_words.analyze(word) for stop_words in _all_stop_words())
 
 
 @lru_cache(maxsize=1)

@@ -43,6 +43,7 @@ from engine.lexical.code_spellings import CodeVocabulary
 from engine.lexical.codes import find_readings, is_in_another_language, strip_language
 from engine.lexical.sequences import find_other_spelling
 from engine.lexical.storage import Manifest, damage_error
+from engine.lexical.word_forms import find_irregular
 from engine.lexical.writing import (
     CODES,
     ID,
@@ -366,7 +367,8 @@ class LexicalIndex:
         """Return the terms of the words that may begin like this.
 
         After three letters, a stem may be shorter than the beginning, and its last two letters may
-        differ. Words with ä, ö, ü, å or ø that begin like this when spelt out are included.
+        differ. Words with ä, ö, ü, å or ø that begin like this when spelt out are included, and so
+        are irregular forms such as `mice`.
         """
         spelt = spell_out(normalise(beginning))
         stems: set[str] = set()
@@ -375,6 +377,9 @@ class LexicalIndex:
         for spelling in dict.fromkeys((normalise(beginning), spelt, *german)):
             stems |= self._find_stems_as_spelt(spelling).union(self.analyse(spelling))
         folded = fold(spelt)
+        for language in self.languages:
+            for word in find_irregular(folded, language):
+                stems.update(self.analyse(word, language))
         prefix = folded[: max(3, len(folded) - 2)]
         for term, spellings in self._spellings().items():
             if strip_language(term).startswith(prefix):

@@ -174,6 +174,13 @@ def unify_forms(word: str, language: str) -> str:
     return word
 
 
+def find_irregular(beginning: str, language: str) -> list[str]:
+    """Return the irregular forms that begin so, and have another beginning in `unify_forms`."""
+    if language != "en":
+        return []
+    return [word for word in _ENGLISH_WORDS if word.startswith(beginning)]
+
+
 def _replace_ending(word: str, forms: dict[str, str]) -> str:
     for ending, form in forms.items():
         if word.endswith(ending):

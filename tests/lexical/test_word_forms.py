@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from engine.lexical.analysis import Analyzer, matched_spans
+from engine.lexical.index import LexicalIndex
 
 SAME = {
     "en": [
@@ -104,3 +107,10 @@ def test_what_a_stemmer_unifies_stays_one_term(language: str, one: str, other: s
 def test_other_words_and_languages_are_left_alone(language: str, one: str, other: str) -> None:
     analyzer = Analyzer(language)
     assert analyzer.analyse(one) != analyzer.analyse(other)
+
+
+def test_the_beginning_of_an_irregular_form_finds_its_term(tmp_path: Path) -> None:
+    chunks = [(1, "Three mice were bought."), (2, "Mint is green.")]
+    index = LexicalIndex.build(tmp_path / "index", chunks, "en")
+    for beginning in ("mic", "bough"):
+        assert index.find_with_any(index.find_stems(beginning)).tolist() == [1]
